@@ -1,175 +1,161 @@
-"""The fuzzer finds what is wrong, and a short run of it over every reader finds nothing."""
+"""Readers of foreign input: changed specimens give a value or an error, and touch nothing else."""
 
 from __future__ import annotations
 
 import json
 import os
 import random
-import re
-import subprocess
+import shutil
+import signal
 import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, NoReturn
 
 import pytest
 
+from inspector.base.errors import PtxviewError, ToolMissing
 from tests.fuzz.mutate import Mutator
+from tests.fuzz.readers import READERS, SEEDS, Reader
 
-ROOT = Path(__file__).resolve().parent.parent
-SEEDS = ROOT / "tests" / "data" / "fuzz"
-MOST_BYTES = 300_000
-
-FAULTY = '''
-import os
-import socket
-import subprocess
-from pathlib import Path
-from inspector.base.errors import Unreadable
-
-def magic(data, folder):
-    """Bytes one after another, that no chance finds at once."""
-    if data[:1] == b"{":
-        if data[1:2] == b"[":
-            if data[2:3] == b"<":
-                raise KeyError("deep")
-
-def refuses(data, folder):
-    raise Unreadable("no")
-
-def quadratic(data, folder):
-    lines = data.split(b"\\n")
-    return sum(1 for a in lines for b in lines if a == b)
-
-def linear(data, folder):
-    return [line for line in data.split(b"\\n") if line]
-
-def heavy(data, folder):
-    return sum(1 for _ in range(100_000)) if len(data) > 2 else 0
-
-def writes(data, folder):
-    (folder / "inside").write_bytes(data)
-    Path(os.environ["OUTSIDE"], "made").write_bytes(data)
-
-def removes(data, folder):
-    Path(os.environ["OUTSIDE"], "kept").unlink(missing_ok=True)
-
-def starts(data, folder):
-    subprocess.run(["true"])
-
-def connects(data, folder):
-    with socket.socket() as one:
-        one.connect_ex(("127.0.0.1", 9))
-
-def behaves(data, folder):
-    (folder / "inside").mkdir()
-    (folder / "inside" / "file").write_bytes(data)
-'''
-PROGRAM = """
-import json, sys
-from pathlib import Path
-from tests.fuzz import guided, instrument
-folder = Path(sys.argv[1])
-guided.prepare(folder)
-from tests.fuzz.readers import Reader
-space = {}
-exec(instrument.instrumented(Path(sys.argv[2]).read_text(), sys.argv[2]), space)
-told = {}
-for name in sys.argv[3:]:
-    seeds = [b"Q", b"some\\nlines\\nof\\ntext\\n" * 9]
-    reader = Reader(name, space[name], lambda: seeds, work=20, least=500)
-    one = guided.Fuzzing(reader, folder, seed=0)
-    one.run(15_000 if name == "magic" else 40)
-    told[name] = {where: found.what for where, found in one.findings.items()}
-print(json.dumps(told))
-"""
+MAX_CORPUS_BYTES = 300_000
+MAX_SECONDS = 60
+"""Seconds of processor time for all inputs of a reader in the fast test."""
+FORBIDDEN = (
+    "subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.fork", "os.forkpty",
+    "socket.connect", "socket.bind", "socket.sendto", "ctypes.dlopen", "os.kill", "os.putenv",
+    "os.unsetenv", "os.chdir",
+)  # fmt: skip
+CHANGES = ("os.remove", "os.mkdir", "os.chmod", "os.truncate", "os.rename", "os.link", "os.symlink")
+WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 
-@pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, str]]:
-    """What the fuzzer says of readers whose faults are known, in a process that it may watch."""
-    folder = tmp_path_factory.mktemp("fuzz")
-    (folder / "inside").mkdir()
-    (folder / "kept").write_text("x")
-    (folder / "faulty.py").write_text(FAULTY)
-    names = re.findall(r"^def (\w+)", FAULTY, re.MULTILINE)
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, folder / "inside", folder / "faulty.py", *names],
-        cwd=ROOT,
-        env={**os.environ, "OUTSIDE": str(folder)},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    told: dict[str, dict[str, str]] = json.loads(done.stdout)
-    return told
+class Watch:
+    """What the interpreter is asked to do while an input is read, beyond ``folder``."""
+
+    def __init__(self) -> None:
+        self.folder: Path | None = None
+        self.seen: list[str] = []
+
+    @contextmanager
+    def over(self, folder: Path) -> Iterator[list[str]]:
+        """A context in which nothing but ``folder`` may change."""
+        self.seen.clear()
+        self.folder = folder
+        try:
+            yield self.seen
+        finally:
+            self.folder = None
+
+    def hook(self, event: str, said: Sequence[Any]) -> None:
+        """Note what a reader must not do."""
+        if self.folder is None:
+            return
+        writes = event == "open" and isinstance(said[2], int) and said[2] & WRITES
+        if event in FORBIDDEN:
+            self.seen.append(f"{event} {said[:1]}")
+        elif writes or event in CHANGES:
+            given = said[event == "os.symlink"]  # where a link leads is no file that changes
+            if not isinstance(given, str | bytes | os.PathLike):
+                return  # a descriptor
+            name = Path(os.fsdecode(given))
+            inside = name.is_relative_to(self.folder) or not name.is_absolute()
+            if not inside and name != Path(os.devnull):
+                self.seen.append(f"{event} {name}")
 
 
-@pytest.mark.nightly
-def test_what_hides_behind_several_branches_is_reached(found: dict[str, dict[str, str]]) -> None:
-    assert list(found["magic"].values()) == ["KeyError: 'deep'"]
+@pytest.fixture(scope="session")
+def hooked() -> Watch:
+    """An audit hook stays until the process ends."""
+    watch = Watch()
+    sys.addaudithook(watch.hook)
+    return watch
 
 
-def test_a_sentence_is_no_finding(found: dict[str, dict[str, str]]) -> None:
-    assert found["refuses"] == found["linear"] == found["behaves"] == {}
+@pytest.fixture
+def watch(hooked: Watch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Watch:
+    """Watches a test's process, which starts no vendor's tool."""
+
+    def no_tool(*_: object, **__: object) -> NoReturn:
+        raise ToolMissing("an input that is fuzzed starts nothing")
+
+    for name, module in list(sys.modules.items()):
+        if name.startswith("inspector.") and hasattr(module, "run_tool"):
+            monkeypatch.setattr(module, "run_tool", no_tool)
+    for name in ("CACHE", "CONFIG", "STATE", "DATA"):
+        monkeypatch.setenv(f"XDG_{name}_HOME", str(tmp_path / name.lower()))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    return hooked
 
 
-def test_work_out_of_proportion_is_found(found: dict[str, dict[str, str]]) -> None:
-    assert {"grows"} <= set(found["quadratic"]) <= {"grows", "work"}
-    assert set(found["heavy"]) == {"work"}
+def hung(*_: object) -> NoReturn:
+    """End an input that runs for very long."""
+    raise AssertionError(f"it ran for {MAX_SECONDS} s of processor time")
+
+
+def fuzz(reader: Reader, folder: Path, inputs: int) -> None:
+    """Read the specimens of a reader, then changes of them."""
+    seeds = [b"", *reader.seeds()]
+    chance = random.Random(reader.name)
+    mutator = Mutator(chance, reader.words, reader.longest)
+
+    def changed() -> bytes:
+        data = chance.choice(seeds)
+        if reader.zipped and chance.randrange(8):
+            return mutator.zipped(data, seeds)
+        if b"{" in data[:120] and chance.randrange(2):
+            return mutator.structured(data)[: reader.longest]
+        return mutator.changed(data, seeds)
+
+    for data in (*seeds, *(changed() for _ in range(inputs))):
+        folder.mkdir()
+        try:
+            reader.read(data, folder)
+        except PtxviewError:
+            pass
+        except Exception as error:
+            raise AssertionError(f"{reader.name} fails for {data[:4000]!r}") from error
+        shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize("inputs", [4, pytest.param(400, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("reader", READERS, ids=lambda reader: reader.name)
+def test_no_reader_is_led_astray(reader: Reader, inputs: int, watch: Watch, tmp_path: Path) -> None:
+    before = signal.signal(signal.SIGVTALRM, hung)
+    signal.setitimer(signal.ITIMER_VIRTUAL, MAX_SECONDS * (1 + inputs // 40))
+    try:
+        with watch.over(tmp_path) as seen:
+            fuzz(reader, tmp_path / "inside", inputs * reader.share)
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
+    assert not seen
 
 
 @pytest.mark.parametrize(
-    ("name", "what"),
+    ("act", "what"),
     [
-        ("writes", "open /.*/made"),
-        ("removes", "os.remove /.*/kept"),
-        ("starts", "subprocess"),
-        ("connects", "socket.connect"),
+        (lambda outside: (outside / "made").write_bytes(b""), "open"),
+        (lambda outside: (outside / "kept").unlink(missing_ok=True), "os.remove"),
+        (lambda _: os.system("true"), "os.system"),
     ],
+    ids=["writes", "removes", "starts"],
 )
 def test_what_a_reader_must_not_do_is_found(
-    found: dict[str, dict[str, str]], name: str, what: str
+    act: Any, what: str, watch: Watch, tmp_path: Path
 ) -> None:
-    assert any(re.match(what, said) for said in found[name].values()), found[name]
-
-
-@pytest.fixture(scope="module")
-def short() -> subprocess.CompletedProcess[str]:
-    """The command over all readers: what they begin with, and a little more of each."""
-    return subprocess.run(
-        [sys.executable, "-m", "tests.fuzz", "--inputs", "4000", "--seed", "20", "--json"],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONHASHSEED": "0"},
-        capture_output=True,
-        text=True,
-    )
-
-
-@pytest.mark.nightly
-def test_no_reader_is_led_astray(short: subprocess.CompletedProcess[str]) -> None:
-    assert short.returncode == 0, short.stderr
-
-
-def test_every_reader_had_its_turn(short: subprocess.CompletedProcess[str]) -> None:
-    told = json.loads(short.stdout)
-    assert told["inputs"] > 3500
-    for name, said in told["readers"].items():
-        assert said["inputs"] >= 15, name
-        # What a regular expression of Pygments reaches is not ours to count.
-        assert said["reached"] > 10 or name == "highlight", name
-
-
-def test_a_reader_that_is_not_there_is_a_usage_error() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.fuzz", "nonsense"], cwd=ROOT, capture_output=True, text=True
-    )
-    assert done.returncode == 2
-    assert "there is no reader nonsense; there are ptx, sass, " in done.stderr
+    with watch.over(tmp_path / "inside") as seen:
+        act(tmp_path)
+    assert [said.split()[0] for said in seen] == [what]
 
 
 def test_the_corpus_is_small() -> None:
     files = [path for path in SEEDS.rglob("*") if path.is_file()]
     assert len(files) > 60
-    assert sum(path.stat().st_size for path in files) <= MOST_BYTES
+    assert sum(path.stat().st_size for path in files) <= MAX_CORPUS_BYTES
 
 
 def test_structured_changes_leave_json_json() -> None:

@@ -20,8 +20,7 @@ import pytest
 
 from inspector.base.errors import ToolMissing
 from inspector.base.model import Stage
-from inspector.measure.time.child import interpreter
-from inspector.measure.time.take import own
+from inspector.measure.time.take import interpreter, own
 from inspector.recording.layout import (
     BlobContent,
     DerivedCache,

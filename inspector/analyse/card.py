@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from math import prod
 
 from inspector.analyse.accesses import (
     ATOMIC,
@@ -18,7 +19,6 @@ from inspector.analyse.accesses import (
     STORE,
     Access,
     Mix,
-    OpcodeLines,
     Product,
     accesses,
     base_of,
@@ -93,10 +93,8 @@ def _bytes(argument: Argument) -> int | None:
     if element is None or argument.shape is None:
         return None
     strides = argument.strides or (1,) * len(argument.shape)
-    count = 1
-    for size, stride in zip(argument.shape, strides, strict=False):
-        count *= size if stride else min(size, 1)
-    return count * element
+    sizes = zip(argument.shape, strides, strict=False)
+    return element * prod(size if stride else min(size, 1) for size, stride in sizes)
 
 
 def element_bytes(dtype: str) -> int | None:
@@ -164,28 +162,29 @@ class _Region:
 
     times: int | None
     combines: bool = False
-    combined: int | None = 0
+    combined: int = 0
     axis: int | None = None
+
+
+class _Unknown(Exception):
+    """Operations that cannot be counted."""
 
 
 @dataclass(slots=True)
 class _Count:
     scalars: Tensors
     regions: list[_Region] = field(default_factory=list)
-    total: int | None = 0
+    total: int = 0
 
     def add(self, operations: int | None) -> None:
         """Count something that the innermost region does once."""
-        if operations == 0 or self.total is None:
-            return
         inner = self.regions[-1] if self.regions else _Region(1)
+        if operations is None or (operations and inner.times is None):
+            raise _Unknown
         if inner.combines:
-            both = (operations, inner.combined)
-            inner.combined = None if None in both else (operations or 0) + (inner.combined or 0)
-        elif operations is None or inner.times is None:
-            self.total = None
+            inner.combined += operations
         else:
-            self.total += operations * inner.times
+            self.total += operations * (inner.times or 0)
 
 
 def operations(listing: Listing, function: Function, call: Call) -> Estimate | None:
@@ -200,9 +199,12 @@ def operations(listing: Listing, function: Function, call: Call) -> Estimate | N
     lines = listing.between(function.first, function.last)
     known = {a.name: a.value for a in call.arguments if type(a.value) is int}
     count = _Count(Tensors(lines, known, None, turns=False))
-    for line in lines:
-        _count(count, line)
-    return None if count.total is None else Estimate(count.total * programs, HOW)
+    try:
+        for line in lines:
+            _count(count, line)
+    except _Unknown:
+        return None
+    return Estimate(count.total * programs, HOW)
 
 
 def _count(count: _Count, line: Line) -> None:
@@ -218,7 +220,7 @@ def _count(count: _Count, line: Line) -> None:
         count.add(None)
     elif line.base.startswith(_DOT):
         shape = dot_shape(body)
-        count.add(2 * shape[0] * shape[1] * shape[2] * shape[3] if shape else None)
+        count.add(2 * prod(shape) if shape else None)
     else:
         count.add(_weight(line.base) * _elements(body))
     if body.endswith("{"):
@@ -233,17 +235,14 @@ def _weight(base: str) -> int:
 
 def _elements(body: str) -> int:
     """Elements of the floating-point type that an operation ends in; 0 where it has none."""
-    found = list(_SHAPED.finditer(body))
+    found = _SHAPED.findall(body)
     if found:
-        return _product(found[-1][1])
+        return prod(_dimensions(found[-1]))
     return 1 if _SCALAR.search(body) else 0
 
 
-def _product(dimensions: str) -> int:
-    out = 1
-    for dimension in dimensions.split("x"):
-        out *= int(dimension) if dimension else 1
-    return out
+def _dimensions(shape: str) -> list[int]:
+    return [int(size) for size in shape.split("x") if size]
 
 
 def _open(count: _Count, base: str, body: str) -> None:
@@ -266,13 +265,11 @@ def _close(count: _Count, body: str) -> None:
     if not region.combines or region.combined == 0:
         return
     shape = _TENSOR.search(body)
-    dimensions = [int(d) for d in shape[1].split("x") if d] if shape else []
-    if region.axis is None or region.axis >= len(dimensions) or region.combined is None:
-        count.add(None)
-        return
+    dimensions = _dimensions(shape[1]) if shape else []
+    if region.axis is None or region.axis >= len(dimensions):
+        raise _Unknown
     along = dimensions[region.axis]
-    pairs = _product(shape[1] if shape else "") // along * (along - 1) if along else 0
-    count.add(pairs * region.combined)
+    count.add(prod(dimensions) // along * (along - 1) * region.combined if along else 0)
 
 
 def _trips(scalars: Tensors, body: str) -> int | None:
@@ -356,17 +353,15 @@ def card(
     cost: Cost,
     launch: Call | None = None,
     threads: int | None = None,
-    flows: Mapping[Stage, Flow] | None = None,
+    facts: Mapping[Stage, FunctionFacts] | None = None,
     built_for: Device | None = None,
-    codes: Mapping[Stage, OpcodeLines] | None = None,
 ) -> Card:
     """The card of a variant.
 
     ``listings`` are those of its stages at hand, each with the kernel's place in it;
     ``launch`` the launch it describes; ``threads`` what the kernel was compiled for (32 times
-    ``num_warps``), used without one; ``flows`` the control flow of PTX and SASS, where it is known.
+    ``num_warps``), used without one; ``facts`` are analyses of PTX and SASS, if at hand.
     ``built_for`` is of the architecture that the cubin is of, where ``device`` is another.
-    ``codes`` are the instructions of PTX and SASS by opcode, where they are at hand.
     """
     block_threads = threads_of(launch) if launch is not None else None
     block_threads = threads if block_threads is None else block_threads
@@ -388,12 +383,13 @@ def card(
     waves = None
     if full is not None and full.blocks and blocks is not None and full.device.sms:
         waves = blocks / (full.blocks * full.device.sms)
-    flow_of = dict(flows or {})
-    for stage in MACHINE:
-        if stage in listings and stage not in flow_of:
-            flow_of[stage] = FunctionFacts(*listings[stage]).flow
+    known = {
+        stage: (facts or {}).get(stage) or FunctionFacts(*listings[stage])
+        for stage in MACHINE
+        if stage in listings
+    }
     made = tuple(
-        _made(stage, *listings[stage], cost, flow_of.get(stage), (codes or {}).get(stage))
+        _made(stage, *listings[stage], cost, known.get(stage))
         for stage in (Stage.TTGIR, Stage.PTX, Stage.SASS)
         if stage in listings
     )
@@ -412,7 +408,7 @@ def card(
         waves,
         made,
         tensor_bytes(launch) if launch is not None else None,
-        _accessed(launch, made, flow_of),
+        _accessed(launch, made, known),
         counted,
     )
 
@@ -422,12 +418,11 @@ def _made(
     listing: Listing,
     function: Function,
     cost: Cost,
-    flow: Flow | None,
-    code: OpcodeLines | None,
+    facts: FunctionFacts | None,
 ) -> StageContent:
-    if stage not in MACHINE or flow is None:
+    if facts is None:
         return StageContent(stage, products=products(listing, function))
-    code = code or OpcodeLines(listing, function)
+    code, flow = facts.code, facts.flow
     return StageContent(
         stage,
         mix(listing, function, lambda opcode: cost(listing.language, opcode), code),
@@ -442,12 +437,12 @@ def _made(
 
 
 def _accessed(
-    launch: Call | None, made: tuple[StageContent, ...], flows: Mapping[Stage, Flow]
+    launch: Call | None, made: tuple[StageContent, ...], known: Mapping[Stage, FunctionFacts]
 ) -> Estimate | None:
     """By SASS, which is what runs, else by PTX."""
     for part in reversed(made):
         if launch is not None and part.mix is not None:
             return accessed_bytes(
-                launch, part.accesses, flows[part.stage], branches=bool(part.branches)
+                launch, part.accesses, known[part.stage].flow, branches=bool(part.branches)
             )
     return None

@@ -104,30 +104,26 @@ class InFlight:
 
     def join(self, other: InFlight) -> bool:
         """Add what may be under way in ``other``; whether that was anything new."""
-        grown = False
+        before = self.copy()
         for barrier, theirs in other.pending.items():
             ours = self.pending.setdefault(barrier, {})
-            before = dict(ours)
             for key, (least, most) in theirs.items():
-                span = ours.get(key)
-                ours[key] = (
-                    (least, most) if span is None else (min(span[0], least), max(span[1], most))
-                )
-            if len(ours) > MAX_PENDING:
-                for key in sorted(ours)[:-MAX_PENDING]:
-                    del ours[key]
-            grown = grown or ours != before
+                low, high = ours.get(key, (least, most))
+                ours[key] = (min(low, least), max(high, most))
+            _forget(ours)
         for pipe, lines in other.loose.items():
-            before_lines = self.loose.get(pipe, frozenset())
-            together = _latest(before_lines | lines)
-            if together != before_lines:
-                self.loose[pipe] = together
-                grown = True
-        return grown
+            self.loose[pipe] = _latest(self.loose.get(pipe, frozenset()) | lines)
+        return self != before
 
 
 def _latest(lines: frozenset[int]) -> frozenset[int]:
     return lines if len(lines) <= MAX_PENDING else frozenset(sorted(lines)[-MAX_PENDING:])
+
+
+def _forget(ages: Ages) -> None:
+    """Drop all but the last of the instructions that a barrier represents."""
+    for key in sorted(ages)[:-MAX_PENDING] if len(ages) > MAX_PENDING else ():
+        del ages[key]
 
 
 def event(line: Line, by_mnemonic: Mapping[str, Mnemonic]) -> Event | None:
@@ -163,11 +159,6 @@ def _depbar(text: str) -> list[tuple[str, int]]:
     return out
 
 
-def counted(events: Sequence[Event]) -> frozenset[str]:
-    """The barriers of which some instruction waits for a count other than 0."""
-    return frozenset(barrier for e in events for barrier, left in e.waits if left)
-
-
 def step(state: InFlight, e: Event, ages: frozenset[str]) -> list[tuple[str, int, str]]:
     """Pass a line; return what it waited for: barrier, line, what for."""
     cleared: list[tuple[str, int, str]] = []
@@ -196,9 +187,7 @@ def step(state: InFlight, e: Event, ages: frozenset[str]) -> list[tuple[str, int
         if what == RESULT and e.carries is not None:
             for line in state.loose.pop(e.carries, ()):
                 pending.setdefault((line, RESULT), (0, 0))
-        if len(pending) > MAX_PENDING:
-            for key in sorted(pending)[:-MAX_PENDING]:
-                del pending[key]
+        _forget(pending)
     if e.loose is not None:
         state.loose[e.loose] = _latest(state.loose.get(e.loose, frozenset()) | {e.line})
     return cleared
@@ -213,35 +202,26 @@ def waited(
         [e for n in range(b.first, b.last + 1) if (e := event(lines[n - 1], by_mnemonic))]
         for b in blocks
     ]
-    ages = counted([e for waiting in events for e in waiting])
-    into: list[InFlight | None] = [None] * len(blocks)
-    todo: list[int] = []
-    for i, block in enumerate(blocks):
-        if not block.predecessors or i == 0:
-            into[i] = InFlight({}, {})
-            todo.append(i)
-    queued = set(todo)
+    # Barriers of which some instruction waits for a count other than 0.
+    ages = frozenset(b for waiting in events for e in waiting for b, left in e.waits if left)
+    starts = (i for i, block in enumerate(blocks) if i == 0 or not block.predecessors)
+    into = {i: InFlight({}, {}) for i in starts}
+    todo = set(into)
     while todo:
-        i = heapq.heappop(todo)
-        queued.discard(i)
-        start = into[i]
-        if start is None:
-            continue
-        state = start.copy()
+        i = min(todo)
+        todo.remove(i)
+        state = into[i].copy()
         for e in events[i]:
             step(state, e, ages)
         for j in blocks[i].successors:
-            there = into[j]
-            if there is None:
-                into[j], grown = state.copy(), True
-            else:
-                grown = there.join(state)
-            if grown and j not in queued:
-                heapq.heappush(todo, j)
-                queued.add(j)
+            if j not in into:
+                into[j] = state.copy()
+            elif not into[j].join(state):
+                continue
+            todo.add(j)
     out: dict[int, tuple[tuple[str, int, str], ...]] = {}
     for i in range(len(blocks)):
-        state = (into[i] or InFlight({}, {})).copy()
+        state = into.get(i, InFlight({}, {})).copy()
         for e in events[i]:
             if cleared := step(state, e, ages):
                 out[e.line] = tuple(sorted(set(cleared), key=lambda c: (c[1], c[0], c[2])))
@@ -339,10 +319,6 @@ class Schedule:
             cycles = f"{used.cycles} cycle{'' if used.cycles == 1 else 's'}"
             out.append(f"its result is first used by {many}{far}, at least {cycles} later")
         return tuple(out)
-
-    def sentence(self, n: int) -> str | None:
-        """``sentences`` as one, None if there is nothing to say."""
-        return "; ".join(self.sentences(n)) or None
 
 
 def schedule(

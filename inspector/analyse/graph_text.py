@@ -120,12 +120,18 @@ def graph_rows(name: str, view: GraphView) -> list[GraphRow]:
     out = [GraphRow(f"graph {name}: {heading(view)}"), GraphRow("")]
     cells = [call_cells(call) for call in view.calls]
     out += _table(CALL_HEAD, cells, [(call.number,) for call in view.calls])
-    out += _by_line(view)
-    out += _chosen(view)
-    out += _fused(view)
-    out += _tried(view)
-    out += _refused(view)
-    out += _memory(view)
+    refused = "not fused, in Inductor's own words (calls by their numbers)"
+    for title, rows in (
+        ("the model's lines, and the calls that they came to", _by_line(view)),
+        ("chosen by max-autotune (calls by their numbers)", _chosen(view)),
+        ("fused: the scheduler's operations that became one call", _fused(view)),
+        ("compiled by Inductor to see whether a fusion is faster", _tried(view)),
+        (refused, _refused(view)),
+        (f"memory: {memory(view)}", _memory(view)),
+    ):
+        section = list(rows)
+        if section or (title.startswith("memory") and view.buffers):
+            out += [GraphRow(""), GraphRow(title), *section]
     # A recorded text may have several lines; a row is one.
     return [GraphRow(_NEWLINES.sub("␤", row.text), row.calls) for row in out]
 
@@ -155,17 +161,13 @@ def by_place(view: GraphView) -> dict[Place, list[GraphCall]]:
 
 def _by_line(view: GraphView) -> Iterator[GraphRow]:
     lines = by_place(view)
-    if not lines:
-        return
-    yield GraphRow("")
-    yield GraphRow("the model's lines, and the calls that they came to")
     cells = [
         (f"{short_file(file)}:{line}", _numbers(calls), code)
         for (file, line, code), calls in lines.items()
     ]
-    yield from _table(
-        ("line", "calls", "code"), cells, [tuple(c.number for c in own) for own in lines.values()]
-    )
+    if cells:
+        numbers = [tuple(call.number for call in own) for own in lines.values()]
+        yield from _table(("line", "calls", "code"), cells, numbers)
 
 
 def _numbers(calls: Sequence[GraphCall]) -> str:
@@ -173,31 +175,18 @@ def _numbers(calls: Sequence[GraphCall]) -> str:
 
 
 def _fused(view: GraphView) -> Iterator[GraphRow]:
-    fused = [call for call in view.calls if len(call.operations) > 1]
-    if not fused:
-        return
-    yield GraphRow("")
-    yield GraphRow("fused: the scheduler's operations that became one call")
-    for call in fused:
+    for call in (call for call in view.calls if len(call.operations) > 1):
         what = f"{call.name}: {', '.join(call.operations)}"
         yield GraphRow(f"{call.number}  {what}", (call.number,))
 
 
 def _chosen(view: GraphView) -> Iterator[GraphRow]:
-    if not view.choices:
-        return
-    yield GraphRow("")
-    yield GraphRow("chosen by max-autotune (calls by their numbers)")
     for one in view.choices:
         numbers = () if one.call is None else (one.call,)
         yield GraphRow(f"{UNKNOWN if one.call is None else one.call}  {one.text}", numbers)
 
 
 def _tried(view: GraphView) -> Iterator[GraphRow]:
-    if not view.tried:
-        return
-    yield GraphRow("")
-    yield GraphRow("compiled by Inductor to see whether a fusion is faster")
     for one in view.tried:
         how = "as one kernel" if len(one.nodes) > 1 else "alone"
         took = "not measured" if one.time_us is None else f"{microseconds(one.time_us)} µs"
@@ -220,10 +209,6 @@ def refusal(view: GraphView, one: RefusedFusion) -> str:
 
 
 def _refused(view: GraphView) -> Iterator[GraphRow]:
-    if not view.refused and not view.refused_left_out:
-        return
-    yield GraphRow("")
-    yield GraphRow("not fused, in Inductor's own words (calls by their numbers)")
     for one in view.refused:
         numbers = tuple(n for n in (one.a, one.b) if n is not None)
         yield GraphRow(refusal(view, one), numbers)
@@ -250,11 +235,6 @@ def _sum(word: str, sizes: Sequence[int | None]) -> str:
 
 
 def _memory(view: GraphView) -> Iterator[GraphRow]:
-    said = memory(view)
-    if not said:
-        return
-    yield GraphRow("")
-    yield GraphRow(f"memory: {said}")
     for call in view.calls:
         for new, old in call.reuses:
             yield GraphRow(f"{call.number}  {new} takes the memory of {old}", (call.number,))

@@ -12,6 +12,9 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Annotated
+
+import msgspec
 
 from inspector.analyse.card import element_bytes
 from inspector.base.model import (
@@ -78,7 +81,6 @@ def candidates(tuning: Tuning) -> str:
 Place = tuple[str, int, str]
 """File, line and code."""
 
-MAX_BYTES = 1 << 63
 NO_LAUNCH = ("NopKernelSchedulerNode",)
 NO_LAUNCH_OF = ("MultiOutput", "NopKernel")
 _ITEM = re.compile(r"\[(?:'([^'\]]*)'|\"([^\"\]]*)\"|(\d{1,9}))\]")
@@ -107,23 +109,62 @@ class FxNode:
     backward: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ScheduledNode:
-    """What the scheduler made one launch of: its operations, with the nodes that each is from.
+Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 62)]
 
-    ``results`` are the nodes whose values they give, where that is known. Bytes are Inductor's
-    estimate of what is read and written once.
-    """
+
+class _Stack(msgspec.Struct):
+    """The modules that a node was called in, the outermost first, and the innermost's class."""
+
+    paths: list[str] = []
+    type: str | None = None
+
+
+class _Node(msgspec.Struct, rename={"source": "from"}):
+    """A recorded node of torch.fx; ``module`` is the place of its stack."""
+
+    name: str
+    op: str
+    target: str = ""
+    aten: str | None = None
+    module: Count | None = None
+    line: tuple[str, Annotated[int, msgspec.Meta(gt=0, lt=10**9)], str] | None = None
+    source: str | None = None
+    backward: bool = False
+
+
+class _Operation(msgspec.Struct):
+    name: str
+    origins: list[str] = []
+    result: str | None = None
+
+
+class _Scheduled(msgspec.Struct):
+    """What the scheduler made one launch of; bytes are Inductor's estimate."""
 
     kind: str
-    buffer: str | None
-    operations: tuple[tuple[str, tuple[str, ...]], ...]
-    results: tuple[str, ...]
-    outputs: tuple[str, ...]
-    mutates: tuple[str, ...]
-    bytes: int | None = None
-    bytes_read: int | None = None
-    bytes_written: int | None = None
+    operations: list[_Operation]
+    buffer: str | None = None
+    outputs: list[str] = []
+    mutates: list[str] = []
+    bytes: Count | None = None
+    bytes_read: Count | None = None
+    bytes_written: Count | None = None
+
+
+class _Recorded(msgspec.Struct):
+    stacks: list[_Stack] = []
+    nodes: list[_Node] = []
+    scheduled: list[_Scheduled] = []
+    not_fused: list[tuple[str, str, str, Count]] = []
+    not_fused_left_out: Count = 0
+
+
+def _decoded(recorded: object) -> _Recorded:
+    """A recorded graph; a malformed one as if nothing had been recorded."""
+    try:
+        return msgspec.convert(recorded, _Recorded)
+    except msgspec.ValidationError:
+        return _Recorded()
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +177,8 @@ class GraphCall:
     are the nodes that a library's operator computes, where that is known: the others made what it
     is given. ``reuses`` are the buffers that were given the memory of others for this call: (new,
     old). ``bytes`` are Inductor's estimate, or those of the tensors that it was launched with:
-    ``bytes_from`` says which, ``inductor`` or ``tensors``.
+    ``bytes_from`` says which, ``inductor`` or ``tensors``. ``tuned`` is the id of the kernel that
+    represents the operation which max-autotune chose it for.
     """
 
     number: int
@@ -154,7 +196,6 @@ class GraphCall:
     results: tuple[FxNode, ...] = ()
     bytes_from: str | None = None
     tuned: str | None = None
-    """The kernel, by its id, that represents the operation which max-autotune chose it for."""
 
     @property
     def modules(self) -> tuple[str, ...]:
@@ -204,7 +245,11 @@ class GraphChoice:
 
 @dataclass(frozen=True, slots=True)
 class GraphView:
-    """All that is known of a graph's calls. ``recorded``: its scheduler's nodes were recorded."""
+    """All that is known of a graph's calls.
+
+    ``recorded``: its scheduler's nodes were recorded. Of each of the scheduler's operations,
+    ``launched`` has the number of the call that it became, ``origins`` the nodes that it is from.
+    """
 
     calls: tuple[GraphCall, ...] = ()
     buffers: tuple[WrapperBuffer, ...] = ()
@@ -214,9 +259,7 @@ class GraphView:
     nodes: Mapping[str, FxNode] = field(default_factory=dict)
     dynamo: Mapping[str, FxNode] = field(default_factory=dict)
     launched: Mapping[str, int] = field(default_factory=dict)
-    """The number of the call that each of the scheduler's operations became."""
     origins: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """The nodes that each of the scheduler's operations is from."""
     choices: tuple[GraphChoice, ...] = ()
     tried: tuple[TriedFusion, ...] = ()
 
@@ -264,9 +307,9 @@ def graph_view(
     ``ambiguous`` are names of a backward graph's own nodes: Inductor's comments name these and
     Dynamo's alike, so that neither is meant for certain.
     """
-    nodes, source_nodes = fx_nodes(recorded), fx_nodes(dynamo)
-    scheduled = _scheduled(recorded)
-    placed = _placed(wrapper.calls, scheduled)
+    graph = _decoded(recorded)
+    nodes, source_nodes = _fx_nodes(graph), _fx_nodes(_decoded(dynamo))
+    placed = _placed(wrapper.calls, graph.scheduled)
     order = {name: n for n, name in enumerate(nodes)}
     reuses: dict[int, list[tuple[str, str]]] = defaultdict(list)
     lines = [call.n for call in wrapper.calls]
@@ -278,7 +321,8 @@ def graph_view(
     calls = []
     for at, call in enumerate(wrapper.calls):
         own = placed[at]
-        origins = {name for one in own for _, names in one.operations for name in names}
+        operations = [each for one in own for each in one.operations]
+        origins = {name for each in operations for name in each.origins}
         computed = [nodes[name] for name in sorted(origins & nodes.keys(), key=order.__getitem__)]
         if not computed:
             computed = [
@@ -300,7 +344,7 @@ def graph_view(
                 kernel,
                 call.operators or _operators(computed),
                 tuple(computed),
-                tuple(name for one in own for name, _ in one.operations),
+                tuple(each.name for each in operations),
                 size,
                 _total([one.bytes_read for one in own]),
                 _total([one.bytes_written for one in own]),
@@ -310,19 +354,18 @@ def graph_view(
             )
         )
     launched = {
-        name: at + 1 for at, own in enumerate(placed) for one in own for name, _ in one.operations
+        each.name: at for at, own in enumerate(placed, 1) for one in own for each in one.operations
     }
-    refused, more = _refused(recorded, launched)
     return GraphView(
         tuple(calls),
         wrapper.buffers,
-        refused,
-        more,
-        bool(scheduled),
+        _refused(graph, launched),
+        graph.not_fused_left_out,
+        bool(graph.scheduled),
         nodes,
         source_nodes,
         launched,
-        {name: origins for one in scheduled for name, origins in one.operations},
+        {each.name: tuple(each.origins) for one in graph.scheduled for each in one.operations},
     )
 
 
@@ -334,7 +377,7 @@ def buffer_bytes(buffer: WrapperBuffer) -> int | None:
 
 def _results(
     call: WrapperCall,
-    own: Sequence[ScheduledNode],
+    own: Sequence[_Scheduled],
     computed: Sequence[FxNode],
     nodes: Mapping[str, FxNode],
 ) -> tuple[FxNode, ...]:
@@ -343,7 +386,8 @@ def _results(
         return tuple(node for node in computed if "triton_kernel_wrapper" in node.target)
     if not call.extern:
         return ()
-    known = tuple(nodes[name] for one in own for name in one.results if name in nodes)
+    results = [each.result for one in own for each in one.operations]
+    known = tuple(nodes[name] for name in results if name is not None and name in nodes)
     return known or tuple(node for node in computed if _packet(node.target) == call.name)
 
 
@@ -389,72 +433,26 @@ def _joined(paths: Sequence[str]) -> str:
     return ".".join(parts)
 
 
-def fx_nodes(recorded: object) -> dict[str, FxNode]:
+def _fx_nodes(recorded: _Recorded) -> dict[str, FxNode]:
     """The nodes of a recorded graph by name, in its order, without its inputs."""
-    stacks = [_stack(one) for one in _list(_get(recorded, "stacks"))]
+    stacks = recorded.stacks
     out: dict[str, FxNode] = {}
-    for one in _list(_get(recorded, "nodes")):
-        name, op = _text(_get(one, "name")), _text(_get(one, "op"))
-        if not name or op in (None, "placeholder", "get_attr", "output"):
+    for one in recorded.nodes:
+        if one.op in ("placeholder", "get_attr", "output"):
             continue
-        at = _get(one, "module")
-        known = type(at) is int and 0 <= at < len(stacks)
-        module, kind = stacks[at] if known and isinstance(at, int) else (None, None)
-        out[name] = FxNode(
-            name,
-            op,
-            _text(_get(one, "target")) or "",
-            _text(_get(one, "aten")),
-            module,
-            kind,
-            _place(_get(one, "line")),
-            _text(_get(one, "from")),
-            _get(one, "backward") is True,
+        known = one.module is not None and one.module < len(stacks)
+        stack = stacks[one.module] if known and one.module is not None else _Stack()
+        module = module_path(stack.paths) if stack.paths else None
+        place, from_ = one.line, one.source
+        out[one.name] = FxNode(
+            one.name, one.op, one.target, one.aten, module, stack.type, place, from_, one.backward
         )
-    return out
-
-
-def _stack(one: object) -> tuple[str | None, str | None]:
-    paths = [path for path in _list(_get(one, "paths")) if isinstance(path, str) and path]
-    return (module_path(paths) if paths else None, _text(_get(one, "type")))
-
-
-def _place(value: object) -> Place | None:
-    parts = _list(value)
-    if len(parts) != 3:
-        return None
-    file, line, code = parts
-    if isinstance(file, str) and isinstance(code, str) and type(line) is int and 0 < line < 10**9:
-        return file, line, code
-    return None
-
-
-def _scheduled(recorded: object) -> list[ScheduledNode]:
-    out = []
-    for one in _list(_get(recorded, "scheduled")):
-        operations = tuple(
-            (name, _texts(_get(each, "origins")))
-            for each in _list(_get(one, "operations"))
-            if (name := _text(_get(each, "name")))
-        )
-        if operations:
-            out.append(
-                ScheduledNode(
-                    _text(_get(one, "kind")) or "",
-                    _text(_get(one, "buffer")),
-                    operations,
-                    _texts([_get(each, "result") for each in _list(_get(one, "operations"))]),
-                    _texts(_get(one, "outputs")),
-                    _texts(_get(one, "mutates")),
-                    *(_size(_get(one, name)) for name in ("bytes", "bytes_read", "bytes_written")),
-                )
-            )
     return out
 
 
 def _placed(
-    calls: Sequence[WrapperCall], scheduled: Sequence[ScheduledNode]
-) -> list[list[ScheduledNode]]:
+    calls: Sequence[WrapperCall], scheduled: Sequence[_Scheduled]
+) -> list[list[_Scheduled]]:
     """The scheduler's nodes of each call: it is the first that has one of their outputs.
 
     What only changes the previous value, and has no separate output in the text, is the next
@@ -464,9 +462,9 @@ def _placed(
     for at, call in enumerate(calls):
         for word in call.made:
             first.setdefault(word, at)
-    out: list[list[ScheduledNode]] = [[] for _ in calls]
+    out: list[list[_Scheduled]] = [[] for _ in calls]
     last = 0
-    waiting: list[tuple[int, ScheduledNode]] = []
+    waiting: list[tuple[int, _Scheduled]] = []
     for node in scheduled:
         if node.kind in NO_LAUNCH or node.buffer in NO_LAUNCH_OF:
             continue
@@ -485,28 +483,19 @@ def _placed(
     return out
 
 
-def _refused(
-    recorded: object, launched: Mapping[str, int]
-) -> tuple[tuple[RefusedFusion, ...], int]:
+def _refused(recorded: _Recorded, launched: Mapping[str, int]) -> tuple[RefusedFusion, ...]:
     """What was not fused in the end; a reason of an earlier round may have been overcome."""
-    counts: dict[tuple[int | None, int | None, str], int] = {}
+    counts: Counter[tuple[int | None, int | None, str]] = Counter()
     names: dict[tuple[int | None, int | None, str], tuple[str, str]] = {}
-    for one in _list(_get(recorded, "not_fused")):
-        parts = _list(one)
-        if len(parts) != 4 or not all(isinstance(part, str) for part in parts[:3]):
-            continue
-        left, right, reason = (str(part) for part in parts[:3])
+    for left, right, reason, count in recorded.not_fused:
         a, b = _call_of(left, launched), _call_of(right, launched)
-        if a is not None and a == b:
-            continue
-        key = (a, b, reason)
-        counts[key] = counts.get(key, 0) + (_size(parts[3]) or 1)
-        names.setdefault(key, (left, right))
-    refused = tuple(
+        if a is None or a != b:
+            counts[a, b, reason] += count or 1
+            names.setdefault((a, b, reason), (left, right))
+    return tuple(
         RefusedFusion(a, b, names[a, b, reason], reason, count)
         for (a, b, reason), count in counts.items()
     )
-    return refused, _size(_get(recorded, "not_fused_left_out")) or 0
 
 
 def _call_of(name: str, launched: Mapping[str, int]) -> int | None:
@@ -527,26 +516,3 @@ def _operators(nodes: Sequence[FxNode]) -> tuple[str, ...]:
 def _total(figures: Sequence[int | None]) -> int | None:
     known = [figure for figure in figures if figure is not None]
     return sum(known) if known and len(known) == len(figures) else None
-
-
-# -- values of any type, as strangers' recordings hold them ---------------------------------------
-
-
-def _get(value: object, name: str) -> object:
-    return value.get(name) if isinstance(value, Mapping) else None
-
-
-def _list(value: object) -> list[object]:
-    return list(value) if isinstance(value, list | tuple) else []
-
-
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) and value else None
-
-
-def _texts(value: object) -> tuple[str, ...]:
-    return tuple(one for one in _list(value) if isinstance(one, str))
-
-
-def _size(value: object) -> int | None:
-    return value if type(value) is int and 0 <= value < MAX_BYTES else None

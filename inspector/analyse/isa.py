@@ -50,7 +50,10 @@ class ReferenceEntry:
 
 def entry_of(word: str, language: str, kind: str, said: Mapping[str, object]) -> ReferenceEntry:
     """The entry of a word by what its table says, its qualifiers left out."""
-    operands = said.get("operands")
+    operands, since = said.get("operands"), _string(said.get("since"))
+    if language == PTX and since:
+        since = f"PTX ISA {since}"
+    document = _string(said.get("document")) or DOCUMENTS.get(language)
     return ReferenceEntry(
         word=word,
         language=language,
@@ -58,24 +61,10 @@ def entry_of(word: str, language: str, kind: str, said: Mapping[str, object]) ->
         summary=str(said.get("summary", "")),
         operands=tuple(map(str, operands)) if isinstance(operands, list | tuple) else (),
         cost=_string(said.get("cost")),
-        since=_since(language, said),
+        since=", ".join(filter(None, (since, _string(said.get("target"))))) or None,
         until=_string(said.get("until")),
-        reference=", ".join(
-            t
-            for t in (
-                _string(said.get("document")) or DOCUMENTS.get(language),
-                _string(said.get("section")),
-            )
-            if t
-        ),
+        reference=", ".join(filter(None, (document, _string(said.get("section"))))),
     )
-
-
-def _since(language: str, said: Mapping[str, object]) -> str | None:
-    since, target = _string(said.get("since")), _string(said.get("target"))
-    if language == PTX and since:
-        since = f"PTX ISA {since}"
-    return ", ".join(t for t in (since, target) if t) or None
 
 
 def _string(value: object) -> str | None:
@@ -135,34 +124,22 @@ def closest(word: str, words: Iterable[str], n: int = 3) -> tuple[str, ...]:
     Case counts less than any letter. Near is at most a third of the letters changed, and one where
     the word has fewer than three.
     """
+    from rapidfuzz import process  # for unknown words alone
+    from rapidfuzz.distance import OSA
+
     folded = word.casefold()
     most = max(1, (len(folded.strip(".%@")) + 1) // 3)
-    near: list[tuple[float, float, int, str]] = []
-    for order, name in enumerate(dict.fromkeys(words)):
-        other = name.casefold()
-        if abs(len(other) - len(folded)) > most:
-            continue
-        far = distance(folded, other, most)
-        if far <= most:
-            # Of two that are as far: letters swapped, then more of the letters in their order.
-            alike = SequenceMatcher(None, folded, other, autojunk=False).ratio()
-            alike += sorted(folded) == sorted(other)
-            near.append((far + (0 if _same_case(word, name) else 0.5), -alike, order, name))
-    return tuple(name for *_, name in sorted(near)[:n])
+    known = {name: name.casefold() for name in words}
+    near = process.extract(folded, known, scorer=OSA.distance, score_cutoff=most, limit=None)
 
+    def rank(found: tuple[str, float, str]) -> tuple[float, float]:
+        other, far, name = found
+        # Of two that are as far: letters swapped, then more of the letters in their order.
+        alike = SequenceMatcher(None, folded, other, autojunk=False).ratio()
+        alike += sorted(folded) == sorted(other)
+        return far + (0.5 if word.isupper() != name.isupper() else 0), -alike
 
-def distance(one: str, other: str, most: int) -> int:
-    """Letters to insert, leave out, change or swap with the next; ``most + 1`` for any more.
-
-    The optimal string alignment distance.
-    """
-    from rapidfuzz.distance import OSA  # for unknown words alone
-
-    return OSA.distance(one, other, score_cutoff=most)
-
-
-def _same_case(one: str, other: str) -> bool:
-    return one.isupper() == other.isupper()
+    return tuple(name for *_, name in sorted(near, key=rank)[:n])
 
 
 # One name may be of several kinds: which is meant in an opcode, and which where it stands alone.

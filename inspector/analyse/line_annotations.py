@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import nsmallest
+from typing import TypeVar
 
 from inspector.analyse.function_facts import Consumer, Wait
 from inspector.analyse.isa import ReferenceEntry
@@ -58,25 +60,26 @@ def by_places(listing: Listing, order: Sequence[tuple[str, int]] = ()) -> Sequen
     """
     numbers = {place: number for number, place in enumerate(order, 1)}
     of = array("I", bytes(array("I").itemsize * (len(listing.lines) + 1)))
+    for n, place in _placed(listing):
+        of[n] = numbers.get(place, 0)
+    return of
+
+
+def _placed(listing: Listing) -> Iterator[tuple[int, tuple[str, int]]]:
+    """Instructions by number, each with the file and line that it names."""
     for line in listing.lines:
         if line.source is not None and line.kind is Kind.INSTRUCTION:
-            of[line.n] = numbers.get((line.source.file, line.source.line), 0)
-    return of
+            yield line.n, (line.source.file, line.source.line)
 
 
 def places(listing: Listing) -> tuple[tuple[str, int], ...]:
     """The files and lines that the instructions of a listing come from, ascending."""
-    named = {
-        (line.source.file, line.source.line)
-        for line in listing.lines
-        if line.source is not None and line.kind is Kind.INSTRUCTION
-    }
-    return tuple(sorted(named))
+    return tuple(sorted({place for _, place in _placed(listing)}))
 
+
+T = TypeVar("T")
 
 # -- figures of machine instructions on the lines above -------------------------------------------
-# Figures of machine instructions told on the lines that they came from.
-#
 # The figures are of SASS, so allocated registers and cycles; PTX's virtual registers are counted
 # in PTX alone.
 
@@ -109,15 +112,19 @@ def roll_up(
     line of SASS, ``highest`` the kernel's greatest count of live general registers. Lines that
     share their links share one result, so the time is linear in the distinct links.
     """
-    totals: dict[int, Rolled] = {}
-    out: dict[int, Rolled] = {}
-    for n, lines in links.items():
-        rolled = totals.get(id(lines))
-        if rolled is None:
-            rolled = totals[id(lines)] = _roll(lines, live, stall, highest)
-        if rolled.instructions:
-            out[n] = rolled
-    return out
+    return _summed(links, lambda lines: _roll(lines, live, stall, highest))
+
+
+def _summed(
+    links: Mapping[int, tuple[int, ...]], make: Callable[[tuple[int, ...]], T | None]
+) -> dict[int, T]:
+    """What ``make`` gives of each line's links, once for those that are one object."""
+    totals: dict[int, T | None] = {}
+    for lines in links.values():
+        if id(lines) not in totals:
+            totals[id(lines)] = make(lines)
+    summed = {n: totals[id(lines)] for n, lines in links.items()}
+    return {n: value for n, value in summed.items() if value is not None}
 
 
 def _roll(
@@ -125,7 +132,7 @@ def _roll(
     live: Callable[[int], Mapping[str, int] | None],
     stall: Callable[[int], int | None],
     highest: int | None,
-) -> Rolled:
+) -> Rolled | None:
     most: dict[str, int] = {}
     cycles: int | None = None
     many = 0
@@ -139,7 +146,7 @@ def _roll(
         if waits is not None:
             cycles = (cycles or 0) + waits
     peak = highest is not None and highest > 0 and most.get("gpr") == highest
-    return Rolled(most, cycles, many, peak)
+    return Rolled(most, cycles, many, peak) if many else None
 
 
 # -- samples of a profiler ------------------------------------------------------------------------
@@ -166,14 +173,11 @@ class Samples:
 
 def total(each: Iterable[Samples]) -> Samples:
     """The sum of samples."""
-    every = not_issued = 0
-    stalls: dict[str, int] = {}
-    for one in each:
-        every += one.all
-        not_issued += one.not_issued
-        for reason, count in one.stalls.items():
-            stalls[reason] = stalls.get(reason, 0) + count
-    return Samples(every, not_issued, stalls)
+    every = list(each)
+    stalls: Counter[str] = Counter()
+    for one in every:
+        stalls.update(one.stalls)
+    return Samples(sum(one.all for one in every), sum(one.not_issued for one in every), stalls)
 
 
 def roll_up_samples(
@@ -184,16 +188,12 @@ def roll_up_samples(
     Lines none of whose SASS was sampled over are left out. An instruction that several lines
     became counts on each of them, so that the sum over lines may exceed the kernel's.
     """
-    totals: dict[int, Samples | None] = {}
-    out: dict[int, Samples] = {}
-    for n, lines in links.items():
-        if id(lines) not in totals:
-            samples = [by_line[line] for line in dict.fromkeys(lines) if line in by_line]
-            totals[id(lines)] = total(samples) if samples else None
-        rolled = totals[id(lines)]
-        if rolled is not None:
-            out[n] = rolled
-    return out
+
+    def sampled(lines: tuple[int, ...]) -> Samples | None:
+        samples = [by_line[line] for line in dict.fromkeys(lines) if line in by_line]
+        return total(samples) if samples else None
+
+    return _summed(links, sampled)
 
 
 def hottest(by_line: Mapping[int, Samples], all_of: int, share: float = 0.1) -> tuple[int, ...]:

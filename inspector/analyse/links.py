@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
+from operator import attrgetter
 from pathlib import PurePath
 
 from inspector.base.model import Fusion, Location, MadeFrom, Stage
@@ -269,43 +271,11 @@ class StageNames:
 
 def located(listing: Listing) -> dict[Location, list[Line]]:
     """Instructions by their location, those without one left out."""
-    out: dict[Location, list[Line]] = {}
-    # Equal neighbours are mostly one object; hashing a chain costs more than asking for its id.
-    by_identity: dict[int, tuple[Location, list[Line]]] = {}
+    out: dict[Location, list[Line]] = defaultdict(list)
     for line in listing.lines:
-        source = line.source
-        if source is None or line.kind is not Kind.INSTRUCTION or line.base in WHOLE:
-            continue
-        entry = by_identity.get(id(source))
-        if entry is None:
-            entry = by_identity[id(source)] = (source, out.setdefault(source, []))
-        entry[1].append(line)
+        if line.source and line.kind is Kind.INSTRUCTION and line.base not in WHOLE:
+            out[line.source].append(line)
     return out
-
-
-class FileNames:
-    """Files of several stages as one name each.
-
-    Compilers split and join folders each in their own way: a path that not all sides write alike
-    is known by its last part.
-    """
-
-    def __init__(self, *sides: Iterable[str]) -> None:
-        common = set.intersection(*(set(side) for side in sides)) if sides else set()
-        self._common = common
-        self._memo: dict[str, str] = {}
-
-    def of(self, path: str) -> str:
-        """The name under which all sides know the file."""
-        name = self._memo.get(path)
-        if name is None:
-            name = path if path in self._common else PurePath(path).name
-            self._memo[path] = name
-        return name
-
-    def chain(self, location: Location) -> Chain:
-        """The frames, innermost first."""
-        return tuple((self.of(f.file), f.line, f.column) for f in location.frames())
 
 
 def files(locations: Iterable[Location]) -> set[str]:
@@ -313,48 +283,20 @@ def files(locations: Iterable[Location]) -> set[str]:
     return {frame.file for location in locations for frame in location.frames()}
 
 
-class Index:
-    """The places of one stage, so that another's find the nearest that means the same.
+def _keys(chain: Chain, wanted: bool) -> list[tuple[str, object]]:
+    """The keys that a place has, or under which another stage's place looks for its like.
 
-    A chain is compared whole, with its columns and then without; where one side knows no chain,
-    by its innermost frame; where the other side stops at a call site, by that.
+    The best are first. A chain is compared whole, with its columns and then without; where one
+    side knows no chain, by its innermost frame; where the other side stops at a call site, by that.
     """
-
-    def __init__(self, chains: Collection[Chain]) -> None:
-        self._by: dict[tuple[str, object], list[Chain]] = defaultdict(list)
-        for chain in chains:
-            inner = chain[0]
-            self._add("whole", chain, chain)
-            self._add("lines", lines_of(chain), chain)
-            length = "one" if len(chain) == 1 else "many"
-            self._add(f"{length} column", inner, chain)
-            self._add(f"{length} line", inner[:2], chain)
-            for outer in dict.fromkeys(f[:2] for f in chain[1:]):
-                self._add("outer", outer, chain)
-
-    def _add(self, how: str, key: object, chain: Chain) -> None:
-        self._by[how, key].append(chain)
-
-    def nearest(self, chain: Chain) -> tuple[str, object] | None:
-        """The key of the best match, which ``at`` gives the places of."""
-        inner = chain[0]
-        keys: list[tuple[str, object]] = [("whole", chain), ("lines", lines_of(chain))]
-        if len(chain) == 1:
-            keys += [("many column", inner), ("many line", inner[:2]), ("outer", inner[:2])]
-            # The only ways left: one side has inlined what the other has not.
-        else:
-            keys += [("one column", inner), ("one line", inner[:2])]
-            keys += [("one line", frame[:2]) for frame in chain[1:]]
-        return next((key for key in keys if key in self._by), None)
-
-    def at(self, key: tuple[str, object]) -> list[Chain]:
-        """The places that share a key."""
-        return self._by[key]
-
-
-def lines_of(chain: Chain) -> tuple[tuple[str, int], ...]:
-    """A chain without its columns."""
-    return tuple(frame[:2] for frame in chain)
+    inner, lines = chain[0], tuple(frame[:2] for frame in chain)
+    alone = len(chain) == 1
+    length = "one" if alone != wanted else "many"
+    keys: list[tuple[str, object]] = [("whole", chain), ("lines", lines)]
+    keys += [(f"{length} column", inner), (f"{length} line", lines[0])]
+    if wanted:  # the only ways left: one side has inlined what the other has not
+        return [*keys, ("outer", lines[0])] if alone else [*keys, *(("one line", n) for n in lines)]
+    return [*keys, *(("outer", line) for line in dict.fromkeys(lines[1:]))]
 
 
 def own_lines(
@@ -367,23 +309,19 @@ def own_lines(
     """
     exact = place.file in files(locations)
     wanted = place.file if exact else PurePath(place.file).name
-    silent = (Kind.BLANK, Kind.COMMENT)
-    total = len(listing.lines)
+    lines = dict(enumerate(listing.lines, 1))
     inner: dict[Location, int] = {}
     sites: dict[int, list[Location]] = defaultdict(list)
     for location in locations:
-        here = [
-            frame.line + place.first - 1
-            for frame in location.frames()
-            if (frame.file if exact else PurePath(frame.file).name) == wanted
-        ]
-        here = [n for n in dict.fromkeys(here) if 1 <= n <= total]
-        here = [n for n in here if listing.lines[n - 1].kind not in silent]
-        if here:
-            inner[location] = here[0]
-            for n in here[1:]:
-                sites[n].append(location)
-    return inner, dict(sites)
+        frames = (
+            f for f in location.frames() if wanted == (f.file if exact else PurePath(f.file).name)
+        )
+        named = dict.fromkeys(frame.line + place.first - 1 for frame in frames)
+        here = [n for n in named if n in lines and lines[n].kind not in (Kind.BLANK, Kind.COMMENT)]
+        inner.update((location, n) for n in here[:1])
+        for n in here[1:]:
+            sites[n].append(location)
+    return inner, sites
 
 
 # -- pairs of lines, held as blocks ---------------------------------------------------------------
@@ -420,7 +358,7 @@ class Relation:
 
     def backward(self) -> Links:
         """Lines of the right to lines of the left."""
-        return _links(self.turned().blocks)
+        return _links([(right, left) for left, right in self.blocks])
 
 
 def _links(blocks: Sequence[tuple[tuple[int, ...], tuple[int, ...]]]) -> Links:
@@ -429,15 +367,11 @@ def _links(blocks: Sequence[tuple[tuple[int, ...], tuple[int, ...]]]) -> Links:
         for n in left:
             member[n].append(at)
     united: dict[tuple[int, ...], tuple[int, ...]] = {}
-    out: Links = {}
-    for n in sorted(member):
-        key = tuple(member[n])
-        lines_of_both = united.get(key)
-        if lines_of_both is None:
-            lines = {line for at in key for line in blocks[at][1]}
-            lines_of_both = united[key] = tuple(sorted(lines))
-        out[n] = lines_of_both
-    return out
+    for own in member.values():
+        key = tuple(own)
+        if key not in united:
+            united[key] = tuple(sorted({line for at in key for line in blocks[at][1]}))
+    return {n: united[tuple(member[n])] for n in sorted(member)}
 
 
 def composed(first: Mapping[int, tuple[int, ...]], then: Mapping[int, tuple[int, ...]]) -> Links:
@@ -465,21 +399,6 @@ def _key(lines: tuple[int, ...]) -> object:
 UNKNOWN = Operations()
 
 
-def link(
-    a: Listing,
-    b: Listing,
-    stages: tuple[Stage, Stage],
-    places: Mapping[Stage, StageNames],
-    operations: Operations = UNKNOWN,
-    through: Mapping[int, tuple[int, ...]] | None = None,
-) -> Links:
-    """Lines of ``a`` to lines of ``b``. See ``relate``; the other way round is the same pairs."""
-    if stages[0].rank > stages[1].rank:
-        swapped = (stages[1], stages[0])
-        return relate(b, a, swapped, places, operations, through).backward()
-    return relate(a, b, stages, places, operations, through).forward()
-
-
 def relate(
     upper: Listing,
     lower: Listing,
@@ -497,10 +416,18 @@ def relate(
     """
     first, second = stages
     if stages == (Stage.PTX, Stage.SASS):
-        return Relation.of(_direct(lower, upper)).turned()
+        total = len(upper.lines)
+        direct = {n: lines for n, lines in _named(lower).items() if 1 <= lines[0] <= total}
+        return Relation.of(direct).turned()
     if first in places:
         relation = _from_source(upper, lower, places[first])
-        return relation if through is None else _and_through(relation, lower, through)
+        if through is None:
+            return relation
+        have = relation.backward()
+        placed = {line.n for line in lower.lines if line.source is not None}
+        left = {n: at for n, at in _named(lower).items() if n in placed and n not in have}
+        more = Relation.of(composed(left, through)).turned()
+        return Relation((*relation.blocks, *more.blocks))
     if first in (Stage.SOURCE, Stage.OUTPUT_CODE):
         return Relation(())
     if second is Stage.SASS and through is not None:
@@ -523,11 +450,6 @@ def beginning(lower: Listing, function: Function | None, relation: Relation) -> 
         return ()
     lines = (lower.lines[n - 1] for n in range(function.first, function.last + 1))
     return next(((line.n,) for line in lines if line.kind is Kind.INSTRUCTION), ())
-
-
-def _direct(sass: Listing, ptx: Listing) -> Links:
-    total = len(ptx.lines)
-    return {n: lines for n, lines in _named(sass).items() if 1 <= lines[0] <= total}
 
 
 def _named(sass: Listing) -> Links:
@@ -576,43 +498,36 @@ def _alike(
     return out
 
 
-def _and_through(
-    relation: Relation, sass: Listing, through: Mapping[int, tuple[int, ...]]
-) -> Relation:
-    have = {n for _, lines in relation.blocks for n in lines}
-    rest = {
-        line.n: (line.ptx_line,)
-        for line in sass.lines
-        if line.ptx_line is not None and line.source is not None and line.n not in have
-    }
-    return Relation((*relation.blocks, *Relation.of(composed(rest, through)).turned().blocks))
-
-
 def _by_place(
     upper: Listing, lower: Listing, stages: tuple[Stage, Stage], operations: Operations
 ) -> Relation:
     above, below = located(upper), located(lower)
-    names = FileNames(files(above), files(below))
+    common = files(above) & files(below)
+
+    def chain(location: Location) -> Chain:
+        # Compilers split and join folders each in their own way: a path that not both sides
+        # write alike is known by its last part.
+        frames = location.frames()
+        names = (f.file if f.file in common else PurePath(f.file).name for f in frames)
+        return tuple((name, f.line, f.column) for name, f in zip(names, frames, strict=True))
+
     chains: dict[Chain, list[Line]] = defaultdict(list)
     for location, lines in above.items():
-        chains[names.chain(location)] += lines
-    index = Index(chains)
+        chains[chain(location)] += lines
+    index: dict[tuple[str, object], list[Line]] = defaultdict(list)
+    for place, lines in chains.items():
+        for key in _keys(place, wanted=False):
+            index[key] += lines
     groups: dict[tuple[str, object], list[Line]] = defaultdict(list)
     for location, lines in below.items():
-        key = index.nearest(names.chain(location))
-        if key is not None:
-            groups[key] += lines
+        found = (key for key in _keys(chain(location), wanted=True) if key in index)
+        for nearest in islice(found, 1):
+            groups[nearest] += lines
     blocks: list[Block] = []
     for key, lines in groups.items():
-        others = [line for chain in index.at(key) for line in chains[chain]]
-        lines.sort(key=_number)
-        others.sort(key=_number)
-        blocks += _by_operation(others, lines, stages, operations)
+        others = sorted(index[key], key=attrgetter("n"))
+        blocks += _by_operation(others, sorted(lines, key=attrgetter("n")), stages, operations)
     return Relation(blocks)
-
-
-def _number(line: Line) -> int:
-    return line.n
 
 
 def _by_operation(
@@ -628,7 +543,12 @@ def _by_operation(
     """
     if len(upper) == 1:
         return [(_numbers(upper), _numbers(lower))]
-    above, below = _sorted(upper, stages[0], operations), _sorted(lower, stages[1], operations)
+    above: dict[Does, list[Line]] = defaultdict(list)
+    below: dict[Does, list[Line]] = defaultdict(list)
+    for line in upper:
+        above[operations.of(line, stages[0])].append(line)
+    for line in lower:
+        below[operations.of(line, stages[1])].append(line)
     blocks: list[Block] = []
     left: list[Line] = []
     met: set[Does] = set()
@@ -648,13 +568,6 @@ def _by_operation(
     return blocks
 
 
-def _sorted(lines: Sequence[Line], stage: Stage, operations: Operations) -> dict[Does, list[Line]]:
-    out: dict[Does, list[Line]] = defaultdict(list)
-    for line in lines:
-        out[operations.of(line, stage)].append(line)
-    return out
-
-
 def _numbers(lines: Sequence[Line]) -> list[int]:
     return [line.n for line in lines]
 
@@ -667,20 +580,17 @@ def _in_order(upper: Sequence[Line], lower: Sequence[Line]) -> list[Block]:
     another's result above must take it below. Otherwise all belong to all.
     """
     count, times = len(upper), len(lower) // len(upper)
-    if count == 1 or times * count != len(lower):
-        return [(_numbers(upper), _numbers(lower))]
-    takes = _takes(upper)
-    for owner in (
-        [at // times for at in range(len(lower))],
-        [at % count for at in range(len(lower))],
-    ):
-        below = {(owner[a], owner[b]) for a, b in _takes(lower)}
-        if below <= takes:
-            runs: dict[int, list[int]] = defaultdict(list)
-            for at, line in enumerate(lower):
-                runs[owner[at]].append(line.n)
-            return [((upper[o].n,), lines) for o, lines in runs.items()]
-    return [(_numbers(upper), _numbers(lower))]
+    above, below = _takes(upper), _takes(lower)
+    numbers = _numbers(lower)
+    places = range(len(lower))
+    for owner in ([at // max(times, 1) for at in places], [at % count for at in places]):
+        regular = count > 1 and times * count == len(lower)
+        if regular and {(owner[a], owner[b]) for a, b in below} <= above:
+            own = [
+                [n for n, o in zip(numbers, owner, strict=True) if o == at] for at in range(count)
+            ]
+            return [((line.n,), lines) for line, lines in zip(upper, own, strict=True)]
+    return [(_numbers(upper), numbers)]
 
 
 def _takes(lines: Sequence[Line]) -> set[tuple[int, int]]:

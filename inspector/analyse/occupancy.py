@@ -9,7 +9,9 @@ blocks and barriers are counted. It is the theoretical occupancy: that of a full
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import MISSING, dataclass, fields, replace
+
+from inspector.base.text import plural
 
 # -- limits of a device ---------------------------------------------------------------------------
 # A device's limits: of an architecture's representative, or of the one that a program ran on.
@@ -28,6 +30,8 @@ _RECORDED = {
     "clock_rate": ("clock_hz", 1000),
 }
 """torch's device properties, the field of ours, and what one unit of theirs is in ours."""
+_IN_TABLE = {"sub_partitions": "warp_allocation_granularity"}
+"""Fields that ``reference/devices.toml`` calls by the name of NVIDIA's calculator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,34 +84,14 @@ class Device:
 
         Raises ``KeyError`` with the name of a limit that the entry does not have.
         """
-        carveouts = str(entry.get("shared_carveouts", "")).split()
-        return cls(
-            arch=arch,
-            name=str(entry["device"]),
-            sms=_known(entry, "sms"),
-            warp_size=_figure(entry, "warp_size"),
-            registers_per_sm=_figure(entry, "registers_per_sm"),
-            registers_per_block=_figure(entry, "registers_per_block"),
-            max_registers_per_thread=_figure(entry, "max_registers_per_thread"),
-            register_allocation_unit=_figure(entry, "register_allocation_unit"),
-            sub_partitions=_figure(entry, "warp_allocation_granularity"),
-            shared_per_sm=_figure(entry, "shared_per_sm"),
-            shared_per_block=_figure(entry, "shared_per_block"),
-            shared_per_block_optin=_figure(entry, "shared_per_block_optin"),
-            shared_reserved_per_block=_figure(entry, "shared_reserved_per_block"),
-            shared_reserved_in_cubin=_figure(entry, "shared_reserved_in_cubin"),
-            shared_allocation_unit=_figure(entry, "shared_allocation_unit"),
-            max_threads_per_block=_figure(entry, "max_threads_per_block"),
-            max_threads_per_sm=_figure(entry, "max_threads_per_sm"),
-            max_blocks_per_sm=_figure(entry, "max_blocks_per_sm"),
-            barriers_per_sm=_known(entry, "barriers_per_sm"),
-            shared_carveouts=tuple(1024 * int(size) for size in carveouts),
-            l2_bytes=_known(entry, "l2_bytes"),
-            memory_bytes=_known(entry, "memory_bytes"),
-            memory_bandwidth=_known(entry, "memory_bandwidth"),
-            memory_bus_bits=_known(entry, "memory_bus_bits"),
-            clock_hz=_known(entry, "clock_hz"),
-        )
+        carveouts = tuple(1024 * int(n) for n in str(entry.get("shared_carveouts", "")).split())
+        figures: dict[str, int | None] = {}
+        for own in fields(cls)[2:]:
+            value = entry.get(_IN_TABLE.get(own.name, own.name))
+            figures[own.name] = value if isinstance(value, int) else None
+            if value is None and own.default is MISSING and own.name != "sms":
+                raise KeyError(own.name)
+        return cls(arch, str(entry["device"]), **figures | {"shared_carveouts": carveouts})  # type: ignore[arg-type]
 
     def own_shared(self, static_bytes: int) -> int:
         """Static shared memory of a block without what is reserved, from the cubin's figure."""
@@ -144,18 +128,6 @@ def base_arch(target: str) -> str:
     return target.rstrip("af")
 
 
-def _known(entry: Mapping[str, object], key: str) -> int | None:
-    value = entry.get(key)
-    return value if isinstance(value, int) else None
-
-
-def _figure(entry: Mapping[str, object], key: str) -> int:
-    value = _known(entry, key)
-    if value is None:
-        raise KeyError(key)
-    return value
-
-
 REGISTERS = "registers"
 SHARED = "shared memory"
 THREADS = "block size"
@@ -180,6 +152,15 @@ class OccupancyStep:
 
 
 @dataclass(frozen=True, slots=True)
+class _Use:
+    threads: int
+    registers: int
+    shared_bytes: int
+    barriers: int
+    carveout: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Occupancy:
     """What an SM holds of a kernel at once, at most.
 
@@ -187,8 +168,7 @@ class Occupancy:
     SM could hold. ``limits`` are the blocks that each resource alone allows; what is not used is
     not in it. ``limiters`` are those that allow no more than there are. ``registers_a_warp`` and
     ``shared_a_block`` (bytes) are what is really taken, in whole allocation units and with what
-    the driver reserves. ``next_steps`` are the smallest changes of registers, of shared memory,
-    of both, or of the block's size that make more warps fit, none at 100 percent.
+    the driver reserves.
     """
 
     device: Device
@@ -199,21 +179,26 @@ class Occupancy:
     limits: Mapping[str, int]
     registers_a_warp: int
     shared_a_block: int
-    next_steps: tuple[OccupancyStep, ...] = field(default=())
+    use: _Use
+
+    @property
+    def next_steps(self) -> tuple[OccupancyStep, ...]:
+        """The smallest changes that make more warps fit: registers, shared memory, block size."""
+        device, use, blocks = self.device, self.use, self.blocks
+        if self.warps >= device.max_warps_per_sm:
+            return ()
+        fewer = _fewer_registers(device, use, blocks) if REGISTERS in self.limiters else None
+        less = _less_shared(device, use, blocks) if SHARED in self.limiters else None
+        out = [_step(self, registers=fewer), _step(self, shared_bytes=less)]
+        if not any(out):
+            out.append(_step(self, registers=fewer, shared_bytes=less))
+        out.append(_other_size(self))
+        return tuple(step for step in out if step is not None)
 
     @property
     def next_step(self) -> str | None:
         """The first of ``next_steps`` in words."""
-        return self.next_steps[0].text if self.next_steps else None
-
-
-@dataclass(frozen=True, slots=True)
-class _Use:
-    threads: int
-    registers: int
-    shared_bytes: int
-    barriers: int
-    carveout: int | None
+        return next((step.text for step in self.next_steps), None)
 
 
 def occupancy(
@@ -249,7 +234,7 @@ def occupancy(
         limits,
         _registers_a_warp(device, registers),
         _shared_a_block(device, use),
-        _next_steps(device, use, limits),
+        use,
     )
 
 
@@ -271,7 +256,6 @@ def _shared_a_block(device: Device, use: _Use) -> int:
 
 
 def _limits(device: Device, use: _Use) -> dict[str, int]:
-    """Blocks that each resource alone allows, the scarcest of equals in this order."""
     out: dict[str, int] = {}
     if use.registers:
         out[REGISTERS] = _by_registers(device, use)
@@ -309,22 +293,6 @@ def _by_shared(device: Device, use: _Use) -> int:
 # -- what the next step would take --------------------------------------------------------------
 
 
-def _next_steps(device: Device, use: _Use, limits: Mapping[str, int]) -> tuple[OccupancyStep, ...]:
-    blocks = min(limits.values())
-    if blocks * _warps(device, use) >= device.max_warps_per_sm:
-        return ()
-    fewer = _fewer_registers(device, use, blocks) if limits.get(REGISTERS) == blocks else None
-    less = _less_shared(device, use, blocks) if limits.get(SHARED) == blocks else None
-    out = [
-        _step(device, use, blocks, registers=fewer),
-        _step(device, use, blocks, shared_bytes=less),
-    ]
-    if not any(out):
-        out.append(_step(device, use, blocks, registers=fewer, shared_bytes=less))
-    out.append(_other_size(device, use, blocks))
-    return tuple(step for step in out if step is not None)
-
-
 def _fewer_registers(device: Device, use: _Use, blocks: int) -> int | None:
     """The most registers a thread with which more than ``blocks`` fit."""
     unit = max(1, device.register_allocation_unit // device.warp_size)
@@ -339,60 +307,43 @@ def _fewer_registers(device: Device, use: _Use, blocks: int) -> int | None:
 def _less_shared(device: Device, use: _Use, blocks: int) -> int | None:
     """The most shared memory a block, in bytes, with which more than ``blocks`` fit."""
     available = device.shared_per_sm if use.carveout is None else use.carveout
-    most = min(available // (blocks + 1), device.shared_per_block_optin + _reserved(device))
+    most = min(
+        available // (blocks + 1), device.shared_per_block_optin + device.shared_reserved_per_block
+    )
     unit = device.shared_allocation_unit
-    left = most // unit * unit - _reserved(device)
+    left = most // unit * unit - device.shared_reserved_per_block
     return left if 0 <= left < use.shared_bytes else None
 
 
-def _reserved(device: Device) -> int:
-    return device.shared_reserved_per_block
-
-
-def _other_size(device: Device, use: _Use, blocks: int) -> OccupancyStep | None:
+def _other_size(now: Occupancy) -> OccupancyStep | None:
     """The nearest block size with which an SM holds more warps.
 
     Of 1 or 2 warps, or of whole multiples of 4, which fill the sub-partitions evenly.
     """
-    have = blocks * _warps(device, use)
+    device, use = now.device, now.use
     most, even = device.max_threads_per_block, device.sub_partitions * device.warp_size
     sizes = [device.warp_size, 2 * device.warp_size, *range(even, most + 1, even)]
-    for threads in sorted(sizes, key=lambda size: (abs(size - use.threads), -size)):
-        other = replace(use, threads=threads)
-        if min(_limits(device, other).values()) * _warps(device, other) > have:
-            return _step(device, use, blocks, threads=threads)
-    return None
+    sizes.sort(key=lambda size: (abs(size - use.threads), -size))
+    steps = (_step(now, threads=size) for size in sizes)
+    return next((step for step in steps if step is not None), None)
 
 
-def _step(
-    device: Device,
-    use: _Use,
-    blocks: int,
-    *,
-    registers: int | None = None,
-    shared_bytes: int | None = None,
-    threads: int | None = None,
-) -> OccupancyStep | None:
-    """The change as a step, or None if it changes nothing or makes no more warps fit."""
-    if registers is None and shared_bytes is None and threads is None:
+def _step(now: Occupancy, **changes: int | None) -> OccupancyStep | None:
+    known = {name: value for name, value in changes.items() if value is not None}
+    then = replace(now.use, **known)
+    blocks = min(_limits(now.device, then).values())
+    warps = blocks * _warps(now.device, then)
+    if warps <= now.warps:
         return None
-    changes = {"registers": registers, "shared_bytes": shared_bytes, "threads": threads}
-    then = replace(use, **{name: n for name, n in changes.items() if n is not None})
-    more = min(_limits(device, then).values())
-    warps = more * _warps(device, then)
-    have = blocks * _warps(device, use)
-    if warps <= have:
-        return None
-    what: list[str] = []
-    if registers is not None:
-        what.append(f"{registers} instead of {use.registers} registers")
-    if shared_bytes is not None:
-        what.append(f"{shared_bytes} instead of {use.shared_bytes} bytes of shared memory a block")
-    if threads is not None:
-        what.append(f"{threads} instead of {use.threads} threads a block")
-        gain = f"{warps} warps an SM instead of {have}"
-    else:
-        gain = f"{more} block{'' if more == 1 else 's'} an SM instead of {blocks}"
-    return OccupancyStep(
-        f"{' and '.join(what)}: {gain}", more, warps, registers, shared_bytes, threads
-    )
+    what = [f"{n} instead of {getattr(now.use, name)} {_SAID[name]}" for name, n in known.items()]
+    gain = f"{plural(blocks, 'block')} an SM instead of {now.blocks}"
+    if "threads" in known:
+        gain = f"{warps} warps an SM instead of {now.warps}"
+    return OccupancyStep(f"{' and '.join(what)}: {gain}", blocks, warps, **known)
+
+
+_SAID = {
+    "registers": "registers",
+    "shared_bytes": "bytes of shared memory a block",
+    "threads": "threads a block",
+}

@@ -32,7 +32,8 @@ class PassRun:
     the texts where they differ, both None where it changed nothing; ``before`` is empty where the
     text that it made is the first of its language. ``milliseconds`` are those of ``timed_by``:
     MLIR's or LLVM's own timers, or ``arrival``, the time between two lines that LLVM prints; None
-    where none said so.
+    where none said so. ``lines`` are those that came and that went, where the texts were compared;
+    ``finished`` is False of the pass that the compiler failed in.
     """
 
     number: int
@@ -47,10 +48,7 @@ class PassRun:
     milliseconds: float | None = None
     timed_by: str | None = None
     lines: tuple[int, int] | None = None
-    """Lines that came and that went, where somebody has compared the texts."""
-
     finished: bool = True
-    """Whether it came to its end: the compiler failed in it, or died."""
 
     @property
     def changed(self) -> bool:
@@ -89,6 +87,7 @@ _LLVM_ON = re.compile(r"(?P<name>.+?) on (?P<scope>.+)")
 _TITLE = re.compile(r"(?P<name>.+?)(?: \((?P<argument>[\w.-]+)\))?")
 _PIPELINE = re.compile(
     r"(?P<name>[\w.-]+)(?P<options>\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\})?(?P<open>\()?"
+    r"|(?P<close>\))"
 )
 # LLVM numbers the rows of machine code between some passes, and indents the others alike.
 _SLOT = re.compile(rb"^(?:\d+B?)?\t", re.MULTILINE)
@@ -98,17 +97,13 @@ _FUNCTION = re.compile(rb"# Machine code for function ([^:\n]+)")
 
 @dataclass(slots=True)
 class _Part:
-    """What is printed under one heading."""
-
     kind: str
     text: str
     body: bytes
-    at: int
-    """The byte at which the name in the heading begins."""
+    at: int  # the byte at which the name in the heading begins
 
 
 def _parts(printed: bytes, mark: bytes) -> Iterator[_Part]:
-    """The headings of the output, each with its text."""
     last: tuple[str, str, int, int] | None = None
     for match in _HEADER.finditer(printed):
         kind = match.lastgroup or ""
@@ -128,8 +123,6 @@ def _parts(printed: bytes, mark: bytes) -> Iterator[_Part]:
 
 
 class _Reader:
-    """Goes through what was printed and makes passes of it."""
-
     def __init__(self, arrivals: Sequence[tuple[int, float]]) -> None:
         self.passes: list[PassRun] = []
         self._ends = [at for at, _ in arrivals]
@@ -172,14 +165,7 @@ class _Reader:
             self._mlir(None)
         elif self._running:
             name, scope = _name_on(self._running[-1][0])
-            self._unfinished(LLVM, name, "", scope)
-
-    def _unfinished(self, language: str, name: str, argument: str, scope: str) -> None:
-        self.passes.append(
-            PassRun(
-                len(self.passes) + 1, self._stage, language, name, argument, scope, finished=False
-            )
-        )
+            self._add(LLVM, name, "", scope)
 
     def _before(self, part: _Part) -> None:
         found = _MLIR_NAME.fullmatch(part.text)
@@ -203,10 +189,7 @@ class _Reader:
             name, argument, _, symbol, before = self._waiting[i]
             after = self._waiting[j][4] if j < len(self._waiting) else final
             inside = tuple(w[0] for w in self._waiting[i + 1 : j])
-            if after is not None:
-                self._add(MLIR, name, argument, symbol, before, after, inside=inside)
-            else:
-                self._unfinished(MLIR, name, argument, symbol)
+            self._add(MLIR, name, argument, symbol, before, after, inside=inside)
         self._waiting = []
 
     def _after(self, part: _Part) -> None:
@@ -223,11 +206,10 @@ class _Reader:
         key = "" if _MODULE.match(body) else scope
         before = self._latest.get(key)
         self._latest[key] = body
-        began = self._began(name)
-        ended = self._arrived(part.at)
-        # What was read at once arrived who knows when.
-        known = began is not None and ended is not None and ended > began
-        took = (ended - began) * 1000 if known and began is not None and ended is not None else None
+        began, ended = self._began(name), self._arrived(part.at)
+        took = None  # what was read at once arrived who knows when
+        if began is not None and ended is not None and ended > began:
+            took = (ended - began) * 1000
         self._add(LLVM, name, argument, scope, body if before is None else before, body, took)
 
     def _machine(self, part: _Part) -> None:
@@ -246,13 +228,14 @@ class _Reader:
         name: str,
         argument: str,
         scope: str,
-        before: bytes,
-        after: bytes,
+        before: bytes = b"",
+        after: bytes | None = None,
         took: float | None = None,
         inside: tuple[str, ...] = (),
     ) -> None:
+        """Add a pass, which did not come to its end if nothing is known of the text after it."""
         texts: tuple[str | None, str | None] = (None, None)
-        if before != after:
+        if after is not None and before != after:
             texts = before.decode("utf-8", "replace"), after.decode("utf-8", "replace")
         self.passes.append(
             PassRun(
@@ -262,10 +245,11 @@ class _Reader:
                 name,
                 argument,
                 scope,
-                inside,
+                () if after is None else inside,
                 *texts,
                 None if took is None else round(took, 4),
                 None if took is None else BY_ARRIVAL,
+                finished=after is not None,
             )
         )
 
@@ -299,19 +283,13 @@ def pipeline_of(text: str) -> list[tuple[str, str]]:
     """
     out: list[tuple[str, str]] = []
     anchors: list[str] = []
-    at = 0
-    while at < len(text):
-        match = _PIPELINE.match(text, at)
-        if match is None:
-            if text[at] == ")" and anchors:
-                anchors.pop()
-            at += 1
+    for match in _PIPELINE.finditer(text):
+        if match["close"]:
+            del anchors[-1:]
         elif match["open"]:
             anchors.append(match["name"])
-            at = match.end()
         else:
             out.append((match["name"], anchors[-1] if anchors else "any"))
-            at = match.end()
     return out
 
 
@@ -343,7 +321,6 @@ def _own_passes(ran: Sequence[tuple[str, str]], pipeline: Sequence[tuple[str, st
 
 
 def _begun(ran: Sequence[tuple[str, str]], pipeline: Sequence[tuple[str, str]]) -> int:
-    """How many passes of a pipeline have begun, by those that ran."""
     at = 0
     for one in ran:
         if at < len(pipeline) and _is(one, pipeline[at]):
@@ -378,7 +355,6 @@ MAX_REPORT_ROWS = 200_000
 
 
 def _with_times(passes: Sequence[PassRun], timed: bytes, mark: str) -> Iterator[PassRun]:
-    """The passes, with the times of MLIR's and LLVM's reports."""
     mlir: dict[str, list[tuple[str, float]]] = defaultdict(list)
     llvm: dict[tuple[str, int], float] = {}
     stage, report = "", ""
@@ -511,40 +487,33 @@ class PassFilter:
 
     def of(self, passes: Sequence[PassRun]) -> tuple[PassRun, ...]:
         """Those that fit, in order."""
-        shown = [p for p in passes if self.stage is None or p.stage == self.stage]
         if self.introduces is None and self.removes is None:
-            return tuple(p for p in shown if p.changed or not p.finished or self.unchanged)
-        changes = {p.number: p.operations for p in passes if p.changed}
-        for word, sign in ((self.introduces, 1), (self.removes, -1)):
-            names = None if word is None else named(word, chain(*changes.values()))
-            shown = [
-                p
-                for p in shown
-                if names is None
-                or any(
-                    (b - a) * sign > 0
-                    for n, (a, b) in changes.get(p.number, {}).items()
-                    if n in names
-                )
-            ]
-        return tuple(shown)
+            fit: Iterable[PassRun] = (
+                p for p in passes if self.unchanged or p.changed or not p.finished
+            )
+        else:
+            words = [("+", self.introduces), ("-", self.removes)]
+            fit = _fitting(passes, [(sign, word) for sign, word in words if word is not None])
+        return tuple(p for p in fit if self.stage in (None, p.stage))
 
 
 def searched(passes: Sequence[PassRun], text: str) -> Iterator[PassRun]:
     """The passes that all words fit: of ``+tt.dot`` there are more after them, of ``-tt.dot``
     fewer; another word is an operation of which there are more or fewer, or a part of a name."""
+    words = [(w[:1] if w[:1] in "+-" and w[1:] else "", w.lstrip("+-") or w) for w in text.split()]
+    return _fitting(passes, words)
+
+
+def _fitting(passes: Sequence[PassRun], words: Sequence[tuple[str, str]]) -> Iterator[PassRun]:
     changes = {p.number: p.operations for p in passes if p.changed}
     every = frozenset(chain(*changes.values()))
-    words = [(w[:1] if w[:1] in "+-" and w[1:] else "", w.lstrip("+-") or w) for w in text.split()]
     meant = [(sign, word.lower(), named(word, every)) for sign, word in words]
     for run in passes:
-        own = changes.get(run.number, {})
-        differences = {name: b - a for name, (a, b) in own.items()}
+        grown = {name: b - a for name, (a, b) in changes.get(run.number, {}).items()}
+        about = f"{run.name} {run.argument} {run.stage}".lower()
         if all(
-            any(
-                not sign or (differences[n] > 0) == (sign == "+") for n in names if n in differences
-            )
-            or (not sign and word in f"{run.name} {run.argument} {run.stage}".lower())
+            any(not sign or (grown[n] > 0) == (sign == "+") for n in names if n in grown)
+            or (not sign and word in about)
             for sign, word, names in meant
         ):
             yield run

@@ -260,12 +260,8 @@ def _paired(
 ) -> int | None:
     if base == "arith.andi" and 0 in (a, b):
         return 0
-    if a is None or b is None:
-        return None
-    try:
-        return int(function(a, b))
-    except ZeroDivisionError:
-        return None
+    divided = b == 0 and ("div" in base or "rem" in base)
+    return None if a is None or b is None or divided else int(function(a, b))
 
 
 def uses(line: Line) -> list[str]:

@@ -30,7 +30,7 @@ from inspector.diff.check import (
     Rules,
     Verdict,
 )
-from inspector.measure.time.stored import times
+from inspector.measure.time.results import times
 from inspector.reader.reader import Reader
 from inspector.reader.selecting import select
 from inspector.report import check as report

@@ -18,9 +18,10 @@ if TYPE_CHECKING:
     from inspector.base.model import Kernel, Recording, Variant
     from inspector.diff.beside import PassChange
     from inspector.diff.compare import Compared
-    from inspector.measure.ncu.model import Report
-    from inspector.measure.ncu.samples import Profiled
+    from inspector.measure.ncu.attach import Profiled
+    from inspector.measure.ncu.report import Report
     from inspector.reader.reader import Reader
+
 
 MAX_INPUT_BYTES = 64 << 20
 """Bytes of standard input."""
@@ -44,7 +45,7 @@ def open_profiled(
     path may be a report itself.
     """
     # Imported here, as all below: who runs a program opens nothing, and it would wait for that.
-    from inspector.measure.ncu import files
+    from inspector.measure.ncu import report as files
     from inspector.sources.opening import newest, open_path, open_paths
 
     where = Path(path) if path is not None else newest()
@@ -71,7 +72,7 @@ def profiled(
 ) -> Profiled:
     """Where readers are made: one of a recording, with a report of ncu tied to it, if any."""
     # Imported here: the analysis is large, and explain and doctor read nothing.
-    from inspector.measure.ncu.samples import NOTHING, Profiled
+    from inspector.measure.ncu.attach import NOTHING, Profiled
     from inspector.recording.layout import kept_cache
 
     return Profiled(recording, kept_cache(), device, NOTHING if report is None else report)

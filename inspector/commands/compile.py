@@ -40,8 +40,7 @@ from inspector.sources.compiling import (
     CompileRequest,
     GivenKernels,
     compile_files,
-    constexprs_of,
-    settings_of,
+    settings,
     signature_of,
 )
 from inspector.system import printing
@@ -227,7 +226,7 @@ def request_of(
         for source in inputs:
             check_options(options, source.language)
             if source.language in compiling.BY_TRITON:
-                settings_of(options)
+                settings(options)
     return CompileRequest(
         given=_given(args, inputs),
         inputs=inputs,
@@ -254,7 +253,7 @@ def _given(args: argparse.Namespace, inputs: Sequence[CompilerInput]) -> GivenKe
     return GivenKernels(
         tuple(args.kernel),
         None if args.signature is None else signature_of(args.signature),
-        constexprs_of(args.constexpr),
+        settings(args.constexpr, "--constexpr"),
     )
 
 

@@ -21,7 +21,7 @@ from inspector.export import collected
 from inspector.export.collected import SAID, WHAT, Remover
 from inspector.export.markdown import File, contents, markdown
 from inspector.export.page import Found, named, page
-from inspector.measure.time.stored import StoredTimes, times
+from inspector.measure.time.results import StoredTimes, times
 from inspector.reader.reader import Reader
 from inspector.report import jsons
 from inspector.sources.opening import is_there, newest, standing

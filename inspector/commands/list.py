@@ -24,25 +24,14 @@ from inspector.base.model import FrameCompile, Graph, Kernel, Recording, Variant
 from inspector.base.text import plural, shown
 from inspector.commands import small
 from inspector.commands.common import open_profiled, print_json, takes_reports
-from inspector.measure.ncu.attach import Key
-from inspector.measure.ncu.files import is_report
-from inspector.measure.ncu.samples import Profiled
-from inspector.measure.time.stored import times
+from inspector.measure.ncu.attach import Key, Profiled
+from inspector.measure.ncu.report import is_report
+from inspector.measure.time.results import times
 from inspector.reader import reader
 from inspector.reader.facts import GLANCE_SECONDS
 from inspector.reader.reader import Reader
 from inspector.reader.tables import table
-from inspector.report import (
-    calls,
-    compiles,
-    graph,
-    guards,
-    jsons,
-    ncu,
-    ranks,
-    tables,
-    timings,
-)
+from inspector.report import calls, compiles, graph, guards, jsons, ncu, ranks, tables, timings
 from inspector.report.compile_phases import Phases
 from inspector.system import printing
 from inspector.system.printing import narrate

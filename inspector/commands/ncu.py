@@ -19,9 +19,8 @@ from inspector.base.text import words
 from inspector.commands.common import profiled, split_program
 from inspector.commands.list import print_launches
 from inspector.commands.run import request_of, summary
-from inspector.measure.ncu import export
-from inspector.measure.ncu import files as ncu_files
-from inspector.measure.ncu.model import Report
+from inspector.measure.ncu import report as ncu_files
+from inspector.measure.ncu.report import Report, read
 from inspector.sources.running import Run, RunOutcome
 from inspector.system import files, printing
 from inspector.system.printing import narrate
@@ -107,7 +106,7 @@ def _measure(args: argparse.Namespace, made: Run, tool: Path, folder: Path) -> i
         args.launch_skip,
         args.children,
     )
-    command = ncu_files.command(tool, options, made.argv)
+    command = [str(tool), *options, *made.argv]
     error: PtxviewError | None = None
     found = Report(())
     with made.lasting():
@@ -152,7 +151,7 @@ def _keep(
     if args.report:
         _copy(report, Path(args.report))
     text = ncu_files.texts(report)
-    found = export.read(text, "ncu's report")
+    found = read(text, "ncu's report")
     try:
         ncu_files.store(folder, text, command)
     except OSError as error:

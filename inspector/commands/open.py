@@ -18,7 +18,7 @@ from inspector.tui.main.settings import config_path
 
 if TYPE_CHECKING:
     # Imported where they are used: the first frame does not wait for them.
-    from inspector.measure.ncu.samples import Profiled
+    from inspector.measure.ncu.attach import Profiled
     from inspector.reader.reader import Reader
     from inspector.tui.program.live import Live, Opener
 
@@ -88,7 +88,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
 
     def opener() -> tuple[Reader, Live | None]:
         from inspector.commands.common import open_profiled
-        from inspector.measure.ncu.files import is_report
+        from inspector.measure.ncu.report import is_report
 
         made = open_profiled(args.path, reports=args.ncu)
         return made.reader, None if is_report(Path(args.path)) else following(made)
@@ -127,7 +127,7 @@ def _is_packed(path: Path) -> bool:
 
 def _where(path: str | None) -> Path:
     """A path that can be opened. Raises what is wrong with it."""
-    from inspector.measure.ncu.files import is_report
+    from inspector.measure.ncu.report import is_report
     from inspector.sources.opening import newest, open_path
 
     where = Path(path) if path is not None else newest()

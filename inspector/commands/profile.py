@@ -25,9 +25,8 @@ from inspector.base.model import Recording
 from inspector.base.text import shown, words
 from inspector.commands.common import split_program
 from inspector.commands.run import request_of, summary
-from inspector.measure.profile.model import Profile, Window
 from inspector.measure.profile.read import profiles, trace_of, why_none
-from inspector.measure.profile.sum import stacks
+from inspector.measure.profile.trace import Profile, Window, stacks
 from inspector.recording.layout import is_recording, kept_cache
 from inspector.report import jsons, timings
 from inspector.report import profile as profile_report

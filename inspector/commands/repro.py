@@ -35,7 +35,7 @@ from inspector.export.repro.script import (
     triton_script,
 )
 from inspector.measure.recorded_launch import chosen_call
-from inspector.measure.time.calls import again
+from inspector.measure.time.planning import again
 from inspector.reader.reader import Reader
 from inspector.reader.selecting import select, select_calls, select_one
 from inspector.recording.facts import as_map, as_text, text_of

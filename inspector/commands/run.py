@@ -162,7 +162,7 @@ def _load_the_rest() -> None:
     """Import what the end of a run needs, while the program runs."""
     load_the_rest()
     import inspector.commands.list
-    import inspector.measure.ncu.samples  # noqa: F401
+    import inspector.measure.ncu.attach  # noqa: F401
 
 
 def _print(reader: Reader) -> None:
@@ -193,7 +193,7 @@ def _times(reader: Reader, path: Path, python: str | None) -> None:
     """
     # Imported here: most runs are not timed.
     from inspector.measure.time import take
-    from inspector.measure.time.child import TimeWish
+    from inspector.measure.time.take import TimeWish
     from inspector.report import timings
 
     rec = reader.recording

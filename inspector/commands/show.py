@@ -28,8 +28,8 @@ from inspector.commands import common, small
 from inspector.commands.common import open_profiled, print_json, split_path, takes_reports
 from inspector.listing.language import language_of
 from inspector.listing.line import Function, Line, Listing
-from inspector.measure.ncu.samples import Profiled
-from inspector.measure.time.stored import times
+from inspector.measure.ncu.attach import Profiled
+from inspector.measure.time.results import times
 from inspector.reader.listings import decode
 from inspector.reader.reader import Reader
 from inspector.reader.selecting import select_graph, select_one
@@ -199,7 +199,7 @@ def _opened(path: str | None, args: argparse.Namespace) -> Profiled:
     else:
         recording = open_path(Path(path))
     # Imported here: the rest assembles nothing.
-    from inspector.measure.ncu import files as reports
+    from inspector.measure.ncu import report as reports
     from inspector.sources.compilers import assembled
 
     recording = assembled(recording, kept_cache(), args.device)

@@ -10,7 +10,7 @@ from inspector.base.model import Graph, Kernel, Recording, Stage, Variant
 from inspector.base.names import base_name
 from inspector.commands.common import print_json
 from inspector.listing.line import Listing
-from inspector.measure.time.stored import times
+from inspector.measure.time.results import times
 from inspector.reader.reader import Reader
 from inspector.report import jsons
 from inspector.system import printing

@@ -20,18 +20,17 @@ from inspector.base.errors import Exit, Unreadable, UsageError
 from inspector.base.model import Call
 from inspector.commands.common import open_reader
 from inspector.commands.launching import amount
-from inspector.measure.time.child import TimeWish
 from inspector.measure.time.ranking import fixed, peaks_by_sheet, race, sweep
 from inspector.measure.time.results import (
     CACHES,
     STOPWATCHES,
     Session,
     Timing,
+    sessions,
     timing_row,
     with_amounts,
 )
-from inspector.measure.time.stored import sessions
-from inspector.measure.time.take import own, ready, store, take
+from inspector.measure.time.take import TimeWish, own, ready, store, take
 from inspector.reader.reader import Reader
 from inspector.reader.selecting import Found, select, select_calls, select_one
 from inspector.recording.layout import is_recording, place

@@ -21,8 +21,15 @@ from inspector.commands.common import print_json
 from inspector.commands.launching import amount, chosen_launch, place, takes_launch
 from inspector.commands.small import span
 from inspector.execute import LaunchError, approximations
-from inspector.execute.calls.lines import ExecutedLine, executed_lines, executed_totals, rolled_up
-from inspector.execute.calls.tracing import TracedLaunch, Wanted, trace_launch
+from inspector.execute.calls.tracing import (
+    ExecutedLine,
+    TracedLaunch,
+    Wanted,
+    executed_lines,
+    executed_totals,
+    rolled_up,
+    trace_launch,
+)
 from inspector.measure.recorded_launch import ChosenLaunch
 from inspector.reader import tables as reference
 from inspector.report import annotated, tables

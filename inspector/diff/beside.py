@@ -16,7 +16,7 @@ from inspector.base.model import Stage
 from inspector.diff import hunks
 from inspector.diff.canonical import without_locations
 from inspector.diff.hunks import Hunk, Op
-from inspector.diff.listings import ListingDiff, diff_listings
+from inspector.diff.listings import ListingDiff, diff_listings, likeness
 from inspector.listing import parse
 from inspector.listing.line import Line, Listing
 
@@ -39,20 +39,18 @@ _LONGEST = 4096
 """Tokens compared; of longer lines the rest is marked whole."""
 
 
-def intra_line(
-    a: Line | str, b: Line | str, names: Mapping[str, str] | None = None
-) -> tuple[Spans, Spans]:
+def intra_line(a: str, b: str, names: Mapping[str, str] | None = None) -> tuple[Spans, Spans]:
     """The characters of two lines that differ: of the first, and of the second.
 
     ``names`` are those of the first by what they are called in the second: a name that is merely
     called something else does not differ. Neither do addresses, locations, comments and blanks.
     """
-    left, right = _tokens(_text(a)), _tokens(_text(b))
+    left, right = _tokens(a), _tokens(b)
     changed = _differing(left, right, names or {})
     if names and changed == ([], []):
         # Only names differ, but the lines were not matched.
         changed = _differing(left, right, {})
-    return _joined(changed[0], _text(a)), _joined(changed[1], _text(b))
+    return _joined(changed[0], a), _joined(changed[1], b)
 
 
 Token = tuple[int, str]
@@ -72,11 +70,9 @@ def _differing(
     ]
     theirs = [text for _, text in right]
     deleted, inserted = _changed(ours[:_LONGEST], theirs[:_LONGEST])
-    changed_a = [_span(left[i]) for i in deleted]
-    changed_b = [_span(right[j]) for j in inserted]
-    changed_a += [_span(token) for token in left[_LONGEST:]]
-    changed_b += [_span(token) for token in right[_LONGEST:]]
-    return changed_a, changed_b
+    unlike = [left[i] for i in deleted] + left[_LONGEST:]
+    other = [right[j] for j in inserted] + right[_LONGEST:]
+    return [(at, at + len(x)) for at, x in unlike], [(at, at + len(x)) for at, x in other]
 
 
 def _changed(ours: list[str], theirs: list[str]) -> tuple[list[int], list[int]]:
@@ -113,7 +109,6 @@ def _unlike(ours: list[str], theirs: list[str]) -> tuple[list[int], list[int]]:
 
 
 def _operands(tokens: list[str]) -> list[tuple[int, list[str]]]:
-    """Tokens up to each comma, with the place of the first."""
     out: list[tuple[int, list[str]]] = []
     first = 0
     for n, token in enumerate(tokens, 1):
@@ -121,10 +116,6 @@ def _operands(tokens: list[str]) -> list[tuple[int, list[str]]]:
             out.append((first, tokens[first:n]))
             first = n
     return out
-
-
-def _text(line: Line | str) -> str:
-    return line if isinstance(line, str) else line.text
 
 
 def _tokens(text: str) -> list[Token]:
@@ -140,10 +131,6 @@ def _tokens(text: str) -> list[Token]:
 
 def _marked(text: str) -> bool:
     return "loc(" in text or "!dbg" in text or "//" in text
-
-
-def _span(token: Token) -> tuple[int, int]:
-    return token[0], token[0] + len(token[1])
 
 
 def _joined(spans: list[tuple[int, int]], text: str) -> Spans:
@@ -232,12 +219,8 @@ def loud(found: Iterable[Hunk]) -> list[Hunk]:
     """Return hunks with those that say nothing of the code as equal ones, neighbours joined."""
     out: list[Hunk] = []
     for hunk in map(_loud, found):
-        last = out[-1] if out else None
-        if (
-            last
-            and last.op is hunk.op is Op.EQUAL
-            and (last.a[1], last.b[1]) == (hunk.a[0], hunk.b[0])
-        ):
+        last = out[-1] if out else Hunk(Op.EQUAL, (0, 0), (0, 0))
+        if last.op is hunk.op is Op.EQUAL and (last.a[1], last.b[1]) == (hunk.a[0], hunk.b[0]):
             out[-1] = Hunk(Op.EQUAL, (last.a[0], hunk.a[1]), (last.b[0], hunk.b[1]))
         else:
             out.append(hunk)
@@ -280,7 +263,6 @@ def _parts(hunk: Hunk, lines: tuple[Sequence[Line], Sequence[Line]]) -> Iterator
 
 
 def _apart(x: int, x1: int, y: int, y1: int) -> Iterator[Hunk]:
-    """Yield the lines between pairs."""
     if x < x1 or y < y1:
         op = Op.REPLACE if x < x1 and y < y1 else Op.DELETE if x < x1 else Op.INSERT
         yield Hunk(op, (x, x1), (y, y1))
@@ -290,13 +272,11 @@ def _likeness(x: Line, y: Line) -> float:
     """The share of their words that two lines have in common, 0 where that is less than half."""
     if not _related(x, y):
         return 0.0
-    our_words, their_words = Counter(_WORD.findall(x.text)), Counter(_WORD.findall(y.text))
-    share = 2 * (our_words & their_words).total() / max(our_words.total() + their_words.total(), 1)
+    share = likeness(Counter(_WORD.findall(x.text)), Counter(_WORD.findall(y.text)))
     return share if share >= 0.5 else 0.0
 
 
 def _same(x: str, y: str) -> bool:
-    """Return whether two lines are equal except for addresses and locations."""
     return x == y or _bare(x) == _bare(y)
 
 
@@ -308,7 +288,6 @@ def _bare(text: str) -> str:
 
 
 def _related(x: Line, y: Line) -> bool:
-    """Whether two lines do the same kind of thing."""
     if x.kind is not y.kind:
         return False
     if x.base is not None or y.base is not None:
@@ -331,7 +310,7 @@ class SideBySide:
     def intra(self, a: int, b: int) -> tuple[Spans, Spans]:
         """Return the characters of two lines, by number, that differ."""
         x, y = self.listings[0].lines[a - 1], self.listings[1].lines[b - 1]
-        return intra_line(x, y, self.diff.names_at(a, b))
+        return intra_line(x.text, y.text, self.diff.names_at(a, b))
 
 
 def folded(rows: Iterable[BesideRow], context: int) -> Iterator[BesideRow]:
@@ -422,8 +401,6 @@ def _unlocated(text: str, language: str) -> str:
 
 def lines_changed(run: PassRun) -> tuple[int, int]:
     """How many lines came and how many went: a line that became another did both."""
-    came = went = 0
-    for row in change_of(run).rows():
-        came += row.sign in (Sign.CHANGED, Sign.UNLIKE, Sign.INSERTED)
-        went += row.sign in (Sign.CHANGED, Sign.UNLIKE, Sign.DELETED)
-    return came, went
+    signs = Counter(row.sign for row in change_of(run).rows())
+    both = signs[Sign.CHANGED] + signs[Sign.UNLIKE]
+    return both + signs[Sign.INSERTED], both + signs[Sign.DELETED]

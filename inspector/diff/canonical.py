@@ -477,28 +477,17 @@ def without_locations(text: str) -> str:
     return text
 
 
+_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*+"|[()]', re.DOTALL)
+
+
 def _closing(text: str, position: int) -> int:
-    """The position after the parenthesis that closes the one at ``at``."""
+    """The position after the parenthesis that closes the one at ``position``."""
     depth = 0
-    quoted = False
-    size = len(text)
-    while position < size:
-        c = text[position]
-        if quoted:
-            if c == "\\":
-                position += 1
-            elif c == '"':
-                quoted = False
-        elif c == '"':
-            quoted = True
-        elif c == "(":
-            depth += 1
-        elif c == ")":
-            depth -= 1
-            if depth == 0:
-                return position + 1
-        position += 1
-    return size
+    for match in _BRACKETS.finditer(text, position):
+        depth += {"(": 1, ")": -1}.get(match[0], 0)
+        if match[0] == ")" and depth == 0:
+            return match.end()
+    return len(text)
 
 
 def _kept(match: re.Match[str]) -> str:
@@ -624,17 +613,11 @@ READERS: dict[str, Read] = {
 """By ``Listing.language``; any other is read as a source."""
 
 
-ALIASES: dict[str, Callable[[Listing], Aliases]] = {
-    "ttir": mlir_aliases,
-    "ttgir": mlir_aliases,
-    "llvm": llvm_aliases,
-}
-
-
 def aliases_of(listing: Listing) -> Aliases:
     """The aliases of a listing (``#blocked``, ``!5``) and their definitions."""
-    find = ALIASES.get(listing.language)
-    return find(listing) if find else {}
+    if listing.language == "llvm":
+        return llvm_aliases(listing)
+    return mlir_aliases(listing) if listing.language in ("ttir", "ttgir") else {}
 
 
 def canonical(
@@ -678,13 +661,8 @@ def digest(listing: Listing, function: Function | None = None) -> bytes:
 
     Of the whole listing without ``function``.
     """
-    return digest_of(canonical(listing, function))
-
-
-def digest_of(forms: Forms) -> bytes:
-    """``digest`` of forms that have been read already."""
-    state = blake2b("\n".join(numbered(forms)).encode("utf-8", "surrogatepass"), digest_size=16)
-    return state.digest()
+    text = "\n".join(numbered(canonical(listing, function)))
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 def numbered(forms: Forms) -> Sequence[str]:

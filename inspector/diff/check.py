@@ -16,11 +16,11 @@ from typing import cast
 
 from inspector.analyse.hints.subject import Finding
 from inspector.base.errors import PtxviewError, UsageError
-from inspector.base.model import Kernel, Location, Resources, Stage, Variant
+from inspector.base.model import Kernel, Location, Stage, Variant
 from inspector.diff import recordings
 from inspector.diff.compare import entries
 from inspector.listing.line import Line
-from inspector.measure.time.stored import StoredTimes
+from inspector.measure.time.results import StoredTimes
 from inspector.reader.reader import Reader
 
 
@@ -383,26 +383,27 @@ class Reading:
         """What of a variant the limits ask for; nothing else is read."""
         asked = {*limits.bounds, *limits.allowed}
         resources = self.reader.resources(variant)
-        values: dict[str, float | None] = dict(_taken(resources))
+        stores, loads = resources.spill_store_bytes, resources.spill_load_bytes
+        values: dict[str, float | None] = {
+            "registers": resources.registers,
+            "stack": resources.stack_bytes,
+            "spills": None if stores is None or loads is None else stores + loads,
+        }
         why = dict.fromkeys(values, self._lacking(variant))
         findings: tuple[Finding, ...] = ()
         if asked & {"shared", "occupancy"}:
             card = self.reader.card(variant)
             if card.static_shared_bytes is not None and card.dynamic_shared_bytes is not None:
                 values["shared"] = card.static_shared_bytes + card.dynamic_shared_bytes
-            else:
-                why["shared"] = "what a launch asks for is not known"
-            if card.occupancy is not None:
-                values["occupancy"] = card.occupancy.percent
-            else:
-                why["occupancy"] = "what a launch asks for, or the device, is not known"
+            values["occupancy"] = None if card.occupancy is None else card.occupancy.percent
+            why["shared"] = "what a launch asks for is not known"
+            why["occupancy"] = "what a launch asks for, or the device, is not known"
         if "instructions" in asked:
             made = self.reader.card(variant).of(Stage.SASS)
-            readable = made is not None and made.mix is not None
-            values["instructions"] = made.mix.total if made and made.mix else None
-            why["instructions"] = (
-                "" if readable else self._unreadable(variant) or self._lacking(variant)
-            )
+            if made is not None and made.mix is not None:
+                values["instructions"] = made.mix.total
+            else:
+                why["instructions"] = self._unreadable(variant) or self._lacking(variant)
         if "fp64" in asked:
             double, why["fp64"] = self._double(variant)
             values["fp64"] = None if double is None else len(double[1])
@@ -454,13 +455,13 @@ class Reading:
 
     def _double(self, variant: Variant) -> tuple[tuple[Stage, list[Line]] | None, str]:
         """Instructions that compute in double precision: of PTX, else of SASS."""
-        lines, why = self._lines(variant, Stage.PTX)
-        if lines is not None:
-            return (Stage.PTX, [line for line in lines if _is_double(line)]), ""
-        machine, _ = self._lines(variant, Stage.SASS)
-        if machine is None:
-            return None, why
-        return (Stage.SASS, [line for line in machine if _is_double_machine(line)]), ""
+        whys = []
+        for stage in (Stage.PTX, Stage.SASS):
+            lines, why = self._lines(variant, stage)
+            if lines is not None:
+                return (stage, [line for line in lines if _is_double(line, stage)]), ""
+            whys.append(why)
+        return None, whys[0]
 
     # -- where ------------------------------------------------------------------------------
 
@@ -474,7 +475,9 @@ class Reading:
             except PtxviewError:
                 continue
             if line is not None:
-                return Place(stage, line.n, _outermost(line.source) or _beginning(variant))
+                # of what was inlined, where the user's own code is
+                source = line.source.frames()[-1] if line.source else _beginning(variant)
+                return Place(stage, line.n, source)
         return Place(source=_beginning(variant))
 
     def _line(self, variant: Variant, stage: Stage, name: str) -> Line | None:
@@ -483,8 +486,8 @@ class Reading:
             double, _ = self._double(variant)
             return double[1][0] if double and double[0] is stage and double[1] else None
         if name in ("spills", "stack") and stage is Stage.SASS:
-            lines_of, _ = self._lines(variant, stage)
-            return next((x for x in lines_of or () if x.base in _LOCAL), None)
+            own = self._lines(variant, stage)[0] or ()
+            return next((line for line in own if line.base in _LOCAL), None)
         if name in ("registers", "occupancy"):
             peaks = self.reader.line_annotations(variant, stage).peaks
             return listing.lines[peaks[0] - 1] if peaks else None
@@ -494,27 +497,11 @@ class Reading:
         return None
 
 
-def _is_double(line: Line) -> bool:
-    return line.base not in _MOVES and "f64" in (line.opcode or "").split(".")
-
-
-def _is_double_machine(line: Line) -> bool:
-    parts = (line.opcode or "").split(".")
-    return parts[0] in _DOUBLE or any(p in _IN_DOUBLE or p.endswith("64H") for p in parts[1:])
-
-
-def _taken(resources: Resources) -> Mapping[str, float | None]:
-    stores, loads = resources.spill_store_bytes, resources.spill_load_bytes
-    return {
-        "registers": resources.registers,
-        "stack": resources.stack_bytes,
-        "spills": None if stores is None or loads is None else stores + loads,
-    }
-
-
-def _outermost(location: Location | None) -> Location | None:
-    """Where the user's own code stands, of what was inlined into it."""
-    return None if location is None else location.frames()[-1]
+def _is_double(line: Line, stage: Stage) -> bool:
+    base, *parts = (line.opcode or "").split(".")
+    if stage is Stage.PTX:
+        return base not in _MOVES and "f64" in parts
+    return base in _DOUBLE or any(p in _IN_DOUBLE or p.endswith("64H") for p in parts)
 
 
 def _beginning(variant: Variant) -> Location | None:
@@ -529,13 +516,10 @@ def in_use(kernel: Kernel, variant: Variant) -> bool:
 
     Where no winner is known (nothing was timed), every configuration may be the one.
     """
-    if not any(_won(one) for one in kernel.variants):
+    won = [one for one in kernel.variants if one.autotune and one.autotune["winner"] is True]
+    if not won:
         return variant.failed is None
-    return variant.autotune is None or _won(variant) or bool(variant.launches)
-
-
-def _won(variant: Variant) -> bool:
-    return variant.autotune is not None and variant.autotune["winner"] is True
+    return variant.autotune is None or variant in won or bool(variant.launches)
 
 
 def partners(a: Reader, b: Reader) -> Iterator[tuple[Variant, Variant | None]]:

@@ -12,7 +12,6 @@ from dataclasses import dataclass, fields, replace
 from typing import TypeVar
 
 from inspector.analyse.accesses import instructions
-from inspector.analyse.hints.subject import HintSubject
 from inspector.base.errors import PtxviewError, UsageError
 from inspector.base.model import Kernel, Resources, Stage, Variant
 from inspector.base.names import base_name
@@ -36,7 +35,7 @@ from inspector.diff.recordings import Fate, Pair, RecordedVariant
 from inspector.diff.variants import VariantRow
 from inspector.listing.cubin import read_cubin
 from inspector.listing.line import Function, Listing
-from inspector.measure.time.stored import timed_alike, times
+from inspector.measure.time.results import timed_alike, times
 from inspector.reader.reader import Reader
 
 T = TypeVar("T")
@@ -254,21 +253,12 @@ def _rows(
     kernels = {kernel.id: kernel for kernel in more}
     for kernel, variant in chosen:
         kernels[kernel.id] = kernel
-        resources = reader.resources(variant)
-        subject = HintSubject(
-            kernel=kernel,
-            variant=variant,
-            resources=resources,
-            calls=variant.calls,
-            device=reader.device(variant),
-        )
-        full = subject.occupancy
         yield VariantRow(
             kernel,
             variant,
             variant.config,
-            resources,
-            None if full is None else full.percent,
+            reader.resources(variant),
+            reader.occupancy(variant),
             of_stage(reader, variant, stage, lambda text, own: len(list(instructions(text, own)))),
             variants.time_us(variant),
             variants.winner(variant),
@@ -353,13 +343,9 @@ def entries(reader: Reader) -> Iterator[RecordedVariant]:
     """The variants of a recording with digests of their sources, for pairing."""
     for kernel, variant in reader.recording.variants():
         lines = own_source(reader, variant)
-        text = "\n".join(lines) if lines is not None else None
-        source_digest = (
-            None if text is None else hashlib.sha256(text.encode("utf-8", "surrogateescape"))
-        )
-        yield RecordedVariant(
-            kernel, variant, source_digest.digest() if source_digest is not None else None
-        )
+        text = "\n".join(lines or ()).encode("utf-8", "surrogateescape")
+        source = None if lines is None else hashlib.sha256(text).digest()
+        yield RecordedVariant(kernel, variant, source)
 
 
 def _same(
@@ -369,55 +355,44 @@ def _same(
     if stage is not None:
         return _same_at(readers, pair, stage_of(*pair, stage), exact)
     common = list(shared_stages(pair))
-    decided = False
-    if Stage.PTX in common:
-        if not _same_at(readers, pair, Stage.PTX, exact) or pair[0].target != pair[1].target:
-            return False
-        decided = True
+    if Stage.PTX in common and (
+        not _same_at(readers, pair, Stage.PTX, exact) or pair[0].target != pair[1].target
+    ):
+        return False
     if Stage.SASS in common:
         return _same_code(pair, exact)
-    if not decided:
-        try:
-            return _same_at(readers, pair, stage_of(*pair), exact)
-        except UsageError:
-            return pair[0].hash == pair[1].hash  # nothing was recorded but their names
-    return True
+    try:
+        return Stage.PTX in common or _same_at(readers, pair, stage_of(*pair), exact)
+    except UsageError:
+        return pair[0].hash == pair[1].hash  # nothing was recorded but their names
 
 
 def _same_at(
     readers: tuple[Reader, Reader], pair: tuple[Variant, Variant], stage: Stage, exact: bool
 ) -> bool:
-    contents = [v.stages[stage].content.read() for v in pair]
-    if contents[0] == contents[1] and pair[0].symbol == pair[1].symbol:
+    if _same_bytes(pair, stage):
         return True
-    if exact:
-        return False
-    return alike(readers, pair, stage) is True
+    return not exact and alike(readers, pair, stage) is True
+
+
+def _same_bytes(pair: tuple[Variant, Variant], stage: Stage) -> bool:
+    contents = [v.stages[stage].content.read() for v in pair]
+    return contents[0] == contents[1] and pair[0].symbol == pair[1].symbol
 
 
 def _same_code(pair: tuple[Variant, Variant], exact: bool) -> bool:
     """Machine code alone, where the files differ: they also hold line numbers and paths."""
-    cubins = [v.stages[Stage.SASS].content.read() for v in pair]
-    if cubins[0] == cubins[1] and pair[0].symbol == pair[1].symbol:
-        return True
-    if exact:
-        return False
-    parsed = [read_cubin(data) for data in cubins]
-    code = [
-        None if cubin is None else cubin.code.get(variant.symbol)
-        for cubin, variant in zip(parsed, pair, strict=True)
-    ]
+    if exact or _same_bytes(pair, Stage.SASS):
+        return _same_bytes(pair, Stage.SASS)
+    cubins = [(read_cubin(v.stages[Stage.SASS].content.read()), v.symbol) for v in pair]
+    code = [None if cubin is None else cubin.code.get(symbol) for cubin, symbol in cubins]
     return code[0] is not None and code[0] == code[1]
 
 
 def _deltas(a: Reader, b: Reader, x: Variant | None, y: Variant | None) -> Iterator[FigureChange]:
     left = None if x is None else a.resources(x)
     right = None if y is None else b.resources(y)
-    for figure in fields(Resources):
-        change = FigureChange(
-            figure.name,
-            None if left is None else getattr(left, figure.name),
-            None if right is None else getattr(right, figure.name),
-        )
+    for name in (figure.name for figure in fields(Resources)):
+        change = FigureChange(name, getattr(left, name, None), getattr(right, name, None))
         if change.differs:
             yield change

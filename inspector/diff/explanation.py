@@ -14,8 +14,10 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from difflib import SequenceMatcher
 from math import prod
+from textwrap import dedent
+
+from rapidfuzz.distance import LCSseq
 
 from inspector.analyse.accesses import COPY, LOAD, STORE, Access, Product, instructions, total
 from inspector.analyse.card import Card, StageContent
@@ -32,7 +34,6 @@ _TENSOR = re.compile(r"\btensor<((?:\d{1,9}+x)++)")
 _PARAMETER = re.compile(r"%(\w++): (![\w.]++<[^{(%]*?>|\w++)(?= |,|\)|$)(?: \{([^{}]*)\})?")
 _ATTRIBUTE = re.compile(r"tt\.(\w+) = (\d{1,9}+)(?!\d)")
 _DIVISIBLE = "divisibility"
-_MOST = 1 << 20  # pairs of lines that are compared in their order; beyond, lines are counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +86,6 @@ class VariantSide:
         if self.tile is None or not self.warps or self.warps < 0:
             return None
         return -(-prod(self.tile) // (WARP * self.warps))
-
-    @property
-    def machine(self) -> StageContent | None:
-        """The content of the PTX, or of the SASS if there is no PTX."""
-        return self.card.of(Stage.PTX) or self.card.of(Stage.SASS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,12 +157,12 @@ def summarise(
         tuple(resources(a, b)),
         _counts(a.opcodes, b.opcodes),
         _counts(_costs(left), _costs(right)),
-        _accesses(left.accesses if left else (), right.accesses if right else ()),
+        _changed_accesses(left.accesses if left else (), right.accesses if right else ()),
         tuple(f for f in b.findings if f.rule not in rules_a and _has_stage(a, f)),
         tuple(f for f in a.findings if f.rule not in rules_b and _has_stage(b, f)),
         config(a.variant, b.variant),
         tuple(_arguments(a, b)),
-        _source(a.source, b.source),
+        _own_lines(a.source, b.source),
         _first(alike_by_stage),
         changed_versions(a.made_by, b.made_by),
     )
@@ -215,7 +211,7 @@ def config(a: Variant, b: Variant) -> tuple[FigureChange, ...]:
     for name in (n for n in names if n not in told):
         left, right = a.config.get(name), b.config.get(name)
         if name == "flags":
-            left, right = _flags(left, right), _flags(right, left)
+            left, right = _flags_alone(left, right), _flags_alone(right, left)
         out.append(FigureChange(name, left, right))
     return tuple(c for c in out if c.differs)
 
@@ -227,7 +223,7 @@ def changed_versions(a: Mapping[str, str], b: Mapping[str, str]) -> tuple[Figure
     )
 
 
-def _flags(own: object, other: object) -> list[str] | None:
+def _flags_alone(own: object, other: object) -> list[str] | None:
     if not isinstance(own, list | tuple):
         return None
     theirs = {str(f) for f in other} if isinstance(other, list | tuple) else set()
@@ -293,13 +289,12 @@ def _costs(content: StageContent | None) -> Mapping[str, int]:
 
 
 def _counts(a: Mapping[str, int], b: Mapping[str, int]) -> tuple[FigureChange, ...]:
-    """Those that differ, the largest difference first."""
     out = [FigureChange(name, a.get(name, 0), b.get(name, 0)) for name in dict.fromkeys((*a, *b))]
     changed = [c for c in out if c.differs]
     return tuple(sorted(changed, key=lambda c: (-abs(b.get(c.name, 0) - a.get(c.name, 0)), c.name)))
 
 
-def _accesses(a: Iterable[Access], b: Iterable[Access]) -> tuple[AccessChange, ...]:
+def _changed_accesses(a: Iterable[Access], b: Iterable[Access]) -> tuple[AccessChange, ...]:
     left = {(x.kind, x.space, x.width): x.count for x in a}
     right = {(x.kind, x.space, x.width): x.count for x in b}
     return tuple(
@@ -311,20 +306,20 @@ def _accesses(a: Iterable[Access], b: Iterable[Access]) -> tuple[AccessChange, .
 
 def _arguments(a: VariantSide, b: VariantSide) -> Iterator[FigureChange]:
     """Yield types and specializations of arguments by name, and the launch's grid."""
-    if a.parameters is not None and b.parameters is not None:
-        left = {p.name: _told(p) for p in a.parameters}
-        right = {p.name: _told(p) for p in b.parameters}
-    else:
-        left, right = _signature(a.variant), _signature(b.variant)
+    left, right = ({p.name: _told(p) for p in side.parameters or ()} for side in (a, b))
+    if a.parameters is None or b.parameters is None:
+        left, right = (
+            {name: kind for name, kind in side.variant.signature.items() if kind != "constexpr"}
+            for side in (a, b)
+        )
         if not left or not right:
-            left, right = {}, {}
+            left = right = {}
     for name in dict.fromkeys((*left, *right)):
         if left.get(name) != right.get(name):
             yield FigureChange(name, left.get(name), right.get(name))
-    grids = [s.card.launch.grid if s.card.launch is not None else None for s in (a, b)]
-    if None not in grids and grids[0] != grids[1]:
-        left_grid, right_grid = (list(g) if g is not None else None for g in grids)
-        yield FigureChange("grid", left_grid, right_grid)
+    grids = [side.card.launch and side.card.launch.grid for side in (a, b)]
+    if grids[0] and grids[1] and grids[0] != grids[1]:
+        yield FigureChange("grid", list(grids[0]), list(grids[1]))
 
 
 def _told(parameter: CompiledParameter) -> str:
@@ -332,26 +327,17 @@ def _told(parameter: CompiledParameter) -> str:
     return parameter.type + multiple
 
 
-def _signature(variant: Variant) -> dict[str, str]:
-    return {name: kind for name, kind in variant.signature.items() if kind != "constexpr"}
-
-
-def _source(a: tuple[str, ...] | None, b: tuple[str, ...] | None) -> tuple[int, int] | None:
+def _own_lines(a: tuple[str, ...] | None, b: tuple[str, ...] | None) -> tuple[int, int] | None:
     """Lines that only one side has, blanks and the indentation of the whole left out."""
     if a is None or b is None:
         return None
     left, right = _bare(a), _bare(b)
-    if len(left) * len(right) > _MOST:
-        return (Counter(left) - Counter(right)).total(), (Counter(right) - Counter(left)).total()
-    same = SequenceMatcher(None, left, right, autojunk=False).get_matching_blocks()
-    alike = sum(block.size for block in same)
+    alike = LCSseq.similarity(left, right)
     return len(left) - alike, len(right) - alike
 
 
 def _bare(lines: tuple[str, ...]) -> list[str]:
-    stripped = [line.rstrip() for line in lines if line.strip()]
-    margin = min((len(line) - len(line.lstrip()) for line in stripped), default=0)
-    return [line[margin:] for line in stripped]
+    return dedent("\n".join(line.rstrip() for line in lines if line.strip())).splitlines()
 
 
 # -- what rules see -------------------------------------------------------------------------------
@@ -388,12 +374,12 @@ class Delta:
     def config(self, name: str) -> str | None:
         """How a value of the configuration changed (``4 → 8``); None if it does not differ."""
         change = next((c for c in self.summary.config if c.name == name), None)
-        return None if change is None else f"{self.value(change.a)} → {self.value(change.b)}"
+        return None if change is None else f"{_value(change.a)} → {_value(change.b)}"
 
-    @staticmethod
-    def value(value: object) -> str:
-        """A value of a configuration as text; None is ``unset``."""
-        return "unset" if value is None else str(value)
+
+def _value(value: object) -> str:
+    """A value of a configuration as text."""
+    return "unset" if value is None else str(value)
 
 
 def ratio(a: int, b: int) -> str:
@@ -412,7 +398,7 @@ _FIGURES = {
 _NOUNS = {LOAD: "loads", STORE: "stores"}
 
 
-def widths(d: Delta) -> Iterator[str]:
+def _widths(d: Delta) -> Iterator[str]:
     """Global loads or stores that became wider or narrower over the same bytes."""
     for kind, noun in _NOUNS.items():
         left, right = (_of(content, kind) for content in d.machine)
@@ -427,8 +413,7 @@ def widths(d: Delta) -> Iterator[str]:
         yield text
 
 
-def masks(d: Delta) -> Iterator[str]:
-    """Predicates on global loads and stores that came or went."""
+def _masks(d: Delta) -> Iterator[str]:
     guarded, every = [], []
     for content in d.machine:
         accesses = [a for kind in _NOUNS for a in _of(content, kind)]
@@ -442,8 +427,7 @@ def masks(d: Delta) -> Iterator[str]:
         )
 
 
-def local_memory(d: Delta) -> Iterator[str]:
-    """Spills that came or went, with the registers that there were."""
+def _local_memory(d: Delta) -> Iterator[str]:
     x, y = d.a.card.resources, d.b.card.resources
     before, after = x.spill_store_bytes, y.spill_store_bytes
     if before is None or after is None or before == after:
@@ -454,8 +438,7 @@ def local_memory(d: Delta) -> Iterator[str]:
     yield f"spills: {before} → {after} bytes a thread are stored to local memory{registers}"
 
 
-def occupied(d: Delta) -> Iterator[str]:
-    """Theoretical occupancy, with what limits it on both sides."""
+def _occupied(d: Delta) -> Iterator[str]:
     x, y = d.a.card.occupancy, d.b.card.occupancy
     if x is None or y is None:
         return
@@ -483,8 +466,7 @@ def _limited(side: VariantSide, occupancy: Occupancy, mark: str) -> str:
     return f"{blocks} an SM in {mark}, limited by {some(by)}" if by else f"{blocks} in {mark}"
 
 
-def loops(d: Delta) -> Iterator[str]:
-    """Loops that came or went, and how many blocks are launched where that is known."""
+def _loops(d: Delta) -> Iterator[str]:
     x, y = d.machine
     if x is None or y is None or x.loops is None or y.loops is None or x.loops == y.loops:
         return
@@ -495,21 +477,7 @@ def loops(d: Delta) -> Iterator[str]:
     yield text
 
 
-def one_warp(d: Delta) -> Iterator[str]:
-    """Barriers that a block of one warp does not need, or that one of several does."""
-    x, y = d.machine
-    if x is None or y is None or x.mix is None or y.mix is None or d.a.warps == d.b.warps:
-        return
-    names = ("bar", "barrier") if x.stage is Stage.PTX else ("BAR",)
-    left, right = (sum(n for o, n in m.by_opcode if o in names) for m in (x.mix, y.mix))
-    if left and not right and d.b.warps == 1:
-        yield f"b's block is one warp, which needs no barrier: {left} → 0 {names[0]}"
-    elif right and not left and d.a.warps == 1:
-        yield f"a's block is one warp, b's has to meet at barriers: 0 → {right} {names[0]}"
-
-
-def tensor_cores(d: Delta) -> Iterator[str]:
-    """Matrix products that moved to or from the tensor cores."""
+def _tensor_cores(d: Delta) -> Iterator[str]:
     x, y = d.machine
     if x is None or y is None or bool(x.products) == bool(y.products):
         return
@@ -518,8 +486,7 @@ def tensor_cores(d: Delta) -> Iterator[str]:
     yield f"{with_} multiplies on tensor cores ({names}), {without} does not"
 
 
-def begins(d: Delta) -> Iterator[str]:
-    """The first stage that differs, where those above it are alike."""
+def _begins(d: Delta) -> Iterator[str]:
     first = d.summary.first
     if first is None:
         return
@@ -532,8 +499,7 @@ def begins(d: Delta) -> Iterator[str]:
             yield f"the stages above are the same: the difference begins in {first.value}"
 
 
-def measured(d: Delta) -> Iterator[str]:
-    """Measured times, where there are two; else the tuner's own."""
+def _measured(d: Delta) -> Iterator[str]:
     x, y = d.a.time_us, d.b.time_us
     if x and y and x != y:
         less = "less" if y < x else "more"
@@ -553,15 +519,14 @@ def _tuners(d: Delta) -> str:
 Rule = Callable[[Delta], Iterator[str]]
 
 CONSEQUENCES: tuple[Rule, ...] = (
-    widths,
-    masks,
-    tensor_cores,
-    one_warp,
-    loops,
-    local_memory,
-    occupied,
-    begins,
-    measured,
+    _widths,
+    _masks,
+    _tensor_cores,
+    _loops,
+    _local_memory,
+    _occupied,
+    _begins,
+    _measured,
 )
 
 
@@ -587,17 +552,11 @@ def explain(a: VariantSide, b: VariantSide, summary: Summary, identical: bool) -
     d = Delta(a, b, summary)
     causes = [text for rule in CAUSES for text in rule(d)]
     effects = [text for rule in EFFECTS for text in rule(d)][:MAX_EFFECTS]
-    out = [*_failures(d), *_main(causes, effects, identical, summary)]
+    errors = (("a", a.variant.error), ("b", b.variant.error))
+    out = [f"{name} {error.how}: {error.said}" for name, error in errors if error is not None]
+    out += _main(causes, effects, identical, summary)
     out += [text for rule in CONSEQUENCES for text in rule(d)]
     return tuple(out)
-
-
-def _failures(d: Delta) -> Iterator[str]:
-    """Which of the two failed, and why."""
-    for name, side in (("a", d.a), ("b", d.b)):
-        error = side.variant.error
-        if error is not None:
-            yield f"{name} {error.how}: {error.said}"
 
 
 def _main(
@@ -624,14 +583,13 @@ def _main(
 # -- what was chosen ------------------------------------------------------------------------------
 
 
-def compilers(d: Delta) -> Iterator[str]:
-    """The compilers that made the two, where they are not the same."""
+def _compilers(d: Delta) -> Iterator[str]:
     changes = [f"{c.name} {c.a} → {c.b}" for c in d.summary.versions]
     if changes:
         yield ", ".join(changes)
 
 
-def warps_and_tile(d: Delta) -> Iterator[str]:
+def _warps_and_tile(d: Delta) -> Iterator[str]:
     """``num_warps`` and the block: how many elements a thread has of it."""
     parts = []
     if (change := d.config("num_warps")) is not None:
@@ -656,23 +614,23 @@ def warps_and_tile(d: Delta) -> Iterator[str]:
         yield f"{' and '.join(parts)}: {ratio(x, y)} the elements a thread ({x} → {y})"
 
 
-def constants(d: Delta) -> Iterator[str]:
+def _constants(d: Delta) -> Iterator[str]:
     """Settings that do not change the largest tensor."""
     tiled = d.a.tile is not None and d.b.tile is not None and d.a.tile != d.b.tile
     for c in d.summary.config:
         in_tile = tiled and _is_size(c.a) and _is_size(c.b)
         if c.name not in _SIZES and not in_tile:
-            yield f"{c.name} {d.value(c.a)} → {d.value(c.b)}"
+            yield f"{c.name} {_value(c.a)} → {_value(c.b)}"
 
 
-def stages(d: Delta) -> Iterator[str]:
+def _stages(d: Delta) -> Iterator[str]:
     """``target``, ``num_stages``, ``num_ctas`` and ``maxnreg``."""
     for name in ("target", "num_stages", "num_ctas", "maxnreg"):
         if (change := d.config(name)) is not None:
             yield f"{name} {change}"
 
 
-def flags(d: Delta) -> Iterator[str]:
+def _flags(d: Delta) -> Iterator[str]:
     """nvcc's flags that can change code: paths and the extension's name cannot."""
     change = next((c for c in d.summary.config if c.name == "flags"), None)
     parts = []
@@ -684,8 +642,7 @@ def flags(d: Delta) -> Iterator[str]:
         yield f"flags: {'; '.join(parts)}"
 
 
-def types(d: Delta) -> Iterator[str]:
-    """Types of arguments."""
+def _types(d: Delta) -> Iterator[str]:
     groups: dict[tuple[str, str], list[str]] = {}
     for c in d.summary.arguments:
         left, right = _kind(c.a), _kind(c.b)
@@ -696,8 +653,7 @@ def types(d: Delta) -> Iterator[str]:
         yield f"{some(names)} {absent.get(left, left)} → {absent.get(right, right)}"
 
 
-def multiples(d: Delta) -> Iterator[str]:
-    """Divisibility of arguments that Triton knows."""
+def _multiples(d: Delta) -> Iterator[str]:
     groups: dict[tuple[int, int], list[str]] = {}
     left, right = ({p.name: p.multiple_of for p in s.parameters or ()} for s in (d.a, d.b))
     for name in (n for n in left if n in right):
@@ -710,22 +666,21 @@ def multiples(d: Delta) -> Iterator[str]:
         yield f"{some(names, 4)} {are} known to be {many} of {where}"
 
 
-def source(d: Delta) -> Iterator[str]:
-    """The kernel's own source."""
+def _source(d: Delta) -> Iterator[str]:
     if d.summary.source is not None and d.summary.source != (0, 0):
         deleted, inserted = d.summary.source
         yield f"source: {plural(deleted, 'line')} in a alone, {inserted} in b alone"
 
 
 CAUSES: tuple[Rule, ...] = (
-    compilers,
-    warps_and_tile,
-    constants,
-    stages,
-    types,
-    multiples,
-    flags,
-    source,
+    _compilers,
+    _warps_and_tile,
+    _constants,
+    _stages,
+    _types,
+    _multiples,
+    _flags,
+    _source,
 )
 
 
@@ -740,7 +695,7 @@ def _kind(value: object) -> str:
 # -- effects -------------------------------------------------------------------------------------
 
 
-def accesses(d: Delta) -> Iterator[str]:
+def _accesses(d: Delta) -> Iterator[str]:
     """Loads, stores and asynchronous copies of global memory, with their width if it changed."""
     for kind in (LOAD, STORE, COPY):
         sides = [_of(content, kind) for content in d.machine]
@@ -758,8 +713,7 @@ def accesses(d: Delta) -> Iterator[str]:
         yield text
 
 
-def products(d: Delta) -> Iterator[str]:
-    """Matrix products on tensor cores, as instructions."""
+def _products(d: Delta) -> Iterator[str]:
     x, y = d.machine
     if x is None or y is None:
         return
@@ -774,8 +728,7 @@ def products(d: Delta) -> Iterator[str]:
             yield text
 
 
-def figures(d: Delta) -> Iterator[str]:
-    """Registers, spills, shared memory and the number of instructions."""
+def _figures(d: Delta) -> Iterator[str]:
     changes = {c.name: c for c in d.summary.resources}
     for name, words in (
         ("registers", "registers"),
@@ -789,7 +742,7 @@ def figures(d: Delta) -> Iterator[str]:
             yield f"{c.a} → {c.b} {words}"
 
 
-EFFECTS: tuple[Rule, ...] = (accesses, products, figures)
+EFFECTS: tuple[Rule, ...] = (_accesses, _products, _figures)
 
 
 def _shape(product: Product) -> str:

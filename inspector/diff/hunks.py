@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from inspector.diff.canonical import Forms
-from inspector.diff.matching import Blocks, gaps, refine
+from inspector.diff.matching import Blocks, refine
 
 
 class Op(StrEnum):
@@ -71,15 +71,11 @@ def changes(
     """
     destinations = dict(moved)
     origins = {j: i for i, j in destinations.items()}
-    ends = [*blocks, (len(a), len(b), 0)]
-    between = {(x1, y1): (x0, y0) for x0, x1, y0, y1 in gaps(blocks, len(a), len(b))}
-    for block in ends:
-        gap_start = between.get((block[0], block[1]))
-        if gap_start is None:
-            yield block, []
-            continue
-        x0, y0 = gap_start
-        yield block, list(_gap(x0, block[0], y0, block[1], destinations, origins, a_keys, b_keys))
+    x = y = 0
+    for block in [*blocks, (len(a), len(b), 0)]:
+        i, j, size = block
+        yield block, list(_gap(x, i, y, j, destinations, origins, a_keys, b_keys))
+        x, y = i + size, j + size
 
 
 def _gap(
@@ -110,24 +106,16 @@ def _between(
     x0: int, x1: int, y0: int, y1: int, destinations: dict[int, int], origins: dict[int, int]
 ) -> Iterator[Change]:
     """Forms without a counterpart of their kind."""
-    if x0 == x1 and y0 == y1:
-        return
-    plain = not any(i in destinations for i in range(x0, x1)) and not any(
-        j in origins for j in range(y0, y1)
+    plain = destinations.keys().isdisjoint(range(x0, x1)) and origins.keys().isdisjoint(
+        range(y0, y1)
     )
     if plain and x0 < x1 and y0 < y1:
         yield Change(Op.REPLACE, x0, x1, y0, y1)
         return
     for i in range(x0, x1):
-        if i in destinations:
-            yield Change(Op.MOVED, i, i + 1, y0, y0)
-        else:
-            yield Change(Op.DELETE, i, i + 1, y0, y0)
+        yield Change(Op.MOVED if i in destinations else Op.DELETE, i, i + 1, y0, y0)
     for j in range(y0, y1):
-        if j in origins:
-            yield Change(Op.MOVED, x1, x1, j, j + 1)
-        else:
-            yield Change(Op.INSERT, x1, x1, j, j + 1)
+        yield Change(Op.MOVED if j in origins else Op.INSERT, x1, x1, j, j + 1)
 
 
 _MANY = 4
@@ -151,11 +139,9 @@ class Builder:
     def __init__(self, a: Forms, b: Forms, a_texts: Sequence[str], b_texts: Sequence[str]) -> None:
         self.a, self.b = a, b
         self.a_texts, self.b_texts = a_texts, b_texts
-        self.x, self.y = a.first, b.first
-        """The first lines that are in no hunk yet."""
+        self.x, self.y = a.first, b.first  # the first lines that are in no hunk yet
         self.out: list[Hunk] = []
-        self.gone: dict[int, tuple[int, int]] = {}
-        """Of moved forms of ``b``, the lines."""
+        self.gone: dict[int, tuple[int, int]] = {}  # lines of moved forms of ``b``
 
     def build(
         self, stretches: Iterable[tuple[tuple[int, int, int], list[Change]]], moved: dict[int, int]
@@ -165,10 +151,13 @@ class Builder:
         places: list[tuple[int, int]] = []
         for (i, j, size), changed in stretches:
             if changed:
-                self._common(changed, i, j)
+                i0 = next((c.a0 for c in changed if c.a0 < c.a1), i)
+                j0 = next((c.b0 for c in changed if c.b0 < c.b1), j)
+                x = a[i0].n if i0 < len(a) else self.a.last + 1
+                self._common(x, b[j0].n if j0 < len(b) else self.b.last + 1)
             for change in _split(changed):
                 if change.op is Op.REPLACE:
-                    self._common_stretch(a[change.a0].n, b[change.b0].n)
+                    self._common(a[change.a0].n, b[change.b0].n, _MANY)
                 x = a[change.a1 - 1].n + 1 if change.a0 < change.a1 else self.x
                 y = b[change.b1 - 1].n + 1 if change.b0 < change.b1 else self.y
                 if change.op is Op.MOVED:
@@ -184,7 +173,9 @@ class Builder:
                 self._equal(i, j, size)
         for index, form in places:
             self.out[index] = Hunk(Op.MOVED, self.out[index].a, self.gone[moved[form]])
-        self._rest()
+        x, y = self.a.last + 1, self.b.last + 1
+        self._lead(x, y)
+        self._add(Op.EQUAL, x, y)
         return merged(self.out)
 
     def _add(self, op: Op, x: int, y: int, quiet: bool = False) -> None:
@@ -211,21 +202,17 @@ class Builder:
         """Add the lines before two equal ones: equal too, except surplus locations."""
         if x == self.x and y == self.y:
             return
-        left, right = self._quiet(self.a, self.x, x), self._quiet(self.b, self.y, y)
-        if [what for _, what in left] == [what for _, what in right]:
-            for (n, _), (m, _) in zip(left, right, strict=True):
+        ours, theirs = self.a.quiet, self.b.quiet
+        left = [n for n in range(self.x, x) if n in ours]
+        right = [m for m in range(self.y, y) if m in theirs]
+        if [ours[n] for n in left] == [theirs[m] for m in right]:
+            for n, m in zip(left, right, strict=True):
                 self._add(Op.EQUAL, n, m)
                 self._add(Op.EQUAL, n + 1, m + 1)
             self._add(Op.EQUAL, x, y)
             return
-        while self.x < x and self.y < y and self._alike(self.x, self.y):
-            self._add(Op.EQUAL, self.x + 1, self.y + 1)
+        self._common(x, y)
         self._add(Op.REPLACE, x, y, True)
-
-    @staticmethod
-    def _quiet(forms: Forms, first: int, last: int) -> list[tuple[int, str]]:
-        quiet = forms.quiet
-        return [(n, quiet[n]) for n in range(first, last) if n in quiet]
 
     def _alike(self, x: int, y: int) -> bool:
         """Whether two lines without content are the same."""
@@ -235,30 +222,16 @@ class Builder:
         text = self.a_texts[x - self.a.first].strip()
         return text == self.b_texts[y - self.b.first].strip()
 
-    def _common(self, changed: list[Change], i: int, j: int) -> None:
-        """Comments and the like before a change that are the same on both sides are equal."""
-        a, b = self.a.forms, self.b.forms
-        i = next((c.a0 for c in changed if c.a0 < c.a1), i)
-        j = next((c.b0 for c in changed if c.b0 < c.b1), j)
-        x = a[i].n if i < len(a) else self.a.last + 1
-        y = b[j].n if j < len(b) else self.b.last + 1
-        while self.x < x and self.y < y and self._alike(self.x, self.y):
-            self._add(Op.EQUAL, self.x + 1, self.y + 1)
+    def _common(self, x: int, y: int, least: int = 1) -> None:
+        """Comments, locations and blanks that are the same on both sides are equal.
 
-    def _common_stretch(self, x: int, y: int) -> None:
-        """Locations and comments between two changes: equal where they are many, as the locations
-        of an MLIR text are; else one change, so that two neighbours are not taken apart."""
+        ``least`` lines, as the locations of an MLIR text are; else two neighbours stay one change.
+        """
         size = 0
         while self.x + size < x and self.y + size < y and self._alike(self.x + size, self.y + size):
             size += 1
-        if size >= _MANY:
+        if size >= least:
             self._add(Op.EQUAL, self.x + size, self.y + size)
-
-    def _rest(self) -> None:
-        """Adds the lines that follow the last form."""
-        x, y = self.a.last + 1, self.b.last + 1
-        self._lead(x, y)
-        self._add(Op.EQUAL, x, y)
 
 
 def merged(hunks: Iterable[Hunk]) -> list[Hunk]:
@@ -306,7 +279,6 @@ def rows(hunks: Sequence[Hunk]) -> Iterator[LinePair]:
 
 
 def _arrived(arriving: dict[int, Hunk], line: int) -> Iterator[LinePair]:
-    """The pairs of the hunks that were moved to ``line``."""
     while (hunk := arriving.pop(line, None)) is not None:
         (x, x1), (line, end) = hunk.a, hunk.b
         yield from (

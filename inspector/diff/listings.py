@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 
 from inspector.diff.canonical import (
     Aliases,
@@ -113,13 +114,16 @@ class FunctionPair:
 
 @dataclass(frozen=True, slots=True)
 class ListingDiff:
-    """What changed from ``a`` to ``b``. ``identical``: no hunk but equal ones and quiet ones."""
+    """What changed from ``a`` to ``b``.
+
+    ``identical``: no hunk but equal ones and quiet ones. ``silent`` are of each side the lines that
+    say nothing of the code: locations, comments, blanks.
+    """
 
     identical: bool
     hunks: tuple[Hunk, ...]
     functions: tuple[FunctionPair, ...]
     silent: tuple[frozenset[int], frozenset[int]] = (frozenset(), frozenset())
-    """Of each side, the lines that say nothing of the code: locations, comments, blanks."""
 
     def names_at(self, a: int, b: int) -> Mapping[str, str]:
         """Return the names of the functions of lines ``a`` and ``b``, for ``intra_line``."""
@@ -151,8 +155,6 @@ def diff_listings(
 
 
 class _Work:
-    """One comparison, part by part."""
-
     def __init__(self, a: Listing, b: Listing, exact: bool, only: bool) -> None:
         self.a, self.b = a, b
         self.exact = exact
@@ -263,35 +265,19 @@ def _rests(
     """Yield lines outside of functions: before the first, between, after the last."""
     left = sorted((x for x, _ in pairs if x), key=lambda f: f.first)
     right = sorted((y for _, y in pairs if y), key=lambda f: f.first)
+    left_outside, right_outside = _outside(left, len(a.lines)), _outside(right, len(b.lines))
     if not left or not right:
-        yield from _uncovered(left, right, len(a.lines), len(b.lines))
+        yield from zip_longest(left_outside, right_outside, fillvalue=(1, 0))
         return
-    yield (1, left[0].first - 1), (1, right[0].first - 1)
-    before = {f.first: left[k].last + 1 for k, f in enumerate(left[1:])}
-    behind = {f.first: right[k].last + 1 for k, f in enumerate(right[1:])}
+    yield left_outside[0], right_outside[0]
+    before = {f.first: span for f, span in zip(left[1:], left_outside[1:], strict=False)}
+    behind = {f.first: span for f, span in zip(right[1:], right_outside[1:], strict=False)}
     for x, y in pairs:
-        start = before.pop(x.first, None) if x else None
-        begin = behind.pop(y.first, None) if y else None
-        if x and start is not None and y and begin is not None:
-            yield (start, x.first - 1), (begin, y.first - 1)
-        elif x and start is not None:
-            yield (start, x.first - 1), (1, 0)
-        elif y and begin is not None:
-            yield (1, 0), (begin, y.first - 1)
-    yield (left[-1].last + 1, len(a.lines)), (right[-1].last + 1, len(b.lines))
-
-
-def _uncovered(
-    left: list[Function], right: list[Function], a: int, b: int
-) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
-    """Where one side has no function: its lines, and the other's before and after functions."""
-    left_outside = _outside(left, a)
-    right_outside = _outside(right, b)
-    for k in range(max(len(left_outside), len(right_outside))):
         yield (
-            left_outside[k] if k < len(left_outside) else (1, 0),
-            right_outside[k] if k < len(right_outside) else (1, 0),
+            before.get(x.first, (1, 0)) if x else (1, 0),
+            behind.get(y.first, (1, 0)) if y else (1, 0),
         )
+    yield left_outside[-1], right_outside[-1]
 
 
 def _outside(functions: list[Function], total: int) -> list[tuple[int, int]]:

@@ -144,34 +144,18 @@ def renaming(a: Forms, b: Forms, pairs: Iterable[tuple[int, int]], fixed: Renami
     votes: Counter[tuple[str, str]] = Counter()
     for i, j in pairs:
         votes.update(zip(a.forms[i].names, b.forms[j].names, strict=False))
-    return _bijection(a, b, votes, fixed)
-
-
-def _bijection(
-    a: Forms, b: Forms, votes: Counter[tuple[str, str]], fixed: dict[str, str]
-) -> dict[str, str]:
-    out = dict(fixed)
-    taken = set(fixed.values())
-    classes: tuple[dict[str, str], dict[str, str]] = ({}, {})
     by_count: defaultdict[int, list[tuple[str, str]]] = defaultdict(list)
     for pair, count in votes.items():
         by_count[count].append(pair)
+    out = dict(fixed)
+    taken = set(fixed.values())
     for count in sorted(by_count, reverse=True):
-        agreeing = []
-        for x, y in by_count[count]:
-            if x in out or y in taken:
-                continue
-            our_class = classes[0].get(x) or classes[0].setdefault(x, class_of(a, x))
-            their_class = classes[1].get(y) or classes[1].setdefault(y, class_of(b, y))
-            if our_class == their_class:
-                agreeing.append((x, y))
-        for x, y in agreeing:
-            if x == y:
-                out[x] = y
-                taken.add(y)
+        free = [(x, y) for x, y in by_count[count] if x not in out and y not in taken]
+        agreeing = [(x, y) for x, y in free if class_of(a, x) == class_of(b, y)]
         left, right = Counter(x for x, _ in agreeing), Counter(y for _, y in agreeing)
-        for x, y in agreeing:
-            if left[x] == right[y] == 1 and x not in out and y not in taken:
+        unique = [(x, y) for x, y in agreeing if left[x] == right[y] == 1]
+        for x, y in (*((x, y) for x, y in agreeing if x == y), *unique):
+            if x not in out and y not in taken:
                 out[x] = y
                 taken.add(y)
     return out
@@ -221,7 +205,9 @@ def match(a: MatchSide, b: MatchSide, aliases: bool = True) -> Match:
         blocks = refine(blocks, _traced(a, a_keys, False), _traced(b, b_keys, False))
         blocks = refine(blocks, a_keys, b_keys)
     settled = _settle(a, b, a_keys, b_keys, blocks, aliases)
-    return settled if _complete(settled) else _as_written(a.forms, b.forms, settled)
+    equal = sum(size for _, _, size in settled.blocks)
+    complete = len(settled.a) == len(settled.b) == equal
+    return settled if complete else _as_written(a.forms, b.forms, settled)
 
 
 def _as_written(a: Forms, b: Forms, match: Match) -> Match:
@@ -268,10 +254,6 @@ def _settle(
     b_ids = _identities(b.forms, b_keys, right, numbers, "b")
     agreeing = joined((i, j, 1) for i, j in pairs if a_ids[i] == b_ids[j])
     return Match(refine(agreeing, a_ids, b_ids), a_ids, b_ids, a_keys, b_keys, names)
-
-
-def _complete(match: Match) -> bool:
-    return len(match.a) == len(match.b) == sum(size for _, _, size in match.blocks)
 
 
 def _traced(side: MatchSide, keys: Sequence[int], deep: bool) -> list[int]:

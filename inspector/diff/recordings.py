@@ -135,5 +135,4 @@ def partners(
 
 
 def _alike(a: Variant, b: Variant) -> int:
-    """How much of their configuration two variants share."""
     return sum(name in b.config and b.config[name] == value for name, value in a.config.items())

@@ -21,7 +21,8 @@ class VariantRow:
     False where it was not, None where there is no variant and nobody said that it was not.
     ``live`` is the most general registers that are live at once in its SASS, ``hints`` how many
     there are; ``unread`` is whether figures are still to be read, so that what is None is not
-    known yet.
+    known yet. ``maker`` is whose code it is where an operation's candidates were compared: Triton,
+    ATen, CUTLASS.
     """
 
     kernel: Kernel
@@ -39,7 +40,6 @@ class VariantRow:
     hints: int | None = None
     unread: bool = False
     maker: str | None = None
-    """Whose code it is where an operation's candidates were compared: Triton, ATen, CUTLASS."""
 
     @property
     def spills(self) -> int | None:
@@ -91,18 +91,15 @@ def without_variant(kernel: Kernel) -> Iterator[VariantRow]:
     A configuration that one tuning did not compile, another may have compiled. If several did
     not, the one with a measured time is kept.
     """
-    compiled = {
-        _key(configuration)
+    every = [
+        (repr(sorted(configuration.config.items(), key=repr)), configuration, index == tuning.best)
         for tuning in kernel.autotune
-        for configuration in tuning.configurations
-        if configuration.variant
-    }
+        for index, configuration in enumerate(tuning.configurations)
+    ]
+    compiled = {key for key, configuration, _ in every if configuration.variant}
     rows: dict[str, VariantRow] = {}
-    for tuning in kernel.autotune:
-        for index, configuration in enumerate(tuning.configurations):
-            key, best = _key(configuration), index == tuning.best
-            if configuration.variant is not None or key in compiled:
-                continue
+    for key, configuration, best in every:
+        if configuration.variant is None and key not in compiled:
             row = VariantRow(
                 kernel,
                 None,
@@ -139,10 +136,6 @@ def _compiled(configuration: Configuration) -> bool | None:
     ):
         return None
     return False
-
-
-def _key(configuration: Configuration) -> str:
-    return repr(sorted(configuration.config.items(), key=repr))
 
 
 def winner(variant: Variant) -> bool | None:

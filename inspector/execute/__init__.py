@@ -13,14 +13,22 @@ of the kernel is one function of numpy. Nothing here opens a file, and nothing r
 
 from __future__ import annotations
 
-from inspector.execute.access import Observer
 from inspector.execute.bulk import TensorMap
-from inspector.execute.facts import AccessFacts, Facts, LineFacts, Totals, ValueFacts
+from inspector.execute.facts import (
+    AccessFacts,
+    Facts,
+    LineFacts,
+    Totals,
+    Touched,
+    Trace,
+    TraceStep,
+    TraceTooLong,
+    ValueFacts,
+)
 from inspector.execute.faults import CannotRun, Fault, LaunchError, Obstacle, OutOfBudget, Place
 from inspector.execute.launch import Execution, choose, execute
-from inspector.execute.memory import Buffer, Memory
+from inspector.execute.memory import Buffer, Memory, Observer
 from inspector.execute.program import Approximation, Program, approximations
-from inspector.execute.trace import Touched, Trace, TraceStep, TraceTooLong
 
 __all__ = [
     "AccessFacts",

@@ -1,17 +1,23 @@
-"""The translation of arithmetic, logic and comparison instructions."""
+"""The translation of arithmetic, logic, comparisons, moves and conversions.
+
+Most instructions are rows of tables: the types of their operands and an expression of numpy's.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+
 from inspector.execute.integers import PERMUTE_MODES
 from inspector.execute.kinds import WIDTHS, constant, is_float
-from inspector.execute.translate import Handler, Translator, Untranslatable
-from inspector.listing.ptx_code import ImmediateOperand, PtxInstruction
+from inspector.execute.translate import Handler, Translator, Untranslatable, window_of
+from inspector.listing.ptx_code import ImmediateOperand, PtxInstruction, VectorOperand
 
 DIRECTIONS = ("rm", "rp", "rz")
-SAD = "(np.maximum({0}, {1}) - np.minimum({0}, {1})) + {2}"
+HALVES = ("f16x2", "bf16x2")
 _TYPES = frozenset(WIDTHS) | {"f32x2", "b128"}
+UNKNOWN_FORM = "this form is not known here"
 
 
 def direction(row: PtxInstruction) -> str | None:
@@ -32,97 +38,83 @@ def one_type(row: PtxInstruction) -> str:
     return named[0]
 
 
-def _inputs(t: Translator, row: PtxInstruction, kind: str, first: int = 1) -> list[str]:
-    """Operands from ``first`` on; subnormal ones are flushed where the opcode says so."""
-    operands = [t.read(o, kind) for o in row.operands[first:]]
-    if "ftz" in row.parts and kind == "f32":
-        operands = [f"floats.flush({o})" for o in operands]
-    return operands
+# -- integers and bits -----------------------------------------------------------------------------
 
 
-def _finish(t: Translator, row: PtxInstruction, expression: str, kind: str) -> None:
-    """Flushes and clamps a floating point result as the opcode says, and writes it."""
-    if is_float(kind):
-        if "ftz" in row.parts and kind == "f32":
-            expression = f"floats.flush({expression})"
-        if "sat" in row.parts:
-            expression = f"floats.clamp01({expression})"
-        if "relu" in row.parts:
-            expression = f"floats.relu({expression})"
-    t.write(row.operands[0], t.result(expression, kind))
+TABLE: Mapping[str, tuple[str, str]] = {
+    "rem": ("t t > t", "integers.remainder({0}, {1})"),
+    "sad": ("t t t > t", "(np.maximum({0}, {1}) - np.minimum({0}, {1})) + {2}"),
+    "mul24": ("t t > u", "integers.multiply24({0}, {1}, {hi})"),
+    "mad24": ("t t u > u", "integers.multiply24({0}, {1}, {hi}) + {2}"),
+    "and": ("u u > u", "{0} & {1}"),
+    "or": ("u u > u", "{0} | {1}"),
+    "xor": ("u u > u", "{0} ^ {1}"),
+    "not": ("u > u", "~{0}"),
+    "cnot": ("u > u", "({0} == 0).astype({dtype})"),
+    "shf": ("u u u > u", "integers.funnel_shift({0}, {1}, {2}, {l}, {wrap})"),
+    "prmt": ("u u u > u", "integers.permute({0}, {1}, {2}, {mode!r})"),
+    "bfe": ("t u32 u32 > t", "integers.extract_bits({0}, {1}, {2})"),
+    "bfi": ("u u u32 u32 > u", "integers.insert_bits({0}, {1}, {2}, {3})"),
+    "szext": ("t u32 > t", "integers.extend({0}, {1}, {wrap})"),
+    "bmsk": ("u u > u", "integers.bit_mask({0}, {1}, {wrap})"),
+    "popc": ("u > u32", "integers.population({0})"),
+    "clz": ("u > u32", "integers.leading_zeros({0})"),
+    "brev": ("u > u", "integers.reverse_bits({0})"),
+    "bfind": ("t > u32", "integers.find_highest({0}, {shiftamt})"),
+    "fns": ("u32 u32 u32 > u32", "integers.find_nth({0}, {1}, {2})"),
+    "dp4a": ("u32 u32 u32 > u32", "integers.dot4({0}, {1}, {2}, {signs})"),
+    "dp2a": ("u32 u32 u32 > u32", "integers.dot2({0}, {1}, {2}, {signs}, {hi})"),
+    "selp": ("b b pred > u", "np.where({2}, {0}, {1})"),
+    "slct": ("b b last > u", "np.where({2} >= 0, {0}, {1})"),
+}
+"""Types of operands and result, and the result: ``t`` is the type that the opcode names, ``u`` its
+bits, ``b`` those of a number that may be written out, ``last`` the second type named."""
+_FLAGS = ("hi", "l", "wrap", "shiftamt")
+_OF_TWO_TYPES = ("dp4a", "dp2a", "slct")
 
 
-def simple(t: Translator, row: PtxInstruction, template: str, wide: bool = False) -> None:
-    """An instruction of one type by a template of its operands; packed types by halves.
-
-    ``wide``: the template gives double precision of narrower operands.
-    """
-    kind = one_type(row)
-    if kind in ("f16x2", "bf16x2"):
-        names = "abc"[: len(row.operands) - 1]
-        body = template.format(*names)
-        if "sat" in row.parts:
-            body = f"floats.clamp01({body})"
-        if "relu" in row.parts:
-            body = f"floats.relu({body})"
-        operands = ", ".join(t.read(o, "u32") for o in row.operands[1:])
-        made = f"floats.packed(lambda {', '.join(names)}: {body}, {kind!r}, [{operands}], {wide})"
-        t.write(row.operands[0], made)
-        return
-    if kind == "f32x2":
-        _two_singles(t, row, template)
-        return
-    if kind in ("u16x2", "s16x2"):
-        a, b = (t.read(o, "u32") for o in row.operands[1:])
-        body = template.format("a", "b")
-        signed = kind[0] == "s"
-        t.write(row.operands[0], f"integers.packed16(lambda a, b: {body}, {a}, {b}, {signed})")
-        return
-    _finish(t, row, template.format(*_inputs(t, row, kind)), kind)
+def _by_table(t: Translator, row: PtxInstruction) -> None:
+    types, expression = TABLE[row.base]
+    named = types_of(row)
+    if len(named) != (2 if row.base in _OF_TWO_TYPES else 1):
+        raise Untranslatable("operands of several types are not known here")
+    kind = named[0]
+    bits = "pred" if kind == "pred" else f"u{WIDTHS[kind]}"
+    meant = {"t": kind, "u": bits, "last": named[-1]}
+    sources, _, result = types.partition(" > ")
+    operands = []
+    for operand, each in zip(row.operands[1:], sources.split(), strict=True):
+        wanted = meant.get(each, each)
+        operands.append(t.bits(operand, kind) if each == "b" else t.read(operand, wanted))
+    made = expression.format(
+        *operands,
+        dtype=bits,
+        mode=next((p for p in row.parts if p in PERMUTE_MODES), ""),
+        signs=f"{named[0][0] == 's'}, {named[-1][0] == 's'}",
+        **{flag: flag in row.parts for flag in _FLAGS},
+    )
+    t.write(row.operands[0], t.result(made, meant.get(result, result)))
 
 
-def _two_singles(t: Translator, row: PtxInstruction, template: str) -> None:
-    """``.f32x2``: on both halves of 64 bits."""
-    halves = []
-    sources = [t.temporary(t.read(o, "u64")) for o in row.operands[1:]]
-    for shift in (0, 32):
-        parts = [f"({s} >> u64({shift})).astype(u32).view(f32)" for s in sources]
-        if "ftz" in row.parts:
-            parts = [f"floats.flush({p})" for p in parts]
-        body = template.format(*parts)
-        if "ftz" in row.parts:
-            body = f"floats.flush({body})"
-        halves.append(f"({body}).view(u32).astype(u64)")
-    t.write(row.operands[0], f"({halves[0]} | ({halves[1]} << u64(32)))")
-
-
-def _carried(t: Translator, row: PtxInstruction, subtract: bool) -> None:
-    kind = "u" + one_type(row)[1:]
-    a, b = (t.read(o, kind) for o in row.operands[1:3])
-    carry = t.carry() if row.base in ("addc", "subc") else "None"
+def _carried(t: Translator, row: PtxInstruction, a: str, b: str, subtract: bool) -> None:
+    """A sum or difference with the carry flag, read or written."""
+    carry = t.carry() if row.base in ("addc", "subc", "madc") else "None"
     t.emit(f"x0, x1 = carry_sum({a}, {b}, {carry}, {subtract})")
     t.write(row.operands[0], "x0")
     if "cc" in row.parts:
         t.set_carry("x1")
 
 
-def _sum(t: Translator, row: PtxInstruction, sign: str) -> None:
+def _sum(t: Translator, row: PtxInstruction) -> None:
+    kind, subtract = one_type(row), row.base in ("sub", "subc")
     if "cc" in row.parts or row.base in ("addc", "subc"):
-        _carried(t, row, sign == "-")
-        return
-    kind, way = one_type(row), direction(row)
-    if "sat" in row.parts and kind == "s32":
+        a, b = (t.read(o, "u" + kind[1:]) for o in row.operands[1:3])
+        _carried(t, row, a, b, subtract)
+    elif "sat" in row.parts and kind == "s32":
         a, b = (t.read(o, kind) for o in row.operands[1:])
-        made = f"integers.saturating_sum({a}, {b}, {sign == '-'})"
-        t.write(row.operands[0], t.result(made, kind))
-    elif way is None:
-        simple(t, row, f"{{0}} {sign} {{1}}")
-    elif kind == "f32":
-        simple(t, row, f"floats.rounded_sum({{0}}, {sign}{{1}}, {way!r})")
-    elif kind == "f64":
-        simple(t, row, f"floats.rounded_double('add', {{0}}, {sign}{{1}}, None, {way!r})")
+        t.write(row.operands[0], t.result(f"integers.saturating_sum({a}, {b}, {subtract})", kind))
     else:
-        raise Untranslatable("a rounding of this type is not known here")
+        _real(t, row)
 
 
 def _product(row: PtxInstruction, kind: str, a: str, b: str) -> str:
@@ -142,35 +134,19 @@ def _product(row: PtxInstruction, kind: str, a: str, b: str) -> str:
 
 
 def _multiply(t: Translator, row: PtxInstruction) -> None:
-    kind, way = one_type(row), direction(row)
-    if kind[0] in "us":
-        a, b = (t.read(o, kind) for o in row.operands[1:])
-        t.write(row.operands[0], _product(row, kind, a, b))
-    elif way is None:
-        simple(t, row, "{0} * {1}")
-    elif kind == "f32":
-        simple(t, row, f"floats.rounded_product({{0}}, {{1}}, {way!r})")
-    elif kind == "f64":
-        simple(t, row, f"floats.rounded_double('mul', {{0}}, {{1}}, None, {way!r})")
-    else:
-        raise Untranslatable("a rounding of this type is not known here")
-
-
-def _multiply_add(t: Translator, row: PtxInstruction) -> None:
+    """``mul`` and ``mad`` of integers; of floats they are as ``fma`` is."""
     kind = one_type(row)
     if is_float(kind) or kind == "f32x2":
-        _fused(t, row)
+        _real(t, row)
         return
     a, b = (t.read(o, kind) for o in row.operands[1:3])
-    width = WIDTHS[kind] * (2 if "wide" in row.parts else 1)
     product = _product(row, kind, a, b)
-    c = t.read(row.operands[3], f"u{width}")
+    if row.base == "mul":
+        t.write(row.operands[0], product)
+        return
+    c = t.read(row.operands[3], f"u{WIDTHS[kind] * (2 if 'wide' in row.parts else 1)}")
     if row.base == "madc" or "cc" in row.parts:
-        carry = t.carry() if row.base == "madc" else "None"
-        t.emit(f"x0, x1 = carry_sum({product}, {c}, {carry}, False)")
-        t.write(row.operands[0], "x0")
-        if "cc" in row.parts:
-            t.set_carry("x1")
+        _carried(t, row, product, c, subtract=False)
     elif "sat" in row.parts:
         if kind != "s32" or "hi" not in row.parts:
             raise Untranslatable("a clamped sum of this type is not known here")
@@ -178,138 +154,6 @@ def _multiply_add(t: Translator, row: PtxInstruction) -> None:
         t.write(row.operands[0], f"{total}.view(u32)")
     else:
         t.write(row.operands[0], f"{product} + {c}")
-
-
-def _multiply24(t: Translator, row: PtxInstruction) -> None:
-    kind = one_type(row)
-    a, b = (t.read(o, kind) for o in row.operands[1:3])
-    product = f"integers.multiply24({a}, {b}, {'hi' in row.parts})"
-    if row.base == "mad24":
-        product = f"{product} + {t.read(row.operands[3], 'u32')}"
-    t.write(row.operands[0], product)
-
-
-def _fused(t: Translator, row: PtxInstruction) -> None:
-    kind, way = one_type(row), direction(row)
-    if kind in ("f32", "f32x2"):
-        if way is None:
-            simple(t, row, "floats.fused({0}, {1}, {2})")
-        else:
-            simple(t, row, f"floats.fused_rounded({{0}}, {{1}}, {{2}}, {way!r})")
-    elif kind == "f64":
-        if way is None:
-            simple(t, row, "floats.fused_double({0}, {1}, {2})")
-        else:
-            simple(t, row, f"floats.rounded_double('fma', {{0}}, {{1}}, {{2}}, {way!r})")
-    elif kind == "bf16":
-        body = "floats.fused_wide({}, {}, {})".format(*_inputs(t, row, kind))
-        if "relu" in row.parts:
-            body = f"floats.relu({body})"
-        t.write(row.operands[0], f"floats.double_to_bf16({body})")
-    else:
-        simple(t, row, "floats.fused_wide({0}, {1}, {2})", wide=True)
-
-
-def _divide(t: Translator, row: PtxInstruction) -> None:
-    kind, way = one_type(row), direction(row)
-    if not is_float(kind):
-        simple(t, row, "integers.divide({0}, {1})")
-    elif way is None:
-        simple(t, row, "{0} / {1}")
-    elif kind == "f32":
-        simple(t, row, f"floats.rounded_quotient({{0}}, {{1}}, {way!r})")
-    else:
-        simple(t, row, f"floats.rounded_double('div', {{0}}, {{1}}, None, {way!r})")
-
-
-def _root(t: Translator, row: PtxInstruction) -> None:
-    kind, way = one_type(row), direction(row)
-    if way is None:
-        simple(t, row, "np.sqrt({0})")
-    elif kind == "f32":
-        simple(t, row, f"floats.rounded_root({{0}}, {way!r})")
-    else:
-        simple(t, row, f"floats.rounded_double('sqrt', {{0}}, {{0}}, None, {way!r})")
-
-
-def _reciprocal(t: Translator, row: PtxInstruction) -> None:
-    kind, way = one_type(row), direction(row)
-    if kind == "f64" and "approx" in row.parts:  # the upper word alone
-        simple(t, row, "floats.upper_word(1 / {0})")
-    elif way is None:
-        simple(t, row, "np.reciprocal({0})")
-    elif kind == "f32":
-        simple(t, row, f"floats.rounded_quotient(np.ones((1, 1), f32), {{0}}, {way!r})")
-    else:
-        one = "np.ones((1, 1), f64)"
-        simple(t, row, f"floats.rounded_double('div', {one}, {{0}}, None, {way!r})")
-
-
-def _reciprocal_root(t: Translator, row: PtxInstruction) -> None:
-    kind = one_type(row)
-    if kind == "f64":
-        simple(t, row, "floats.upper_word(floats.reciprocal_root({0}))")
-    else:
-        simple(t, row, "floats.reciprocal_root({0}).astype(f32)")
-
-
-def _approximate(function: str) -> Handler:
-    def translate(t: Translator, row: PtxInstruction) -> None:
-        simple(t, row, f"floats.approximate(np.{function}, {{0}})")
-
-    return translate
-
-
-def _extreme(t: Translator, row: PtxInstruction) -> None:
-    kind = one_type(row)
-    least = row.base == "min"
-    if not is_float(kind):
-        name = "np.minimum" if least else "np.maximum"
-        clamp = "relu" in row.parts
-        template = f"{name}({{0}}, {{1}})"
-        simple(t, row, f"np.maximum({template}, {{0}}.dtype.type(0))" if clamp else template)
-        return
-    name = "floats.minimum" if least else "floats.maximum"
-    if "NaN" in row.parts:
-        name += "_nan"
-    template = f"{name}({{0}}, {{1}})"
-    if len(row.operands) == 4:
-        template = f"{name}({template}, {{2}})"
-    if "xorsign" in row.parts:
-        flipped = "(np.signbit({0}) ^ np.signbit({1}))"
-        template = f"{name}(np.abs({{0}}), np.abs({{1}}))"
-        template = f"np.where({flipped}, -{template}, {template})"
-    elif "abs" in row.parts:
-        template = f"{name}(np.abs({{0}}), np.abs({{1}}))"
-    simple(t, row, template)
-
-
-def _sign(template: str) -> Handler:
-    """``neg`` and ``abs``: of floats the sign bit alone, also of a NaN."""
-
-    def translate(t: Translator, row: PtxInstruction) -> None:
-        kind = one_type(row)
-        if kind in ("f16", "bf16", "f16x2", "bf16x2"):
-            width = WIDTHS[kind]
-            sign = "0x8000" if width == 16 else "0x80008000"
-            bits = t.read(row.operands[1], f"u{width}")
-            if row.base == "neg":
-                t.write(row.operands[0], f"{bits} ^ u{width}({sign})")
-            else:
-                t.write(row.operands[0], f"{bits} & ~u{width}({sign})")
-            return
-        simple(t, row, template)
-
-    return translate
-
-
-def _logic(template: str) -> Handler:
-    def translate(t: Translator, row: PtxInstruction) -> None:
-        kind = "pred" if row.kind == "pred" else f"u{WIDTHS[one_type(row)]}"
-        operands = [t.read(o, kind) for o in row.operands[1:]]
-        t.write(row.operands[0], template.format(*operands))
-
-    return translate
 
 
 def _shift(t: Translator, row: PtxInstruction) -> None:
@@ -329,95 +173,142 @@ def _shift(t: Translator, row: PtxInstruction) -> None:
     t.write(row.operands[0], t.result(made, kind))
 
 
-def _funnel(t: Translator, row: PtxInstruction) -> None:
-    a, b, c = (t.read(o, "u32") for o in row.operands[1:])
-    left, wrap = "l" in row.parts, "wrap" in row.parts
-    t.write(row.operands[0], f"integers.funnel_shift({a}, {b}, {c}, {left}, {wrap})")
-
-
-def _table(t: Translator, row: PtxInstruction) -> None:
+def _logic3(t: Translator, row: PtxInstruction) -> None:
     named = [p for p in row.parts[1:] if p in ("and", "or")]
     a, b, c = (t.read(o, "u32") for o in row.operands[1:4])
     table = row.operands[4]
     if not isinstance(table, ImmediateOperand):
         raise Untranslatable("its table is no constant")
-    made = f"integers.logic3({a}, {b}, {c}, {int(constant(table.text, 'u32')) & 255})"
+    value = t.temporary(f"integers.logic3({a}, {b}, {c}, {int(constant(table.text, 'u32')) & 255})")
     target, predicate = t.pair(row.operands[0])
-    if not named or predicate is None:
-        t.write(target, made)
-        return
-    value = t.temporary(made)
-    third = t.read(row.operands[5], "pred")
-    t.write(predicate, f"({value} != 0) {'&' if named[0] == 'and' else '|'} {third}")
+    if named and predicate is not None:
+        third = t.read(row.operands[5], "pred")
+        t.write(predicate, f"({value} != 0) {'&' if named[0] == 'and' else '|'} {third}")
     t.write(target, value)
 
 
-def _permute(t: Translator, row: PtxInstruction) -> None:
-    mode = next((p for p in row.parts[1:] if p in PERMUTE_MODES), "")
-    a, b, c = (t.read(o, "u32") for o in row.operands[1:])
-    t.write(row.operands[0], f"integers.permute({a}, {b}, {c}, {mode!r})")
+# -- floating point --------------------------------------------------------------------------------
 
 
-def _extract(t: Translator, row: PtxInstruction) -> None:
-    kind = one_type(row)
-    a = t.read(row.operands[1], kind)
-    position, length = (t.read(o, "u32") for o in row.operands[2:])
-    t.write(row.operands[0], t.result(f"integers.extract_bits({a}, {position}, {length})", kind))
+REAL: Mapping[str, str] = {
+    "add": "{0} + {1}",
+    "sub": "{0} - {1}",
+    "mul": "{0} * {1}",
+    "fma": "floats.fused({0}, {1}, {2})",
+    "div": "{0} / {1}",
+    "sqrt": "np.sqrt({0})",
+    "rcp": "np.reciprocal({0})",
+    "rsqrt": "floats.reciprocal_root({0}).astype(f32)",
+    "ex2": "floats.approximate(np.exp2, {0})",
+    "lg2": "floats.approximate(np.log2, {0})",
+    "sin": "floats.approximate(np.sin, {0})",
+    "cos": "floats.approximate(np.cos, {0})",
+    "tanh": "floats.approximate(np.tanh, {0})",
+    "copysign": "np.copysign({1}, {0})",
+    "abs": "np.abs({0})",
+    "neg": "-{0}",
+}
+"""Results rounded to nearest even, of f16 and bf16 in single or double precision."""
+DIRECTED: Mapping[str, str] = {
+    "add": "floats.directed('add', {way!r}, {0}, {1})",
+    "sub": "floats.directed('add', {way!r}, {0}, -{1})",
+    "mul": "floats.directed('mul', {way!r}, {0}, {1})",
+    "fma": "floats.directed('fma', {way!r}, {0}, {1}, {2})",
+    "div": "floats.directed('div', {way!r}, {0}, {1})",
+    "sqrt": "floats.directed('sqrt', {way!r}, {0}, {0})",
+    "rcp": "floats.directed('div', {way!r}, np.ones((1, 1), {0}.dtype), {0})",
+}
+"""Results of single and double precision rounded in a direction."""
+OF_DOUBLES: Mapping[str, str] = {
+    "fma": "floats.fused_double({0}, {1}, {2})",
+    "rcp": "floats.upper_word(1 / {0})",
+    "rsqrt": "floats.upper_word(floats.reciprocal_root({0}))",
+}
+"""Where double precision is another function: of ``rcp`` the approximate one."""
+_SIGN_BITS = {"neg": "{0} ^ {dtype}({sign})", "abs": "{0} & ~{dtype}({sign})"}
 
 
-def _insert(t: Translator, row: PtxInstruction) -> None:
-    kind = "u" + one_type(row)[1:]
-    a, b = (t.read(o, kind) for o in row.operands[1:3])
-    position, length = (t.read(o, "u32") for o in row.operands[3:])
-    t.write(row.operands[0], f"integers.insert_bits({a}, {b}, {position}, {length})")
+def _real(t: Translator, row: PtxInstruction) -> None:
+    """An instruction of ``REAL``."""
+    kind, way = one_type(row), direction(row)
+    base = "fma" if row.base == "mad" else row.base
+    template = REAL[base]
+    if way is not None and base in DIRECTED:
+        if kind not in ("f32", "f64", "f32x2"):
+            raise Untranslatable("a rounding of this type is not known here")
+        template = DIRECTED[base].replace("{way!r}", repr(way))
+    elif kind == "f64" and (base != "rcp" or "approx" in row.parts):
+        template = OF_DOUBLES.get(base, template)
+    elif base == "fma" and kind not in ("f32", "f32x2"):
+        template = "floats.fused_wide({0}, {1}, {2})"
+    elif base in _SIGN_BITS and kind in ("f16", "bf16", *HALVES):  # also of a NaN
+        dtype, sign = f"u{WIDTHS[kind]}", "0x8000" if WIDTHS[kind] == 16 else "0x80008000"
+        made = _SIGN_BITS[base].format(t.read(row.operands[1], dtype), dtype=dtype, sign=sign)
+        t.write(row.operands[0], made)
+        return
+    simple(t, row, template)
 
 
-def _of_one(template: str) -> Handler:
-    """An instruction of one operand whose result has its own type."""
-
-    def translate(t: Translator, row: PtxInstruction) -> None:
-        kind = one_type(row)
-        value = t.read(row.operands[1], kind if kind[0] == "s" else f"u{WIDTHS[kind]}")
-        t.write(row.operands[0], template.format(value))
-
-    return translate
+def _limited(row: PtxInstruction, expression: str, single: bool) -> str:
+    """A floating point result, flushed and clamped as the opcode says."""
+    for qualifier, function in (("ftz", "flush"), ("sat", "clamp01"), ("relu", "relu")):
+        if qualifier in row.parts and (single or qualifier != "ftz"):
+            expression = f"floats.{function}({expression})"
+    return expression
 
 
-def _find_highest(t: Translator, row: PtxInstruction) -> None:
-    value = t.read(row.operands[1], one_type(row))
-    t.write(row.operands[0], f"integers.find_highest({value}, {'shiftamt' in row.parts})")
-
-
-def _find_nth(t: Translator, row: PtxInstruction) -> None:
-    a, base, offset = (t.read(o, "u32") for o in row.operands[1:])
-    t.write(row.operands[0], f"integers.find_nth({a}, {base}, {offset})")
-
-
-def _mask_of_bits(t: Translator, row: PtxInstruction) -> None:
-    a, b = (t.read(o, "u32") for o in row.operands[1:])
-    t.write(row.operands[0], f"integers.bit_mask({a}, {b}, {'wrap' in row.parts})")
-
-
-def _zero_extend(t: Translator, row: PtxInstruction) -> None:
-    """``szext``: the lowest bits, the rest filled with their sign or with zeros."""
-    kind = one_type(row)
-    a, size = t.read(row.operands[1], kind), t.read(row.operands[2], "u32")
-    if "wrap" in row.parts:
-        size = f"({size} & u32(31))"
-    zero = t.constant(0, "u4")
-    t.write(row.operands[0], t.result(f"integers.extract_bits({a}, {zero}, {size})", kind))
-
-
-def _dot(t: Translator, row: PtxInstruction) -> None:
-    named = types_of(row)
-    a, b = (t.read(o, "u32") for o in row.operands[1:3])
-    signs = [kind[0] == "s" for kind in named]
-    c = t.read(row.operands[3], "s32" if any(signs) else "u32")
-    if row.base == "dp4a":
-        made = f"integers.dot4({a}, {b}, {c}, {signs[0]}, {signs[1]})"
+def simple(t: Translator, row: PtxInstruction, template: str) -> None:
+    """An instruction of one type by a template of its operands; packed types by halves."""
+    kind, sources = one_type(row), row.operands[1:]
+    names = "abc"[: len(sources)]
+    packed = f"lambda {', '.join(names)}: "
+    if kind in HALVES:
+        body = _limited(row, template.format(*names), single=False)
+        operands = ", ".join(t.read(o, "u32") for o in sources)
+        made = f"floats.packed({packed}{body}, {kind!r}, [{operands}])"
+    elif kind == "f32x2":
+        flushed = [f"floats.flush({n})" if "ftz" in row.parts else n for n in names]
+        body = _limited(row, template.format(*flushed), single=True)
+        operands = ", ".join(t.read(o, "u64") for o in sources)
+        made = f"floats.packed_singles({packed}{body}, [{operands}])"
+    elif kind in ("u16x2", "s16x2"):
+        a, b = (t.read(o, "u32") for o in sources)
+        body = template.format(*names)
+        made = f"integers.packed16({packed}{body}, {a}, {b}, {kind[0] == 's'})"
     else:
-        made = f"integers.dot2({a}, {b}, {c}, {signs[0]}, {signs[1]}, {'hi' in row.parts})"
+        given = [t.read(o, kind) for o in sources]
+        if "ftz" in row.parts and kind == "f32":
+            given = [f"floats.flush({o})" for o in given]
+        made = template.format(*given)
+        if is_float(kind):
+            made = _limited(row, made, kind == "f32")
+        made = t.result(made, kind)
     t.write(row.operands[0], made)
+
+
+def _divide(t: Translator, row: PtxInstruction) -> None:
+    if is_float(one_type(row)):
+        _real(t, row)
+    else:
+        simple(t, row, "integers.divide({0}, {1})")
+
+
+def _extreme(t: Translator, row: PtxInstruction) -> None:
+    least = row.base == "min"
+    if not is_float(one_type(row)):
+        template = f"np.{'minimum' if least else 'maximum'}({{0}}, {{1}})"
+        clamp = "relu" in row.parts
+        simple(t, row, f"np.maximum({template}, {{0}}.dtype.type(0))" if clamp else template)
+        return
+    name = f"floats.{'minimum' if least else 'maximum'}{'_nan' if 'NaN' in row.parts else ''}"
+    sizes = "xorsign" in row.parts or "abs" in row.parts
+    template = f"{name}(np.abs({{0}}), np.abs({{1}}))" if sizes else f"{name}({{0}}, {{1}})"
+    if "xorsign" in row.parts:
+        flipped = "(np.signbit({0}) ^ np.signbit({1}))"
+        template = f"np.where({flipped}, -{template}, {template})"
+    elif len(row.operands) == 4:
+        template = f"{name}({template}, {'np.abs({2})' if sizes else '{2}'})"
+    simple(t, row, template)
 
 
 def _test(t: Translator, row: PtxInstruction) -> None:
@@ -439,162 +330,265 @@ def _test(t: Translator, row: PtxInstruction) -> None:
     t.write(row.operands[0], made)
 
 
-_COMPARE = {
-    "eq": "==",
-    "ne": "!=",
-    "lt": "<",
-    "le": "<=",
-    "gt": ">",
-    "ge": ">=",
-    "lo": "<",
-    "ls": "<=",
-    "hi": ">",
-    "hs": ">=",
+# -- comparisons -----------------------------------------------------------------------------------
+
+
+COMPARISONS: Mapping[str, str] = {
+    "eq": "({0} == {1})",
+    "ne": "({0} != {1})",
+    "lt": "({0} < {1})",
+    "le": "({0} <= {1})",
+    "gt": "({0} > {1})",
+    "ge": "({0} >= {1})",
+    "lo": "({0} < {1})",
+    "ls": "({0} <= {1})",
+    "hi": "({0} > {1})",
+    "hs": "({0} >= {1})",
 }
-_UNORDERED = {"equ": "!=", "neu": "==", "ltu": ">=", "leu": ">", "gtu": "<=", "geu": "<"}
-"""Comparisons that hold where an operand is NaN, by the ordered one that is their negation."""
-
-
-def compared(comparison: str, a: str, b: str, real: bool) -> str:
-    """Two values compared as ``setp`` does."""
-    if comparison in ("nan", "num"):
-        nan = f"(np.isnan({a}) | np.isnan({b}))"
-        return nan if comparison == "nan" else f"(~{nan})"
-    if real and comparison == "ne":
-        return f"(({a} < {b}) | ({a} > {b}))"
-    if comparison in _UNORDERED and real:
-        if comparison == "equ":
-            return f"(~(({a} < {b}) | ({a} > {b})))"
-        if comparison == "neu":
-            return f"({a} != {b})"
-        return f"(~({a} {_UNORDERED[comparison]} {b}))"
-    if comparison not in _COMPARE:
-        raise Untranslatable("this comparison is not known here")
-    return f"({a} {_COMPARE[comparison]} {b})"
-
-
+OF_FLOATS: Mapping[str, str] = {
+    **COMPARISONS,
+    "ne": "(({0} < {1}) | ({0} > {1}))",
+    "equ": "(~(({0} < {1}) | ({0} > {1})))",
+    "neu": "({0} != {1})",
+    "ltu": "(~({0} >= {1}))",
+    "leu": "(~({0} > {1}))",
+    "gtu": "(~({0} <= {1}))",
+    "geu": "(~({0} < {1}))",
+    "nan": "(np.isnan({0}) | np.isnan({1}))",
+    "num": "(~(np.isnan({0}) | np.isnan({1})))",
+}
+"""Comparisons of floats: those that end with ``u`` hold where an operand is NaN."""
 _BOOLEAN = {"and": "&", "or": "|", "xor": "^"}
+
+
+def _compared(row: PtxInstruction, a: str, b: str, real: bool) -> str:
+    made = (OF_FLOATS if real else COMPARISONS).get(row.parts[1])
+    if made is None:
+        raise Untranslatable("this comparison is not known here")
+    return made.format(a, b)
+
+
+def _comparison(t: Translator, row: PtxInstruction, kind: str) -> tuple[str, str]:
+    """Two operands compared, and what that is combined with."""
+    operands = [t.read(o, kind) for o in row.operands[1:3]]
+    if "ftz" in row.parts and kind == "f32":
+        operands = [f"floats.flush({o})" for o in operands]
+    made = _compared(row, operands[0], operands[1], is_float(kind))
+    named = next((p for p in row.parts[2:] if p in _BOOLEAN), None)
+    return made, f" {_BOOLEAN[named]} {t.read(row.operands[3], 'pred')}" if named else ""
 
 
 def _set_predicate(t: Translator, row: PtxInstruction) -> None:
     kind = row.kind
     first, second = t.pair(row.operands[0])
-    if kind in ("f16x2", "bf16x2"):
+    if kind in HALVES:
         a, b = (t.read(o, "u32") for o in row.operands[1:3])
-        compare = f"lambda a, b: {compared(row.parts[1], 'a', 'b', True)}"
+        compare = f"lambda a, b: {_compared(row, 'a', 'b', real=True)}"
         for target, shift in ((first, 0), (second, 16)):
             if target is not None:
                 t.write(target, f"floats.packed_compare({compare}, {kind!r}, {a}, {b}, {shift})")
         return
     made, more = _comparison(t, row, kind)
-    if second is not None:
-        value = t.temporary(made)
-        yes = t.temporary(f"{value} {more}" if more else value)
-        no = t.temporary(f"~{value} {more}" if more else f"~{value}")
-        t.write(first, yes)
-        t.write(second, no)
-    else:
-        t.write(first, f"{made} {more}" if more else made)
+    if second is None:
+        t.write(first, made + more)
+        return
+    value = t.temporary(made)
+    yes, no = t.temporary(value + more), t.temporary(f"~{value}{more}")
+    t.write(first, yes)
+    t.write(second, no)
 
 
-def _comparison(t: Translator, row: PtxInstruction, kind: str) -> tuple[str, str | None]:
-    operands = [t.read(o, kind) for o in row.operands[1:3]]
-    if "ftz" in row.parts and kind == "f32":
-        operands = [f"floats.flush({o})" for o in operands]
-    a, b = operands
-    made = compared(row.parts[1], a, b, is_float(kind))
-    named = next((p for p in row.parts[2:] if p in _BOOLEAN), None)
-    if named is None:
-        return made, None
-    return made, f"{_BOOLEAN[named]} {t.read(row.operands[3], 'pred')}"
+_ONES = {"f32": "u32(0x3F800000)", "f16": "u16(0x3C00)", "bf16": "u16(0x3F80)"}
 
 
 def _set(t: Translator, row: PtxInstruction) -> None:
     named = types_of(row)
     if len(named) != 2 or named[1].endswith("x2"):
-        raise Untranslatable("this form is not known here")
+        raise Untranslatable(UNKNOWN_FORM)
     made, more = _comparison(t, row, named[1])
-    made = f"({made} {more})" if more else made
-    if is_float(named[0]):
-        one = {"f32": "0x3F800000", "f16": "0x3C00", "bf16": "0x3F80"}[named[0]]
-        width = WIDTHS[named[0]]
-        t.write(row.operands[0], f"np.where({made}, u{width}({one}), u{width}(0))")
+    zero = f"u{WIDTHS[named[0]]}(0)"
+    t.write(row.operands[0], f"np.where({made}{more}, {_ONES.get(named[0], '~' + zero)}, {zero})")
+
+
+# -- moves and conversions -------------------------------------------------------------------------
+
+
+_ROUNDINGS = ("rn", "rz", "rm", "rp", "rna", "rs", "rni", "rzi", "rmi", "rpi")
+_TO_WHOLE = {"rni": "np.rint", "rzi": "np.trunc", "rmi": "np.floor", "rpi": "np.ceil"}
+_SMALL = ("e4m3", "e5m2", "e2m1", "e2m3", "e3m2")
+"""Formats of at most eight bits, which are converted in pairs."""
+UNKNOWN_CONVERSION = "this conversion is not known here"
+
+
+def _move(t: Translator, row: PtxInstruction) -> None:
+    target, source, kind = row.operands[0], row.operands[1], row.kind
+    if kind == "pred":
+        t.write(target, t.read(source, "pred"))
+        return
+    if kind not in WIDTHS:
+        raise Untranslatable("registers of 128 bits are not known here")
+    width = WIDTHS[kind]
+    if isinstance(target, VectorOperand) and isinstance(source, VectorOperand):
+        each = f"b{width // len(source.elements)}"
+        values = [t.temporary(t.bits(s, each)) for s in source.elements]
+        for register, value in zip(target.elements, values, strict=True):
+            t.write(register, value)
+    elif isinstance(target, VectorOperand):
+        each_bits = width // len(target.elements)
+        whole = t.temporary(t.read(source, f"b{width}"))
+        for k, register in enumerate(target.elements):
+            t.write(register, f"({whole} >> u{width}({each_bits * k})).astype(u{each_bits})")
+    elif isinstance(source, VectorOperand):
+        each_bits = width // len(source.elements)
+        parts = [
+            f"({t.read(element, f'b{each_bits}')}.astype(u{width}) << u{width}({k * each_bits}))"
+            for k, element in enumerate(source.elements)
+        ]
+        t.write(target, " | ".join(parts))
     else:
-        width = WIDTHS[named[0]]
-        t.write(row.operands[0], f"np.where({made}, ~u{width}(0), u{width}(0))")
+        t.write(target, t.bits(source, kind))
 
 
-def _select(t: Translator, row: PtxInstruction) -> None:
-    kind = one_type(row)
-    a, b = (t.bits(o, kind) for o in row.operands[1:3])
-    t.write(row.operands[0], f"np.where({t.read(row.operands[3], 'pred')}, {a}, {b})")
-
-
-def _select_by_sign(t: Translator, row: PtxInstruction) -> None:
-    kinds = types_of(row)
-    a, b = (t.bits(o, kinds[0]) for o in row.operands[1:3])
-    t.write(row.operands[0], f"np.where({t.read(row.operands[3], kinds[1])} >= 0, {a}, {b})")
-
-
-def _logical_not(t: Translator, row: PtxInstruction) -> None:
-    width = WIDTHS[one_type(row)]
+def _to_space(t: Translator, row: PtxInstruction) -> None:
+    """``cvta``: a generic address from one of a state space, or the other way round."""
+    width = WIDTHS[row.kind]
     value = t.read(row.operands[1], f"u{width}")
-    t.write(row.operands[0], f"({value} == 0).astype(u{width})")
+    window = window_of(next((p.partition("::")[0] for p in row.parts[1:-1] if p != "to"), ""))
+    if window and width == 64:
+        added = t.constant(window, np.uint64)
+        value = f"({value} {'-' if 'to' in row.parts else '+'} {added})"
+    t.write(row.operands[0], value)
+
+
+def _convert(t: Translator, row: PtxInstruction) -> None:
+    if row.parts[1] == "pack":
+        _pack(t, row)
+        return
+    ways = [p for p in row.parts if p in _ROUNDINGS]
+    kinds = [p for p in row.parts[1:] if p in WIDTHS]
+    if len(kinds) != 2 or "rs" in ways or "scaled" in row.parts:
+        raise Untranslatable(UNKNOWN_CONVERSION)
+    to, source, way = kinds[0], kinds[1], ways[0] if ways else None
+    if to.endswith(("x2", "x4")) or source.endswith(("x2", "x4")):
+        _convert_packed(t, row, to, source, way)
+        return
+    value = t.read(row.operands[1], source)
+    if "ftz" in row.parts and source == "f32":
+        value = f"floats.flush({value})"
+    if to == "tf32":
+        bits = f"floats.to_tf32({_limited(row, value, single=False)}, {way!r})"
+    elif is_float(to):
+        bits = t.result(_as_real(row, to, source, way, value), to, way or "rn")
+    else:
+        dtype = ("i" if to[0] == "s" else "u") + str(WIDTHS[to])
+        made = f"{value}.astype({dtype})"
+        if is_float(source):
+            made = f"integers.to_integer({value}, {way!r}, {dtype})"
+        elif "sat" in row.parts:
+            made = f"integers.saturate({value}, {dtype})"
+        bits = f"{made}.view(u{WIDTHS[to]})"
+    t.write(row.operands[0], bits, to)
+
+
+def _as_real(row: PtxInstruction, to: str, source: str, way: str | None, value: str) -> str:
+    """A conversion to floating point: of f16 and bf16 what is to be rounded to them."""
+    if way in _TO_WHOLE:
+        value, way = f"{_TO_WHOLE[way]}({value})", None
+    directed = way in DIRECTIONS
+    if not is_float(source):
+        if directed and WIDTHS[source] == 64 and to in ("f32", "f64"):
+            name = "long_to_single" if to == "f32" else "long_to_double"
+            value = f"floats.{name}({value}, {way!r})"
+        elif to == "f32" and not directed:
+            value = f"{value}.astype(f32)"
+        else:  # double precision, in which 32 bits are exact
+            value = f"{value}.astype(f64)"
+            if to == "f32":
+                value = f"floats.round_single({value}, {way!r})"
+    elif to == "f32" and source == "f64":
+        value = f"floats.round_single({value}, {way!r})" if way else f"{value}.astype(f32)"
+    elif to == "f64":
+        value = f"{value}.astype(f64)"
+    # What numpy cannot hold is limited before it is rounded: limits are exact in every format.
+    for qualifier, function in (("sat", "clamp01"), ("relu", "relu")):
+        if qualifier in row.parts:
+            value = f"floats.{function}({value})"
+    return f"floats.flush({value})" if "ftz" in row.parts and to == "f32" else value
+
+
+def _halves_of(t: Translator, row: PtxInstruction, source: str) -> list[str]:
+    """What is converted as a pair, as single precision, the lower one first."""
+    if source == "f32":
+        values = [t.read(o, "f32") for o in reversed(row.operands[1:3])]
+    else:
+        step = 16 if source in HALVES else 4 if source == "e2m1x2" else 8
+        width, part = max(2 * step, 8), "u16" if step == 16 else "u8"
+        bits = t.temporary(t.read(row.operands[1], f"u{width}"))
+        values = [f"({bits} >> u{width}({s})).astype({part})" for s in (0, step)]
+        if source in HALVES or source == "ue8m0x2":
+            name = {"f16x2": "from_f16", "bf16x2": "from_bf16"}.get(source, "from_scale")
+            values = [f"floats.{name}({v})" for v in values]
+        else:
+            values = [f"floats.from_small({v}, {source[:4]!r})" for v in values]
+    return [f"floats.relu({v})" if "relu" in row.parts else v for v in values]
+
+
+_GREATEST = {"f16x2": "f32(65504)", "bf16x2": "f32(3.3895313892515355e38)"}
+
+
+def _convert_packed(
+    t: Translator, row: PtxInstruction, to: str, source: str, way: str | None
+) -> None:
+    if to.endswith("x4") or source.endswith("x4"):
+        raise Untranslatable("conversions of four at once are not known here")
+    halves = _halves_of(t, row, source)
+    step = 16 if to in HALVES else 4 if to == "e2m1x2" else 8
+    if to in HALVES:
+        if "satfinite" in row.parts:
+            halves = [f"np.clip({v}, -{_GREATEST[to]}, {_GREATEST[to]})" for v in halves]
+        halves = [t.result(v, to[:-2], way or "rn") for v in halves]
+    elif to == "ue8m0x2":
+        halves = [f"floats.to_scale({v}, {way!r})" for v in halves]
+    elif to[:4] in _SMALL:
+        relu = "relu" in row.parts
+        halves = [f"floats.to_small({v}, {to[:4]!r}, {relu})" for v in halves]
+    else:
+        raise Untranslatable(UNKNOWN_CONVERSION)
+    whole = f"u{max(2 * step, 8)}"
+    low, high = (f"{v}.astype({whole})" for v in halves)
+    t.write(row.operands[0], f"({high} << {whole}({step})) | {low}", whole)
+
+
+def _pack(t: Translator, row: PtxInstruction) -> None:
+    """``cvt.pack.sat``: two integers clipped into the lowest bits, the third above them."""
+    to, source = [p for p in row.parts[2:] if p in WIDTHS][:2]
+    width = WIDTHS[to]
+    name = ("i" if to[0] == "s" else "u") + str(width)
+    if width < 8:
+        raise Untranslatable("packing to less than eight bits is not known here")
+    first, second = (
+        f"integers.saturate({t.read(o, source)}, {name}).view(u{width}).astype(u32)"
+        for o in row.operands[1:3]
+    )
+    made = f"({first} << u32({width})) | {second}"
+    if len(row.operands) > 3:
+        made = f"({t.read(row.operands[3], 'u32')} << u32({2 * width})) | {made}"
+    t.write(row.operands[0], made)
 
 
 HANDLERS: Mapping[str, Handler] = {
-    "add": lambda t, row: _sum(t, row, "+"),
-    "sub": lambda t, row: _sum(t, row, "-"),
-    "addc": lambda t, row: _carried(t, row, False),
-    "subc": lambda t, row: _carried(t, row, True),
-    "mul": _multiply,
-    "mad": _multiply_add,
-    "madc": _multiply_add,
-    "mul24": _multiply24,
-    "mad24": _multiply24,
-    "fma": _fused,
+    **dict.fromkeys(TABLE, _by_table),
+    **dict.fromkeys(REAL, _real),
+    **dict.fromkeys(("add", "sub", "addc", "subc"), _sum),
+    **dict.fromkeys(("mul", "mad", "madc"), _multiply),
+    **dict.fromkeys(("min", "max"), _extreme),
+    **dict.fromkeys(("shl", "shr"), _shift),
     "div": _divide,
-    "rem": lambda t, row: simple(t, row, "integers.remainder({0}, {1})"),
-    "abs": _sign("np.abs({0})"),
-    "neg": _sign("-{0}"),
-    "min": _extreme,
-    "max": _extreme,
-    "sqrt": _root,
-    "rsqrt": _reciprocal_root,
-    "rcp": _reciprocal,
-    "ex2": _approximate("exp2"),
-    "lg2": _approximate("log2"),
-    "sin": _approximate("sin"),
-    "cos": _approximate("cos"),
-    "tanh": _approximate("tanh"),
-    "copysign": lambda t, row: simple(t, row, "np.copysign({1}, {0})"),
-    "sad": lambda t, row: simple(t, row, SAD),
-    "and": _logic("{0} & {1}"),
-    "or": _logic("{0} | {1}"),
-    "xor": _logic("{0} ^ {1}"),
-    "not": _logic("~{0}"),
-    "cnot": _logical_not,
-    "shl": _shift,
-    "shr": _shift,
-    "shf": _funnel,
-    "lop3": _table,
-    "prmt": _permute,
-    "bfe": _extract,
-    "bfi": _insert,
-    "szext": _zero_extend,
-    "bmsk": _mask_of_bits,
-    "popc": _of_one("integers.population({0})"),
-    "clz": _of_one("integers.leading_zeros({0})"),
-    "brev": _of_one("integers.reverse_bits({0})"),
-    "bfind": _find_highest,
-    "fns": _find_nth,
-    "dp4a": _dot,
-    "dp2a": _dot,
+    "lop3": _logic3,
     "testp": _test,
     "setp": _set_predicate,
     "set": _set,
-    "selp": _select,
-    "slct": _select_by_sign,
+    "mov": _move,
+    "cvt": _convert,
+    "cvta": _to_space,
 }
-
-__all__ = ["HANDLERS", "direction", "one_type", "types_of"]

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from inspector.execute.access import ChunkMemory
 from inspector.execute.kinds import Array, Mask, i64, u32, u64
 from inspector.execute.lanes import Lanes
+from inspector.execute.memory import ChunkMemory
 from inspector.listing.ptx_code import PtxInstruction, RegisterOperand
 
 CLUSTER = -1
@@ -224,11 +224,8 @@ class Phases:
 
     def _where(self, n: int, address: Array, mask: Mask) -> tuple[Array, Array, Array]:
         """Lanes as a flat mask, the index of each one's barrier, the barriers as words."""
-        memory = self.memory
         keep = self.lanes.full_mask(mask)
-        offsets = memory.shared_offsets(n, address, 8, mask)
-        words = memory.shared.view(u64).reshape(-1)
-        index = (offsets >> u64(3)).view(i64) + self.lanes.row * (memory.shared_size >> 3)
+        words, index = self.memory.shared_words(n, address, mask)
         return keep, np.broadcast_to(index, self.lanes.shape)[keep], words
 
     def initialise(self, n: int, address: Array, count: Array, mask: Mask) -> None:

@@ -12,12 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from inspector.execute.access import WINDOWS, Access, ChunkMemory
-from inspector.execute.atomics import OPERATIONS, in_order
 from inspector.execute.barriers import Phases
 from inspector.execute.faults import Fault
 from inspector.execute.kinds import UNSIGNED, Array, Mask, f32, f64, i64, u8, u64
-from inspector.execute.memory import Region
+from inspector.execute.memory import WINDOWS, Access, ChunkMemory, Region, as_shared, in_order
 
 _OFFSET = (1 << 56) - 1
 
@@ -51,8 +49,8 @@ class BulkCopies:
         lead = self.lanes.full_mask(mask) & (self.lanes.lane == 0)
         for at in range(0, SIZE, 8):
             more = u64(at)
-            word = self.memory.fetch(n, "shared", (source + more) & u64(_OFFSET), u64, 1, lead)
-            self.memory.store(n, "generic", target + more, u64, word, lead)
+            word = self.memory.fetch(n, "shared", as_shared(source + more), u64, lead)
+            self.memory.store(n, "generic", target + more, u64, [word], lead)
 
     def _map(self, n: int, where: tuple[int, int], address: int) -> TensorMap:
         """The tensor map at a generic address, as one lane sees it."""
@@ -94,17 +92,7 @@ class BulkCopies:
     def _shared(self, n: int, where: tuple[int, int], address: int, nbytes: int) -> int:
         offset = address & _OFFSET
         if offset + nbytes > self.memory.limit:
-            raise self.memory.scene.fault(
-                "out of bounds",
-                f"{nbytes} bytes of shared memory at {offset:#x}, of which there are "
-                f"{self.memory.limit:,} bytes",
-                n,
-                where,
-                space="shared",
-                address=offset,
-                nbytes=nbytes,
-                past=offset + nbytes - self.memory.limit,
-            )
+            raise self.memory.outside(n, where, "shared", offset, nbytes, self.memory.limit)
         return offset
 
     # -- tiles -----------------------------------------------------------------------------------
@@ -177,7 +165,7 @@ class BulkCopies:
         index = (address - region.base) // item
         view = region.view(values.dtype.type)
         if what:
-            in_order(view, index, OPERATIONS[what], kind, [values], wanted=False)
+            in_order(view, index, what, kind, [values], wanted=False)
         else:
             view[index] = values
         self.memory.changes += 1

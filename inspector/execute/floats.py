@@ -25,7 +25,9 @@ def from_bf16(bits: Array) -> Array:
 
 
 def to_bf16(x: Array, way: str = "rn") -> Array:
-    """Single precision to bf16 bits: to nearest even, or towards zero (``rz``)."""
+    """Single or double precision to bf16 bits: to nearest even, or towards zero (``rz``)."""
+    if x.dtype == f64:
+        x = _to_odd_single(x)
     bits = np.ascontiguousarray(x, f32).view(u32)
     if way == "rz":
         out = (bits >> u32(16)).astype(u16)
@@ -34,11 +36,6 @@ def to_bf16(x: Array, way: str = "rn") -> Array:
         out = ((bits + (u32(0x7FFF) + odd)) >> u32(16)).astype(u16)
     nan = np.isnan(x)
     return np.where(nan, u16(0x7FFF), out) if nan.any() else out
-
-
-def double_to_bf16(x: Array) -> Array:
-    """Double precision to bf16 bits, rounded once."""
-    return to_bf16(_to_odd_single(x))
 
 
 def _to_odd_single(x: Array) -> Array:
@@ -124,12 +121,6 @@ def fused_wide(a: Array, b: Array, c: Array) -> Array:
     """``fma`` of narrow operands in double precision, to be rounded once to their format."""
     product = np.multiply(a, b, dtype=f64)
     return to_odd(*two_sum(product, c.astype(f64)))
-
-
-def fused_rounded(a: Array, b: Array, c: Array, way: str) -> Array:
-    """``fma`` of single precision in a direction."""
-    product = np.multiply(a, b, dtype=f64)
-    return _signed_zero(round_single(fused_wide(a, b, c), way), product, c, way)
 
 
 _SMALL_PRODUCT, _LARGE = 2.0**-960, 2.0**990
@@ -227,12 +218,6 @@ def round_single(x: Array, way: str) -> Array:
     return out
 
 
-def rounded_sum(a: Array, b: Array, way: str) -> Array:
-    """The sum of two singles in a direction."""
-    total, error = two_sum(a.astype(f64), b.astype(f64))
-    return _signed_zero(round_single(to_odd(total, error), way), a, b, way)
-
-
 def _signed_zero(out: Array, a: Array, b: Array, way: str) -> Array:
     """A sum that is 0 is −0 where it is rounded down, unless both parts are +0."""
     if way != "rm":
@@ -242,27 +227,30 @@ def _signed_zero(out: Array, a: Array, b: Array, way: str) -> Array:
     return np.where(exact & ~positive, -out.dtype.type(0), out)
 
 
-def rounded_product(a: Array, b: Array, way: str) -> Array:
-    """The product of two singles in a direction: exact in double precision."""
-    return round_single(np.multiply(a, b, dtype=f64), way)
-
-
-def rounded_quotient(a: Array, b: Array, way: str) -> Array:
-    """The quotient of two singles in a direction."""
+def directed(operation: str, way: str, a: Array, b: Array, c: Array | None = None) -> Array:
+    """``add``, ``mul``, ``fma``, ``div`` or ``sqrt`` of singles or doubles in a direction."""
+    if a.dtype == f64:
+        return _directed_double(operation, way, a, b, c)
     x, y = a.astype(f64), b.astype(f64)
-    quotient = x / y
-    rest = fused_double(-quotient, y, x)
-    return round_single(to_odd(quotient, np.where(y < 0, -rest, rest)), way)
+    if operation == "add":
+        value, error = two_sum(x, y)
+    elif operation == "fma" and c is not None:
+        x, y = x * y, c.astype(f64)
+        value, error = two_sum(x, y)
+    elif operation == "div":
+        value = x / y
+        rest = fused_double(-value, y, x)
+        error = np.where(y < 0, -rest, rest)
+    elif operation == "sqrt":
+        value = np.sqrt(x)
+        error = fused_double(-value, value, x)
+    else:
+        value, error = x * y, np.zeros((1, 1))
+    out = round_single(to_odd(value, error), way)
+    return _signed_zero(out, x, y, way) if operation in ("add", "fma") else out
 
 
-def rounded_root(a: Array, way: str) -> Array:
-    """The square root of a single in a direction."""
-    x = a.astype(f64)
-    root = np.sqrt(x)
-    return round_single(to_odd(root, fused_double(-root, root, x)), way)
-
-
-def rounded_double(operation: str, a: Array, b: Array, c: Array | None, way: str) -> Array:
+def _directed_double(operation: str, way: str, a: Array, b: Array, c: Array | None) -> Array:
     """A double precision operation in a direction, by the sign of its exact error.
 
     Compilers write such an instruction where a program asks for it, so that fractions will do.
@@ -312,20 +300,22 @@ def to_tf32(x: Array, way: str) -> Array:
     return np.where(nan, x.view(u32) & u32(0xFFFFE000) if way == "rna" else u32(0x7FFFE000), cut)
 
 
-def packed(
-    operation: Callable[..., Array], kind: str, operands: list[Array], wide: bool = False
-) -> Array:
-    """A packed operation: on both halves, in single (or double) precision, rounded once."""
+def packed(operation: Callable[..., Array], kind: str, operands: list[Array]) -> Array:
+    """A packed operation: on both halves, in single or double precision, rounded once."""
     out: Array = np.zeros((1, 1), u32)
-    brain = kind == "bf16x2"
+    read, write = (from_bf16, to_bf16) if kind == "bf16x2" else (from_f16, to_f16)
     for shift in (0, 16):
-        halves = [(a >> u32(shift)).astype(u16) for a in operands]
-        result = operation(*((from_bf16(h) if brain else from_f16(h)) for h in halves))
-        if wide and brain:
-            bits = double_to_bf16(result)
-        else:
-            bits = to_bf16(result) if brain else to_f16(result)
-        out = out | (bits.astype(u32) << u32(shift))
+        halves = [read((a >> u32(shift)).astype(u16)) for a in operands]
+        out = out | (write(operation(*halves)).astype(u32) << u32(shift))
+    return out
+
+
+def packed_singles(operation: Callable[..., Array], operands: list[Array]) -> Array:
+    """An operation on both single precision numbers of 64 bits."""
+    out: Array = np.zeros((1, 1), u64)
+    for shift in (0, 32):
+        halves = [(a >> u64(shift)).astype(u32).view(f32) for a in operands]
+        out = out | (operation(*halves).view(u32).astype(u64) << u64(shift))
     return out
 
 
@@ -381,55 +371,37 @@ def upper_word(x: Array) -> Array:
     return (x.view(u64) & u64(0xFFFFFFFF00000000)).view(f64)
 
 
-def _small_table(
-    exponent: int,
-    mantissa: int,
-    bias: int,
-    nan: Callable[[int], bool],
-    infinite: Callable[[int], bool],
-) -> Array:
-    """Every value of a format of at most eight bits, as single precision."""
-    out = np.zeros(1 << (1 + exponent + mantissa), f32)
-    for code in range(len(out)):
-        sign = -1.0 if code >> (exponent + mantissa) else 1.0
-        e = (code >> mantissa) & ((1 << exponent) - 1)
-        m = code & ((1 << mantissa) - 1)
-        bare = code & ((1 << (exponent + mantissa)) - 1)
-        if nan(bare):
-            out[code] = np.nan
-        elif infinite(bare):
-            out[code] = sign * np.inf
-        elif e:
-            out[code] = sign * 2.0 ** (e - bias) * (1 + m / (1 << mantissa))
-        else:
-            out[code] = sign * 2.0 ** (1 - bias) * (m / (1 << mantissa))
-    return out
-
-
-SMALL = {
-    "e4m3": _small_table(4, 3, 7, lambda c: c == 0x7F, lambda c: False),
-    "e5m2": _small_table(5, 2, 15, lambda c: c > 0x7C, lambda c: c == 0x7C),
-    "e2m1": _small_table(2, 1, 1, lambda c: False, lambda c: False),
-    "e2m3": _small_table(2, 3, 1, lambda c: False, lambda c: False),
-    "e3m2": _small_table(3, 2, 3, lambda c: False, lambda c: False),
+_FORMATS = {
+    "e4m3": (4, 3, 7, 0x7E),
+    "e5m2": (5, 2, 15, 0x7B),
+    "e2m1": (2, 1, 1, 0x07),
+    "e2m3": (2, 3, 1, 0x1F),
+    "e3m2": (3, 2, 3, 0x1F),
 }
-"""The values of narrow formats by their bits (PTX ISA, "Alternate Floating-Point Data Formats")."""
+"""Bits of the exponent and the mantissa, the exponent's bias, the greatest finite number's bits
+(PTX ISA, "Alternate Floating-Point Data Formats")."""
 
-_NARROW = {"e4m3": 0x7E, "e5m2": 0x7B, "e2m1": 0x07, "e2m3": 0x1F, "e3m2": 0x1F}
-"""Each format's greatest finite number."""
-_STEPS = {
-    "e4m3": (4, 3, 7),
-    "e5m2": (5, 2, 15),
-    "e2m1": (2, 1, 1),
-    "e2m3": (2, 3, 1),
-    "e3m2": (3, 2, 3),
-}
-"""Bits of the exponent and the mantissa, and the exponent's bias."""
+
+def _small_values(kind: str) -> Array:
+    """Every value of a format of at most eight bits by its bits, as single precision."""
+    exponent, mantissa, bias, greatest = _FORMATS[kind]
+    codes = np.arange(1 << (exponent + mantissa))
+    e, m = codes >> mantissa, codes & ((1 << mantissa) - 1)
+    fraction = m / (1 << mantissa) + (e > 0)
+    values = np.ldexp(fraction, np.maximum(e, 1) - bias).astype(f32)
+    values[greatest + 1 :] = np.nan
+    if kind == "e5m2":
+        values[greatest + 1] = np.inf
+    return np.concatenate((values, -values))
+
+
+SMALL = {kind: _small_values(kind) for kind in _FORMATS}
+"""The values of narrow formats by their bits."""
 
 
 def to_small(x: Array, kind: str, relu: bool = False) -> Array:
     """Single precision to a narrow format's bits: nearest even, clipped to what is finite."""
-    exponent, mantissa, bias = _STEPS[kind]
+    exponent, mantissa, bias, greatest = _FORMATS[kind]
     wide = x.astype(f64)
     if relu:
         wide = np.where(wide < 0, 0.0, wide)
@@ -438,7 +410,6 @@ def to_small(x: Array, kind: str, relu: bool = False) -> Array:
     scale = np.maximum(e - 1, 1 - bias) - mantissa
     steps = np.rint(np.ldexp(size, -scale))
     value = np.ldexp(steps, scale)
-    greatest = _NARROW[kind]
     top = float(SMALL[kind][greatest])
     value = np.where(np.isnan(size), 0.0, np.minimum(value, top))
     _, e = np.frexp(value)

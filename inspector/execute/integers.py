@@ -181,6 +181,11 @@ def extract_bits(a: Array, position: Array, length: Array) -> Array:
     return filled.astype(u32 if bits == 32 else u64).view(a.dtype)
 
 
+def extend(a: Array, size: Array, wrap: bool) -> Array:
+    """``szext``: the lowest bits, the rest filled with their sign or with zeros."""
+    return extract_bits(a, np.zeros((1, 1), u32), size & u32(31) if wrap else size)
+
+
 def insert_bits(a: Array, b: Array, position: Array, length: Array) -> Array:
     """``bfi``: the lowest bits of ``a`` put into ``b``."""
     kind = b.dtype.type

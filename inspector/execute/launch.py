@@ -1,19 +1,523 @@
-"""A launch: every thread block, or some of them, a chunk at a time."""
+"""A launch: every thread block, or some of them, a chunk at a time.
+
+Of a chunk, the lanes in the earliest basic block run first, in an order in which a loop's blocks
+are before what follows the loop; so lanes that parted meet again where their ways do. Lanes that go
+round a loop which may wait for what others store let the others go first.
+
+One module because a launch goes on with chunks that wait for each other.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+import struct
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import prod
+from typing import Any
 
 import numpy as np
 
-from inspector.execute.access import Observer
-from inspector.execute.faults import Fault, LaunchError, OutOfBudget
-from inspector.execute.kinds import Array, i64
+from inspector.execute import lanes
+from inspector.execute.barriers import Barriers, Phases, Release
+from inspector.execute.blocks import BasicBlock, is_waiting
+from inspector.execute.bulk import BulkCopies
+from inspector.execute.faults import Fault, LaunchError, OutOfBudget, Place
+from inspector.execute.kinds import Array, Mask, i64, u8, u32, u64
 from inspector.execute.lanes import Lanes, Triple
-from inspector.execute.machine import Machine, Work
-from inspector.execute.memory import Memory
+from inspector.execute.memory import ChunkMemory, Memory, Observer
 from inspector.execute.program import Argument, Program
+from inspector.listing.ptx_code import PtxInstruction
+
+MAX_TEXT_CHARS = 4096
+"""Characters of a string that are read."""
+MAX_PRINTED_LINES = 65_536
+"""Lines that are kept of a launch; a GPU's own buffer holds about as many."""
+
+_DIRECTIVE = re.compile(
+    r"%([-+ #0]*+)(\*|\d++)?+(?:\.(\*|\d++))?+(hh|h|ll|l|L|z|t|j)?([diouxXeEfFgGaAcsp%])"
+)
+_LONG = ("l", "ll", "z", "t", "j")
+
+
+def formatted(form: str, data: bytes, string_at: Callable[[int], str]) -> str:
+    """``printf`` of a format and its arguments, as ``vprintf`` is given them on a GPU.
+
+    Arguments stand one after another, each at a multiple of its size: 8 bytes of doubles, pointers
+    and long integers, 4 of the others. ``string_at`` gives the string at an address.
+    """
+    at = 0
+
+    def take(size: int, kind: str) -> int | float:
+        nonlocal at
+        at = -(-at // size) * size
+        piece = data[at : at + size].ljust(size, b"\0")
+        at += size
+        value: int | float = struct.unpack("<" + kind, piece)[0]
+        return value
+
+    def shown(specifier: re.Match[str]) -> str:
+        flags, width, precision, length, letter = specifier.groups()
+        if letter == "%":
+            return "%"
+        sizes = [str(take(4, "i")) if part == "*" else part for part in (width, precision)]
+        head = "%" + flags + (sizes[0] or "") + ("." + sizes[1] if sizes[1] is not None else "")
+        if letter == "s":
+            return (head + "s") % string_at(int(take(8, "Q")))
+        if letter == "c":
+            return (head + "c") % chr(int(take(4, "I")) & 255)
+        if letter == "p":
+            return (head + "s") % hex(int(take(8, "Q")))
+        if letter in "eEfFgGaA":
+            value = float(take(8, "d"))
+            return value.hex() if letter in "aA" else (head + letter) % value
+        wide = length in _LONG
+        if letter in "di":
+            return (head + "d") % take(8 if wide else 4, "q" if wide else "i")
+        letter = "d" if letter == "u" else letter
+        return (head + letter) % take(8 if wide else 4, "Q" if wide else "I")
+
+    return _DIRECTIVE.sub(shown, form)
+
+
+class Messages:
+    """What the lanes of a chunk print, and the assertions that fail."""
+
+    def __init__(self, memory: ChunkMemory, printed: list[str]) -> None:
+        self.memory, self.lanes, self.printed = memory, memory.lanes, printed
+
+    def print(self, n: int, form: Array, arguments: Array, mask: Mask) -> None:
+        """``vprintf``: ``form`` and ``arguments`` are where its two parameters stand."""
+        forms, lists = (self._parameter(n, x, u64, mask) for x in (form, arguments))
+        for where in zip(*np.nonzero(self.lanes.full_mask(mask)), strict=True):
+            if len(self.printed) >= MAX_PRINTED_LINES:
+                return
+            text = self._string(int(forms[where]))
+            data = self._local(where, int(lists[where]), 1024)
+            self.printed.append(formatted(text, data, self._string))
+
+    def _parameter(self, n: int, address: Array, dtype: type, mask: Mask) -> Array:
+        """A parameter of a call, of every lane."""
+        return self.lanes.full(self.memory.fetch(n, "local", address, dtype, mask))
+
+    def _string(self, address: int) -> str:
+        """The string at an address of global memory, up to its end."""
+        number = self.memory.memory.region_at(address)
+        if number is None:
+            return "(null)"
+        region = self.memory.memory.regions[number]
+        data = region.data[address - region.base :][:MAX_TEXT_CHARS].tobytes()
+        return data.partition(b"\0")[0].decode("utf-8", "replace")
+
+    def _local(self, where: tuple[int, int], address: int, size: int) -> bytes:
+        """Bytes of one lane's local memory, at a generic address."""
+        memory = self.memory
+        offset = address & ((1 << 56) - 1)
+        lane = int(where[0]) * self.lanes.width + int(where[1])
+        first = lane * memory.local_size
+        end = min(first + memory.local_size, first + offset + size)
+        return memory.local[first + offset : end].view(u8).tobytes()
+
+    def failed(self, n: int, operands: list[Array], mask: Mask) -> None:
+        """``__assertfail``: of expression, file, line and function, given where they stand."""
+        keep = self.lanes.full_mask(mask)
+        if not keep.any():
+            return
+        where = self.lanes.first(keep)
+        texts = [
+            self._string(int(self._parameter(n, operands[k], u64, mask)[where])) for k in (0, 1)
+        ]
+        line = int(self._parameter(n, operands[2], u32, mask)[where])
+        raise self.memory.scene.fault(
+            "assertion", f"the assertion {texts[0]!r} of {texts[1]}, line {line}, failed", n, where
+        )
+
+
+MIN_LANES_COST = 512
+PRODUCTS_A_LANE = 128
+"""Multiplications of wgmma, which BLAS does, that cost as much as one lane's instruction."""
+"""Minimum lanes that an instruction costs: numpy's price of a call."""
+
+
+class Work:
+    """How much a launch has done, in lane-instructions, what it may cost, and what it printed."""
+
+    def __init__(self, kernel: str, budget: int | None) -> None:
+        self.kernel, self.budget, self.done, self.cost = kernel, budget, 0, 0
+        self.printed: list[str] = []
+        """What lanes printed, in their order."""
+
+    def spend(self, lanes: int, instructions: int) -> None:
+        """Raises OutOfBudget where it is too much."""
+        self.done += lanes * instructions
+        self._pay(max(lanes, MIN_LANES_COST) * instructions)
+
+    def multiply(self, products: int) -> None:
+        """A product of matrices, whose instruction is one; raises OutOfBudget."""
+        self._pay(products // PRODUCTS_A_LANE)
+
+    def _pay(self, cost: int) -> None:
+        self.cost += cost
+        if self.budget is not None and self.cost > self.budget:
+            raise OutOfBudget(self.kernel, self.budget)
+
+
+Snapshot = dict[int, tuple[Array, dict[int, Array]]]
+"""Lanes that go round a loop, by its block: which, and the registers that live there."""
+
+
+class Machine:
+    """Some thread blocks of one launch, all at once."""
+
+    def __init__(
+        self,
+        program: Program,
+        lanes: Lanes,
+        memory: Memory,
+        parameters: Array,
+        *,
+        dynamic: int,
+        addresses: list[int],
+        work: Work,
+        observer: Observer | None,
+    ) -> None:
+        self.program, self.lanes, self.work, self.observer = program, lanes, work, observer
+        self.memory = ChunkMemory(
+            lanes,
+            memory,
+            self,
+            shared=program.shared_bytes(dynamic),
+            local=program.local_size,
+            parameters=parameters,
+            watching=observer,
+        )
+        self.phases = Phases(self.memory)
+        self.bulk = BulkCopies(self.memory, self.phases)
+        self.messages = Messages(self.memory, work.printed)
+        self.globals = [np.array([[address]], u64) for address in addresses]
+        self.barriers = Barriers(lanes)
+        self.blocks = program.blocks.blocks
+        self.registers: list[Array] = list(program.empty)
+        self.pending: dict[int, Mask] = {0: lanes.live}
+        self.polled: dict[int, Mask] = {}
+        self.visited = bytearray(len(self.blocks))
+        self._left = False
+        self._seen: tuple[int, Snapshot] | None = None
+
+    # -- what generated code calls ---------------------------------------------------------------
+
+    def wrote(self, instruction: int, register: int, value: Array, mask: Mask) -> None:
+        if self.observer is not None:
+            self.observer.wrote(self.lanes, instruction, register, value, mask)
+
+    def step(self, instruction: int, mask: Mask) -> None:
+        if self.observer is not None:
+            self.observer.step(self.lanes, instruction, mask)
+
+    def multiply_group(
+        self,
+        instruction: int,
+        mask: Mask,
+        shape: tuple[int, int, int],
+        kinds: Sequence[str],
+        a: Sequence[Array] | Array,
+        b: Array,
+        *rest: Any,
+    ) -> list[Array]:
+        """``wgmma.mma_async``; Fault where its descriptor names what is not there."""
+        if self.lanes.width % 128:
+            said = f"a block of {self.lanes.threads} threads has no whole warp group of 128"
+            raise self.fault("warp group", said, instruction)
+        self.work.multiply(self.lanes.blocks * (self.lanes.width // 128) * prod(shape))
+        if mask is not None:
+            b = self._of_active(mask, b)
+            a = self._of_active(mask, a) if isinstance(a, np.ndarray) else a
+        try:
+            return lanes.multiply_group(self.lanes, self.memory.shared, shape, kinds, a, b, *rest)
+        except IndexError as error:
+            raise self.fault("out of bounds", str(error), instruction, space="shared") from None
+
+    def _of_active(self, mask: Array, descriptor: Array) -> Array:
+        """A descriptor in every lane: in those that do not run it means nothing."""
+        every, on = self.lanes.full(descriptor), self.lanes.full_mask(mask)
+        some = every[on]
+        return np.where(on, every, some[0]) if some.size else every
+
+    def fault(
+        self,
+        cause: str,
+        sentence: str,
+        instruction: int,
+        where: tuple[int, int] | None = None,
+        **more: Any,
+    ) -> Fault:
+        """A fault at an instruction, of the lane in a row and column of the chunk."""
+        row = self.program.code.instructions[instruction]
+        place = Place(
+            self.program.name,
+            row.line,
+            self.program.statement(row.line),
+            None if where is None else self.lanes.block_of(where[0]),
+            None if where is None else self.lanes.thread_of(where[1]),
+        )
+        if cause in ("out of bounds", "null", "misaligned"):
+            verb = {
+                "ld": "loads",
+                "ldu": "loads",
+                "st": "stores",
+                "atom": "changes",
+                "red": "changes",
+            }.get(row.base, "accesses")
+            sentence = f"{verb} {sentence}" if sentence[:1].isdigit() else sentence
+        return Fault(cause, sentence, place, **more)
+
+    # -- control ---------------------------------------------------------------------------------
+
+    def run(self) -> bool:
+        """Goes on until all lanes have ended (True) or all that are left spin or wait (False)."""
+        self._seen = None
+        while True:
+            if self._left:
+                self._left = False
+                self._go_on(self.barriers.release())
+            if not self.pending:
+                if self.polled:
+                    if self._idle():
+                        return False
+                    self.pending, self.polled = self.polled, {}
+                    continue
+                if self.barriers.waiting:
+                    raise self._stuck_at_barrier()
+                return True
+            ranks = self.blocks
+            at = min(self.pending, key=lambda n: ranks[n].rank)
+            self._step(ranks[at], self.pending.pop(at))
+
+    def _step(self, block: BasicBlock, mask: Mask) -> None:
+        """Runs one basic block for some lanes."""
+        lanes, instructions = self.lanes.count(mask), block.last - block.first
+        self.lanes.ticks += lanes * instructions
+        self.work.spend(lanes, instructions)
+        observer = self.observer
+        if observer is not None:
+            observer.visit(self.lanes, block, mask)
+        careful = bool(self.visited[block.index])
+        self.visited[block.index] = 1
+        code = self.program.function(block, careful=careful, watched=observer is not None)
+        result = code(self, self.registers, mask)
+        end = block.end
+        if end is not None and observer is not None:
+            observer.step(self.lanes, block.last - 1, self._guarded(end, mask, result))
+        if end is None:
+            if block.successors:
+                self._go(block, block.successors[0], mask)
+            else:
+                self._leave(mask)
+        elif end.base == "bra":
+            self._branch(block, mask, result)
+        elif end.base == "brx":
+            self._branch_indexed(block, mask, result)
+        elif is_waiting(end):
+            self._wait(block, mask, result)
+        else:
+            self._end(block, mask, result)
+        self._forget(block)
+
+    def _guarded(self, end: PtxInstruction, mask: Mask, result: Any) -> Mask:
+        """The lanes for which the instruction that ends a block runs."""
+        guard = result[0] if is_waiting(end) else result
+        if end.guard is None or end.base == "brx":
+            return mask
+        return guard if mask is None else mask & guard
+
+    def _branch(self, block: BasicBlock, mask: Mask, taken: Array | None) -> None:
+        if taken is None:
+            self._go(block, block.successors[0], mask)
+            return
+        yes, no = _parted(mask, taken)
+        if self.observer is not None:
+            self.observer.branched(self.lanes, block.last - 1, yes, no)
+        if yes is None or yes.any():
+            self._go(block, block.successors[0], yes)
+        if no is None or no.any():
+            self._go(block, block.successors[1], no)
+
+    def _branch_indexed(self, block: BasicBlock, mask: Mask, index: Array) -> None:
+        left = self.lanes.full_mask(mask)
+        for k, target in enumerate(block.successors):
+            here = left & (index == k)
+            if here.any():
+                self._go(block, target, here)
+                left = left & ~here
+        if left.any():
+            raise self.fault(
+                "out of bounds",
+                "a branch goes beyond its table",
+                block.last - 1,
+                self.lanes.first(left),
+            )
+
+    def _wait(self, block: BasicBlock, mask: Mask, result: tuple[Array | None, Any]) -> None:
+        guard, operands = result
+        assert block.end is not None
+        yes, no = _parted(mask, guard) if guard is not None else (mask, np.zeros((1, 1), bool))
+        if no is not None and no.any():
+            self._go(block, block.successors[0], no)
+        if yes is not None and not yes.any():
+            return
+        plain = len(operands) < 2 and not self.barriers.waiting
+        plain = plain and not {"arrive", "red", "wait", "cluster"} & set(block.end.parts)
+        if plain and self._everyone(yes) and (not operands or operands[0].size == 1):
+            self._go(block, block.successors[0], yes)
+            return
+        self._go_on(self.barriers.reach(block.end, operands, yes, block.successors[0]))
+
+    def _everyone(self, mask: Mask) -> bool:
+        """Whether a mask has every lane that has not ended."""
+        if mask is None:
+            return True
+        live = self.lanes.live
+        return live is not None and bool((self.lanes.full_mask(live) <= mask).all())
+
+    def _go_on(self, released: list[Release]) -> None:
+        for one in released:
+            mask: Mask = None if one.mask.all() else one.mask
+            if one.register is not None and one.value is not None:
+                old = self.registers[one.register]
+                value = one.value.astype(old.dtype)
+                self.registers[one.register] = np.where(one.mask, value, old)
+            self._put(self.pending, one.target, mask)
+
+    def _end(self, block: BasicBlock, mask: Mask, guard: Array | None) -> None:
+        """``ret``, ``exit`` or ``trap``."""
+        assert block.end is not None
+        gone: Mask = mask
+        if guard is not None:
+            gone, stay = _parted(mask, guard)
+            if stay is None or stay.any():
+                self._go(block, block.successors[0], stay)
+        if block.end.base == "trap":
+            if gone is None or gone.any():
+                where = self.lanes.first(self.lanes.full_mask(gone))
+                raise self.fault(
+                    "trap", "the kernel stopped itself with trap", block.last - 1, where
+                )
+        else:
+            self._leave(gone)
+
+    def _go(self, source: BasicBlock, target: int, mask: Mask) -> None:
+        head = self.blocks[target]
+        back = head.polls and head.rank <= source.rank
+        self._put(self.polled if back else self.pending, target, mask)
+
+    @staticmethod
+    def _put(where: dict[int, Mask], target: int, mask: Mask) -> None:
+        if target in where:
+            before = where[target]
+            if before is None or mask is None:
+                mask = None
+            else:
+                mask = before | mask
+                if mask.all():
+                    mask = None
+        where[target] = mask
+
+    def _leave(self, mask: Mask) -> None:
+        if mask is None:
+            self.lanes.live = np.zeros((1, 1), bool)
+        elif self.lanes.live is None:
+            self.lanes.live = ~mask
+        else:
+            self.lanes.live = self.lanes.live & ~mask
+        self._left = bool(self.barriers.waiting)
+
+    def _forget(self, block: BasicBlock) -> None:
+        """Frees the registers that no lane looks at any more."""
+        needed = [self.blocks[n].live_in for n in (*self.pending, *self.polled)]
+        if self.barriers.waiting:
+            return
+        empty, registers = self.program.empty, self.registers
+        dying: Any = block.dying
+        if len(block.successors) > 1 or not block.successors:
+            dying = (*block.dying, *block.live_out)
+        for register in dying:
+            if not any(register in live for live in needed):
+                registers[register] = empty[register]
+
+    # -- who never ends --------------------------------------------------------------------------
+
+    def _idle(self) -> bool:
+        """Whether going round changes nothing: no memory, and no register that lives there."""
+        if any(self.blocks[n].timed for n in self.polled):
+            return False
+        now: Snapshot = {
+            n: (self.lanes.full_mask(mask), {r: self.registers[r] for r in self.blocks[n].live_in})
+            for n, mask in self.polled.items()
+        }
+        before, self._seen = self._seen, (self.memory.changes, now)
+        return before is not None and before[0] == self.memory.changes and _alike(before[1], now)
+
+    def spinning(self) -> Fault:
+        """The fault of lanes that would go round for ever."""
+        at = min(self.polled, key=lambda n: self.blocks[n].rank)
+        mask = self.lanes.full_mask(self.polled[at])
+        block = self.blocks[at]
+        number = self._poll(block)
+        return self.fault(
+            "deadlock",
+            f"{_waiting(int(mask.sum()))} for ever for what nobody is left to store",
+            number,
+            self.lanes.first(mask),
+        )
+
+    def _poll(self, block: BasicBlock) -> int:
+        """The instruction of a waiting loop that looks at memory; else the first."""
+        rows = self.program.code.instructions
+        for n in range(block.first, min(block.last + 64, len(rows))):
+            if rows[n].base in ("atom", "ld", "mbarrier"):
+                return n
+        return block.first
+
+    def _stuck_at_barrier(self) -> Fault:
+        waiting = self.barriers.waiting_lanes()
+        line = self.barriers.waiting[0].line
+        rows = self.program.code.instructions
+        number = next(n for n, row in enumerate(rows) if row.line == line and is_waiting(row))
+        return self.fault(
+            "deadlock",
+            f"{_waiting(int(waiting.sum()))} at a barrier that the others never reach",
+            number,
+            self.lanes.first(waiting),
+        )
+
+
+def _waiting(threads: int) -> str:
+    return "1 thread waits" if threads == 1 else f"{threads:,} threads wait"
+
+
+def _parted(mask: Mask, taken: Array) -> tuple[Mask, Mask]:
+    """The lanes of a mask for which a predicate holds, and those for which it does not."""
+    nobody = np.zeros((1, 1), bool)
+    if taken.size == 1 or taken.all() or not taken.any():
+        return (mask, nobody) if taken.flat[0] else (nobody, mask)
+    if mask is None:
+        return taken, ~taken
+    return mask & taken, mask & ~taken
+
+
+def _alike(before: Snapshot, now: Snapshot) -> bool:
+    """Whether two states of waiting lanes are the same."""
+    if before.keys() != now.keys():
+        return False
+    for n, (mask, registers) in now.items():
+        old_mask, old = before[n]
+        if not np.array_equal(mask, old_mask) or registers.keys() != old.keys():
+            return False
+        for r, value in registers.items():
+            if value is not old[r] and bool(((value != old[r]) & mask).any()):
+                return False
+    return True
+
 
 CHUNK = 32_768
 """Lanes that run at once: enough that numpy's own cost is small, few enough for the caches."""
@@ -65,7 +569,7 @@ def execute(
 
     ``grid`` and ``block`` have one to three dimensions; ``shared`` is the launch's dynamic shared
     memory in bytes, ``budget`` the most lane-instructions (an instruction costs at least
-    ``machine.MIN_LANES_COST``), ``chunk`` the lanes that run at once.
+    ``MIN_LANES_COST``), ``chunk`` the lanes that run at once.
 
     Raises CannotRun before anything is written; LaunchError where no device would take the launch;
     Fault for what a GPU would end it for, and for what would never end; OutOfBudget.

@@ -1,7 +1,12 @@
-"""Global memory: named buffers at addresses, whose bounds are known.
+"""Global memory as named buffers, and a chunk's accesses to every state space.
 
 A buffer is a view of somebody's array: what a kernel stores is there. Addresses are those that the
-arrays have in this process, so that pointers that are in arrays are right as well.
+arrays have in this process, so that pointers that are in arrays are right as well. Addresses of
+shared and local memory and of parameters are offsets; as generic addresses they are in windows far
+above any that a process has. All of an instruction's lanes access at once; where two store to one
+place, the later lane's value stays. Atomics at one place take their turns in the lanes' order.
+
+One module because an access is nothing but the search for its buffer, and its faults name buffers.
 """
 
 from __future__ import annotations
@@ -10,11 +15,29 @@ import ctypes
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from inspector.execute.kinds import Array, u8, u64
+from inspector.execute import floats
+from inspector.execute.blocks import BasicBlock
+from inspector.execute.faults import Fault
+from inspector.execute.kinds import (
+    DTYPES,
+    UNSIGNED,
+    WIDTHS,
+    Array,
+    Mask,
+    f32,
+    f64,
+    i64,
+    is_float,
+    u8,
+    u16,
+    u32,
+    u64,
+)
+from inspector.execute.lanes import Lanes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,19 +118,16 @@ class Memory:
         An array with gaps is one buffer from its first to its last byte.
         """
         low, high = _bounds(array)
-        strides = tuple(s // max(1, array.itemsize) for s in array.strides)
-        buffer = Buffer(
+        return self.add_raw(
             name,
             low,
             high - low,
-            str(array.dtype),
-            array.shape,
-            strides,
-            writable and array.flags.writeable,
-            array,
+            dtype=str(array.dtype),
+            shape=array.shape,
+            strides=tuple(s // max(1, array.itemsize) for s in array.strides),
+            writable=writable and array.flags.writeable,
+            owner=array,
         )
-        self._place(buffer)
-        return buffer
 
     def add_raw(
         self,
@@ -205,3 +225,543 @@ def _bounds(array: Array) -> tuple[int, int]:
         low += min(0, (count - 1) * stride)
         high += max(0, (count - 1) * stride)
     return low, high + array.itemsize
+
+
+# -- read-modify-write, one lane after another ----------------------------------------------------
+
+
+def operate(what: str, kind: str, old: Array, given: Sequence[Array]) -> Array:
+    """The new value of ``atom`` and ``red`` from the previous one, all as unsigned bits.
+
+    PTX ISA, "Parallel Synchronization and Communication Instructions".
+    """
+    new = given[0]
+    match what:
+        case "and":
+            return old & new
+        case "or":
+            return old | new
+        case "xor":
+            return old ^ new
+        case "exch":
+            return np.broadcast_to(new, old.shape)
+        case "cas":
+            return np.where(old == new, given[1], old)
+        case "inc":
+            return np.where(old >= new, u32(0), old + u32(1))
+        case "dec":
+            return np.where((old == 0) | (old > new), new, old - u32(1))
+    if kind == "bf16":
+        x, y = floats.from_bf16(old), floats.from_bf16(new)
+    else:
+        number = DTYPES[kind if kind[0] in "fs" else f"u{WIDTHS[kind]}"]
+        x, y = old.view(number), new.view(number)
+    if what == "add":
+        return floats.to_bf16(x + y) if kind == "bf16" else (x + y).view(old.dtype)
+    better = (y < x) if what == "min" else (y > x)
+    return np.where(better | (x != x), new, old)
+
+
+_COMMUTING = {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor, "add": np.add}
+_LONG = 32
+"""Lanes at one place above which they are summed at once."""
+
+
+def in_order(
+    view: Array, index: Array, what: str, kind: str, given: Sequence[Array], wanted: bool
+) -> tuple[Array | None, bool]:
+    """Applies an operation at each index of ``view``, in the order of the indices.
+
+    Lanes at different places run together. Gives the previous value each, where that is
+    ``wanted``, and whether anything changed.
+    """
+    if not wanted and not is_float(kind) and what in _COMMUTING:
+        _COMMUTING[what].at(view, index, given[0].astype(view.dtype))
+        return None, True
+    order = np.argsort(index, kind="stable")
+    places = index[order]
+    starts = np.flatnonzero(np.r_[True, places[1:] != places[:-1]])
+    counts = np.diff(np.r_[starts, len(places)])
+    before = np.empty(len(index), view.dtype)
+    changed = False
+    if what == "add" and int(counts.max()) > _LONG and kind not in ("f16", "bf16"):
+        real = {"f32": f32, "f64": f64}.get(kind, view.dtype.type)
+        for start, count in zip(starts.tolist(), counts.tolist(), strict=True):
+            rows = order[start : start + count]
+            at = places[start]
+            steps = np.concatenate((view[at : at + 1].view(real), given[0][rows].view(real)))
+            sums = np.add.accumulate(steps).astype(real)
+            before[rows] = sums[:-1].view(view.dtype)
+            view[at] = sums[-1:].view(view.dtype)[0]
+        return before, True
+    rank = np.arange(len(places)) - np.repeat(starts, counts)
+    turns = order[np.argsort(rank, kind="stable")]
+    ends = np.cumsum(np.bincount(rank)).tolist()
+    for begin, end in zip([0, *ends], ends, strict=False):
+        rows = turns[begin:end]
+        at = index[rows]
+        old = view[at]
+        new = operate(what, kind, old, [g[rows] for g in given])
+        before[rows] = old
+        changed = changed or bool((new != old).any())
+        view[at] = new
+    return before, changed
+
+
+# -- every state space ----------------------------------------------------------------------------
+
+
+SHARED_WINDOW, LOCAL_WINDOW, PARAM_WINDOW = 1 << 56, 2 << 56, 3 << 56
+WINDOWS = {"shared": SHARED_WINDOW, "local": LOCAL_WINDOW, "param": PARAM_WINDOW}
+_BY_WINDOW = ("global", "shared", "local", "param")
+
+
+class Access(NamedTuple):
+    """What an instruction reads or writes, for observers.
+
+    ``way`` is ``load``, ``store``, ``atomic`` or ``matrix`` (eight rows of 16 bytes at once).
+    ``address`` are offsets in shared, local and parameter memory. ``values`` are what is stored,
+    each as unsigned bits. ``lane``: of a bulk copy, whose ``way`` begins with ``bulk``, the lane
+    that asked for it, by row and column; ``address`` is then flat, an address an element.
+    """
+
+    instruction: int
+    way: str
+    space: str
+    address: Array
+    nbytes: int
+    mask: Mask
+    values: tuple[Array, ...] = ()
+    lane: tuple[int, int] | None = None
+
+
+class Observer:
+    """Observer of a run; its methods do nothing. All arrays are the machine's own: read-only."""
+
+    def visit(self, lanes: Lanes, block: BasicBlock, mask: Mask) -> None:
+        """These lanes begin to run a basic block."""
+
+    def step(self, lanes: Lanes, instruction: int, mask: Mask) -> None:
+        """Of the lanes in the block, these run an instruction now: all where it has no guard."""
+
+    def wrote(
+        self, lanes: Lanes, instruction: int, register: int, value: Array, mask: Mask
+    ) -> None:
+        """A register holds these bits after an instruction of these lanes."""
+
+    def branched(self, lanes: Lanes, instruction: int, yes: Mask, no: Mask) -> None:
+        """Of the lanes at a branch some take it and some do not."""
+
+    def access(self, lanes: Lanes, access: Access) -> None:
+        """Lanes read or write memory."""
+
+
+class Scene(Protocol):
+    """Makes faults with the kernel and its lines."""
+
+    def fault(
+        self,
+        cause: str,
+        sentence: str,
+        instruction: int,
+        where: tuple[int, int] | None = None,
+        **more: Any,
+    ) -> Fault: ...
+
+
+class Piece(NamedTuple):
+    """Elements that some lanes access in one table, ``at`` indices that mean nothing elsewhere."""
+
+    table: Array
+    at: Array
+    mask: Mask
+
+
+class ChunkMemory:
+    """The memory of a chunk of thread blocks: their own, and the launch's global memory."""
+
+    def __init__(
+        self,
+        lanes: Lanes,
+        memory: Memory,
+        scene: Scene,
+        *,
+        shared: int,
+        local: int,
+        parameters: Array,
+        watching: Observer | None = None,
+    ) -> None:
+        self.lanes, self.memory, self.scene, self.watching = lanes, memory, scene, watching
+        self.shared_size = -(-shared // 16) * 16 + 16
+        self.limit = shared
+        self.local_size = -(-local // 16) * 16
+        self.shared: Array = np.zeros((lanes.blocks, self.shared_size), u8)
+        self.local: Array = np.zeros(lanes.blocks * lanes.width * self.local_size, u8)
+        self.parameters = parameters
+        self.changes = 0
+        """Grows with each store that may have changed something: who spins sees whether it did."""
+
+    # -- what generated code calls ---------------------------------------------------------------
+
+    def load(
+        self, n: int, space: str, address: Array, dtype: Any, count: int, mask: Mask
+    ) -> list[Array]:
+        """``count`` consecutive elements at each lane's address, as arrays of unsigned bits."""
+        pieces = self._access(n, "load", space, address, dtype, count, mask)
+        return self._gather(pieces, dtype, count)
+
+    def fetch(self, n: int, space: str, address: Array, dtype: Any, mask: Mask) -> Array:
+        """``load`` of one element from one space, without an observer."""
+        if mask is not None and not mask.any():
+            return np.zeros((1, 1), dtype)
+        return self._gather(self._pieces(n, "load", space, address, dtype, 1, mask), dtype, 1)[0]
+
+    def store(
+        self, n: int, space: str, address: Array, dtype: Any, values: Sequence[Array], mask: Mask
+    ) -> None:
+        """Consecutive elements to each lane's address; ``values`` are unsigned bits."""
+        self._scatter(
+            self._access(n, "store", space, address, dtype, len(values), mask, tuple(values)),
+            values,
+        )
+
+    def put(self, n: int, space: str, address: Array, dtype: Any, value: Array, mask: Mask) -> None:
+        """``store`` of one element to one space, without an observer."""
+        if mask is None or mask.any():
+            self._scatter(self._pieces(n, "store", space, address, dtype, 1, mask), [value])
+
+    def atomic(
+        self,
+        n: int,
+        space: str,
+        what: str,
+        address: Array,
+        kind: str,
+        values: Sequence[Array],
+        compare: Array | None,
+        mask: Mask,
+        wanted: bool,
+    ) -> list[Array]:
+        """A read-modify-write by every lane, in the order of block and thread.
+
+        That is one of the orders that the hardware may choose. ``values`` are unsigned bits of
+        ``kind``; the previous value comes back as such, where it is ``wanted``.
+        """
+        bits, shape = values[0].dtype, self.lanes.shape
+        old: list[Array] = [np.zeros(shape, bits) for _ in values]
+        for piece in self._access(
+            n, "atomic", space, address, bits, len(values), mask, tuple(values)
+        ):
+            here = self.lanes.full_mask(piece.mask)
+            index = np.broadcast_to(piece.at, shape)[here]
+            for k, value in enumerate(values):
+                operands = [value] if compare is None else [compare, value]
+                given = [np.broadcast_to(x, shape)[here] for x in operands]
+                before, changed = in_order(piece.table, index + k, what, kind, given, wanted)
+                self.changes += changed
+                if wanted and before is not None:
+                    old[k][here] = before
+        return old
+
+    def copy(
+        self, n: int, target: Array, source: Array, size: int, given: Array | None, mask: Mask
+    ) -> None:
+        """``cp.async`` of ``size`` bytes, done at once; what ``given`` leaves out is 0."""
+        source, target = self.split(source, mask)[0][1], as_shared(target)
+        if self.watching:
+            some = mask if given is None else both(mask, given > u32(0))
+            self.watching.access(self.lanes, Access(n, "load", "global", source, size, some))
+            self.watching.access(self.lanes, Access(n, "store", "shared", target, size, mask))
+        word = min(size, 8)
+        if given is not None and (given % u32(word)).any():
+            word = 1
+        dtype = UNSIGNED[word * 8]
+        self._check(n, "shared", target, size, mask, self.limit)
+        for at in range(0, size, word):
+            part = mask if given is None else both(mask, given >= u32(at + word))
+            value = self.fetch(n, "global", source + u64(at), dtype, part)
+            if given is not None:
+                value = np.where(given >= u32(at + word), value, dtype(0))
+            self.put(n, "shared", target + u64(at), dtype, value, mask)
+
+    def load_matrix(
+        self, n: int, address: Array, count: int, transposed: bool, mask: Mask
+    ) -> list[Array]:
+        """``ldmatrix`` of 8×8 matrices of 16 bits: rows at the addresses of eight lanes each."""
+        out: list[Array] = []
+        for k in range(count):
+            parts = self._matrix(n, "matrix", address, k, transposed, mask)
+            values = [self.fetch(n, "shared", at, dtype, mask) for at, dtype in parts]
+            if transposed:
+                out.append(values[0].astype(u32) | (values[1].astype(u32) << u32(16)))
+            else:
+                out += values
+        return out
+
+    def store_matrix(
+        self, n: int, address: Array, values: Sequence[Array], transposed: bool, mask: Mask
+    ) -> None:
+        """``stmatrix`` of 8×8 matrices of 16 bits."""
+        for k, value in enumerate(values):
+            parts = self._matrix(n, "matrix store", address, k, transposed, mask)
+            for half, (at, dtype) in enumerate(parts):
+                self.put(n, "shared", at, dtype, (value >> u32(16 * half)).astype(dtype), mask)
+
+    def _matrix(
+        self, n: int, way: str, address: Array, k: int, transposed: bool, mask: Mask
+    ) -> list[tuple[Array, Any]]:
+        """The addresses of each lane's part of matrix ``k``, or of its two halves, and types."""
+        address = as_shared(np.broadcast_to(address, (address.shape[0], self.lanes.width)))
+        first, lane = self.lanes.warp_base[0] + 8 * k, self.lanes.lane[0].astype(i64)
+        if self.watching:
+            rows = (first[::32, None] + np.arange(8)).reshape(-1)
+            picked = np.broadcast_to(address, self.lanes.shape)[:, rows]
+            alive = self.lanes.mask_warps(mask).any(2)
+            where = picked.reshape(self.lanes.blocks, -1, 8)[alive]
+            self.watching.access(self.lanes, Access(n, way, "shared", where, 16, None))
+        if not transposed:
+            return [(address[:, first + lane // 4] + (4 * (lane % 4)).astype(u64), u32)]
+        column = (2 * (lane // 4)).astype(u64)
+        return [(address[:, first + 2 * (lane % 4) + half] + column, u16) for half in (0, 1)]
+
+    def shared_words(self, n: int, address: Array, mask: Mask) -> tuple[Array, Array]:
+        """Shared memory as 64-bit words, and the index of the one that each lane names."""
+        piece = self._pieces(n, "atomic", "shared", as_shared(address), u64, 1, mask)[0]
+        return piece.table, piece.at
+
+    # -- where addresses are ---------------------------------------------------------------------
+
+    def split(self, address: Array, mask: Mask) -> list[tuple[str, Array, Mask]]:
+        """Space, address in it and lanes, for each space that generic addresses are in."""
+        window = address >> u64(56)
+        first = int(window.flat[0])
+        if window.size == 1 or not (window != window.flat[0]).any():
+            if 0 < first < len(_BY_WINDOW):
+                return [(_BY_WINDOW[first], as_shared(address), mask)]
+            return [("global", address, mask)]
+        out: list[tuple[str, Array, Mask]] = []
+        left = self.lanes.full_mask(mask)
+        for number, space in enumerate(_BY_WINDOW):
+            here = both(mask, window == u64(number))
+            if here is not None and here.any():
+                at = as_shared(address) if number else address
+                out.append((space, np.where(here, at, u64(0)), here))
+                left = left & ~here
+        if left.any():
+            out.append(("global", address, left))
+        return out
+
+    def _access(
+        self,
+        n: int,
+        way: str,
+        space: str,
+        address: Array,
+        dtype: Any,
+        count: int,
+        mask: Mask,
+        values: tuple[Array, ...] = (),
+    ) -> list[Piece]:
+        """The pieces of an access in one space, or by generic addresses; tells the observer."""
+        spaces = self.split(address, mask) if space == "generic" else [(space, address, mask)]
+        out: list[Piece] = []
+        for where, at, part in spaces:
+            if self.watching:
+                nbytes = np.dtype(dtype).itemsize * count
+                self.watching.access(self.lanes, Access(n, way, where, at, nbytes, part, values))
+            if part is None or part.any():
+                out += self._pieces(n, way, where, at, dtype, count, part)
+        return out
+
+    def _pieces(
+        self, n: int, way: str, space: str, address: Array, dtype: Any, count: int, mask: Mask
+    ) -> list[Piece]:
+        """Where lanes access ``count`` elements of one space. Raises Fault."""
+        size = np.dtype(dtype).itemsize
+        nbytes, shift = size * count, size.bit_length() - 1
+        if space in ("global", "const"):
+            placed = self._place(n, address, nbytes, mask)
+            parts: Sequence[tuple[Region, Array, Mask]] = (
+                self._by_region(n, address, nbytes, mask) if placed is None else [(*placed, mask)]
+            )
+            if way != "load":
+                for region, _, part in parts:
+                    self.may_write(n, region, self.lanes.first(self.lanes.full_mask(part)))
+            return [
+                Piece(region.view(dtype), (offsets >> u64(shift)).view(i64), part)
+                for region, offsets, part in parts
+            ]
+        own: Array = self.lanes.row
+        if space == "param":
+            if way != "load":
+                raise self.scene.fault("read only", "stores to a parameter", n)
+            table, limit, each = self.parameters, self.parameters.size, 0
+        elif space == "local":
+            table, limit, each = self.local, self.local_size, self.local_size
+            own = self.lanes.row * self.lanes.width + self.lanes.column.astype(i64)
+        else:
+            table, limit, each = self.shared.reshape(-1), self.limit, self.shared_size
+        offsets = self._check(n, space, address, nbytes, mask, limit)
+        index = (offsets >> u64(shift)).view(i64)
+        if each:
+            index = index + own * (each >> shift)
+        return [Piece(table.view(dtype), index, mask)]
+
+    def _gather(self, pieces: list[Piece], dtype: Any, count: int) -> list[Array]:
+        """The elements at the pieces' indices, by lane."""
+        if len(pieces) == 1:
+            table, index, _ = pieces[0]
+            return [table[index + k if k else index] for k in range(count)]
+        shape = (1, 1) if not pieces else self.lanes.shape
+        out: list[Array] = [np.zeros(shape, dtype) for _ in range(count)]
+        for table, index, mask in pieces:
+            here = self.lanes.full_mask(mask)
+            places = np.broadcast_to(index, shape)[here]
+            for k in range(count):
+                out[k][here] = table[places + k]
+        return out
+
+    def _scatter(self, pieces: list[Piece], values: Sequence[Array]) -> None:
+        """Stores elements; of lanes that store to one place the last one's stay."""
+        for table, index, mask in pieces:
+            self.changes += 1
+            full = np.broadcast_shapes(index.shape, *(v.shape for v in values))
+            if mask is None:
+                index = np.broadcast_to(index, full)
+                for k, value in enumerate(values):
+                    table[index + k if k else index] = value
+                continue
+            full = np.broadcast_shapes(full, mask.shape)
+            keep = np.broadcast_to(mask, full)
+            where = np.broadcast_to(index, full)[keep]
+            for k, value in enumerate(values):
+                table[where + k if k else where] = np.broadcast_to(value, full)[keep]
+
+    def _place(
+        self, n: int, address: Array, nbytes: int, mask: Mask
+    ) -> tuple[Region, Array] | None:
+        """The one region that every lane's access is in, and offsets into it; else None."""
+        if mask is None:
+            first = int(address.flat[0])
+        else:
+            at = int(np.argmax(mask))
+            row, column = divmod(at, mask.shape[1])
+            first = int(address[min(row, address.shape[0] - 1), min(column, address.shape[1] - 1)])
+        number = self.memory.region_at(first)
+        if number is None:
+            return None
+        region = self.memory.regions[number]
+        offsets = address - u64(region.base)
+        if mask is not None:
+            offsets = np.where(mask, offsets, u64(first - region.base))
+        if int(offsets.max()) + nbytes > region.span:
+            return None
+        if region.head and int(offsets.min()) < region.head:
+            return None
+        self._aligned(n, "global", offsets, address, nbytes, mask)
+        return region, offsets
+
+    def _by_region(
+        self, n: int, address: Array, nbytes: int, mask: Mask
+    ) -> list[tuple[Region, Array, Mask]]:
+        """Region, offsets and lanes, for each region that lanes access."""
+        address = self.lanes.full(address)
+        keep = self.lanes.full_mask(mask)
+        numbers = np.searchsorted(self.memory.starts, address[keep], "right") - 1
+        out: list[tuple[Region, Array, Mask]] = []
+        left = keep.copy()
+        for number in np.unique(numbers[numbers >= 0]).tolist():
+            region = self.memory.regions[number]
+            inside = (address >= u64(region.address)) & (address < u64(region.end))
+            offsets = address - u64(region.base)
+            here = keep & inside & (offsets + u64(nbytes) <= u64(region.span))
+            if here.any():
+                out.append((region, np.where(here, offsets, u64(region.head)), here))
+                left &= ~here
+        if left.any():
+            where = self.lanes.first(left)
+            raise self.outside_global(n, where, int(address[where]), nbytes)
+        self._aligned(n, "global", np.where(keep, address, u64(0)), address, nbytes, mask)
+        return out
+
+    def _check(
+        self, n: int, space: str, address: Array, nbytes: int, mask: Mask, limit: int
+    ) -> Array:
+        """Offsets that are inside and aligned; those of lanes that do not run are 0."""
+        if mask is not None:
+            address = np.where(mask, address, u64(0))
+        if int(address.max()) + nbytes > limit:
+            full = self.lanes.full(address)
+            beyond = (full + u64(nbytes) > u64(limit)) | (full > u64(limit))
+            where = self.lanes.first(self.lanes.full_mask(mask) & beyond)
+            raise self.outside(n, where, space, int(full[where]), nbytes, limit)
+        self._aligned(n, space, address, address, nbytes, mask)
+        return address
+
+    # -- faults ----------------------------------------------------------------------------------
+
+    def may_write(self, n: int, region: Region, where: tuple[int, int]) -> None:
+        """Notes that a region is written by a lane; a fault where it is constant."""
+        self.memory.written.add(self.memory.regions.index(region))
+        if not region.writable:
+            name = region.buffers[0].name
+            raise self.scene.fault(
+                "read only", f"stores to {name}, which is constant", n, where, buffer=name
+            )
+
+    def _aligned(
+        self, n: int, space: str, offsets: Array, address: Array, nbytes: int, mask: Mask
+    ) -> None:
+        """Raises Fault where a lane's address is no multiple of what it accesses."""
+        if nbytes > 1 and int(np.bitwise_or.reduce(offsets, axis=None)) & (nbytes - 1):
+            bad = ((address & u64(nbytes - 1)) != 0) & self.lanes.full_mask(mask)
+            where = self.lanes.first(bad)
+            at = int(self.lanes.full(address)[where])
+            more = f"which is no multiple of {nbytes}"
+            raise self._fault("misaligned", more, n, where, space, at, nbytes)
+
+    def _fault(
+        self,
+        cause: str,
+        more: str,
+        n: int,
+        where: tuple[int, int],
+        space: str,
+        at: int,
+        nbytes: int,
+        **rest: Any,
+    ) -> Fault:
+        sentence = f"{nbytes} bytes of {space} memory at {at:#x}, {more}"
+        return self.scene.fault(
+            cause, sentence, n, where, space=space, address=at, nbytes=nbytes, **rest
+        )
+
+    def outside(
+        self, n: int, where: tuple[int, int], space: str, at: int, nbytes: int, limit: int
+    ) -> Fault:
+        """The fault of an access beyond the end of a block's or thread's own memory."""
+        more, past = f"of which there are {limit:,} bytes", at + nbytes - limit
+        return self._fault("out of bounds", more, n, where, space, at, nbytes, past=past)
+
+    def outside_global(self, n: int, where: tuple[int, int], at: int, nbytes: int) -> Fault:
+        """The fault of an access to global memory that is no buffer's."""
+        if at < 4096:
+            return self._fault("null", "a null pointer", n, where, "global", at, nbytes)
+        near = self.memory.nearest(at, nbytes)
+        cause, rest = "out of bounds", (n, where, "global", at, nbytes)
+        if near is None:
+            return self._fault(cause, "where nothing is", *rest)
+        buffer, past = near
+        side = "past the end" if past >= 0 else "before the start"
+        more = f"{abs(past):,} bytes {side} of {buffer}"
+        return self._fault(cause, more, *rest, buffer=buffer.name, past=past)
+
+
+def both(mask: Mask, more: Array) -> Array:
+    """The lanes of a mask that are in another as well."""
+    return more if mask is None else mask & more
+
+
+def as_shared(address: Array) -> Array:
+    """An offset in its own space, also of a generic address."""
+    return address & u64(SHARED_WINDOW - 1)

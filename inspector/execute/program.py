@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from inspector.execute import arithmetic, asynchronous, conversion, transfer
-from inspector.execute.blocks import BasicBlock, make_blocks, targets_of
+from inspector.execute import arithmetic, transfer
+from inspector.execute.blocks import BasicBlock, inline_calls, make_blocks, targets_of
 from inspector.execute.faults import CannotRun, LaunchError, Obstacle
-from inspector.execute.inline import inline_calls
 from inspector.execute.kinds import DTYPES, UNSIGNED, WIDTHS, Array, constant, u8, u64
 from inspector.execute.memory import Buffer, Memory
 from inspector.execute.translate import SCOPE, Handler, Layout, Translator, Untranslatable
@@ -21,9 +20,7 @@ from inspector.listing.ptx_code import PtxInstruction, PtxModule, PtxVariable, r
 
 HANDLERS: Mapping[str, Handler] = {
     **arithmetic.HANDLERS,
-    **conversion.HANDLERS,
     **transfer.HANDLERS,
-    **asynchronous.HANDLERS,
 }
 
 Argument = Buffer | int | float | bytes | bytearray

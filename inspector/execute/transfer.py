@@ -1,16 +1,19 @@
-"""The translation of instructions that move data: loads, stores, atomics, copies, matrices."""
+"""The translation of loads, stores, atomics, copies, matrices and warp instructions."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 
-from inspector.execute.inline import call_arguments, callee_of
-from inspector.execute.kinds import WIDTHS, constant
-from inspector.execute.matrix import MMA_KINDS, MMA_SHAPES
+from inspector.execute.blocks import call_arguments, callee_of
+from inspector.execute.bulk import FIELDS
+from inspector.execute.kinds import WIDTHS, constant, is_float
+from inspector.execute.lanes import MMA_KINDS, MMA_SHAPES
 from inspector.execute.translate import Handler, Translator, Untranslatable
 from inspector.listing.ptx_code import (
+    AddressOperand,
     ImmediateOperand,
+    Operand,
     PtxInstruction,
     RegisterOperand,
     SinkOperand,
@@ -19,6 +22,7 @@ from inspector.listing.ptx_code import (
 )
 
 _SPACES = ("param", "global", "shared", "local", "const")
+UNKNOWN_OPERATION = "this operation is not known here"
 _SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)\Z")
 
 
@@ -26,6 +30,21 @@ def space_of(row: PtxInstruction) -> str:
     """The state space that an opcode names; ``generic`` where it names none."""
     named = (p.partition("::")[0] for p in row.parts[1:])
     return next((p for p in named if p in _SPACES), "generic")
+
+
+def _word(row: PtxInstruction, known: tuple[str, ...]) -> str:
+    """The word of an opcode that says what it does."""
+    found = next((p for p in row.parts[1:] if p in known), None)
+    if found is None:
+        raise Untranslatable(UNKNOWN_OPERATION)
+    return found
+
+
+def _constant(operand: Operand, kind: str) -> int:
+    """An operand that must be a number."""
+    if not isinstance(operand, ImmediateOperand):
+        raise Untranslatable("an operand is no constant")
+    return int(constant(operand.text, kind))
 
 
 def _form(row: PtxInstruction) -> tuple[str, int, str]:
@@ -42,8 +61,7 @@ def _load(t: Translator, row: PtxInstruction) -> None:
     space, address = t.address(row.operands[1], space)
     width = WIDTHS[kind]
     t.emit(f"L = m.memory.load({t.number}, {space!r}, {address}, u{width}, {count}, {t.mask})")
-    for k, target in enumerate(t.elements(row.operands[0])):
-        t.write(target, f"L[{k}]", kind)
+    t.write_list(row.operands[0], kind)
 
 
 def _store(t: Translator, row: PtxInstruction) -> None:
@@ -54,14 +72,14 @@ def _store(t: Translator, row: PtxInstruction) -> None:
     t.emit(f"m.memory.store({t.number}, {space!r}, {address}, u{width}, [{values}], {t.mask})")
 
 
-_OPERATIONS = ("add", "min", "max", "and", "or", "xor", "exch", "cas", "inc", "dec")
+ATOMICS = ("add", "min", "max", "and", "or", "xor", "exch", "cas", "inc", "dec")
 
 
 def _atomic(t: Translator, row: PtxInstruction) -> None:
     space, _, kind = _form(row)
-    what = next((p for p in row.parts[1:] if p in _OPERATIONS), None)
-    if what is None or "async" in row.parts:
-        raise Untranslatable("this operation is not known here")
+    what = _word(row, ATOMICS)
+    if "async" in row.parts:
+        raise Untranslatable(UNKNOWN_OPERATION)
     returns = row.base == "atom"
     target, operands = (row.operands[0], row.operands[1:]) if returns else (None, row.operands)
     space, address = t.address(operands[0], space)
@@ -90,7 +108,7 @@ def _atomic(t: Translator, row: PtxInstruction) -> None:
             t.write(register, f"L[{k}]", f"b{width}")
 
 
-def copy(t: Translator, row: PtxInstruction) -> None:
+def _copy_few(t: Translator, row: PtxInstruction) -> None:
     """``cp.async`` of up to 16 bytes a lane."""
     if row.parts[1] != "async":
         raise Untranslatable("this copy is not known here")
@@ -98,9 +116,7 @@ def copy(t: Translator, row: PtxInstruction) -> None:
         return
     _, target = t.address(row.operands[0], "shared")
     _, source = t.address(row.operands[1], "global")
-    size = row.operands[2]
-    if not isinstance(size, ImmediateOperand):
-        raise Untranslatable("its size is no constant")
+    count = _constant(row.operands[2], "u32")
     given = "None"
     if len(row.operands) > 3 and "L2" not in str(row.operands[3]):
         fourth = row.operands[3]
@@ -110,8 +126,7 @@ def copy(t: Translator, row: PtxInstruction) -> None:
             given = t.read(fourth, "u32")
         elif isinstance(fourth, RegisterOperand) and t.widths[fourth.number] == 1:
             ignored = t.read(fourth, "pred")
-            given = f"np.where({ignored}, u32(0), u32({int(constant(size.text, 'u32'))}))"
-    count = int(constant(size.text, "u32"))
+            given = f"np.where({ignored}, u32(0), u32({count}))"
     t.emit(f"m.memory.copy({t.number}, {target}, {source}, {count}, {given}, {t.mask})")
 
 
@@ -122,8 +137,7 @@ def _load_matrix(t: Translator, row: PtxInstruction) -> None:
     _, address = t.address(row.operands[1], "shared")
     trans = "trans" in row.parts
     t.emit(f"L = m.memory.load_matrix({t.number}, {address}, {len(targets)}, {trans}, {t.mask})")
-    for k, target in enumerate(targets):
-        t.write(target, f"L[{k}]")
+    t.write_list(row.operands[0])
 
 
 def _store_matrix(t: Translator, row: PtxInstruction) -> None:
@@ -140,10 +154,9 @@ def _move_matrix(t: Translator, row: PtxInstruction) -> None:
 
 
 def _shape(row: PtxInstruction) -> tuple[int, int, int]:
-    shape = next((found for p in row.parts if (found := _SHAPE.match(p))), None)
-    if shape is None:
-        raise Untranslatable("its shape is not known here")
-    return int(shape[1]), int(shape[2]), int(shape[3])
+    for found in filter(None, map(_SHAPE.match, row.parts)):
+        return int(found[1]), int(found[2]), int(found[3])
+    raise Untranslatable("its shape is not known here")
 
 
 def _multiply(t: Translator, row: PtxInstruction) -> None:
@@ -162,8 +175,7 @@ def _multiply(t: Translator, row: PtxInstruction) -> None:
     )
     saturate = "satfinite" in row.parts
     t.emit(f"L = matrix.multiply(m.lanes, {shape}, {kinds!r}, [{a}], [{b}], [{c}], {saturate})")
-    for k, target in enumerate(t.elements(row.operands[0])):
-        t.write(target, f"L[{k}]")
+    t.write_list(row.operands[0])
 
 
 def _multiply_group(t: Translator, row: PtxInstruction) -> None:
@@ -179,11 +191,7 @@ def _multiply_group(t: Translator, row: PtxInstruction) -> None:
         if isinstance(a, VectorOperand)
         else t.read(a, "u64")
     )
-    numbers = []
-    for operand in rest:
-        if not isinstance(operand, ImmediateOperand):
-            raise Untranslatable("its scale or transposition is no constant")
-        numbers.append(int(constant(operand.text, "s32")))
+    numbers = [_constant(operand, "s32") for operand in rest]
     signs, turned = (numbers[:2], numbers[2:]) if len(numbers) > 1 else ([1, 1], [])
     turned = [0] * (2 - len(turned)) + turned
     old = ", ".join(t.read(o, "u32") for o in t.elements(target))
@@ -193,8 +201,237 @@ def _multiply_group(t: Translator, row: PtxInstruction) -> None:
         f"{t.read(b, 'u64')}, "
         f"{t.read(keep, 'pred')}, {signs}, {turned}, [{old}], {saturate})"
     )
-    for k, register in enumerate(t.elements(target)):
-        t.write(register, f"L[{k}]")
+    t.write_list(target)
+
+
+# -- asynchronous copies, mbarriers, tensor maps ---------------------------------------------------
+
+
+REDUCTIONS = ("add", "min", "max", "inc", "dec", "and", "or", "xor")
+
+
+def _shared(t: Translator, operand: Operand) -> str:
+    """An address in shared memory."""
+    return t.address(operand, "shared")[1]
+
+
+def _barrier(t: Translator, row: PtxInstruction) -> None:
+    what = row.parts[1]
+    operands = row.operands
+    n, mask = t.number, t.mask
+    if what == "init":
+        count = t.read(operands[1], "u32")
+        t.emit(f"m.phases.initialise({n}, {_shared(t, operands[0])}, {count}, {mask})")
+    elif what == "inval":
+        t.emit(f"m.phases.invalidate({n}, {_shared(t, operands[0])}, {mask})")
+    elif what in ("arrive", "arrive_drop"):
+        _arrive(t, row)
+    elif what in ("expect_tx", "complete_tx"):
+        size = t.read(operands[1], "u32")
+        t.emit(
+            f"m.phases.expect({n}, {_shared(t, operands[0])}, {size}, {mask}, "
+            f"{what == 'complete_tx'})"
+        )
+    elif what in ("test_wait", "try_wait"):
+        parity = "parity" in row.parts
+        state = t.read(operands[2], "u32" if parity else "u64")
+        made = f"m.phases.test({n}, {_shared(t, operands[1])}, {state}, {parity}, {mask})"
+        t.write(operands[0], made)
+    elif what == "pending_count":
+        t.write(operands[0], f"pending_count({t.read(operands[1], 'u64')})")
+    else:
+        raise Untranslatable("this operation of an mbarrier is not known here")
+
+
+def _arrive(t: Translator, row: PtxInstruction) -> None:
+    """``arrive``, with or without a state that comes back, a count, bytes that are expected."""
+    operands = list(row.operands)
+    target: Operand = SinkOperand()
+    if not isinstance(operands[0], AddressOperand):
+        target = operands.pop(0)
+    expects = "expect_tx" in row.parts
+    number = t.read(operands[1], "u32") if len(operands) > 1 else "None"
+    count, nbytes = ("None", number) if expects else (number, "None")
+    drop = row.parts[1] == "arrive_drop"
+    t.emit(
+        f"L = m.phases.arrive({t.number}, {_shared(t, operands[0])}, {count}, {nbytes}, "
+        f"{t.mask}, {drop})"
+    )
+    t.write(target, "L")
+
+
+def _copy(t: Translator, row: PtxInstruction) -> None:
+    """``cp.async`` of a few bytes, or a bulk copy."""
+    parts = row.parts
+    if "bulk" not in parts:
+        if "mbarrier" in parts and "arrive" in parts:
+            _arrive_after_copies(t, row)
+        else:
+            _copy_few(t, row)
+        return
+    if any(p in ("commit_group", "wait_group", "prefetch") for p in parts):
+        return
+    if "multicast" in row.opcode or any(p.startswith("im2col") for p in parts):
+        raise Untranslatable("copies to several blocks of a cluster and im2col are not emulated")
+    if "tensor" in parts:
+        _tile(t, row)
+    else:
+        _bytes(t, row)
+
+
+def _arrive_after_copies(t: Translator, row: PtxInstruction) -> None:
+    """Copies are done when they are issued, so that the arrival is at once; else it is counted."""
+    if "noinc" in parts_of(row):
+        address = _shared(t, row.operands[0])
+        t.emit(f"m.phases.arrive({t.number}, {address}, None, None, {t.mask})")
+
+
+def parts_of(row: PtxInstruction) -> tuple[str, ...]:
+    """The words of an opcode, those with ``::`` split as well."""
+    return tuple(word for part in row.parts for word in part.split("::"))
+
+
+def _tile(t: Translator, row: PtxInstruction) -> None:
+    words = parts_of(row)
+    inward = row.opcode.find("shared") < row.opcode.find("global")
+    rows = "gather4" in words or "scatter4" in words
+    tensor = row.operands[1 if inward else 0]
+    if not isinstance(tensor, AddressOperand) or len(tensor.more) != 1:
+        raise Untranslatable("its tensor map is given in a form that is not known here")
+    _, address = t.address(AddressOperand(tensor.base, tensor.offset), "generic")
+    points = tensor.more[0]
+    numbers = ", ".join(t.read(o, "u32") for o in t.elements(points))
+    if inward:
+        target, barrier = _shared(t, row.operands[0]), _shared(t, row.operands[2])
+        t.emit(
+            f"m.bulk.load_tile({t.number}, {target}, {address}, [{numbers}], {barrier}, "
+            f"{rows}, {t.mask})"
+        )
+        return
+    what = _word(row, REDUCTIONS) if "reduce" in words else ""
+    source = _shared(t, row.operands[1])
+    t.emit(
+        f"m.bulk.store_tile({t.number}, {address}, [{numbers}], {source}, {what!r}, {rows}, "
+        f"{t.mask})"
+    )
+
+
+def _bytes(t: Translator, row: PtxInstruction) -> None:
+    words = parts_of(row)
+    _, target = t.address(row.operands[0], "generic")
+    _, source = t.address(row.operands[1], "generic")
+    size = t.read(row.operands[2], "u32")
+    if row.opcode.find("shared") < row.opcode.find("global") or "global" not in words:
+        if "reduce" in words:
+            raise Untranslatable("reductions into shared memory are not emulated")
+        barrier = _shared(t, row.operands[3])
+        t.emit(f"m.bulk.copy_in({t.number}, {target}, {source}, {size}, {barrier}, {t.mask})")
+        return
+    what = _word(row, REDUCTIONS) if "reduce" in words else ""
+    kind = row.kind if what else "b8"
+    t.emit(f"m.bulk.copy_out({t.number}, {target}, {source}, {size}, {kind!r}, {what!r}, {t.mask})")
+
+
+def _tensor_map(t: Translator, row: PtxInstruction) -> None:
+    if row.parts[1] == "cp_fenceproxy":
+        _, target = t.address(row.operands[0], "generic")
+        t.emit(f"m.bulk.copy_map({t.number}, {target}, {_shared(t, row.operands[1])}, {t.mask})")
+        return
+    field = next((p for p in row.parts if p in FIELDS), None)
+    if row.parts[1] != "replace" or field is None:
+        raise Untranslatable("this field of a tensor map is not known here")
+    dimension = 0
+    if FIELDS[field][1]:
+        dimension = _constant(row.operands[1], "u32")
+        if dimension > (3 if field == "global_stride" else 4):
+            raise Untranslatable("there is no such dimension")
+    value = t.read(row.operands[-1], "u64" if row.kind == "b64" else "u32")
+    space, address = t.address(row.operands[0], space_of(row))
+    t.emit(
+        f"m.bulk.replace({t.number}, {space!r}, {address}, {field!r}, {dimension}, {value}, "
+        f"{t.mask})"
+    )
+
+
+def _map_address(t: Translator, row: PtxInstruction) -> None:
+    """``mapa``: in a cluster of one, an address of another block's is one's own."""
+    source = row.operands[1]
+    width = "u64" if row.kind.endswith("64") else "u32"
+    if isinstance(source, VectorOperand):
+        raise Untranslatable("an address of this form is not known here")
+    t.write(row.operands[0], t.read(source, width))
+
+
+def _rank(t: Translator, row: PtxInstruction) -> None:
+    """``getctarank``: the only block of a cluster."""
+    t.write(row.operands[0], t.constant(0, "u4"))
+
+
+def _is_in(t: Translator, row: PtxInstruction) -> None:
+    """``isspacep``: whether a generic address is in a state space."""
+    space = row.parts[1].partition("::")[0]
+    number = {"global": 0, "shared": 1, "local": 2, "param": 3, "const": 0}.get(space)
+    if number is None:
+        raise Untranslatable("this state space is not known here")
+    t.write(row.operands[0], f"({t.read(row.operands[1], 'u64')} >> u64(56)) == u64({number})")
+
+
+# -- warp instructions -----------------------------------------------------------------------------
+
+
+_ALL = "np.full((1, 1), 0xFFFFFFFF, u32)"
+
+
+def _members(t: Translator, row: PtxInstruction, at: int) -> str:
+    """The member mask of a ``.sync`` form; all lanes in the others."""
+    return t.read(row.operands[at], "u32") if "sync" in row.parts else _ALL
+
+
+def _shuffle(t: Translator, row: PtxInstruction) -> None:
+    mode = _word(row, ("up", "down", "bfly", "idx"))
+    a, b, c = (t.read(o, "u32") for o in row.operands[1:4])
+    t.emit(f"L = lanes.shuffle(m.lanes, {mode!r}, {a}, {b}, {c})")
+    t.write_list(row.operands[0])
+
+
+def _vote(t: Translator, row: PtxInstruction) -> None:
+    mode = _word(row, ("ballot", "any", "all", "uni"))
+    predicate = t.read(row.operands[1], "pred")
+    members = _members(t, row, 2)
+    t.write(row.operands[0], f"lanes.vote(m.lanes, {mode!r}, {predicate}, {t.mask}, {members})")
+
+
+def _active(t: Translator, row: PtxInstruction) -> None:
+    t.write(row.operands[0], f"lanes.ballot(m.lanes, np.ones((1, 1), bool), {t.mask})")
+
+
+def _match(t: Translator, row: PtxInstruction) -> None:
+    value = t.read(row.operands[1], f"u{row.kind[1:]}")
+    members = _members(t, row, 2)
+    if "any" in row.parts:
+        t.write(row.operands[0], f"lanes.match(m.lanes, {value}, {t.mask}, {members})")
+        return
+    t.emit(f"L = lanes.match_all(m.lanes, {value}, {t.mask}, {members})")
+    t.write_list(row.operands[0])
+
+
+def _reduce(t: Translator, row: PtxInstruction) -> None:
+    what = _word(row, ("add", "min", "max", "and", "or", "xor"))
+    kind = row.kind if is_float(row.kind) or row.kind[0] == "s" else "u32"
+    value, members = t.read(row.operands[1], kind), _members(t, row, 2)
+    made = (
+        f"lanes.reduce_warp(m.lanes, {what!r}, {value}, {t.mask}, {members}, "
+        f"{'abs' in row.parts}, {'NaN' in row.parts})"
+    )
+    t.write(row.operands[0], t.result(made, kind))
+
+
+def _elect(t: Translator, row: PtxInstruction) -> None:
+    t.emit(f"L = lanes.elect(m.lanes, {t.mask}, {t.read(row.operands[1], 'u32')})")
+    t.write_list(row.operands[0])
+
+
+# -- the rest --------------------------------------------------------------------------------------
 
 
 def _policy(t: Translator, row: PtxInstruction) -> None:
@@ -203,7 +440,8 @@ def _policy(t: Translator, row: PtxInstruction) -> None:
 
 
 def _nothing(t: Translator, row: PtxInstruction) -> None:
-    """What changes no value: memory here is as strongly ordered as any fence asks for."""
+    """What changes no value: memory here is as strongly ordered as any fence asks for, and lanes of
+    a warp that run together are together already (``bar.warp.sync``)."""
 
 
 def _call(t: Translator, row: PtxInstruction) -> None:
@@ -245,10 +483,24 @@ HANDLERS: Mapping[str, Handler] = {
     "movmatrix": _move_matrix,
     "mma": _multiply,
     "wgmma": _multiply_group,
+    "shfl": _shuffle,
+    "vote": _vote,
+    "activemask": _active,
+    "match": _match,
+    "redux": _reduce,
+    "elect": _elect,
+    "cp": _copy,
+    "mbarrier": _barrier,
+    "tensormap": _tensor_map,
+    "mapa": _map_address,
+    "getctarank": _rank,
+    "isspacep": _is_in,
     "createpolicy": _policy,
     "call": _call,
     **dict.fromkeys(
         (
+            "bar",
+            "barrier",
             "membar",
             "fence",
             "griddepcontrol",

@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from inspector.execute import floats, integers, kinds, lanes, matrix
-from inspector.execute.access import WINDOWS, both
+from inspector.execute import floats, integers, kinds, lanes
 from inspector.execute.barriers import pending_count
 from inspector.execute.blocks import BasicBlock, Blocks, defines, is_waiting
 from inspector.execute.kinds import DTYPES, WIDTHS, Array, Mask, constant, dtype_name
 from inspector.execute.lanes import SPECIALS, WIDE
+from inspector.execute.memory import WINDOWS, both
 from inspector.listing.ptx_code import (
     AddressOperand,
     ImmediateOperand,
@@ -68,7 +68,7 @@ SCOPE: Mapping[str, Any] = {
     "np": np,
     "floats": floats,
     "integers": integers,
-    "matrix": matrix,
+    "matrix": lanes,
     "lanes": lanes,
     "merge": merge,
     "both": both,
@@ -324,12 +324,10 @@ class Translator:
             return self.result(self.read(operand, kind), kind)
         return self.read(operand, f"u{WIDTHS[kind]}")
 
-    def result(self, expression: str, kind: str) -> str:
-        """A value of a type as the bits that a register holds."""
-        if kind == "bf16":
-            return f"floats.to_bf16({expression})"
-        if kind == "f16":
-            return f"floats.to_f16({expression})"
+    def result(self, expression: str, kind: str, way: str = "rn") -> str:
+        """A value of a type as the bits that a register holds; f16 and bf16 are rounded."""
+        if kind in ("f16", "bf16"):
+            return f"floats.to_{kind}({expression}, {way!r})"
         if kind == "pred" or kind[0] in "bu" or kind.endswith("x2"):
             return expression
         return f"({expression}).view(u{WIDTHS[kind]})"
@@ -359,6 +357,13 @@ class Translator:
             self.emit(f"r{number} = merge({self.mask}, {bits}, {old})")
         self.defined.add(number)
         self.written.append(number)
+
+    def write_list(self, operand: Operand, kind: str = "") -> None:
+        """Writes the arrays of ``L`` to a vector's elements, or to both parts of a pair."""
+        pair = isinstance(operand, PairOperand)
+        for k, target in enumerate(self.pair(operand) if pair else self.elements(operand)):
+            if target is not None:
+                self.write(target, f"L[{k}]", kind)
 
     def set_carry(self, bits: str) -> None:
         """Writes the carry flag."""

@@ -12,7 +12,7 @@ from inspector.base.names import base_name
 from inspector.base.text import plural, shown
 from inspector.export.page import COSTLY, Found, measured, named
 from inspector.listing.cuda import is_cuda
-from inspector.measure.time.stored import StoredTimes
+from inspector.measure.time.results import StoredTimes
 from inspector.reader.reader import Reader
 from inspector.report import annotated, card, failure, jsons, tables
 from inspector.report.diff_markdown import code, details, escaped, rows_of

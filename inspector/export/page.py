@@ -35,8 +35,8 @@ from inspector.diff.canonical import digest
 from inspector.diff.compare import Compared, compare
 from inspector.listing.lexers import lexer_for
 from inspector.listing.line import Listing
-from inspector.measure.time.stored import StoredTime, StoredTimes
-from inspector.measure.time.stored import times as stored
+from inspector.measure.time.results import StoredTime, StoredTimes
+from inspector.measure.time.results import times as stored
 from inspector.reader.facts import MACHINE
 from inspector.reader.reader import Reader
 from inspector.report import annotated, calls, card, diff_text, failure, jsons, tables, timings

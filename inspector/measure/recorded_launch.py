@@ -10,7 +10,7 @@ from inspector.base.errors import PtxviewError, ToolMissing, Unreadable, UsageEr
 from inspector.base.model import Call, Kernel, Location, Stage, Variant
 from inspector.execute import CannotRun, Program
 from inspector.execute.calls.inputs import Array, InputWish, LaunchInputs, make_inputs
-from inspector.execute.calls.naming import register_names
+from inspector.execute.calls.stepper import register_names
 from inspector.execute.calls.tracing import TraceLaunch, Triple
 from inspector.execute.program import MALFORMED
 from inspector.measure.time.planning import scratch

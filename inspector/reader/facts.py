@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import PurePath
 from typing import TypeVar
 
+import msgspec
+
 from inspector import __version__
-from inspector.analyse.accesses import OpcodeLines
 from inspector.analyse.card import Card, card
-from inspector.analyse.flow.graph import Flow
 from inspector.analyse.function_facts import FunctionFacts
 from inspector.analyse.hints import hints
 from inspector.analyse.hints.access import with_executed
 from inspector.analyse.hints.subject import (
-    ExecutedAccess,
-    ExecutedBranch,
     ExecutedFacts,
     Finding,
     HintSubject,
@@ -81,14 +78,11 @@ class CompiledVariants:
         """The compilations of a variant, in order."""
         return self._of.get((variant.hash, variant.symbol)) or self._of.get((variant.hash, ""), [])
 
-    def said(self, variant: Variant, lines_of: Callable[[Stage], int]) -> tuple[Finding, ...]:
+    def said(self, variant: Variant, lines_of: Callable[[Stage], int]) -> Iterator[Finding]:
         """Each message once: of a file's, those that no other kernel's lines are meant by.
 
         ``lines_of`` says how many lines a stage has: a recording may name others.
         """
-        return tuple(self._said(variant, lines_of))
-
-    def _said(self, variant: Variant, lines_of: Callable[[Stage], int]) -> Iterator[Finding]:
         if variant.error is not None and not variant.error.messages:
             message = CompilerMessage("error", variant.error.message, variant.error.tool or "")
             rule = NOT_LOADED if variant.error.at_load else _rule(message)
@@ -99,15 +93,10 @@ class CompiledVariants:
             if message in seen or self._is_of_another(message, stage, variant):
                 continue
             seen.add(message)
-            lines = {}
-            if stage is not None and n is not None and 0 < n <= lines_of(stage):
-                lines = {stage: (n,)}
-            yield Finding(
-                _rule(message),
-                SEVERITIES.get(message.severity, "info"),
-                _sentence(message, stage),
-                lines,
-            )
+            there = stage is not None and n is not None and 0 < n <= lines_of(stage)
+            lines = {stage: (n,)} if there and stage is not None and n is not None else {}
+            severity = SEVERITIES.get(message.severity, "info")
+            yield Finding(_rule(message), severity, _sentence(message, stage), lines)
 
     def _messages(self, variant: Variant) -> Iterator[tuple[CompilerMessage, Place | None]]:
         """All that was said, with its place where the file was a stage's own text."""
@@ -305,59 +294,6 @@ def _bounds(variant: Variant) -> dict[str, Resources]:
     return {name: Resources(max_threads=most) for name, most in max_threads(text).items()}
 
 
-class Executions:
-    """The last counts of each variant. They are of its PTX and of its recorded calls: of another
-    kernel of the same name, or of the same one launched otherwise, nothing is known."""
-
-    def __init__(self, cache: DerivedCache) -> None:
-        self._cache = cache
-
-    def of(self, variant: Variant) -> ExecutedFacts | None:
-        """What was counted of a variant; None if nobody has run it."""
-        key = self._key(variant)
-        kept = None if key is None else self._cache.get(key)
-        if kept is None:
-            return None
-        try:
-            return _from_json(json.loads(kept))
-        except (ValueError, TypeError, LookupError):
-            return None
-
-    def keep(self, variant: Variant, facts: ExecutedFacts) -> None:
-        """Keep what was counted of a variant in place of what was before."""
-        key = self._key(variant)
-        if key is not None:
-            self._cache.put(key, json.dumps(asdict(facts)).encode())
-
-    def _key(self, variant: Variant) -> str | None:
-        file = variant.stages.get(Stage.PTX)
-        if file is None:
-            return None
-        try:
-            text = file.content.read()
-        except PtxviewError:
-            return None
-        # Names are a stranger's: not every one of them can be encoded.
-        return self._cache.key(
-            "executed", __version__, text, ascii((variant.symbol, variant.calls))
-        )
-
-
-def _from_json(told: Mapping[str, object]) -> ExecutedFacts:
-    """Raises TypeError and others where it is no such thing."""
-    accesses, branches = told["accesses"], told["branches"]
-    if not isinstance(accesses, list) or not isinstance(branches, list):
-        raise TypeError("no lists")
-    numbers = {n: told[n] for n in ("ran", "of", "instructions", "threads", "active")}
-    if not all(isinstance(n, int) for n in numbers.values()):
-        raise TypeError("no numbers")
-    return ExecutedFacts(
-        **{n: int(str(v)) for n, v in numbers.items()},
-        accesses=tuple(ExecutedAccess(**one) for one in accesses),
-        branches=tuple(ExecutedBranch(**one) for one in branches),
-    )
-
-
 __all__ = ["MACHINE", "WARP", "Measured", "Memo", "VariantFacts"]
 
 T = TypeVar("T")
@@ -404,10 +340,36 @@ class VariantFacts(VariantFigures):
             )
         self.recording = recording
         self.measured = measured
-        self.executions = Executions(cache)
         self._chosen = device
         self._kernels = {id(v): k for k, v in recording.variants()}
         self._compiled = CompiledVariants(recording)
+
+    # -- counts ---------------------------------------------------------------------------------
+
+    def executed(self, variant: Variant) -> ExecutedFacts | None:
+        """The last counts of a variant's PTX and recorded calls on this machine; None without."""
+        key = self._executed_key(variant)
+        try:
+            kept = None if key is None else self.cache.get(key)
+            return None if kept is None else msgspec.json.decode(kept, type=ExecutedFacts)
+        except msgspec.DecodeError:
+            return None
+
+    def keep_executed(self, variant: Variant, facts: ExecutedFacts) -> None:
+        """Keep the counts of a call whose blocks were run."""
+        key = self._executed_key(variant)
+        if key is not None:
+            self.cache.put(key, msgspec.json.encode(facts))
+
+    def _executed_key(self, variant: Variant) -> str | None:
+        file = variant.stages.get(Stage.PTX)
+        try:
+            text = None if file is None else file.content.read()
+        except PtxviewError:
+            return None
+        # Names are a stranger's: not every one of them can be encoded.
+        told = ascii((variant.symbol, variant.calls))
+        return None if text is None else self.cache.key("executed", __version__, text, told)
 
     # -- the kernel as a whole ----------------------------------------------------------------
 
@@ -470,8 +432,7 @@ class VariantFacts(VariantFigures):
 
     def _card(self, variant: Variant) -> Card:
         listings: dict[Stage, tuple[Listing, Function]] = {}
-        flows: dict[Stage, Flow] = {}
-        codes: dict[Stage, OpcodeLines] = {}
+        known: dict[Stage, FunctionFacts] = {}
         for stage in _COUNTED:
             if not at_hand(variant, stage):
                 continue
@@ -481,7 +442,7 @@ class VariantFacts(VariantFigures):
                     listings[stage] = (self.listing(variant, stage), own)
                     facts = self.own(variant, stage)
                     if facts is not None:
-                        flows[stage], codes[stage] = facts.flow, facts.code
+                        known[stage] = facts
             except PtxviewError:
                 continue  # the card does without that stage
         subject = self._subject(variant)
@@ -496,9 +457,8 @@ class VariantFacts(VariantFigures):
             tables.isa().cost,
             subject.launch,
             threads,
-            flows,
+            known,
             subject.built_for,
-            codes,
         )
 
     def findings(self, variant: Variant, counted: bool = True) -> tuple[Finding, ...]:
@@ -518,7 +478,7 @@ class VariantFacts(VariantFigures):
             except PtxviewError:
                 return 0
 
-        return self._compiled.said(variant, lines_of)
+        return tuple(self._compiled.said(variant, lines_of))
 
     def failed_at(self, variant: Variant) -> tuple[Stage, int] | None:
         """The stage and the line of the first error of a compiler's that has one here."""
@@ -551,7 +511,7 @@ class VariantFacts(VariantFigures):
             calls=variant.calls,
             device=self.device(variant),
             built_for=tables.devices().get(base_arch(variant.target or "")),
-            executed=self.executions.of(variant) if counted else None,
+            executed=self.executed(variant) if counted else None,
         )
 
     def occupancy(self, variant: Variant) -> float | None:

@@ -10,7 +10,9 @@ import json
 import re
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
+
+import msgspec
 
 from inspector.analyse.passes import FX, PassRun, passes_of
 from inspector.base.errors import ToolMissing, Unreadable
@@ -27,7 +29,7 @@ from inspector.sources.compilers import (
 )
 from inspector.system import toolchain
 
-FORMAT = "passes 3"
+FORMAT = "passes 4"
 DEFAULT_TARGET = "sm_90"
 STAGES = ("ttir", "ttgir", "llir", "ptx")
 """The stages that passes make."""
@@ -207,42 +209,12 @@ def _list(variant: Variant, job: StageJob, made: StagesMade, count: Count) -> Pa
 
 
 def _written(made: PassList) -> bytes:
-    """A list as it is kept: each text once."""
-    texts: dict[str, int] = {}
-
-    def place(text: str | None) -> int | None:
-        return None if text is None else texts.setdefault(text, len(texts))
-
-    passes = [
-        {f.name: getattr(p, f.name) for f in fields(p)}
-        | {"before": place(p.before), "after": place(p.after)}
-        for p in made.passes
-    ]
-    head = {f.name: getattr(made, f.name) for f in fields(made)} | {"passes": passes}
-    return zlib.compress(json.dumps({"list": head, "texts": list(texts)}).encode(), 1)
+    return zlib.compress(json.dumps(asdict(made)).encode(), 1)
 
 
 def _read(data: bytes | None) -> PassList | None:
     """The list from the cache; None if it cannot be read."""
-    if data is None:
-        return None
     try:
-        kept = json.loads(zlib.decompress(data))
-        texts, head = kept["texts"], kept["list"]
-        passes = tuple(
-            PassRun(
-                **{
-                    **one,
-                    "inside": tuple(one["inside"]),
-                    "lines": None if one["lines"] is None else tuple(one["lines"]),
-                    **{
-                        at: None if one[at] is None else texts[one[at]]
-                        for at in ("before", "after")
-                    },
-                }
-            )
-            for one in head["passes"]
-        )
-        return PassList(**{**head, "passes": passes, "remarks": tuple(head["remarks"])})
-    except (ValueError, KeyError, TypeError, IndexError, zlib.error):
+        return msgspec.convert(json.loads(zlib.decompress(data or b"")), PassList)
+    except (ValueError, zlib.error, msgspec.ValidationError):
         return None

@@ -6,10 +6,12 @@ rules and version.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+
+import msgspec
 
 from inspector import __version__
 from inspector.analyse.card import Card, tensor_bytes
@@ -53,7 +55,7 @@ from inspector.listing.wrapper import parse_wrapper
 from inspector.reader import tables
 from inspector.reader.facts import Measurements, VariantFacts, at_hand, made_by
 from inspector.reader.line_annotations import Teller
-from inspector.reader.listings import Memo, decode, groups
+from inspector.reader.listings import decode, groups
 from inspector.recording.layout import DerivedCache
 from inspector.recording.output_code import parse as parse_output_code
 from inspector.system import files
@@ -144,13 +146,10 @@ class Summaries:
     def _cached(self, key: Key, variant: Variant) -> bool:
         """Whether a summary is known, by now or from the cache."""
         if key not in self._known:
-            try:
-                value = json.loads(self._reader.cache.get(self._key(variant)) or b"")
-                resources = Resources(**value["resources"])
-                self._known[key] = VariantSummary(**{**value, "resources": resources})
-            except (ValueError, TypeError, KeyError):
-                return False
-        return True
+            with suppress(msgspec.DecodeError):
+                held = self._reader.cache.get(self._key(variant)) or b""
+                self._known[key] = msgspec.json.decode(held, type=VariantSummary)
+        return key in self._known
 
     def _of_cubin(self, variants: Sequence[Variant]) -> None:
         """Read the kernels of one cubin; nothing else is kept of them, there may be thousands."""
@@ -162,7 +161,7 @@ class Summaries:
                 summary = VariantSummary(variant.known, lacking=why)
             self._known[variant.hash, variant.symbol] = summary
             if summary.lacking is None:
-                self._reader.cache.put(self._key(variant), json.dumps(asdict(summary)).encode())
+                self._reader.cache.put(self._key(variant), msgspec.json.encode(summary))
         self._reader.forget(variants)
 
     def _summary(self, variant: Variant) -> VariantSummary:
@@ -199,7 +198,7 @@ class Summaries:
             dict(variant.signature),
             reader.device(variant),
             reader.kernel(variant).fusion,
-            reader.executions.of(variant),
+            reader.executed(variant),
         )
         # Names are a stranger's: not every one of them can be encoded.
         parts: list[bytes | str] = ["summary", __version__, ascii(told)]
@@ -231,21 +230,17 @@ OURS = "ptxview"
 """Who wrote the text of the operations."""
 
 
-class Graphs:
-    """Reads graphs, each thing when it is first asked for. Safe to use from several threads."""
+class GraphReader(Teller):
+    """Adds graphs, each thing when it is first asked for."""
 
-    def __init__(self, recording: Recording, memo: Memo) -> None:
-        self._recording = recording
-        self._memo = memo
-
-    def stages(self, graph: Graph) -> tuple[Stage, ...]:
+    def graph_stages(self, graph: Graph) -> tuple[Stage, ...]:
         """What there is of a graph, in the order of lowering."""
         there = {*graph.stages}
         if Stage.OUTPUT_CODE in there:
             there.add(Stage.OPERATIONS)
         return tuple(stage for stage in Stage if stage in there)
 
-    def text(self, graph: Graph, stage: Stage) -> str:
+    def graph_text(self, graph: Graph, stage: Stage) -> str:
         """The text of a stage. Raises ``PtxviewError`` where it cannot be had."""
         if stage is Stage.OPERATIONS:
             return "\n".join(row.text for row in self._viewed(graph)[1])
@@ -255,24 +250,24 @@ class Graphs:
             raise Unreadable(f"there is no {stage.value} of graph {graph.id}: {why}")
         return decode(held.content.read())
 
-    def listing(self, graph: Graph, stage: Stage = Stage.OUTPUT_CODE) -> Listing:
+    def graph_listing(self, graph: Graph, stage: Stage = Stage.OUTPUT_CODE) -> Listing:
         """The lines of a stage. Raises ``PtxviewError`` where it cannot be had."""
         held = graph.stages.get(stage)
         path = None if held is None else held.origin_path
-        return self._memo.once(
+        return self.memo.once(
             ("graph listing", id(graph), stage),
-            lambda: parse(stage, self.text(graph, stage), path=path),
+            lambda: parse(stage, self.graph_text(graph, stage), path=path),
         )
 
-    def view(self, graph: Graph) -> GraphView:
+    def graph_view(self, graph: Graph) -> GraphView:
         """The graph's calls with what each computes. Raises ``PtxviewError``."""
         return self._viewed(graph)[0]
 
     def _viewed(self, graph: Graph) -> tuple[GraphView, list[GraphRow]]:
-        return self._memo.once(("graph view", id(graph)), lambda: self._view(graph))
+        return self.memo.once(("graph view", id(graph)), lambda: self._view(graph))
 
     def _view(self, graph: Graph) -> tuple[GraphView, list[GraphRow]]:
-        text = self.text(graph, Stage.OUTPUT_CODE)
+        text = self.graph_text(graph, Stage.OUTPUT_CODE)
         kernels = {n: name for name, lines in graph.calls.items() for n in lines}
         view = graph_view(
             parse_wrapper(text.split("\n")),
@@ -286,7 +281,7 @@ class Graphs:
         return view, graph_rows(graph.id, view)
 
     def _choices(self, graph: Graph) -> Iterator[GraphChoice]:
-        for kernel, tuning, use in of_graph(self._recording, graph):
+        for kernel, tuning, use in of_graph(self.recording, graph):
             said = f"{chosen(tuning, use)}; {candidates(tuning)}"
             yield GraphChoice(kernel.id, use.node, f"{kernel.name}: {said}")
 
@@ -294,13 +289,13 @@ class Graphs:
         """The nodes that a backward graph's text defines."""
         if Stage.BACKWARD not in graph.stages:
             return set()
-        lines = self.listing(graph, Stage.BACKWARD).lines
+        lines = self.graph_listing(graph, Stage.BACKWARD).lines
         return {name for line in lines for name in line.defs}
 
     def _launched_with(self, graph: Graph) -> dict[str, int]:
         """Bytes of the tensors of each kernel that was always launched with the same."""
         out: dict[str, int] = {}
-        for kernel in self._recording.kernels:
+        for kernel in self.recording.kernels:
             if kernel.id in graph.calls:
                 calls = [call for variant in kernel.variants for call in variant.calls]
                 sizes = {None if (e := tensor_bytes(call)) is None else e.value for call in calls}
@@ -308,26 +303,26 @@ class Graphs:
                     out[kernel.id] = size
         return out
 
-    def links(self, graph: Graph, a: Stage, b: Stage) -> Mapping[int, tuple[int, ...]]:
+    def graph_links(self, graph: Graph, a: Stage, b: Stage) -> Mapping[int, tuple[int, ...]]:
         """Lines of stage ``a`` to those of stage ``b`` that they belong to; both directions hold
         the same pairs. Raises ``PtxviewError`` where a stage cannot be had."""
         if a is b or Stage.OUTPUT_CODE not in graph.stages:
             return {}
-        return self._memo.once(
-            ("graph links", id(graph), a, b), lambda: linked(self._of(graph, a), self._of(graph, b))
-        )
 
-    def _of(self, graph: Graph, stage: Stage) -> Known:
+        def told(stage: Stage) -> Known:
+            key = ("graph lines", id(graph), stage)
+            return self.memo.once(key, lambda: self._lines_told(graph, stage))
+
+        return self.memo.once(("graph links", id(graph), a, b), lambda: linked(told(a), told(b)))
+
+    def _lines_told(self, graph: Graph, stage: Stage) -> Known:
         """What each line of a stage is of."""
-        return self._memo.once(("graph lines", id(graph), stage), lambda: self._told(graph, stage))
-
-    def _told(self, graph: Graph, stage: Stage) -> Known:
-        view = self.view(graph)
+        view = self.graph_view(graph)
         if stage is Stage.OPERATIONS:
             return of_operations(self._viewed(graph)[1], view)
         if stage is Stage.SOURCE:
             return of_source(graph.stages[stage].origin_path or "", view)
-        text = self.text(graph, stage)
+        text = self.graph_text(graph, stage)
         if stage is Stage.OUTPUT_CODE:
             parsed = parse_output_code(text)
             spans = {k.line: (k.line, k.last) for k in parsed.kernels if k.line and k.last}
@@ -347,7 +342,7 @@ def _json(content: Content | None) -> object:
         return None
 
 
-class Reader(Teller):
+class Reader(GraphReader):
     """All that can be read of a recording; each result is computed once and kept.
 
     Safe to use from several threads. Any method may take a while, and may raise ``PtxviewError``.
@@ -368,31 +363,8 @@ class Reader(Teller):
         measured: Measurements = lambda _: None,
     ) -> None:
         super().__init__(recording, cache, device, measured)
-        self._graphs = Graphs(recording, self.memo)
         self.summaries = Summaries(self)
         """Figures of many variants, for tables."""
-
-    # -- graphs -----------------------------------------------------------------------------
-
-    def graph_listing(self, graph: Graph, stage: Stage = Stage.OUTPUT_CODE) -> Listing:
-        """The lines of a stage of a graph. Raises ``PtxviewError`` if it is missing."""
-        return self._graphs.listing(graph, stage)
-
-    def graph_stages(self, graph: Graph) -> tuple[Stage, ...]:
-        """The stages of a graph that can be shown, in the order of lowering."""
-        return self._graphs.stages(graph)
-
-    def graph_text(self, graph: Graph, stage: Stage) -> str:
-        """The text of a stage of a graph. Raises ``PtxviewError`` if it is missing."""
-        return self._graphs.text(graph, stage)
-
-    def graph_view(self, graph: Graph) -> GraphView:
-        """A graph's calls with what each computes. Raises ``PtxviewError``."""
-        return self._graphs.view(graph)
-
-    def graph_links(self, graph: Graph, a: Stage, b: Stage) -> Mapping[int, tuple[int, ...]]:
-        """Lines of a graph's stage ``a`` to those of its stage ``b`` that they belong to."""
-        return self._graphs.links(graph, a, b)
 
     def links_of(
         self, variant: Variant | None, graph: Graph | None, a: Stage, b: Stage
@@ -435,13 +407,9 @@ class Reader(Teller):
         """Resources, limits and contents of a variant, its measurements, and its compilers."""
         return replace(super().card(variant), made_by=self.made_by(variant))
 
-    def executed(self, variant: Variant) -> ExecutedFacts | None:
-        """Counts of a call whose blocks were run on this machine; None if none was."""
-        return self.executions.of(variant)
-
     def keep_executed(self, variant: Variant, facts: ExecutedFacts) -> None:
         """Keep the counts of a call whose blocks were run: hints use them from now on."""
-        self.executions.keep(variant, facts)
+        super().keep_executed(variant, facts)
         self.pass_over(variant)
         self.summaries.forget(variant)
 

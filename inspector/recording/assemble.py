@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
-from typing import cast
 
 from inspector.base.errors import PtxviewError
 from inspector.base.model import (
@@ -46,6 +45,7 @@ from inspector.recording.facts import (
     as_text,
     decoded,
     figures_of,
+    merge,
 )
 from inspector.recording.output_code import Origins, frame_of, joined
 from inspector.recording.torch_compiles import TorchCompiles
@@ -119,6 +119,7 @@ class Assembly:
         self._processes: dict[int, RecordedProcess] = {}
         self._unwatched: dict[Unwatched, None] = {}
         self._facts: dict[str, object] = {}
+        self._removed: tuple[str, ...] = ()
         self._compilations: list[Compilation] = []
         self._calls = Calls()
         self._driver = DriverLaunches(blob)
@@ -178,6 +179,7 @@ class Assembly:
 
     def _take(self, event: Event) -> None:
         """One event of the kinds that say something for themselves."""
+        self._failures.take(event, self._blob)
         match event.get("event"):
             case "device_code":
                 self._coded.add(str(event.get("source")))
@@ -190,16 +192,6 @@ class Assembly:
                     self._add(built_variant)
             case "loaded" | "ptxas":
                 self._loaded.setdefault(*figures_of(event))
-                if event.get("event") == "loaded":
-                    self._failures.loaded(event)
-            case "not_loaded":
-                self._failures.refused(event)
-            case "not_launched":
-                self._failures.not_launched(event)
-            case "launched":
-                self._failures.launched(event)
-            case "triton_said":
-                self._failures.said(event, self._blob)
             case "uncaptured":
                 kernel = Uncaptured(str(event.get("name")), str(event.get("by")))
                 self._uncaptured[kernel] = None
@@ -369,41 +361,42 @@ class Assembly:
         self.problems.extend(problems)
 
     def _fact(self, event: Event) -> None:
-        kind = event.get("event")
-        if kind == "recording":
-            self._facts.update({k: v for k, v in event.items() if k != "event"})
-        elif kind == "end":
-            ended = {name: event.get(name) for name in ("exit_status", "seconds")}
-            self._facts.update(ended, complete=event.get("finishing") is not True)
-        elif kind == "finished":
-            self._facts.update(complete=True)
-        elif kind == "device" and not self._facts.get("device"):
-            hidden = ("event", "time", "pid")
-            self._facts["device"] = {k: v for k, v in event.items() if k not in hidden}
-        elif kind == "process":
-            self._tool("python", event.get("python"))
-            if (number := as_int(event.get("pid"))) is not None:
-                process = RecordedProcess(
-                    number, as_int(event.get("rank")), as_text(event.get("machine"))
-                )
-                self._processes.setdefault(number, process)
-        elif kind == "torch":
-            self._tool("torch", event.get("version"))
-        elif kind == "tools":
-            for name, version in as_map(event.get("tools")).items():
-                self._tool(name, version)
-        elif kind == "compiled":
-            if (one := decoded(event, Compilation, self.problems.append)) is not None:
-                self._compilations.append(one)
-        elif kind == "removed" and isinstance(event.get("what"), list | tuple):
-            self._facts["removed"] = tuple(
-                str(what) for what in cast("list[object]", event["what"])
-            )
-        elif kind == "unwatched":
-            command = str(event.get("command") or "a process")
-            self._unwatched[Unwatched(command, str(event.get("why")))] = None
-        elif kind == "unmade" and (absent := decoded(event, Unmade, self.problems.append)):
-            self._unmade.append(absent)
+        """Take in an event about the run as a whole."""
+        match event.get("event"):
+            case "recording":
+                self._facts.update({k: v for k, v in event.items() if k != "event"})
+            case "end":
+                ended = {name: event.get(name) for name in ("exit_status", "seconds")}
+                self._facts.update(ended, complete=event.get("finishing") is not True)
+            case "finished":
+                self._facts.update(complete=True)
+            case "device":
+                hidden = ("event", "time", "pid")
+                told = {k: v for k, v in event.items() if k not in hidden}
+                self._facts["device"] = self._facts.get("device") or told
+            case "process":
+                self._tool("python", event.get("python"))
+                if (number := as_int(event.get("pid"))) is not None:
+                    rank, machine = as_int(event.get("rank")), as_text(event.get("machine"))
+                    process = RecordedProcess(number, rank, machine)
+                    self._processes.setdefault(number, process)
+            case "torch":
+                self._tool("torch", event.get("version"))
+            case "tools":
+                for name, version in as_map(event.get("tools")).items():
+                    self._tool(name, version)
+            case "compiled":
+                if (one := decoded(event, Compilation, self.problems.append)) is not None:
+                    self._compilations.append(one)
+            case "removed":
+                what = event.get("what")
+                self._removed = tuple(map(str, what)) if isinstance(what, list) else ()
+            case "unwatched":
+                command = str(event.get("command") or "a process")
+                self._unwatched[Unwatched(command, str(event.get("why")))] = None
+            case "unmade":
+                if (absent := decoded(event, Unmade, self.problems.append)) is not None:
+                    self._unmade.append(absent)
 
     def _tool(self, name: str, version: object) -> None:
         tools = self._facts.setdefault("tools", {})
@@ -453,6 +446,8 @@ class Assembly:
         )
         name_counts: dict[str, int] = {}
         columns = facts.Columns(self._compilations)
+        gone = (Stage.SOURCE, Stage.OUTPUT_CODE) if "source" in self._removed else ()
+        removed = dict.fromkeys(gone, REMOVED)
         self._failures.attempts(self._compilations)
         for (key, kernel), demangled in zip(self._kernels.items(), readable, strict=True):
             name_counts[kernel.name] = name_counts.get(kernel.name, 0) + 1
@@ -474,8 +469,12 @@ class Assembly:
                 replace(
                     launched,
                     id=ids[v.hash],
-                    known=self._known(v),
-                    missing=self._missing(v),
+                    known=merge(
+                        v.known,
+                        self._loaded.get(f"{v.hash}\0{v.symbol}", Resources()),
+                        self._loaded.get(v.hash, Resources()),
+                    ),
+                    missing={**v.missing, **removed},
                     stages={**v.stages, **source} if source else v.stages,
                     # Kernels that the program launches itself were not made by the graph.
                     fusion=fusion
@@ -527,18 +526,16 @@ class Assembly:
 
     def _unseen(self) -> Iterable[str]:
         """A sentence for each kernel that was not captured, and one for many of one compiler."""
-        by_maker: dict[str, list[str]] = {}
-        for kernel in self._uncaptured:
-            by_maker.setdefault(kernel.by, []).append(kernel.name)
-        for maker, names in by_maker.items():
+        for maker in dict.fromkeys(kernel.by for kernel in self._uncaptured):
+            names = [kernel.name for kernel in self._uncaptured if kernel.by == maker]
             for name in names[:MAX_NAMED]:
-                by = f"the kernel {name} was made by {maker}, which is not"
                 has_ptx = self._driver.has_ptx(maker, name)
-                yield f"{by} emulated; its PTX is here" if has_ptx else f"{by} captured"
+                lacks = "emulated; its PTX is here" if has_ptx else "captured"
+                yield f"the kernel {name} was made by {maker}, which is not {lacks}"
             if len(names) > MAX_NAMED:
-                unnamed = len(names) - MAX_NAMED
-                more = "1 more kernel was" if unnamed == 1 else f"{unnamed} more kernels were"
-                yield f"{more} made by {maker}, which is not captured"
+                more = counted(len(names) - MAX_NAMED, "more kernel")
+                were = "was" if len(names) == MAX_NAMED + 1 else "were"
+                yield f"{more} {were} made by {maker}, which is not captured"
 
     def _tune(self, kernels: dict[Key, Kernel]) -> dict[str, list[TriedFusion]]:
         """Add its tunings to each kernel, and their result to each variant; the fusions that were
@@ -569,22 +566,6 @@ class Assembly:
                 tried.setdefault(graph, []).append(fusion)
         return tried
 
-    def _known(self, variant: Variant) -> Resources:
-        from inspector.recording.facts import merge
-
-        of_symbol = self._loaded.get(f"{variant.hash}\0{variant.symbol}", Resources())
-        return merge(variant.known, of_symbol, self._loaded.get(variant.hash, Resources()))
-
-    def _removed(self) -> tuple[str, ...]:
-        removed = self._facts.get("removed")
-        return removed if isinstance(removed, tuple) else ()
-
-    def _missing(self, variant: Variant) -> Mapping[Stage, str]:
-        """Why stages are not there; of sources that were taken out that is the reason."""
-        if "source" not in self._removed():
-            return variant.missing
-        return {**variant.missing, **dict.fromkeys((Stage.SOURCE, Stage.OUTPUT_CODE), REMOVED)}
-
     def _with_facts(
         self, path: str, kernels: tuple[Kernel, ...], graphs: tuple[Graph, ...]
     ) -> Recording:
@@ -609,13 +590,13 @@ class Assembly:
             unwatched=tuple(self._unwatched),
             unmade=tuple(self._unmade),
             compilations=tuple(self._compilations),
-            removed=self._removed(),
+            removed=self._removed,
             environment={k: str(v) for k, v in as_map(facts.get("environment")).items()},
             seconds=as_seconds(facts.get("seconds")),
             frame_compiles=self._compiles.frames(),
             kernel_compiles=tuple(_at_home(self._compiles.kernels(), kernels)),
             processes=tuple(self._processes.values()),
-            user_files={} if "source" in self._removed() else self._origins.files,
+            user_files={} if "source" in self._removed else self._origins.files,
         )
 
 

@@ -81,30 +81,30 @@ class Tunings:
     def take(self, event: Event) -> None:
         """Take in an event of any kind; a later event of a tuning replaces the earlier one."""
         kind, pid = event.get("event"), as_int(event.get("pid"))
-        if kind == "process" and pid is not None:
-            self._generation[pid] = self._generation.get(pid, 0) + 1
-        elif kind == "configured" and (digest := as_text(event.get("hash"))) is not None:
-            self._configured.setdefault(digest, []).append(as_map(event.get("config")))
-        elif kind == "autotune_failed":
-            if heard := _heard({**event, "configurations": [event.get("configuration")]}):
-                self._failed.append(heard)
-        elif kind == "autotune":
-            if heard := _heard(event):
+        match kind:
+            case "process" if pid is not None:
+                self._generation[pid] = self._generation.get(pid, 0) + 1
+            case "configured" if digest := as_text(event.get("hash")):
+                self._configured.setdefault(digest, []).append(as_map(event.get("config")))
+            case "autotune_failed":
+                heard = _heard({**event, "configurations": [event.get("configuration")]})
+                self._failed += [] if heard is None else [heard]
+            case "autotune" if heard := _heard(event):
                 self._heard[self._name(event) or (len(self._heard), None, None)] = heard
-        elif kind == "written":
-            index, kernel = as_int(event.get("configuration")), as_text(event.get("kernel"))
-            if index is not None and kernel is not None:
-                self._written.setdefault(self._name(event), []).append((index, kernel))
-        elif kind == "fusion_tried" and (file := as_text(event.get("file"))) is not None:
-            nodes, tuning = event.get("nodes"), self._name(event)
-            candidate = as_int(event.get("configuration"))
-            names = tuple(map(str, nodes)) if isinstance(nodes, list | tuple) else ()
-            choice = None if candidate is None or tuning is None else (tuning, candidate)
-            if names:  # the same text is compiled once, however often it is requested
-                tried = _Tried(names, graph_of(event), choice)
-                self._tried.setdefault(PurePath(file).name, tried)
-        elif kind == "fusion_time" and (ms := finite(event.get("ms"))) is not None:
-            self._tried_ms[PurePath(as_text(event.get("file")) or "").name] = ms
+            case "written":
+                index, kernel = as_int(event.get("configuration")), as_text(event.get("kernel"))
+                if index is not None and kernel is not None:
+                    self._written.setdefault(self._name(event), []).append((index, kernel))
+            case "fusion_tried" if file := as_text(event.get("file")):
+                nodes, tuning = event.get("nodes"), self._name(event)
+                candidate = as_int(event.get("configuration"))
+                names = tuple(map(str, nodes)) if isinstance(nodes, list | tuple) else ()
+                choice = None if candidate is None or tuning is None else (tuning, candidate)
+                if names:  # the same text is compiled once, however often it is requested
+                    tried = _Tried(names, graph_of(event), choice)
+                    self._tried.setdefault(PurePath(file).name, tried)
+            case "fusion_time" if (ms := finite(event.get("ms"))) is not None:
+                self._tried_ms[PurePath(as_text(event.get("file")) or "").name] = ms
 
     def _name(self, event: Event) -> tuple[int, int, int] | None:
         """A tuning among those of all processes; None of what has no number."""

@@ -14,6 +14,7 @@ import re
 import struct
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path, PurePath
@@ -35,6 +36,7 @@ from inspector.base.text import counted, plural
 from inspector.listing.cubin import architecture
 from inspector.listing.one_kernel import only
 from inspector.recording import facts
+from inspector.recording.driver_records import LOST
 from inspector.recording.facts import (
     as_int,
     as_map,
@@ -195,7 +197,12 @@ class Calls:
             count = self._counts.get((process, number), 1)
             if not count:
                 continue  # it raised
-            key = (call.grid, call.block, call.shared_bytes, _without_ranges(call.arguments))
+            key = (
+                call.grid,
+                call.block,
+                call.shared_bytes,
+                tuple(repr(replace(a, low=None, high=None)) for a in call.arguments),
+            )
             earlier = merged.get(key)
             if earlier is None:
                 merged[key] = replace(call, count=count)
@@ -210,24 +217,17 @@ class Calls:
         return tuple(merged.values())
 
 
-def _without_ranges(arguments: tuple[Argument, ...]) -> tuple[object, ...]:
-    return tuple(repr(replace(a, low=None, high=None)) for a in arguments)
-
-
 def _wider(a: Argument, b: Argument) -> Argument:
-    lows = [n for n in (a.low, b.low) if n is not None]
-    highs = [n for n in (a.high, b.high) if n is not None]
-    return replace(a, low=min(lows, default=None), high=max(highs, default=None))
+    every = [n for n in (a.low, b.low, a.high, b.high) if n is not None]
+    return replace(a, low=min(every, default=None), high=max(every, default=None))
 
 
 def _named(call: Call, name: str, names: list[str]) -> Call:
     """A graph's call under the graph's id, its inputs under the names that the code gives them."""
     fits = len(names) == len(call.arguments)
-    arguments = (
-        tuple(replace(a, name=n) for a, n in zip(call.arguments, names, strict=True))
-        if fits
-        else call.arguments
-    )
+    own = names if fits else [a.name for a in call.arguments]
+    pairs = zip(call.arguments, own, strict=True)
+    arguments = tuple(replace(a, name=n) for a, n in pairs)
     return replace(call, name=name or call.name, arguments=arguments)
 
 
@@ -236,18 +236,6 @@ MAX_WHOLE_CUBIN_BYTES = 256 << 10
 
 MAKERS = Path(__file__).parent.parent / "reference" / "makers.toml"
 OTHERS = "others"
-LOST = {
-    "lost_launches": ("launch", "of a kernel that is not known"),
-    "lost_modules": ("module", "that the driver loaded could not be kept"),
-    "lost_graphs": ("launch of a CUDA graph", "with kernels that may not be counted"),
-    "changed_graphs": (
-        "change of a CUDA graph",
-        "after it was made: its kernels are counted as they were before",
-    ),
-    "failed_writes": ("record", "could not be written"),
-    "lost_refusals": ("refused launch", "not told: the 64 before differ already"),
-}
-"""What was seen and could not be recorded, and what is the matter with it, by the event's key."""
 
 _PROCESS = tuple[int, int]
 
@@ -292,19 +280,17 @@ class _Made:
 @cache
 def makers() -> tuple[tuple[re.Pattern[str], str], ...]:
     """Libraries by the names of their files, and what people call what launches from them."""
-    rows = tomllib.loads(files.read(MAKERS).decode("utf-8"))["maker"]
+    rows = tomllib.loads(files.text(MAKERS))["maker"]
     return tuple((re.compile(row["library"]), str(row["maker"])) for row in rows)
 
 
 def maker_of(libraries: Iterable[str]) -> str | None:
     """Who asked for a launch, by the libraries that it came through, innermost first."""
     for path in libraries:
-        known = next((maker for pattern, maker in makers() if pattern.search(path)), None)
-        if known:
-            return known
         name = PurePath(path).name
-        if known is None and re.search(r"\.so(?:\.|$)", name):
-            return name.partition(".")[0].removeprefix("lib")
+        known = next((maker for pattern, maker in makers() if pattern.search(path)), None)
+        if known or re.search(r"\.so(?:\.|$)", name):
+            return known or name.partition(".")[0].removeprefix("lib")
     return None
 
 
@@ -333,29 +319,32 @@ class DriverLaunches:
     def take(self, event: Event) -> None:
         """Take in an event of any kind; those that are not about this are ignored."""
         kind, pid = event.get("event"), as_int(event.get("pid"))
-        if kind == "uncaptured":
-            self._compiled_by(_Made(str(event.get("by")), str(event.get("name")), event))
-        elif kind == "made_failed":
-            self._refused.append(_Made(str(event.get("by")), str(event.get("name")), event))
-        elif kind == "driver_kernel":
-            module, name = as_text(event.get("module")), as_text(event.get("name"))
-            blob = as_text(event.get("blob"))
-            if module and name and blob:
-                self._alone[module, name] = blob
-                self._whole[blob, name] = module
-        if pid is None or not str(kind).startswith("driver"):
-            return
-        if kind == "driver":
+        if kind == "driver" and pid is not None:
             self._generation[pid] = self._generation.get(pid, 0) + 1
-            self._began(event)
-        process = (pid, self._generation.get(pid, 0))
-        if kind == "driver_left":
-            self._blind[f"{event.get('why')} began"] = None
-            self._inexact.add(process)
-        elif kind == "driver_launch":
-            self._launch(event, process)
-        elif kind == "driver_counts":
-            self._told(event, process)
+        process = (pid or 0, self._generation.get(pid or 0, 0))
+        made = _Made(str(event.get("by")), str(event.get("name")), event)
+        match kind:
+            case "uncaptured":
+                self._compiled_by(made)
+            case "made_failed":
+                self._refused.append(made)
+            case "driver_kernel":
+                module, name = as_text(event.get("module")), as_text(event.get("name"))
+                blob = as_text(event.get("blob"))
+                if module and name and blob:
+                    self._alone[module, name] = blob
+                    self._whole[blob, name] = module
+            case _ if pid is None:
+                return
+            case "driver":
+                self._began(event)
+            case "driver_left":
+                self._blind[f"{event.get('why')} began"] = None
+                self._inexact.add(process)
+            case "driver_launch":
+                self._launch(event, process)
+            case "driver_counts":
+                self._told(event, process)
 
     def _began(self, event: Event) -> None:
         if event.get("began") is True:
@@ -451,7 +440,7 @@ class DriverLaunches:
     def _calls(self, launches: _Launches, types: Sequence[str]) -> tuple[Call, ...]:
         calls: dict[object, Call] = {}
         for key, event in launches.calls.items():
-            count = sum(self._count(key, event))
+            count, names = sum(self._count(key, event)), event.get("operators")
             if event.get(OTHERS) or not count:
                 continue
             call = Call(
@@ -462,7 +451,8 @@ class DriverLaunches:
                 shared_bytes=as_int(event.get("shared_bytes")),
                 arguments=_arguments(event.get("parameters"), self._varied.get(key, 0), types),
                 count=count,
-                operators=_operators(event),
+                # The event has the innermost first.
+                operators=tuple(map(str, reversed(names))) if isinstance(names, list) else (),
             )
             alike = (
                 call.grid,
@@ -608,12 +598,10 @@ class DriverLaunches:
             return None
         module = held.content.module if isinstance(held.content, KernelOfModule) else held.content
         name = digest_named(module) or ""
-        if name not in self._targets:
-            try:
+        if name not in self._targets:  # a module may have hundreds of kernels, and 60 MB
+            with suppress(PtxviewError):
                 self._targets[name] = architecture(module.read())
-            except PtxviewError:
-                self._targets[name] = None
-        return self._targets[name]
+        return self._targets.get(name)
 
     def _compiled(
         self, made: _Made, symbol: str, stages: dict[Stage, StageFile]
@@ -685,12 +673,6 @@ def _names(made: _Made, symbol: str) -> bool:
         return True
     jiterated = made.by.endswith("jiterator")
     return jiterated and bool(re.fullmatch(rf"{re.escape(name)}_(\w+_)?kernel", symbol))
-
-
-def _operators(event: Event) -> tuple[str, ...]:
-    """ATen's operators in the order of their calls; the event has the innermost first."""
-    names = event.get("operators")
-    return tuple(str(name) for name in reversed(names)) if isinstance(names, list) else ()
 
 
 def _together(one: Call, two: Call) -> Call:

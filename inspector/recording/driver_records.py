@@ -8,11 +8,13 @@ and passed over. One that is cut short by a kill is the last.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import re
 import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path, PurePath
 
 from inspector.base.errors import Unreadable
@@ -32,15 +34,18 @@ _COUNT = struct.Struct("<5Q")
 _FRAME = struct.Struct("<QII")
 _LEFT = struct.Struct("<i")
 
-LOST = (
-    "lost_launches",
-    "lost_modules",
-    "lost_graphs",
-    "changed_graphs",
-    "failed_writes",
-    "lost_refusals",
-)
-"""Keys of the event of counts, in the order of the record's numbers."""
+LOST = {
+    "lost_launches": ("launch", "of a kernel that is not known"),
+    "lost_modules": ("module", "that the driver loaded could not be kept"),
+    "lost_graphs": ("launch of a CUDA graph", "with kernels that may not be counted"),
+    "changed_graphs": (
+        "change of a CUDA graph",
+        "after it was made: its kernels are counted as they were before",
+    ),
+    "failed_writes": ("record", "could not be written"),
+    "lost_refusals": ("refused launch", "not told: the 64 before differ already"),
+}
+"""What was seen and could not be recorded, and why, in the order of the record's numbers."""
 
 MAX_ENTRIES = 16384
 """Distinct launches of one process, as ``driver.c`` has it."""
@@ -62,10 +67,9 @@ ROW, SPREAD = 250, 12
 _PLUMBING = re.compile(
     r"libcuda\.so|libcupti|libc\.so|libcudart|libffi|libpython|libstdc\+\+|.*ptxview_"
 )
-_OPERATOR = re.compile(
-    r"_ZN2at4_ops(?P<op>\d{1,3})(?P<op_rest>.*)"
-    r"|_ZN5torch8autograd9generated(?P<node>\d{1,3})(?P<node_rest>.*)",
-    re.DOTALL,
+_OPERATORS = (
+    (re.compile(r"_ZN2at4_ops(\d{1,3})(.*)", re.DOTALL), ("4call", "10redispatch")),
+    (re.compile(r"_ZN5torch8autograd9generated(\d{1,3})(.*)", re.DOTALL), ("5apply",)),
 )
 
 Event = dict[str, object]
@@ -122,8 +126,7 @@ def read_records(
         parts[digest] = PartContent(file, digest, begin, end)
 
     for event in decode(file.name, files.read(file, follow=False), keep, take):
-        stamp = event["time"]
-        yield stamp if isinstance(stamp, float) else 0.0, event
+        yield float(str(event["time"])), event
 
 
 def keep_records(folder: Path, blob: Callable[[bytes], object]) -> None:
@@ -131,28 +134,20 @@ def keep_records(folder: Path, blob: Callable[[bytes], object]) -> None:
 
     Raises ``OSError`` if they cannot be written, ``Unreadable`` if a file cannot be read.
     """
-    for file in files.files_in(folder):
-        if is_records(file.name):
-            _keep_file(file, blob)
+    for file in filter(lambda file: is_records(file.name), files.files_in(folder)):
+        data, left = files.read(file, follow=False), files.Allowance(share=2)
+        target = file.with_name(f"events-{file.stem}.jsonl")
+        part = target.with_name(f".{target.name}")
+        keep = partial(_keep, blob, data)
+        with part.open("w", encoding="ascii") as out:
+            for event in decode(file.name, data, keep, partial(left.take, what=file.name)):
+                out.write(json.dumps(event, separators=(",", ":")) + "\n")
+        part.replace(target)
+        file.unlink()
 
 
-def _keep_file(file: Path, blob: Callable[[bytes], object]) -> None:
-    data = files.read(file, follow=False)
-    left = files.Allowance(share=2)
-
-    def keep(digest: str, begin: int, end: int) -> None:
-        blob(data[begin:end])
-
-    def take(size: int) -> None:
-        left.take(size, file.name)
-
-    target = file.with_name(f"events-{file.stem}.jsonl")
-    part = target.with_name(f".{target.name}")
-    with part.open("w", encoding="ascii") as out:
-        for event in decode(file.name, data, keep, take):
-            out.write(json.dumps(event, separators=(",", ":")) + "\n")
-    part.replace(target)
-    file.unlink()
+def _keep(blob: Callable[[bytes], object], data: bytes, _: str, begin: int, end: int) -> None:
+    blob(data[begin:end])
 
 
 class _Decoder:
@@ -161,9 +156,9 @@ class _Decoder:
     def __init__(self, pid: int, data: bytes, keep: Keep, take: Callable[[int], object]) -> None:
         self._pid, self._data, self._keep, self._take = pid, data, keep, take
         self._modules: dict[int, tuple[int, int]] = {}  # number: begin and end
-        self._kernels: dict[int, frozenset[int]] = {}  # number: hashes of names
+        self._kernels: dict[int, frozenset[str]] = {}  # number: names
         self._digests: dict[int, str] = {}
-        self._last: dict[int, int] = {}  # hash of a name: the last module that has it
+        self._last: dict[str, int] = {}  # name: the last module that has it
         self._seen: set[int] = set()
         self._frames: dict[int, tuple[str, str]] = {}
 
@@ -243,31 +238,27 @@ class _Decoder:
         if sum(sizes) != size or not symbol:
             raise ValueError("its sizes do not fit")
         self._seen.add(number)
-        event: Event = {"event": "driver_launch", "id": number, "name": _text(symbol)}
-        if (digest := self._module_of(module, symbol)) is not None:
-            event["module"] = digest
-        if flags & OTHERS:
-            event["others"] = True
-        else:
+        values = []
+        for length in sizes:
+            values.append(self._data[at : at + length].hex())
+            at += length
+        libraries, operators = self._callers(addresses)
+        event: Event = {
+            "id": number,
+            "name": _text(symbol),
+            "module": self._module_of(module, symbol),
+            "others": bool(flags & OTHERS),
+            "device": device if device >= 0 else None,
+            "by_operator": bool(flags & BY_OPERATOR),
+            "in_graph": bool(flags & IN_GRAPH),
+            "libraries": libraries,
+            "operators": operators,
+        }
+        if not flags & OTHERS:
             event |= {"grid": dims[:3], "block": dims[3:6], "shared_bytes": dims[6]}
-            if dims[7]:
-                event["cluster"] = dims[7:10]
-            values = []
-            for length in sizes:
-                values.append(self._data[at : at + length].hex())
-                at += length
-            if values:
-                event["parameters"] = values
-        if device >= 0:
-            event["device"] = device
-        if flags & BY_OPERATOR:
-            event["by_operator"] = True
-        if flags & IN_GRAPH:
-            event["in_graph"] = True
-        event["libraries"], operators = self._callers(addresses)
-        if operators:
-            event["operators"] = operators
-        yield event
+            event |= {"cluster": dims[7:10] if dims[7] else None, "parameters": values}
+        known = {k: v for k, v in event.items() if v is not None and v is not False and v != []}
+        yield {"event": "driver_launch", **known}
 
     def _refused(self, begin: int, end: int) -> Iterator[Event]:
         row = _REFUSED.unpack(self._data[begin : begin + _REFUSED.size])
@@ -275,17 +266,15 @@ class _Decoder:
         at = begin + _REFUSED.size
         if at + sum(sizes) != end:
             raise ValueError("its sizes do not fit")
-        texts = []
-        for length in sizes:
-            texts.append(self._data[at : at + length])
-            at += length
-        event: Event = {"event": "not_launched", "symbol": _text(texts[0])}
-        if (digest := self._module_of(module, texts[0])) is not None:
-            event["hash"] = digest
+        ends = list(itertools.accumulate(sizes, initial=at))
+        symbol, kind, error = (self._data[a:b] for a, b in itertools.pairwise(ends))
+        digest = self._module_of(module, symbol)
         yield {
-            **event,
-            "kind": _text(texts[1]),
-            "error": _text(texts[2]),
+            "event": "not_launched",
+            "symbol": _text(symbol),
+            **({} if digest is None else {"hash": digest}),
+            "kind": _text(kind),
+            "error": _text(error),
             "grid": list(dims[:3]),
             "block": list(dims[3:6]),
             "shared_bytes": dims[6],
@@ -321,7 +310,7 @@ class _Decoder:
 
     def _module_of(self, number: int, symbol: bytes) -> str | None:
         """The module of a kernel: the one whose handle it had, else the last with the name."""
-        name = hash(symbol)
+        name = _path(symbol)
         if name not in self._kernels_of(number):
             for other in self._modules:
                 if other not in self._kernels:
@@ -336,11 +325,15 @@ class _Decoder:
             self._keep(digest, begin, end)
         return self._digests[number]
 
-    def _kernels_of(self, number: int) -> frozenset[int]:
+    def _kernels_of(self, number: int) -> frozenset[str]:
         if number not in self._modules:
             return frozenset()
         if number not in self._kernels:
-            self._kernels[number] = frozenset(_kernels(self._data, *self._modules[number]))
+            from inspector.listing.cubin import read_cubin  # a program waits for it otherwise
+
+            begin, end = self._modules[number]
+            cubin = read_cubin(self._data[begin:end])
+            self._kernels[number] = frozenset(() if cubin is None else cubin.entries)
             for name in self._kernels[number]:
                 self._last[name] = max(self._last.get(name, -1), number)
         return self._kernels[number]
@@ -358,49 +351,14 @@ class _Decoder:
         return list(libraries)[:MAX_LIBRARIES], list(operators)[:MAX_OPERATORS]
 
 
-_SECTION = struct.Struct("<IIQQQQIIQQ")
-_SYMBOL = struct.Struct("<IBBHQQ")
-_SYMTAB, _FUNCTION, _KERNEL, _MAX_NAME = 2, 2, 0x10, 16384
-
-
-def _kernels(data: bytes, begin: int, end: int) -> Iterator[int]:
-    """Hashes of the names of a cubin's kernels: functions with STO_CUDA_ENTRY in ``st_other``."""
-    if end - begin < 64 or data[begin : begin + 5] != b"\x7fELF\x02":
-        return
-    (table,) = struct.unpack_from("<Q", data, begin + 40)
-    size, count = struct.unpack_from("<HH", data, begin + 58)
-    if size != _SECTION.size or table + size * count > end - begin:
-        return
-    sections = [_SECTION.unpack_from(data, begin + table + size * n) for n in range(count)]
-    for _, kind, _, _, offset, length, link, *_ in sections:
-        if kind != _SYMTAB or link >= count:
-            continue
-        texts, texts_end = (sections[link][4], sections[link][4] + sections[link][5])
-        if offset + length > end - begin or texts_end > end - begin:
-            continue
-        symbols = memoryview(data)[begin + offset : begin + offset + length // 24 * 24]
-        for name, info, other, *_ in _SYMBOL.iter_unpack(symbols):
-            if info & 15 == _FUNCTION and other & _KERNEL:
-                at = begin + texts + name
-                stop = data.find(b"\0", at, min(begin + texts_end, at + _MAX_NAME))
-                if stop > at:
-                    yield hash(data[at:stop])
-        return
-
-
 def operator_of(symbol: str) -> str | None:
     """ATen's operator, or the node of the backward pass, that a mangled function is of."""
-    found = _OPERATOR.match(symbol)
-    if found is None:
-        return None
-    size, rest = (
-        (found["op"], found["op_rest"])
-        if found["op"] is not None
-        else (found["node"], found["node_rest"])
-    )
-    name, method = rest[: int(size)], rest[int(size) :]
-    methods = ("4call", "10redispatch") if found["op"] is not None else ("5apply",)
-    return name if len(name) == int(size) and method.startswith(methods) else None
+    for pattern, methods in _OPERATORS:
+        if (found := pattern.match(symbol)) is not None:
+            size = int(found[1])
+            name, method = found[2][:size], found[2][size:]
+            return name if len(name) == size and method.startswith(methods) else None
+    return None
 
 
 def _text(data: bytes) -> str:

@@ -92,19 +92,13 @@ def as_int(value: object) -> int | None:
     return value if abs(value) < INTEGER_BOUND else None
 
 
-def as_integers(value: object) -> tuple[int, ...] | None:
-    """All of a sequence, or None if one of it is no integer."""
-    if not isinstance(value, list | tuple) or any(as_int(n) is None for n in value):
-        return None
-    return tuple(value)
-
-
 def as_three(value: object) -> tuple[int, int, int] | None:
     """A grid or a block, in x, y and z; None for any other value."""
-    numbers = as_integers(value)
-    if numbers is None or len(numbers) != 3:
+    numbers = [as_int(n) for n in value] if isinstance(value, list | tuple) else []
+    if len(numbers) != 3 or None in numbers:
         return None
-    return numbers[0], numbers[1], numbers[2]
+    x, y, z = (n or 0 for n in numbers)
+    return x, y, z
 
 
 def as_seconds(value: object) -> float | None:
@@ -119,21 +113,21 @@ def as_bool(value: object) -> bool | None:
 
 
 def digest_of(content: Content | None) -> str:
-    if content is None:
-        return ""
+    """The SHA-256 of a content; "" of none, or of one that cannot be read."""
+    data = _read(content)
+    return "" if data is None else hashlib.sha256(data).hexdigest()
+
+
+def _read(content: Content | None) -> bytes | None:
     try:
-        return hashlib.sha256(content.read()).hexdigest()
+        return None if content is None else content.read()
     except PtxviewError:
-        return ""
+        return None
 
 
 def text_of(content: Content | None) -> str:
-    if content is None:
-        return ""
-    try:
-        return content.read().decode("utf-8", "surrogateescape")
-    except PtxviewError:
-        return ""
+    """The text of a content; "" of none, or of one that cannot be read."""
+    return (_read(content) or b"").decode("utf-8", "surrogateescape")
 
 
 def python_span(source: Mapping[str, object]) -> tuple[int, int] | None:
@@ -144,13 +138,11 @@ def python_span(source: Mapping[str, object]) -> tuple[int, int] | None:
 def cuda_kernels(text: str) -> tuple[str, ...]:
     """Names of the ``__global__`` functions of CUDA C++, as they are written there."""
     names: dict[str, None] = {}
-    position = text.find("__global__")
-    while position >= 0:
-        head = _BOUNDS.sub(" ", text[position + len("__global__") : position + PROLOGUE])
+    for found in re.finditer("__global__", text):
+        head = _BOUNDS.sub(" ", text[found.end() : found.start() + PROLOGUE])
         name = _NAME.search(head.partition("(")[0]) if "(" in head else None
         if name:
             names[name[1]] = None
-        position = text.find("__global__", position + 1)
     return tuple(names)
 
 
@@ -172,13 +164,9 @@ def cuda_span(text: str, name: str) -> tuple[int, int] | None:
 
 
 def target_of(ptx: Content | None, metadata: Mapping[str, object]) -> str | None:
-    if ptx is not None:
-        try:
-            match = _TARGET.search(ptx.read()[:65536])
-        except PtxviewError:
-            match = None
-        if match:
-            return match[1].decode()
+    """The target of PTX, else that in Triton's metadata."""
+    if match := _TARGET.search((_read(ptx) or b"")[:65536]):
+        return match[1].decode()
     arch = as_map(metadata.get("target")).get("arch")
     return f"sm_{arch}" if isinstance(arch, int) else as_text(arch)
 
@@ -311,13 +299,10 @@ def max_threads(ptx: str) -> dict[str, int]:
 
 def merge(*parts: Resources) -> Resources:
     """The first known value of each figure."""
-    figures: dict[str, int] = {}
+    figures: dict[str, int | None] = {}
     for name in Resources.__dataclass_fields__:
-        for part in parts:
-            value: int | None = getattr(part, name)
-            if value is not None:
-                figures[name] = value
-                break
+        known = (value for part in parts if (value := getattr(part, name)) is not None)
+        figures[name] = next(known, None)
     return Resources(**figures)
 
 
@@ -680,34 +665,24 @@ class Failures:
         self._launched: set[tuple[str | None, str]] = set()
         self._borne: set[tuple[str | None, str]] = set()
 
-    def said(self, event: Event, blob: Blob) -> None:
-        """What Triton said of a compile that failed, when it was asked once more."""
-        words = of_compile(event, blob)
-        if words is not None:
-            self._words[str(event.get("hash"))] = words
-
-    def refused(self, event: Event) -> None:
-        """A binary was not loaded."""
-        failure = of_loading(event)
-        if failure is not None:
-            self._refused.setdefault(str(event.get("hash")), failure)
-
-    def not_launched(self, event: Event) -> None:
-        """A launch was refused, by its kernel's symbol and the machine code that it is in."""
-        failure, symbol = of_launch(event), as_text(event.get("symbol"))
-        if failure is not None and symbol is not None:
-            self._launches.setdefault((as_text(event.get("hash")), symbol), {})[failure] = None
-            self._names[symbol] = as_text(event.get("name")) or base_name(symbol)
-            if event.get("ran") is True:
-                self.launched(event)
-
-    def launched(self, event: Event) -> None:
-        """A kernel of which a launch was refused was launched besides."""
-        self._launched.add((as_text(event.get("hash")), as_text(event.get("symbol")) or ""))
-
-    def loaded(self, event: Event) -> None:
-        """It was loaded, by this process or another."""
-        self._loaded.add(str(event.get("hash")))
+    def take(self, event: Event, blob: Blob) -> None:
+        """Take in an event of any kind; those that are not about this are ignored."""
+        digest, symbol = str(event.get("hash")), as_text(event.get("symbol"))
+        of_symbol = as_text(event.get("hash")), symbol or ""
+        match event.get("event"):
+            case "loaded":  # by this process or another
+                self._loaded.add(digest)
+            case "launched":  # besides launches that were refused
+                self._launched.add(of_symbol)
+            case "not_loaded" if (failure := of_loading(event)) is not None:
+                self._refused.setdefault(digest, failure)
+            case "triton_said" if (failure := of_compile(event, blob)) is not None:
+                self._words[digest] = failure  # when it was asked once more
+            case "not_launched" if symbol and (failure := of_launch(event)) is not None:
+                self._launches.setdefault(of_symbol, {})[failure] = None
+                self._names[symbol] = as_text(event.get("name")) or base_name(symbol)
+                if event.get("ran") is True:
+                    self._launched.add(of_symbol)
 
     def attempts(self, compilations: Iterable[Compilation]) -> None:
         """Take in the failed compilations of ``ptxview compile``."""

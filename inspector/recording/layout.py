@@ -234,22 +234,29 @@ def read_events(path: Path) -> Events:
     archive = None if path.is_dir() else files.archive(path)
     # The values made of the events take as much memory again.
     taking = _Taking(files.Allowance(share=2))
-    rows: Iterator[tuple[str, Iterator[bytes]]]
+    rows: list[tuple[str, Iterator[bytes]]] = []
+    records: list[Path] = []
     if archive is None:
-        every = list(_event_files(path, taking.problems))
-        rows = ((file.name, taking.lines_of(file)) for file in every if not is_records(file.name))
+        for file in _event_files(path, taking.problems):
+            if is_records(file.name):
+                records.append(file)
+            else:
+                too_long = partial(taking.too_long, file.name)
+                rows.append((file.name, files.lines(file, too_long, follow=False)))
     else:
-        rows = (
-            (name, taking.lines_of(archive, name)) for name in _members(archive, taking.problems)
-        )
+        rows = [
+            (name, archive.lines(name, partial(taking.too_long, name)))
+            for name in _members(archive, taking.problems)
+        ]
     for name, lines in rows:
-        taking.file(name, lines)
-        if taking.full:
-            break
+        taking.take(taking.events_in(name, lines))
+    for file in records:
+        take = partial(taking.allowance.take, what=f"{file.name}: a record")
+        try:
+            taking.take(read_records(file, take, taking.parts))
+        except Unreadable as error:
+            taking.problems.append(error.message)
     if archive is None:
-        for file in every:
-            if is_records(file.name) and not taking.full:
-                taking.records(file)
         marks = unwritten(path)
         taking.problems.extend(text for text, _ in marks[:MAX_NAMED_LINES])
         if len(marks) > MAX_NAMED_LINES:
@@ -366,70 +373,51 @@ class _Taking:
         self.events: list[tuple[float, int, dict[str, object]]] = []
         self.problems: list[str] = []
         self.bound: files.TooLarge | None = None
-        self.full = False
         self.parts: dict[str, PartContent] = {}
-        self._allowance = allowance
-        self._long: list[int] = []
+        self.allowance = allowance
 
-    def lines_of(self, source: Path | files.Archive, member: str = "") -> Iterator[bytes]:
-        """The lines of a file or a member; lines that are too long come as empty ones."""
-        if isinstance(source, Path):
-            return files.lines(source, self._long.append, follow=False)
-        return source.lines(member, self._long.append)
-
-    def file(self, name: str, lines: Iterator[bytes]) -> None:
-        """Take in the events of one file."""
-        self._long.clear()
-        number = damaged = 0
-        stamped_at, start = 0.0, len(self.events)
+    def take(self, rows: Iterator[tuple[float, dict[str, object]]]) -> None:
+        """Take in events with their times."""
+        start = len(self.events)
         try:
-            for number, row in enumerate(lines, 1):
-                self._allowance.take(LINE, f"{name}: line {number}")
-                if self._long:
-                    self._too_long(name, self._long.pop())
-                if not row.strip():
-                    continue
-                event = self._event(name, number, row)
-                if isinstance(event, str):
-                    damaged += 1
-                    if damaged <= MAX_NAMED_LINES:
-                        self.problems.append(f"{name}: line {number} {event}")
-                    continue
-                stamp = event.get("time")
-                # "Not a number" has no place in an order, and JSON's integers may be of any size.
-                if isinstance(stamp, int | float) and 0 <= stamp < MAX_TIME_SECONDS:
-                    stamped_at = float(stamp)
-                self.events.append((stamped_at, start + number, event))
+            for number, (stamp, event) in enumerate(rows if self.allowance.left >= 0 else ()):
+                self.events.append((stamp, start + number, event))
         except files.TooLarge as error:
             self.bound = self.bound or error
-            self.full = self._allowance.left < 0
             self.problems.append(error.message)
+
+    def events_in(
+        self, name: str, lines: Iterator[bytes]
+    ) -> Iterator[tuple[float, dict[str, object]]]:
+        """Yield the events of one file, each with its time. Raises ``TooLarge``, ``Unreadable``."""
+        damaged, stamped_at = 0, 0.0
+        for number, row in enumerate(lines, 1):
+            self.allowance.take(LINE, f"{name}: line {number}")
+            if not row.strip():
+                continue
+            event = self._event(name, number, row)
+            if isinstance(event, str):
+                damaged += 1
+                if damaged <= MAX_NAMED_LINES:
+                    self.problems.append(f"{name}: line {number} {event}")
+                continue
+            stamp = event.get("time")
+            # "Not a number" has no place in an order, and JSON's integers may be of any size.
+            if isinstance(stamp, int | float) and 0 <= stamp < MAX_TIME_SECONDS:
+                stamped_at = float(stamp)
+            yield stamped_at, event
         if damaged > MAX_NAMED_LINES:
             rest = damaged - MAX_NAMED_LINES
             no_record = "line is no record" if rest == 1 else "lines are no records"
             self.problems.append(f"{name}: {rest:,} more {no_record}")
 
-    def records(self, file: Path) -> None:
-        """Take in what was seen at the driver."""
-        take = partial(self._allowance.take, what=f"{file.name}: a record")
-        start = len(self.events)
-        try:
-            for number, (stamp, event) in enumerate(read_records(file, take, self.parts)):
-                self.events.append((stamp, start + number, event))
-        except files.TooLarge as error:
-            self.bound = self.bound or error
-            self.full = self._allowance.left < 0
-            self.problems.append(error.message)
-        except Unreadable as error:
-            self.problems.append(error.message)
-
     def _event(self, name: str, number: int, row: bytes) -> dict[str, object] | str:
         """The event of a line, or what is wrong with it. Raises ``TooLarge`` without allowance."""
         try:
-            event = files.parsed(row, self._allowance, f"{name}: line {number}")
-            self._allowance.take(EVENT, f"{name}: line {number}")
+            event = files.parsed(row, self.allowance, f"{name}: line {number}")
+            self.allowance.take(EVENT, f"{name}: line {number}")
         except files.TooLarge as error:
-            if self._allowance.left < 0:
+            if self.allowance.left < 0:
                 raise
             self.bound = self.bound or error
             return error.message.removeprefix(f"{name}: line {number} ") + "; it was left out"
@@ -446,8 +434,9 @@ class _Taking:
             )
         return event
 
-    def _too_long(self, name: str, number: int) -> None:
-        bounds = self._allowance.limits
+    def too_long(self, name: str, number: int) -> None:
+        """Note a line that is left out."""
+        bounds = self.allowance.limits
         message = (
             f"{name}: line {number} is longer than {bounds.line:,} bytes; it was left out "
             f"({bounds.raising()})"
@@ -702,8 +691,11 @@ def merged(parts: Sequence[Events]) -> tuple[tuple[str, ...], Events]:
     Processes get numbers that are unique among all recordings: those of the first keep theirs. The
     facts of the run are the first recording's; it is complete where every one is.
     """
-    machines = tuple(part.path.name.removesuffix(SUFFIX) for part in parts)
-    if len(set(machines)) < len(machines):
+    tails = [part.path.absolute().parts for part in parts]
+    depths = range(1, 1 + max(map(len, tails)))
+    depth = next((n for n in depths if len({tail[-n:] for tail in tails}) == len(tails)), 1)
+    machines = tuple("/".join(tail[-depth:]).removesuffix(SUFFIX) for tail in tails)
+    if len(set(machines)) < len(machines):  # the same recording twice
         machines = tuple(f"{part.path}#{n}" for n, part in enumerate(parts, 1))
     placed: list[tuple[float, int, int, dict[str, object]]] = []
     begun: list[Event] = []

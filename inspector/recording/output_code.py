@@ -15,13 +15,12 @@ import base64
 import hashlib
 import re
 import warnings
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from inspector.base.model import Content, Fusion, MadeFrom, Stage, StageFile
 from inspector.recording.facts import as_map, as_text, text_of
-from inspector.system import files
 
 # Patterns without nested repetition: linear on any input.
 _DEFINED = re.compile(r"^(\w{1,400}) = async_compile\.(\w+)\(\s*(?:(['\"])(\w*)\3\s*,)?")
@@ -67,6 +66,9 @@ class KernelText:
 
     Of a kernel that the user wrote, ``written`` is its own file and the line that it begins at
     there, ``symbol`` its own name and ``definition`` the line of ``output_code`` with its ``def``.
+
+    Of a kernel in AOTInductor's C++, ``warps`` and ``shared`` are what it is launched with, None
+    where that is not a number there; ``signature`` types by name.
     """
 
     name: str
@@ -81,6 +83,9 @@ class KernelText:
     symbol: str | None = None
     definition: int | None = None
     copy: str | None = None
+    warps: int | None = None
+    shared: int | None = None
+    signature: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +105,7 @@ def is_output_code(text: str) -> bool:
 def parse(text: str) -> OutputCode:
     """Read one graph's ``output_code``: its Python, or AOTInductor's C++. Never raises."""
     if is_wrapper(text):
-        return OutputCode(None, tuple(map(_of_cpp, kernels(text))))
+        return OutputCode(None, kernels(text))
     lines = text.split("\n")
     defined: dict[str, KernelText] = {}
     calls: list[KernelText] = []
@@ -118,7 +123,9 @@ def parse(text: str) -> OutputCode:
         if aot is None and (match := _AOT.match(line)):
             aot = match[1]
         if line.lstrip().startswith(_NODES):
-            comment, nodes, became = _comment(line.lstrip()), [], []
+            names, _, ops = line.lstrip()[len(_NODES) :].partition(_ATEN)
+            comment = Comment(_words(ops.rpartition("]")[0]), _words(names))
+            nodes, became = [], []
         elif renaming := _BECAME.match(line):
             became.append((renaming[1], _words(renaming[2])))
         elif node := _FRAGMENT.match(line):
@@ -129,7 +136,8 @@ def parse(text: str) -> OutputCode:
             written = (match[1], int(match[2]))
         elif match := _DEFINED.match(line):
             quote = line.rfind("'''")
-            end = _end(lines, n) if quote >= 0 else n
+            closing = (k + 1 for k in range(n, len(lines)) if lines[k].startswith("'''"))
+            end = next(closing, len(lines)) if quote >= 0 else n
             kernel = KernelText(
                 name=match[1],
                 origin=_ORIGIN.get(match[2], "extern"),
@@ -163,20 +171,6 @@ def parse(text: str) -> OutputCode:
             # A library's function may be called for several operators.
             unique[key] = replace(unique[key], comment=_joined(unique[key].comment, kernel.comment))
     return OutputCode(aot, tuple(unique.values()))
-
-
-def _of_cpp(kernel: CppKernel) -> KernelText:
-    """A kernel of a C++ wrapper, whose own file is named by the digest of its text."""
-    path = _copied_to(f"\n{kernel.text}\n")
-    return KernelText(
-        kernel.name,
-        "inductor",
-        path,
-        kernel.line,
-        kernel.line,
-        kernel.last,
-        launches=kernel.launches,
-    )
 
 
 def _hand_written(
@@ -218,12 +212,6 @@ def _called(
     return defined.get(match[3] if match.re is _CALLED else match[1])
 
 
-def _comment(line: str) -> Comment:
-    """``# Topologically Sorted Source Nodes: [mul, add], Original ATen: [aten.mul, aten.add]``."""
-    names, _, ops = line[len(_NODES) :].partition(_ATEN)
-    return Comment(_words(ops.rpartition("]")[0]), _words(names))
-
-
 def _words(text: str) -> tuple[str, ...]:
     return tuple(word for part in text.split(",") if (word := part.strip()))
 
@@ -241,14 +229,6 @@ def _joined(a: Comment, b: Comment) -> Comment:
     return Comment(ops, names, tuple(dict.fromkeys((*a.nodes, *b.nodes))))
 
 
-def _end(lines: list[str], start: int) -> int:
-    """The line (from 1) that closes the triple quotes opened before line index ``start``."""
-    for n in range(start, len(lines)):
-        if lines[n].startswith("'''"):
-            return n + 1
-    return len(lines)
-
-
 # -- wrappers-in-C++ -------------------------------------------------------------------------------
 
 _CPP_DEFINED = re.compile(r"^(\s{0,64})async_compile\.triton\('(\w{1,400})', '''")
@@ -262,33 +242,15 @@ _SIGNATURE = re.compile(r"'signature': (\{[^{}]{0,100000}\})")
 _HEAD = 20_000
 
 
-@dataclass(frozen=True, slots=True)
-class CppKernel:
-    """A kernel's Python in the wrapper: the line that opens it, its last, and its text.
-
-    ``launches`` are the lines that call what launches it. ``warps`` and ``shared`` are what it is
-    launched with, None where that is not a number there; ``signature`` types by name.
-    """
-
-    name: str
-    line: int
-    last: int
-    text: str
-    launches: tuple[int, ...] = ()
-    warps: int | None = None
-    shared: int | None = None
-    signature: Mapping[str, str] | None = None
-
-
 def is_wrapper(text: str) -> bool:
     """Whether a text is AOTInductor's C++."""
     return "aoti_runtime" in text[:_HEAD] or "torch/csrc/inductor/" in text[:_HEAD]
 
 
-def kernels(text: str) -> tuple[CppKernel, ...]:
-    """The Triton kernels of a wrapper in the order of their definitions. Never raises."""
+def kernels(text: str) -> tuple[KernelText, ...]:
+    """The Triton kernels of a C++ wrapper in the order of their definitions. Never raises."""
     lines = text.split("\n")
-    texts: dict[str, tuple[int, int, str]] = {}
+    found: dict[str, KernelText] = {}
     calls: dict[str, list[int]] = {}
     launched: dict[str, tuple[int, int]] = {}
     n = 0
@@ -296,21 +258,23 @@ def kernels(text: str) -> tuple[CppKernel, ...]:
         line = lines[n]
         n += 1
         if match := _CPP_DEFINED.match(line):
-            first, indent = n, match[1]
+            first = n
             while n < len(lines) and not _CLOSED.match(lines[n]):
                 n += 1
-            body = [x.removeprefix(indent) for x in lines[first:n]]
+            python = "\n".join(row.removeprefix(match[1]) for row in lines[first:n])
             n += 1
-            texts.setdefault(match[2], (first, min(n, len(lines)), "\n".join(body)))
+            last, path = min(n, len(lines)), _copied_to(f"\n{python}\n")
+            kernel = KernelText(match[2], "inductor", path, first, first, last)
+            found.setdefault(match[2], replace(kernel, signature=_signature(python)))
         elif match := _CPP_LAUNCHED.match(line):
             launched.setdefault(match[1], (int(match[2]), int(match[3])))
         elif match := _CPP_CALLED.match(line):
             calls.setdefault(match[1], []).append(n)
     out = []
-    for name, (first, last, python) in texts.items():
+    for name, kernel in found.items():
         warps, shared = launched.get(name, (None, None))
         at = tuple(calls.get(name, ()))
-        out.append(CppKernel(name, first, last, python, at, warps, shared, _signature(python)))
+        out.append(replace(kernel, launches=at, warps=warps, shared=shared))
     return tuple(out)
 
 
@@ -335,10 +299,8 @@ Lines = Mapping[str, Place | None]
 _FILE = re.compile(r"#(?: Annotation: .{0,4096}?)? (?:Backward of forward node: )?File: ")
 """Before a place: from torch 2.15 on a backward node is said to be of a forward node's."""
 _NODE = re.compile(r"\s{4,}(\w{1,400})(?:: \"[^\"\n]*\")? = ")
-_FRAME = re.compile(r'\s*File "([^"\n]{1,4096})", line (\d{1,9})')
 RECENT = 64
 """Graphs whose lines are cached; a graph needs those of its frame, one after the other."""
-STACKS = "inductor_provenance_tracking_kernel_stack_traces"
 # The graphs whose nodes the fragments in output_code name, the nearest first.
 AFTER = ("inductor_post_grad_graph", "before_post_grad_graph")
 NODES, DYNAMO_NODES = "graph_nodes", "dynamo_nodes"
@@ -366,29 +328,6 @@ def graph_lines(text: str) -> Lines:
         elif match := _NODE.match(line):
             out.setdefault(match[1], place)
     return out
-
-
-def stack_places(text: str, kernel: str) -> list[Place]:
-    """The innermost line of each stack that a kernel came from, in Inductor's provenance record.
-
-    The record is JSON: ``{"triton_poi_fused_sin_0:1": ["  File \"m.py\", line 3, in f\n …"]}``.
-    """
-    try:
-        record = files.parsed(text.encode("utf-8", "surrogateescape"))
-    except (ValueError, files.TooLarge):
-        return []
-    out: dict[Place, None] = {}
-    for key, stacks in as_map(record).items():
-        if key.rpartition(":")[0] != kernel or not isinstance(stacks, list):
-            continue
-        for stack in stacks:
-            rows = str(stack).split("\n")
-            frames = [(n, m) for n, row in enumerate(rows) if (m := _FRAME.match(row))]
-            if frames:
-                n, frame = frames[-1]
-                code = rows[n + 1].strip() if n + 1 < len(rows) else ""
-                out[frame[1], int(frame[2]), code] = None
-    return list(out)
 
 
 def _place(text: str) -> Place | None:
@@ -454,9 +393,6 @@ class Origins:
                 targets[place].append(target)
             elif "." in target and not target.startswith("operator."):
                 unplaced.append(target)
-        for place in self._stacks(graph, index, kernel.name):
-            if not any(place[:2] == target[:2] for target in targets):
-                targets[place].extend(())
         if not comment.nodes:
             # An extern kernel, or a version that prints no fragment: the program's own names.
             for name in comment.names:
@@ -522,13 +458,10 @@ class Origins:
 
     def source(self, fusion: Fusion) -> StageFile | None:
         """The file from which most of a kernel was made; None if it was not recorded."""
-        count: dict[str, int] = defaultdict(int)
-        for origin in fusion.made_from:
-            if origin.file in self._files:
-                count[origin.file] += 1
+        count = Counter(one.file for one in fusion.made_from if one.file in self._files)
         if not count:
             return None
-        path = max(count, key=lambda p: count[p])
+        path = count.most_common(1)[0][0]
         return StageFile(self._files[path], path, "the model's file")
 
     def _placed(self, graph: Event, index: int, comment: Comment, aot: str | None) -> Lines:
@@ -550,61 +483,32 @@ class Origins:
             out.update((n, dynamo[n]) for n in comment.names if n in dynamo)
         return out
 
-    def _stacks(self, graph: Event, index: int, name: str) -> list[Place]:
-        """The lines that Inductor's provenance gives a kernel, if the user turned it on.
-
-        It is written after the code, once for each graph. If it comes from a cache, it may name
-        lines of another run, which Dynamo's graph of this run lacks: those are left out.
-        """
-        texts = self._texts.get(frame_of(graph), ())
-        dynamo_lines = {
-            p[:2] for p in self._latest(list(texts), "dynamo_output_graph").values() if p
-        }
-        for _, _, digest in sorted(
-            (t for t in texts if t[1] == STACKS), key=lambda t: abs(t[0] - index)
-        ):
-            places = stack_places(text_of(self.blob(digest)), name)
-            if places:
-                return [p for p in places if not dynamo_lines or p[:2] in dynamo_lines]
-        return []
-
     def _latest(self, texts: list[tuple[int, str, object]], kind: str) -> Lines:
         blob = next((blob for _, name, blob in reversed(texts) if name == kind), None)
         return {} if blob is None else self._lines(blob)
 
     def _lines(self, digest: object) -> Lines:
         key = digest if isinstance(digest, str) else id(digest)
-        lines = self._memo.get(key, (None, None))[1]
-        if lines is None:
-            lines = graph_lines(text_of(self.blob(digest)))
-            self._memo[key] = (digest, lines)
-            while len(self._memo) > RECENT:
-                del self._memo[next(iter(self._memo))]
-        return lines
+        if key not in self._memo:
+            if len(self._memo) >= RECENT:
+                self._memo.clear()
+            self._memo[key] = digest, graph_lines(text_of(self.blob(digest)))
+        return self._memo[key][1]
 
 
 def joined(fusions: Iterable[Fusion]) -> Fusion | None:
     """Join the fusions of a kernel that several graphs share; None without any."""
-    ops: dict[str, None] = {}
+    every = tuple(fusions)
+    if not every:
+        return None
     by_line: dict[tuple[str, int], MadeFrom] = {}
-    unplaced: dict[str, None] = {}
-    calls: tuple[int, ...] = ()
-    any_fusion = False
-    for fusion in fusions:
-        calls = calls if any_fusion else fusion.calls
-        any_fusion = True
-        ops.update(dict.fromkeys(fusion.ops))
-        unplaced.update(dict.fromkeys(fusion.unplaced))
-        for origin in fusion.made_from:
-            earlier = by_line.setdefault((origin.file, origin.line), origin)
-            if earlier is not origin:
-                targets = tuple(dict.fromkeys((*earlier.targets, *origin.targets)))
-                by_line[origin.file, origin.line] = MadeFrom(
-                    earlier.file, earlier.line, earlier.code, targets
-                )
-    return (
-        Fusion(tuple(ops), tuple(by_line.values()), tuple(unplaced), calls) if any_fusion else None
-    )
+    for origin in (one for fusion in every for one in fusion.made_from):
+        earlier = by_line.get((origin.file, origin.line), origin)
+        targets = tuple(dict.fromkeys((*earlier.targets, *origin.targets)))
+        by_line[origin.file, origin.line] = replace(earlier, targets=targets)
+    ops = dict.fromkeys(op for fusion in every for op in fusion.ops)
+    unplaced = dict.fromkeys(op for fusion in every for op in fusion.unplaced)
+    return Fusion(tuple(ops), tuple(by_line.values()), tuple(unplaced), every[0].calls)
 
 
 def frame_of(event: Event) -> tuple[str, ...]:

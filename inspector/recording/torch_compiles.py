@@ -46,6 +46,11 @@ _MADE_AT = re.compile(r"\S{1,4096}:\d{1,9} in \S{1,400}")
 _TORCHS = re.compile(r"[/\\](?:site|dist)-packages[/\\]torch[/\\]|^<frozen ")
 _CACHE = re.compile(r"(fx_graph_bundled|fx_graph|aotautograd)_cache_(\w{1,64})$")
 _NINJA_STEP = re.compile(r"^(\d{1,12})\t(\d{1,12})\t[^\t\n]*\t([^\t\n]*)", re.MULTILINE)
+OF_COMPILES = frozenset((
+    "compile_start", "compile_end", "compile_phases", "graph_break", "recompile", "guards",
+    "compile_cache", "symbol",
+))  # fmt: skip
+"""Kinds of events about torch's compiles."""
 _KINDS = {
     "create_symbol": "symbol",
     "create_unbacked_symbol": "unbacked",
@@ -86,34 +91,55 @@ class TorchCompiles:
         self._refused: dict[str, int] = {}  # kernels that did not compile, by hash
         self._builds: dict[tuple[str, float], int] = {}  # by folder and beginning
         self._unbuilt: set[str] = set()  # folders of builds that failed
-        self._of_compile: Mapping[object, Callable[[_Compile, Event], None]] = {
-            "compile_start": self._start,
-            "compile_end": self._end,
-            "compile_phases": self._phases,
-            "graph_break": self._break,
-            "recompile": self._recompile,
-            "guards": self._guards,
-            "compile_cache": self._cache,
-            "symbol": self._symbol,
-        }
-        self._others: Mapping[object, Callable[[Event], None]] = {
-            "triton": self._triton,
-            "triton_failed": self._triton_failed,
-            "triton_said": self._triton_said,
-            "graph_failed": self._graph_failed,
-            "extension": self._extension,
-            "uncaptured": self._made,
-            "made_failed": self._made,
-        }
 
     def take(self, event: Event) -> None:
         """Take in an event of any kind."""
-        kind = str(event.get("event"))
-        if kind in self._of_compile:
-            if (compiling := self._of(event)) is not None:
-                self._of_compile[kind](compiling, event)
-        elif kind in self._others:
-            self._others[kind](event)
+        match event.get("event"):
+            case "triton":
+                self._triton(event)
+            case "triton_failed":
+                self._triton_failed(event)
+            case "triton_said":
+                self._triton_said(event)
+            case "graph_failed":
+                self._graph_failed(event)
+            case "extension":
+                self._extension(event)
+            case "uncaptured" | "made_failed":
+                self._made(event)
+            case str(kind) if kind in OF_COMPILES and (compiling := self._of(event)) is not None:
+                self._compile(compiling, event)
+
+    def _compile(self, compiling: _Compile, event: Event) -> None:
+        """Take in an event of one of torch's compiles."""
+        content = self._blob(event.get("blob"))
+        match event.get("event"):
+            case "compile_start":
+                compiling.stack = frames_of(event.get("stack"))
+            case "compile_end":
+                figures = compiling.figures = as_map(event.get("figures"))
+                compiling.ended = True
+                if figures.get("is_runtime") is True and not compiling.stack:
+                    compiling.direction = "runtime"
+                backward = event.get("kind") == "bwd_compilation_metrics"
+                if figures.get("is_forward") is False or backward:
+                    compiling.direction = "backward"
+            case "compile_phases":
+                marks = event.get("marks")
+                kept = None if isinstance(marks, list) else self._blob(marks)
+                spans = phases_of(marks if kept is None else _marks(kept))
+                compiling.phases = (*compiling.phases, *spans)[:MAX_FACTS]
+            case "graph_break" if content is not None and len(compiling.breaks) < MAX_FACTS:
+                text, attempt = text_of(content)[:MAX_TEXT_CHARS], as_int(event.get("attempt"))
+                compiling.breaks.append(graph_break(text, attempt))
+            case "recompile":
+                compiling.failures = failures_of(text_of(content)[:MAX_TEXT_CHARS])
+            case "guards":
+                compiling.guards = content or compiling.guards
+            case "compile_cache":
+                self._cache(compiling, event)
+            case "symbol":
+                self._symbol(compiling, event)
 
     def frames(self) -> tuple[FrameCompile, ...]:
         """What torch.compile compiled, in order."""
@@ -143,35 +169,6 @@ class TorchCompiles:
             latest = self._latest[process, name] = _Compile(name, process, latest)
             self._compiles.append(latest)
         return latest
-
-    def _start(self, compiling: _Compile, event: Event) -> None:
-        compiling.stack = frames_of(event.get("stack"))
-
-    def _end(self, compiling: _Compile, event: Event) -> None:
-        figures = compiling.figures = as_map(event.get("figures"))
-        compiling.ended = True
-        if figures.get("is_runtime") is True and not compiling.stack:
-            compiling.direction = "runtime"
-        if figures.get("is_forward") is False or event.get("kind") == "bwd_compilation_metrics":
-            compiling.direction = "backward"
-
-    def _phases(self, compiling: _Compile, event: Event) -> None:
-        marks = event.get("marks")
-        content = None if isinstance(marks, list) else self._blob(marks)
-        spans = phases_of(marks if content is None else _marks(content))
-        compiling.phases = (*compiling.phases, *spans)[:MAX_FACTS]
-
-    def _break(self, compiling: _Compile, event: Event) -> None:
-        content = self._blob(event.get("blob"))
-        if content is not None and len(compiling.breaks) < MAX_FACTS:
-            attempt = as_int(event.get("attempt"))
-            compiling.breaks.append(graph_break(text_of(content)[:MAX_TEXT_CHARS], attempt))
-
-    def _recompile(self, compiling: _Compile, event: Event) -> None:
-        compiling.failures = failures_of(text_of(self._blob(event.get("blob")))[:MAX_TEXT_CHARS])
-
-    def _guards(self, compiling: _Compile, event: Event) -> None:
-        compiling.guards = self._blob(event.get("blob")) or compiling.guards
 
     def _cache(self, compiling: _Compile, event: Event) -> None:
         named = _CACHE.match(as_text(event.get("name")) or "")
@@ -231,7 +228,7 @@ class TorchCompiles:
     def _triton(self, event: Event) -> None:
         name, hit, digest = as_text(event.get("name")), event.get("cache_hit"), event.get("hash")
         if name is not None and isinstance(hit, bool):  # else of a cache that was opened
-            steps = tuple(_stages(event))
+            steps = _stages(event)
             self._asked(event, "triton", name, steps=steps, hit=hit, hash=as_text(digest))
 
     def _triton_failed(self, event: Event) -> None:
@@ -246,7 +243,7 @@ class TorchCompiles:
             event,
             "triton",
             as_text(event.get("name")),
-            steps=tuple(_stages(event)),
+            steps=_stages(event),
             hash=digest,
             failed=(said if failure is None else failure.said)[:SENTENCE_CHARS],
             place=_blamed(failure) or _place(source.get("file"), source.get("first")),
@@ -339,14 +336,12 @@ def _blamed(failure: Failure | None) -> UserFrame | None:
     return UserFrame(first.file, first.line, code=(first.text or "").strip()[:SENTENCE_CHARS])
 
 
-def _stages(event: Event) -> Iterator[tuple[str, float]]:
+def _stages(event: Event) -> tuple[tuple[str, float], ...]:
     """Triton's stages with their seconds, in order."""
     steps = event.get("stage_seconds")
-    for step in (steps if isinstance(steps, list) else [])[:MAX_ITEMS]:
-        if isinstance(step, list) and len(step) == 2:
-            seconds = as_seconds(step[1])
-            if seconds is not None:
-                yield str(step[0]), seconds
+    pairs = [s for s in steps[:MAX_ITEMS] if isinstance(s, list)] if isinstance(steps, list) else []
+    timed = ((str(s[0]), as_seconds(s[1])) for s in pairs if len(s) == 2)
+    return tuple((stage, seconds) for stage, seconds in timed if seconds is not None)
 
 
 def id_of(event: Event) -> str | None:
@@ -494,7 +489,10 @@ def _finished(one: _Compile) -> FrameCompile:
         direction = "runtime"
     inherited = one.before is not None and not one.stack
     names = {**(one.before.figures if one.before is not None and inherited else {}), **figures}
-    seconds = next(_durations(figures), None if outermost is None else outermost.seconds)
+    micro, whole = figures.get("duration_us"), figures.get("entire_frame_compile_time_s")
+    seconds = as_seconds(micro / 1e6 if isinstance(micro, int | float) else whole)
+    if seconds is None and outermost is not None:
+        seconds = outermost.seconds
     micro = figures.get("start_time_us")
     began = (
         as_moment(figures.get("start_time"))
@@ -512,7 +510,7 @@ def _finished(one: _Compile) -> FrameCompile:
         seconds=seconds,
         stack=one.stack,
         phases=one.phases,
-        breaks=tuple(_with_costs(one)),
+        breaks=tuple(replace(b, lost_seconds=_lost(b.attempt, one)) for b in one.breaks),
         failures=one.failures,
         caches=tuple(one.caches),
         shapes=tuple(one.shapes),
@@ -523,23 +521,9 @@ def _finished(one: _Compile) -> FrameCompile:
     )
 
 
-def _durations(figures: Mapping[str, object]) -> Iterator[float]:
-    for name, per_second in (("duration_us", 1e6), ("entire_frame_compile_time_s", 1.0)):
-        value = figures.get(name)
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            seconds = as_seconds(value / per_second)
-            if seconds is not None:
-                yield seconds
-
-
-def _with_costs(one: _Compile) -> Iterator[GraphBreak]:
-    """The breaks, with the seconds of the attempts that they ended."""
+def _lost(attempt: int | None, one: _Compile) -> float | None:
+    """The seconds of an attempt that a graph break ended and that another one followed."""
     attempts = {p.name: p.seconds for p in one.phases}
-    for graph_break in one.breaks:
-        lost = None
-        if (
-            graph_break.attempt is not None
-            and f"compile_attempt_{graph_break.attempt + 1}" in attempts
-        ):
-            lost = attempts.get(f"compile_attempt_{graph_break.attempt}")
-        yield replace(graph_break, lost_seconds=lost)
+    if attempt is None or f"compile_attempt_{attempt + 1}" not in attempts:
+        return None
+    return attempts.get(f"compile_attempt_{attempt}")

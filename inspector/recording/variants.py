@@ -39,7 +39,6 @@ from inspector.recording.facts import (
     target_of,
     text_of,
 )
-from inspector.recording.layout import FileContent
 from inspector.recording.output_code import KernelText
 
 ALONE = "only this one file was opened"
@@ -49,7 +48,7 @@ Blob = Callable[[object], Content | None]
 # A kernel is identified by its compiler, its name, and its file.
 Key = tuple[str, str, str]
 Files = Mapping[str, tuple[StageFile, KernelText]]
-_LOC = re.compile(rb'loc\("([^"\n]{1,4096})":\d+:\d+\)')
+_LOC = re.compile(r'loc\("([^"\n]{1,4096})":\d+:\d+\)')
 # Inductor names files by a 51-letter base32 digest with a "c" before it.
 _INDUCTOR_FILE = re.compile(r"c[a-z2-7]{51}\.py$")
 STAGES = (Stage.TTIR, Stage.TTGIR, Stage.LLIR, Stage.PTX)
@@ -88,10 +87,10 @@ def from_triton(
     for stage in STAGES:
         content = blob(files.get(stage.value))
         if content is not None:
-            path = _path_of(content, paths.get(stage.value))
+            path = as_text(paths.get(stage.value))
             stages[stage] = StageFile(content, path, "Triton")
     if cubin is not None:
-        stages[Stage.SASS] = StageFile(cubin, _path_of(cubin, paths.get("cubin")), "nvdisasm -c")
+        stages[Stage.SASS] = StageFile(cubin, as_text(paths.get("cubin")), "nvdisasm -c")
     missing = {s: _LEFT_NONE[s] for s in STAGES if s not in stages}
     if cubin is None:
         missing[Stage.SASS] = as_text(event.get("lacks")) or _LEFT_NONE[Stage.SASS]
@@ -172,12 +171,6 @@ _LEFT_NONE = {
 }
 
 
-def _path_of(content: Content, recorded: object) -> str | None:
-    """The path of a stage's text: the recorded one, else that of its content."""
-    own = str(content.path) if isinstance(content, FileContent) else None
-    return as_text(recorded) or own
-
-
 def at_home(compiled: Sequence[VariantOfKernel]) -> Iterator[VariantOfKernel]:
     """Each compile under one kernel, however many files its text was generated into.
 
@@ -226,13 +219,8 @@ def _copied(text: str, kernel: KernelText, file: str) -> Copied | None:
 
 def _file_of(ttir: StageFile | None) -> str | None:
     """The Python file of a kernel, from the first location of its TTIR."""
-    if ttir is None:
-        return None
-    try:
-        match = _LOC.search(ttir.content.read())
-    except PtxviewError:
-        return None
-    return match[1].decode("utf-8", "surrogateescape") if match else None
+    match = None if ttir is None else _LOC.search(text_of(ttir.content))
+    return match[1] if match else None
 
 
 def from_device_code(

@@ -11,7 +11,7 @@ from inspector.analyse.line_annotations import LineAnnotations, Samples, Told
 from inspector.base.model import Note, Stage
 from inspector.base.text import plural, shown
 from inspector.listing.line import Line
-from inspector.measure.ncu.model import waits_for
+from inspector.measure.ncu.report import waits_for
 from inspector.report.tables import clean
 
 WIDE = 150

@@ -8,7 +8,7 @@ from rich.console import Group
 
 from inspector.base.text import shown
 from inspector.measure.ncu.attach import UNRECORDED, Attached, Key, NcuMeasured
-from inspector.measure.ncu.model import Dim3, NcuLaunch, Report
+from inspector.measure.ncu.report import Dim3, NcuLaunch, Report
 from inspector.report import jsons
 from inspector.report.grid import grid
 from inspector.report.tables import UNKNOWN

@@ -13,9 +13,8 @@ from rich.text import Text
 
 from inspector.base.names import base_name, short_name
 from inspector.base.text import shown
-from inspector.measure.time.ranking import Race, RaceRow
+from inspector.measure.time.ranking import TITLES, UNITS, Peaks, Race, RaceRow, Spot, dtypes_in
 from inspector.measure.time.results import Session
-from inspector.measure.time.roofline import TITLES, UNITS, Peaks, Spot, dtypes_in
 
 Point = tuple[float, float]
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from inspector.base.names import short_name
 from inspector.base.text import counted, shown
-from inspector.measure.profile.model import Chain, GpuWork, Overhead, Profile, Window
+from inspector.measure.profile.trace import Chain, GpuWork, Overhead, Profile, Window
 from inspector.report.grid import grid
 from inspector.report.jsons import SCHEMA
 from inspector.report.tables import UNKNOWN

@@ -11,8 +11,14 @@ from rich.console import Group
 from inspector.base.model import Recording
 from inspector.base.names import base_name
 from inspector.base.text import microseconds, plural, shown
-from inspector.measure.time.results import Session, Timing, timing_row
-from inspector.measure.time.stored import COLD, StoredTime, StoredTimes
+from inspector.measure.time.results import (
+    COLD,
+    Session,
+    StoredTime,
+    StoredTimes,
+    Timing,
+    timing_row,
+)
 from inspector.report.grid import grid
 from inspector.report.jsons import SCHEMA, Rows
 from inspector.report.tables import UNKNOWN

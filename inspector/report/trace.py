@@ -14,8 +14,14 @@ from inspector.analyse.hints.subject import Finding
 from inspector.base.model import Location, Stage
 from inspector.base.text import counted, kibibytes, plural, shown, word_for
 from inspector.execute import Approximation, Buffer, Fault
-from inspector.execute.calls.lines import GLOBAL, SHARED, ExecutedLine, ExecutedTotals, kind_of
-from inspector.execute.calls.tracing import TracedLaunch
+from inspector.execute.calls.tracing import (
+    GLOBAL,
+    SHARED,
+    ExecutedLine,
+    ExecutedTotals,
+    TracedLaunch,
+    kind_of,
+)
 from inspector.execute.facts import MemoryUse, ValueFacts
 from inspector.listing.line import Listing
 from inspector.report import jsons

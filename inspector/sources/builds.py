@@ -8,12 +8,14 @@ whose line table is valid for the built object if, function by function, the cod
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import os
 import re
 import shlex
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -116,12 +118,9 @@ def device_code(
 
 def architectures(argv: Sequence[str]) -> list[str]:
     """The real architectures that a command compiles for (``90a``), in order."""
-    names: list[str] = []
-    for word in argv:
-        if "code=" in word or word.startswith(("-arch", "--gpu-arch")):
-            real = re.findall(r"sm_(\d+[af]?)", word) or _ARCH.findall(word)
-            names += [r for r in real if r not in names]
-    return names
+    named = [w for w in argv if "code=" in w or w.startswith(("-arch", "--gpu-arch"))]
+    real = (re.findall(r"sm_(\d+[af]?)", word) or _ARCH.findall(word) for word in named)
+    return list(dict.fromkeys(itertools.chain.from_iterable(real)))
 
 
 # -- build.ninja ----------------------------------------------------------------------------------
@@ -132,6 +131,7 @@ def architectures(argv: Sequence[str]) -> list[str]:
 
 _REFERENCE = re.compile(r"\$(?:([$ :])|\{([^{}]*)\}|([A-Za-z0-9_-]+)|)")
 _WORD = re.compile(r"(?:[^ $]|\$(?s:.)|\$$)+")
+_COLON = re.compile(r"((?:[^$:]|\$(?s:.))*+):(.*)", re.DOTALL)
 # Marks a joined line; the next line's indentation is not part of it.
 _JOINED = "\0"
 MAX_COMMAND_CHARS = 1 << 20
@@ -191,19 +191,17 @@ class _Edge:
 
 
 def _edge(text: str, variables: dict[str, str], room: _Room) -> _Edge | None:
-    left, colon, right = _split_colon(text)
-    # Names after a bar are implicit: they order the build and are not part of the command.
-    outputs = tuple(room.expand(w, variables.get) for w in _explicit(_words(left)))
-    words = _words(right)
-    if not colon or not words:
+    found = _COLON.match(text)
+    if found is None:
         return None
-    inputs = tuple(room.expand(w, variables.get) for w in _explicit(words[1:]))
-    return _Edge(outputs, inputs, words[0], {})
 
+    def explicit(words: list[str]) -> tuple[str, ...]:
+        # Names after a bar are implicit: they order the build and are not part of the command.
+        own = itertools.takewhile(lambda word: word not in ("|", "||", "|@"), words)
+        return tuple(room.expand(word, variables.get) for word in own)
 
-def _explicit(words: list[str]) -> list[str]:
-    bar = next((n for n, w in enumerate(words) if w in ("|", "||", "|@")), len(words))
-    return words[:bar]
+    rule, *inputs = _WORD.findall(found[2]) or [""]
+    return _Edge(explicit(_WORD.findall(found[1])), explicit(inputs), rule, {}) if rule else None
 
 
 def _build(edge: _Edge, rule: dict[str, str], variables: dict[str, str], room: _Room) -> Build:
@@ -226,23 +224,6 @@ def _build(edge: _Edge, rule: dict[str, str], variables: dict[str, str], room: _
     except ValueError:
         argv = ()
     return Build(edge.outputs[0] if edge.outputs else "", edge.inputs, edge.rule, argv)
-
-
-def _split_colon(text: str) -> tuple[str, bool, str]:
-    position = 0
-    while position < len(text):
-        if text[position] == "$":
-            position += 2
-        elif text[position] == ":":
-            return text[:position], True, text[position + 1 :]
-        else:
-            position += 1
-    return text, False, ""
-
-
-def _words(text: str) -> list[str]:
-    """Words of a path list, with their escapes (``$ ``, ``$:``, ``$$``) kept."""
-    return _WORD.findall(text)
 
 
 class _Room:
@@ -337,19 +318,13 @@ def read_folder(directory: Path, cache: DerivedCache) -> Iterator[Found | str]:
             problems.append(error.message)
     yield from problems
     for path in object_files:
-        build = _maker(builds, directory, path)
-        yield from read_object(path, build, directory, cache)
+        real = path.resolve()
+        made = (b for b in builds if (directory / b.output).resolve() == real and _cuda(b))
+        yield from read_object(path, next(made, None), directory, cache)
 
 
 def _cuda(build: Build) -> bool:
     return any(i.endswith(SOURCES) for i in build.inputs)
-
-
-def _maker(builds: tuple[Build, ...], directory: Path, path: Path) -> Build | None:
-    for build in builds:
-        if (directory / build.output).resolve() == path.resolve() and _cuda(build):
-            return build
-    return None
 
 
 def read_object(
@@ -409,11 +384,10 @@ def rerun(
 
 def _real_source(path: Path) -> Path | None:
     """A source's real path; None if that is not a source file, since a link may lead anywhere."""
-    try:
+    with suppress(OSError, RuntimeError, ValueError):
         real = path.resolve()
         return real if real.suffix in SOURCES and real.is_file() else None
-    except (OSError, RuntimeError, ValueError):
-        return None
+    return None
 
 
 def why_not(built: Found) -> str | None:

@@ -347,7 +347,7 @@ def models(root: Path) -> list[Path]:
 def events(model: Path, root: Path) -> Iterator[Event]:
     """What a model's folder holds, as events: its graph, and a compile of Triton's a cubin."""
     names = [e.name for e in files.names(model)[0] if e.is_file(follow_symlinks=False)]
-    written: dict[str, output_code.CppKernel] = {}
+    written: dict[str, output_code.KernelText] = {}
     for name in (n for n in names if n.endswith(WRAPPER)):
         path = model / name
         try:
@@ -383,7 +383,7 @@ def of_library(file: files.File) -> Iterator[Event]:
     """
     embedded = list(_embedded(file))
     wrapper = file.path.with_suffix(".cpp")
-    written: dict[str, output_code.CppKernel] = {}
+    written: dict[str, output_code.KernelText] = {}
     if embedded and wrapper.is_file():
         content = FileContent(wrapper, file.path.parent)
         text = files.text(wrapper, files.limits().text, inside=file.path.parent)
@@ -465,7 +465,7 @@ def _of_fatbin(found: Sequence[Image], stem: str, path: Path) -> Iterator[_Binar
         yield _Binary(stem, path, image.data, contents)
 
 
-def _compiled(binary: _Binary, written: Mapping[str, output_code.CppKernel]) -> Event:
+def _compiled(binary: _Binary, written: Mapping[str, output_code.KernelText]) -> Event:
     """A kernel's machine code and what goes by its name, as a compile of Triton's."""
     stem, data = binary.stem, binary.data
     # With several architectures a file's name has one after the kernel's.

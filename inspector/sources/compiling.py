@@ -19,7 +19,7 @@ import shlex
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -112,27 +112,22 @@ def signature_of(text: str) -> dict[str, str]:
     return out
 
 
-def constexprs_of(words: Sequence[str]) -> dict[str, object]:
+def settings(words: Sequence[str], option: str = "") -> dict[str, object]:
     """``BLOCK=1024`` by name, the value as in Python, else as text. Raises ``UsageError``."""
-    return dict(_setting(word, "--constexpr") for word in words)
-
-
-def settings_of(options: Sequence[str]) -> dict[str, object]:
-    """Options of Triton's, as ``num_warps=8``. Raises ``UsageError``."""
-    return dict(_setting(word, "an option of Triton's") for word in options)
-
-
-def _setting(word: str, what: str) -> tuple[str, object]:
-    name, equals, text = word.partition("=")
-    if not equals or not name.isidentifier():
-        raise UsageError(
-            f"{word} is not {what}" if what.startswith("an ") else f"{what} {word} has no value",
-            "Triton's options are written like num_warps=8, constants like BLOCK=1024.",
-        )
-    try:
-        return name, ast.literal_eval(text)
-    except (ValueError, SyntaxError):
-        return name, text
+    out: dict[str, object] = {}
+    for word in words:
+        name, equals, text = word.partition("=")
+        if not equals or not name.isidentifier():
+            raise UsageError(
+                f"{option} {word} has no value"
+                if option
+                else f"{word} is not an option of Triton's",
+                "Triton's options are written like num_warps=8, constants like BLOCK=1024.",
+            )
+        out[name] = text
+        with suppress(ValueError, SyntaxError):
+            out[name] = ast.literal_eval(text)
+    return out
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +192,11 @@ def _named(source: CompilerInput, folder: Path) -> Path:
 
 def _asked(job: AheadJob, path: Path, folder: Path) -> dict[str, object]:
     columns = [
-        {"target": target, "options": shlex.join(options), "settings": settings_of(options)}
+        {
+            "target": target,
+            "options": shlex.join(options),
+            "settings": settings(options),
+        }
         for target, options in job.columns
     ]
     signature = job.given.signature
@@ -218,19 +217,16 @@ def _environment(job: AheadJob, recording: Path, asked: Path, folder: Path) -> d
     env = triton_environment(folder, as_recorded=False)
     python_path = env.get("PYTHONPATH")
     first = [str(PROBES), *([python_path] if python_path else [])]
+    # The program sees the target's device, else the next one whose limits are known.
+    number = int(re.sub(r"\D", "", job.columns[0][0]))
+    device = max((n for n in _EMULATED if n <= number), default=_EMULATED[0])
     return env | {
         "PYTHONPATH": os.pathsep.join(first),
         "PTXVIEW_RECORDING": str(recording),
         "PTXVIEW_COMPILE": str(asked),
-        "PTXVIEW_TARGET": _emulated(job.columns[0][0]),
+        "PTXVIEW_TARGET": f"sm_{device}",
         "TORCHINDUCTOR_COMPILE_THREADS": "1",
     }
-
-
-def _emulated(target: str) -> str:
-    """The device that the program sees: the target's, else the next one whose limits are known."""
-    number = int(re.sub(r"\D", "", target))
-    return f"sm_{max((n for n in _EMULATED if n <= number), default=_EMULATED[0])}"
 
 
 def _died(job: AheadJob, child: CompileJob, writer: Writer, folder: Path, ended: Finished) -> None:
@@ -264,13 +260,6 @@ _EXCEPTION = re.compile(
 )
 
 
-def _last_words(ended: Finished) -> str:
-    """The line in which a program's end says what was wrong."""
-    rows = [r.strip() for r in ended.err.decode("utf-8", "replace").splitlines() if r.strip()]
-    errors = [row for row in rows[-50:] if _EXCEPTION.fullmatch(row)]
-    return (errors or rows or [""])[-1][:500]
-
-
 def _config(parts: Sequence[str]) -> dict[str, object]:
     """The configuration of a kernel as the child noted it."""
     try:
@@ -291,7 +280,9 @@ def _ended(
     job: AheadJob, ended: Finished, folder: Path, before: int, own_calls: bool
 ) -> str | None:
     """What is to be said of a child that has ended, or raised."""
-    last = _last_words(ended)
+    rows = [r.strip() for r in ended.err.decode("utf-8", "replace").splitlines() if r.strip()]
+    errors = [row for row in rows[-50:] if _EXCEPTION.fullmatch(row)]
+    last = (errors or rows or [""])[-1][:500]  # in which a program's end says what was wrong
     name = job.source.name
     if not own_calls and ended.status == NO_TRITON:
         raise no_triton(job.python, name)
@@ -513,11 +504,8 @@ def _closed(folder: Path, pack_to: Path | None, failed: int) -> CompileOutcome:
 # -- nvcc and ptxas -------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Job:
-    source: CompilerInput
-    target: str
-    options: tuple[str, ...]
+_Job = tuple[CompilerInput, str, tuple[str, ...]]
+"""A file, a target and options."""
 
 
 def _machine_code(
@@ -525,7 +513,7 @@ def _machine_code(
 ) -> Iterator[Event]:
     """The events of all files of CUDA C++ and PTX, whose compilers run side by side."""
     jobs = [
-        _Job(source, target, options)
+        (source, target, options)
         for source in request.inputs
         if source.language in ("cuda", "ptx")
         for target in targets_of(source, request.targets)
@@ -537,16 +525,15 @@ def _machine_code(
     }
 
     def run(job: _Job) -> Compiled | PtxviewError:
+        source, target, options = job
         try:
-            if job.source.language == "ptx":
-                return compile_ptx(
-                    job.source, job.target, job.options, seconds=request.limit, go_on=go_on
-                )
+            if source.language == "ptx":
+                return compile_ptx(source, target, options, seconds=request.limit, go_on=go_on)
             return compile_cuda(
-                job.source,
-                job.target,
-                job.options,
-                more=more[job.source.name],
+                source,
+                target,
+                options,
+                more=more[source.name],
                 seconds=request.limit,
                 go_on=go_on,
             )
@@ -558,7 +545,7 @@ def _machine_code(
             if isinstance(made, PtxviewError):
                 raise made
             told = "" if made.failed is None else f": {made.failed}"
-            say(f"{number} of {len(jobs)}: {job.source.name} for {job.target}{told}")
+            say(f"{number} of {len(jobs)}: {job[0].name} for {job[1]}{told}")
             yield from _events(job, made, writer)
 
 
@@ -593,7 +580,7 @@ def _for_torch(source: CompilerInput, python: str | None, options: Sequence[str]
 
 
 def _events(job: _Job, made: Compiled, writer: Writer) -> Iterator[Event]:
-    source = job.source
+    source, target, options = job
     digest = None
     code = made.cubin or made.ptx or (source.data if source.language == "cuda" else None)
     if code is not None:
@@ -602,8 +589,8 @@ def _events(job: _Job, made: Compiled, writer: Writer) -> Iterator[Event]:
         "event": "device_code",
         "time": time.time(),
         "object": source.name,
-        "arch": job.target,
-        "flags": list(job.options),
+        "arch": target,
+        "flags": list(options),
         "sha256": digest,
         "why": made.failed,
     }
@@ -629,8 +616,8 @@ def _events(job: _Job, made: Compiled, writer: Writer) -> Iterator[Event]:
         "time": time.time(),
         "file": source.name,
         "language": source.language,
-        "target": job.target,
-        "options": shlex.join(job.options),
+        "target": target,
+        "options": shlex.join(options),
         "hash": digest,
         "symbols": list(made.symbols),
         "seconds": made.seconds,

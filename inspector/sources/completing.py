@@ -18,11 +18,10 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
-from functools import partial
 from pathlib import Path, PurePath
 
 from inspector.base.errors import PtxviewError, Stopped, Unreadable
-from inspector.base.model import CompilerMessage, Content, Origin, Recording, Stage, Variant
+from inspector.base.model import CompilerMessage, Origin, Recording, Stage, Variant
 from inspector.listing.one_kernel import only
 from inspector.recording import variants
 from inspector.recording.calls import MAX_WHOLE_CUBIN_BYTES
@@ -40,7 +39,7 @@ from inspector.sources.builds import (
 )
 from inspector.sources.compilers import StageJob, StagesMade, compile_on, job_of
 from inspector.sources.disassembly import carries_device_code
-from inspector.sources.opening import open_path
+from inspector.sources.opening import carried, open_path
 from inspector.system import files, toolchain
 from inspector.system.process import run_tool, side_by_side
 from inspector.system.toolchain import path_folders
@@ -83,17 +82,14 @@ def unfinished(writer: Writer, python: str, say: Say, go_on: GoOn) -> Iterator[E
             texts = _texts(event)
             whole: Event = {**event, "files": {n: writer.blob(t) for n, t in texts.items()}}
             whole.pop("folder", None)
-            held = {hashlib.sha256(t).hexdigest(): BytesContent(t) for t in texts.values()}
-            made = variants.from_triton({**whole, "failed": "?"}, partial(_held_as, held), {}, None)
+            held = {name: BytesContent(text) for name, text in texts.items()}
+            told = {**whole, "files": held, "failed": "?"}
+            made = variants.from_triton(told, carried, {}, None)
             words = None if made is None else _again(made.variant, python, say, go_on, "cubin")
             if words is not None and words.failed is not None and made is not None:
                 yield {**whole, "kind": None, **_words(words, made.variant, writer)}
         with contextlib.suppress(OSError):
             file.unlink()
-
-
-def _held_as(held: Mapping[str, Content], digest: object) -> Content | None:
-    return held.get(digest) if isinstance(digest, str) else None
 
 
 def _texts(event: Mapping[str, object]) -> dict[str, bytes]:
@@ -296,9 +292,15 @@ def complete(
 
     def events_of(item: Found | str) -> list[Event]:
         still()
-        item_events = _events_of(item, writer, cache, say)
-        still()  # the failure of a tool that was stopped is no problem of the recording
-        return item_events
+        where = "extension" if isinstance(item, str) else str(item.object)
+        try:
+            if not isinstance(item, str):
+                return recorded_event(item, writer.blob, cache, say)
+            text = item
+        except (PtxviewError, OSError) as error:
+            still()  # the failure of a tool that was stopped is no problem of the recording
+            text = str(error)
+        return [{"event": "problem", "where": where, "text": text}]
 
     with closing(side_by_side(events_of, builds)) as each:
         for item_events in each:
@@ -349,15 +351,6 @@ def _take_kernels_out(writer: Writer, events: Sequence[Mapping[str, object]]) ->
             writer.event(event="problem", where="driver", text=str(error))
 
 
-def _events_of(item: Found | str, writer: Writer, cache: DerivedCache, say: Say) -> list[Event]:
-    if isinstance(item, str):
-        return [{"event": "problem", "where": "extension", "text": item}]
-    try:
-        return recorded_event(item, writer.blob, cache, say)
-    except (PtxviewError, OSError) as error:
-        return [{"event": "problem", "where": str(item.object), "text": str(error)}]
-
-
 def _builds(events: list[Event], cache: DerivedCache) -> Iterator[Found | str]:
     """Every cubin of the builds and libraries that the program made or loaded, once each.
 
@@ -382,16 +375,9 @@ def _held(events: list[Event], cache: DerivedCache) -> Iterator[Found | str]:
     for library in map(Path, _named(events, "library", "path")):
         for ninja in sorted((library.parent / "build").glob("temp*/**/build.ninja")):
             yield from read_folder(ninja.parent, cache)
-        if _carries_code(library):
-            yield from read_object(library, None, library.parent, cache)
-
-
-def _carries_code(library: Path) -> bool:
-    try:
-        with files.opened(library) as file:
-            return carries_device_code(file)
-    except PtxviewError:
-        return False
+        with contextlib.suppress(PtxviewError), files.opened(library) as file:
+            if carries_device_code(file):
+                yield from read_object(library, None, library.parent, cache)
 
 
 def _named(events: list[Event], kind: str, field: str) -> list[str]:

@@ -17,7 +17,6 @@ import tempfile
 import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 from inspector.base.errors import PtxviewError, Unreadable
@@ -33,7 +32,7 @@ from inspector.listing.cubin import (
 from inspector.recording.facts import from_ptxas, without_local_memory
 from inspector.recording.layout import DerivedCache
 from inspector.system import files
-from inspector.system.process import run_tool
+from inspector.system.process import Finished, run_tool
 from inspector.system.toolchain import Tool, every, find, need, version_of
 
 PLAIN = ("-c",)
@@ -55,23 +54,15 @@ def disassemble(cubin: bytes, cache: DerivedCache) -> tuple[str, str | None, str
     need("nvdisasm")
     complaint = ""
     for tool in every("nvdisasm"):
-        version = tool.version or "?"
-        for options in (ANNOTATED, ENCODED):
-            printed = _run(tool, options, cubin, cache)
-            if isinstance(printed, str):
-                complaint = complaint or printed
+        for options in (ANNOTATED, ENCODED, PLAIN):
+            try:
+                text = _run(tool, options, cubin, cache)
+                plain = text if options is PLAIN else plain_of(text)
+                plain = _run(tool, PLAIN, cubin, cache) if plain is None else plain
+            except _Refused as error:
+                complaint = complaint or str(error)
                 continue
-            annotated = printed.decode("utf-8", "surrogateescape")
-            plain = plain_of(annotated)
-            if plain is None:
-                plain_printed = _run(tool, PLAIN, cubin, cache)
-                if isinstance(plain_printed, str):
-                    continue
-                plain = plain_printed.decode("utf-8", "surrogateescape")
-            return plain, annotated, version
-        plain_printed = _run(tool, PLAIN, cubin, cache)
-        if not isinstance(plain_printed, str):
-            return plain_printed.decode("utf-8", "surrogateescape"), None, version
+            return plain, None if options is PLAIN else text, tool.version or "?"
     raise Unreadable(f"nvdisasm cannot read this cubin: {complaint}")
 
 
@@ -102,25 +93,31 @@ def plain_of(annotated: str) -> str | None:
     return None if half else "\n".join(out)
 
 
-def _run(tool: Tool, options: tuple[str, ...], cubin: bytes, cache: DerivedCache) -> bytes | str:
-    """The tool's output as bytes, or its complaint as a str; both are cached."""
+class _Refused(Exception):
+    """A tool does not read a cubin, or knows no such option."""
+
+
+def _run(tool: Tool, options: tuple[str, ...], cubin: bytes, cache: DerivedCache) -> str:
+    """The tool's output. Raises ``_Refused`` with its complaint; both are cached."""
     key = cache.key("nvdisasm", tool.version or "?", *options, cubin)
     with _locks.setdefault(key, threading.Lock()):  # no two threads run a tool on one cubin
         output = cache.get(key)
         if output is None:
-            with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
-                file.write(cubin)
-                file.flush()
-                done = run_tool([tool.path, *options, file.name])
-            if done.status != 0 or not done.out:
-                output = _FAILED + (done.complaint or f"status {done.status}").encode()
-            else:
-                output = done.out
+            done = _on_cubin(tool, options, cubin)
+            refused = _FAILED + (done.complaint or f"status {done.status}").encode()
+            output = refused if done.status != 0 or not done.out else done.out
             if done.status >= 0:  # a tool that was killed may succeed the next time
                 cache.put(key, output)
     if output.startswith(_FAILED):
-        return output.removeprefix(_FAILED).decode("utf-8", "replace")
-    return output
+        raise _Refused(output.removeprefix(_FAILED).decode("utf-8", "replace"))
+    return output.decode("utf-8", "surrogateescape")
+
+
+def _on_cubin(tool: Tool, options: Sequence[str], cubin: bytes) -> Finished:
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(cubin)
+        file.flush()
+        return run_tool([tool.path, *options, file.name])
 
 
 # -- figures of the functions ---------------------------------------------------------------------
@@ -137,10 +134,7 @@ def usage_text(cubin: bytes, cache: DerivedCache) -> str:
     key = cache.key("cuobjdump -res-usage", tool.version or "?", cubin)
     printed = cache.get(key)
     if printed is None:
-        with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
-            file.write(cubin)
-            file.flush()
-            printed = run_tool([tool.path, "-res-usage", file.name]).out
+        printed = _on_cubin(tool, ("-res-usage",), cubin).out
         cache.put(key, printed)
     return printed.decode("utf-8", "surrogateescape")
 
@@ -269,7 +263,7 @@ def _of_triton(folder: str) -> list[Path]:
 
 def versions(folder: str | None) -> dict[str, str]:
     """The versions of the assemblers in a folder of a triton package, by file name."""
-    by_name = {p.name: _version(p) for p in _of_triton(folder)} if folder else {}
+    by_name = {p.name: version_of(p) for p in _of_triton(folder)} if folder else {}
     return {name: version for name, version in by_name.items() if version is not None}
 
 
@@ -291,9 +285,9 @@ def on_record(cubin: bytes, usage: str) -> dict[str, Resources]:
 def of_variant(
     variant: Variant, tools: Sequence[Path], cache: DerivedCache
 ) -> dict[str, Resources]:
-    """Spills and barriers of a variant: on record in the cubin, else found by ``measure``.
+    """Spills and barriers of a variant: on record in the cubin, else found by ``assembled``.
 
-    Empty if the cubin, or the PTX that ``measure`` needs, is not available.
+    Empty if the cubin, or the PTX that ``assembled`` needs, is not available.
     """
     sass = variant.stages.get(Stage.SASS)
     if sass is None:
@@ -309,21 +303,18 @@ def of_variant(
 
 
 def assembled(variant: Variant, tools: Sequence[Path], cache: DerivedCache) -> dict[str, Resources]:
-    """The result of ``measure`` for a variant; empty if its PTX or cubin is not available."""
+    """Spills and barriers by function, of an assembler that makes the same machine code of the PTX.
+
+    Empty if none does, or if the variant's PTX or cubin is not available.
+    """
     ptx, sass = variant.stages.get(Stage.PTX), variant.stages.get(Stage.SASS)
     if ptx is None or ptx.costly or sass is None or variant.target is None:
         return {}
     try:
-        return measure(ptx.content.read(), sass.content.read(), variant.target, tools, cache)
+        text, cubin = ptx.content.read(), sass.content.read()
+        made = reproduction(text, cubin, variant.target, tools, cache)
     except (PtxviewError, OSError):
         return {}
-
-
-def measure(
-    ptx: bytes, cubin: bytes, target: str, tools: Sequence[Path], cache: DerivedCache
-) -> dict[str, Resources]:
-    """Spills and barriers by function; empty if no available assembler makes the same code."""
-    made = reproduction(ptx, cubin, target, tools, cache)
     return {} if made is None else from_ptxas(made.printed)
 
 
@@ -377,16 +368,11 @@ def reproduction(
 
 def _may_be(built: Cubin, tool: Path) -> bool:
     """Whether this assembler may have made a cubin: by the version it names, else its ELF ABI."""
-    version = _version(tool)
+    version = version_of(tool)
     if version is None or built.ptxas is not None:
         return version == built.ptxas
     # ABI 7 is CUDA 12's and names no version; ABI 8 came with CUDA 13.
     return (int(version.split(".")[0]) < 13) == (built.abi < 8)
-
-
-@cache
-def _version(tool: Path) -> str | None:
-    return version_of(tool)
 
 
 def _assemble(

@@ -184,7 +184,7 @@ def _inner(folder: Path, path: Path) -> Path:
 def _read(path: Path, packed: Path | None = None) -> Recording:
     """What a folder or a file that is no recording holds; ``packed`` is what it was unpacked from,
     by which it goes by then."""
-    return Assembly(_content).recording(str(path), _found_in(path, packed))
+    return Assembly(carried).recording(str(path), _found_in(path, packed))
 
 
 def _found_in(path: Path, packed: Path | None = None) -> list[dict[str, object]]:
@@ -221,8 +221,8 @@ def raw_events(path: Path) -> tuple[list[dict[str, object]], Blob]:
         said: list[dict[str, object]] = [
             {"event": "problem", "where": str(path), "text": text} for text in held.problems
         ]
-        return [*_found_in(inner, path), *said], _content
-    return _found_in(path), _content
+        return [*_found_in(inner, path), *said], carried
+    return _found_in(path), carried
 
 
 def _renamed(event: dict[str, object], real: str, said: str) -> dict[str, object]:
@@ -246,10 +246,10 @@ def open_text(data: bytes, name: str, stage: Stage) -> Recording:
         "blob": content,
         "symbols": _symbols(stage, content),
     }
-    return Assembly(_content).recording(name, [event])
+    return Assembly(carried).recording(name, [event])
 
 
-def _content(value: object) -> Content | None:
+def carried(value: object) -> Content | None:
     """The content in an event of a cache, which carries it itself; None for other values."""
     return value if hasattr(value, "read") else None
 
@@ -284,14 +284,14 @@ def _folder(path: Path, allowance: files.Allowance) -> Iterable[dict[str, object
         if event["event"] == "build_folder":
             for item in read_folder(Path(str(event["directory"])), cache):
                 any_event = True
-                yield _of_build(item, cache, path)
+                yield _event(item, cache, path)
         else:
             any_event = any_event or event["event"] != "problem"
             yield event
     if not any_event:
         for item in read_folder(path, cache):
             any_event = True
-            yield _of_build(item, cache, path)
+            yield _event(item, cache, path)
     if not any_event:
         for entry in files.names(path)[0]:  # the scan has said if there are more
             file = path / entry.name
@@ -302,10 +302,11 @@ def _folder(path: Path, allowance: files.Allowance) -> Iterable[dict[str, object
             try:
                 yield from _file(file, path)
             except Unreadable as error:
-                yield _of_build(error.message, cache, file)
+                yield _event(error.message, cache, file)
 
 
-def _of_build(item: Found | str, cache: DerivedCache, path: Path) -> dict[str, object]:
+def _event(item: Found | str, cache: DerivedCache, path: Path) -> dict[str, object]:
+    """The event of a cubin of a build, or of what could not be read of it."""
     if isinstance(item, str):
         return {"event": "problem", "where": str(path), "text": item.removeprefix(f"{path} ")}
     return event_of(item, cache)
@@ -346,7 +347,8 @@ def _text(file: files.File, head: bytes, inside: Path | None) -> Iterable[dict[s
     elif traces.is_torch_trace(text):
         yield from traces.from_torch_trace(path, inside)
     elif traces.is_log(text):
-        yield from traces.from_log(_whole(file))
+        file.seek(0)
+        yield from traces.from_log(file.whole().decode("utf-8", "surrogateescape"))
 
 
 def _binary(file: files.File, head: bytes) -> Iterable[dict[str, object]]:
@@ -357,13 +359,16 @@ def _binary(file: files.File, head: bytes) -> Iterable[dict[str, object]]:
         cubin = read_cubin(data)
         if cubin is None:
             raise Unreadable(f"{path} is a damaged cubin", "Compile it again.")
+        text = debug_ptx(data)
         yield {
             "event": "device_code",
             "origin": "file",
             "object": str(path),
             "cubin": BytesContent(data),
             "arch": arch_of(file),
-            **_left_ptx(data),
+            "why": "the cubin was built without -lineinfo, which would have kept it",
+            "ptx": None if text is None else BytesContent(text),
+            "ptx_from": "the cubin's .nv_debug_ptx_txt, which ptxas keeps without its comments",
         }
         return
     cache = kept_cache()
@@ -382,22 +387,7 @@ def _binary(file: files.File, head: bytes) -> Iterable[dict[str, object]]:
         return
     images(path, cache)  # raises with one sentence if something is wrong
     for item in read_object(path, None, path.parent, cache):
-        yield _of_build(item, cache, path)
-
-
-def _left_ptx(data: bytes) -> dict[str, object]:
-    text = debug_ptx(data)
-    if text is None:
-        return {"why": "the cubin was built without -lineinfo, which would have kept it"}
-    return {
-        "ptx": BytesContent(text),
-        "ptx_from": "the cubin's .nv_debug_ptx_txt, which ptxas keeps without its comments",
-    }
-
-
-def _whole(file: files.File) -> str:
-    file.seek(0)
-    return file.whole().decode("utf-8", "surrogateescape")
+        yield _event(item, cache, path)
 
 
 def _symbols(stage: Stage, content: Content) -> list[str]:

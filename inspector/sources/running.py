@@ -276,24 +276,17 @@ class Run:
                 "Give another place with -o.",
             ) from None
         self.env = environment(folder, request, target)
-        if target is None:
-            wanted = request.driver and here is None and not self._is_profiled(request)
-            if wanted and toolchain.driver_library() is None:
-                self._writer.event(event="problem", where="driver", text=NO_DRIVER)
-            elif wanted:
-                self._see_launches(str(toolchain.driver_library()))
-
-    @staticmethod
-    def _is_profiled(request: RunRequest) -> bool:
-        """Whether another is at the driver: torch.profiler, or a tool of NVIDIA's."""
+        # Another may be at the driver: torch.profiler, or a tool of NVIDIA's.
         tool = request.kind == "command" and Path(request.words[0]).name in NVIDIA_TOOLS
-        return tool or any(name == "PTXVIEW_PROFILE" for name, _ in request.environment)
-
-    def _see_launches(self, library: str) -> None:
-        """Have the driver load the library, in the program and in its children."""
-        self.env["PTXVIEW_DRIVER"] = library
-        # Another tool's is left alone: the probes then report it.
-        self.env.setdefault(INJECTION, library)
+        profiled = tool or any(name == "PTXVIEW_PROFILE" for name, _ in request.environment)
+        if target is None and request.driver and here is None and not profiled:
+            library = toolchain.driver_library()
+            if library is None:
+                self._writer.event(event="problem", where="driver", text=NO_DRIVER)
+            else:
+                self.env["PTXVIEW_DRIVER"] = str(library)
+                # Another tool's is left alone: the probes then report it.
+                self.env.setdefault(INJECTION, str(library))
 
     @property
     def folder(self) -> Path:

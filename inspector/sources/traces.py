@@ -247,7 +247,9 @@ class CompileRecords:
         if "chromium_event" in record:
             yield from self._mark(ids, text, process)
         elif isinstance(record.get("str"), list):
-            self._name(record["str"])
+            pair = record["str"]
+            if len(pair) == 2 and isinstance(pair[0], str) and type(pair[1]) is int:
+                self._names[pair[1]] = pair[0]
         elif isinstance(artifact, dict):
             yield from _artifact(artifact.get("name"), payload, text, ids)
         elif "dynamo_start" in record:
@@ -263,10 +265,6 @@ class CompileRecords:
             about.pop("stack", None)
             frames = self._frames(about.pop("user_stack", None))
             yield {"event": "symbol", **ids, "kind": kind, "stack": frames, "said": short(about)}
-
-    def _name(self, pair: list[Any]) -> None:
-        if len(pair) == 2 and isinstance(pair[0], str) and type(pair[1]) is int:
-            self._names[pair[1]] = pair[0]
 
     def _mark(
         self, ids: dict[str, object], text: bytes, process: str

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from inspector.base.errors import PtxviewError, Unreadable, UsageError
+from inspector.base.errors import PtxviewError, UsageError
 from inspector.base.model import (
     EDIT,
     Compilation,
@@ -30,7 +30,7 @@ from inspector.base.model import (
 )
 from inspector.listing.cubin import read_cubin
 from inspector.listing.ptx_declaration import bounds, entries
-from inspector.recording.facts import CONFIG, as_map, from_ptxas, merge
+from inspector.recording.facts import CONFIG, as_int, as_map, from_ptxas, merge
 from inspector.recording.layout import BytesContent, kept_cache
 from inspector.sources import disassembly
 from inspector.sources.compilers import (
@@ -42,10 +42,10 @@ from inspector.sources.compilers import (
     job_of,
     own_target,
 )
-from inspector.sources.compiling import targets_of
+from inspector.sources.compiling import checked, targets_of
 from inspector.sources.disassembly import same_code
 from inspector.sources.opening import raw_events
-from inspector.system import toolchain
+from inspector.system import files, toolchain
 from inspector.system.process import side_by_side
 from inspector.system.toolchain import Tool, version_of
 
@@ -341,7 +341,7 @@ class _Trial:
             name,
             request.stage.value,
             job.target,
-            shlex.join(_words(setting)),
+            shlex.join(f"{name}={value}" for name, value in setting.triton.items()),
             symbols=() if failed else (symbol,),
             seconds=sum(made.seconds.values()) if made.seconds else None,
             tool=f"triton {made.triton}".strip(),
@@ -350,7 +350,9 @@ class _Trial:
         )
         if failed is not None:
             return TriedColumn(label, setting, one)
-        metadata = {**self._of_text(), **made.metadata}
+        # LLVM IR says nothing of warps, shared memory and scratch.
+        known = _OF_LLVM if request.stage is Stage.LLIR else ()
+        metadata = {k: v for k, v in self.metadata.items() if k in known} | dict(made.metadata)
         stages = {
             Stage(stage) if stage != "cubin" else Stage.SASS: StageFile(
                 BytesContent(data), None, "nvdisasm -c" if stage == "cubin" else "Triton"
@@ -365,17 +367,10 @@ class _Trial:
             target=own_target(ptx) or job.target,
             config={n: metadata[n] for n in CONFIG if n in metadata},
             stages=stages,
-            known=Resources(dynamic_shared_bytes=_int(metadata.get("shared"))),
+            known=Resources(dynamic_shared_bytes=as_int(metadata.get("shared"))),
         )
         variant = self._variant(variant, setting, text)
         return TriedColumn(label, setting, one, variant, metadata)
-
-    def _of_text(self) -> dict[str, object]:
-        """What Triton told of the recorded variant, where what is compiled does not tell it: LLVM
-        IR says nothing of warps, shared memory and scratch."""
-        if self.request.stage is not Stage.LLIR:
-            return {}
-        return {k: v for k, v in self.metadata.items() if k in _OF_LLVM}
 
     # -- ptxas -------------------------------------------------------------------------------
 
@@ -462,7 +457,9 @@ class _Trial:
         made = compile_ptx(source, target, words, seconds=request.limit, go_on=self.go_on, by=by)
         label = self._label(setting, text)
         shown = " ".join(setting.label.split()[1 if setting.target else 0 :])
-        symbol = self._symbol(made.symbols)
+        own = request.variant.symbol
+        only = made.symbols[0] if len(made.symbols) == 1 else None
+        symbol = own if own in made.symbols else only
         failed = made.failed
         if failed is None and symbol is None:
             failed = f"it has no kernel {request.variant.symbol}"
@@ -483,7 +480,7 @@ class _Trial:
         dynamic = Resources(
             dynamic_shared_bytes=request.variant.known.dynamic_shared_bytes
             if upper is None
-            else _int(metadata.get("shared"))
+            else as_int(metadata.get("shared"))
         )
         stages = {
             **(upper or {}),
@@ -529,19 +526,11 @@ class _Trial:
         whole = None if None in seconds else sum(s for s in seconds if s is not None)
         return replace(again, compilation=replace(again.compilation, seconds=whole))
 
-    def _symbol(self, symbols: Sequence[str]) -> str | None:
-        """The kernel's name in the product: its own, else the only one."""
-        own = self.request.variant.symbol
-        if own in symbols:
-            return own
-        return symbols[0] if len(symbols) == 1 else None
-
     # -- both --------------------------------------------------------------------------------
 
     def _label(self, setting: TrySetting, text: bytes | None) -> str:
-        if text is not None:
-            return f"{EDITED} {setting.label}".rstrip()
-        return setting.label or AGAIN
+        own = setting.label
+        return own or AGAIN if text is None else f"{EDITED} {own}".rstrip()
 
     def _variant(
         self,
@@ -614,14 +603,6 @@ class _Trial:
                 self.versions.setdefault("ptxas", cubin.ptxas)
 
 
-def _words(setting: TrySetting) -> tuple[str, ...]:
-    return tuple(f"{name}={value}" for name, value in setting.triton.items())
-
-
-def _int(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
 def block_of(column: TriedColumn, recorded: tuple[int, int, int]) -> tuple[int, int, int]:
     """The threads of a block: what the PTX demands, else Triton's warps, else those recorded."""
     variant = column.variant
@@ -632,23 +613,17 @@ def block_of(column: TriedColumn, recorded: tuple[int, int, int]) -> tuple[int, 
             if demanded:
                 x, y, z = (*demanded, 1, 1)[:3]
                 return x, y, z
-    warps = _int(column.metadata.get("num_warps"))
+    warps = as_int(column.metadata.get("num_warps"))
     return recorded if warps is None else (32 * warps, 1, 1)
 
 
 def shared_of(column: TriedColumn, recorded: int | None) -> int | None:
     """Dynamic shared memory of a block in bytes: Triton's of it, else that of the recorded call."""
-    shared = _int(column.metadata.get("shared"))
+    shared = as_int(column.metadata.get("shared"))
     return recorded if shared is None else shared
 
 
 def read_edited(path: str, stage: Stage) -> bytes:
     """The text of an edited stage. Raises ``Unreadable`` for anything else."""
-    from inspector.system import files
-
-    data = files.read(Path(path))
-    if not data.strip():
-        raise Unreadable(f"{path} is empty")
-    if b"\0" in data[:65536].rstrip(b"\0\n"):
-        raise Unreadable(f"{path} is binary, and no {stage.value}")
-    return data
+    file = Path(path)
+    return checked(CompilerInput(file, path, stage.value, files.read(file))).data

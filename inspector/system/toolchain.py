@@ -38,7 +38,7 @@ PURPOSE = {
 
 # Mangled names of C++; c++filt is not asked for others.
 _MANGLED = re.compile(r"_Z[\w$.]{1,20000}", re.ASCII)
-MAX_ARGUMENT_BYTES = 100_000
+MAX_ARGUMENTS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,27 +179,14 @@ def demangle(names: list[str]) -> list[str]:
     tool = find("cu++filt") or find("c++filt")
     program = which("llvm-cxxfilt") if tool is None else tool.path
     readable: dict[str, str] = {}
-    for part in _parts(mangled) if program is not None else ():
+    for at in range(0, len(mangled) if program is not None else 0, MAX_ARGUMENTS):
+        part = mangled[at : at + MAX_ARGUMENTS]
         with suppress(PtxviewError):
             done = run_tool([program or "", *part], seconds=20)
             lines = done.text.splitlines()
             if done.status == 0 and len(lines) == len(part):
                 readable.update(zip(part, lines, strict=True))
     return [readable.get(n, n) for n in names]
-
-
-def _parts(names: list[str]) -> Iterator[list[str]]:
-    """Names in portions that fit a command line."""
-    part: list[str] = []
-    size = 0
-    for name in names:
-        if part and size + len(name) > MAX_ARGUMENT_BYTES:
-            yield part
-            part, size = [], 0
-        part.append(name)
-        size += len(name) + 1
-    if part:
-        yield part
 
 
 PROBES: Path = Path(__file__).resolve().parent.parent / "probes" / "bootstrap"

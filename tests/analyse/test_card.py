@@ -9,7 +9,7 @@ from inspector.analyse.occupancy import Device
 from inspector.base.model import Argument, Call, Resources, Stage
 from inspector.reader import tables
 from inspector.recording.layout import DerivedCache
-from inspector.report.card import as_json, lines
+from inspector.report.card import lines
 from tests.helpers.cards import MATMUL, SQUARE, stage, tensor
 
 H200: Device = tables.devices()["sm_90"]
@@ -67,21 +67,6 @@ def test_the_card_in_lines(matmul: Card) -> None:
     assert "0.242 full waves across 132 SMs" in joined
     assert "268,435,456 floating-point operations a launch (estimate: counted in TTIR" in joined
     assert "1,835,008 bytes a launch (estimate: each tensor read or written once)" in joined
-
-
-def test_a_card_of_nothing_is_dashes() -> None:
-    empty = card(Resources(), None, {}, cost)
-    assert (empty.occupancy, empty.waves, empty.tensor_bytes, empty.operations) == (None,) * 4
-    assert lines(empty) == [
-        "registers       – a thread, spills –, stack –, barriers –",
-        "shared memory   – + – bytes a block (static + dynamic)",
-        "launch          – threads a block; no launch is known",
-        "occupancy       – the limits of its architecture are not known",
-        "global memory   –",
-        "operations      –",
-    ]
-    held = as_json(empty)
-    assert held["registers"] is None and held["occupancy"] is None and held["device"] is None
 
 
 def test_without_a_launch_the_compilation_says_the_block(cache: DerivedCache) -> None:

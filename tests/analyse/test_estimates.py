@@ -6,13 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from inspector import listing as parsers
 from inspector.analyse.accesses import Access, accesses
 from inspector.analyse.card import accessed_bytes, operations, tensor_bytes
 from inspector.analyse.function_facts import FunctionFacts
-from inspector.base.model import Argument, Call, Stage
+from inspector.base.model import Argument, Call
 from inspector.recording.layout import DerivedCache
-from tests.helpers.cards import DATA, MATMUL, SQUARE, launch, ptx, stage, tensor, ttir
+from tests.helpers.cards import MATMUL, SQUARE, launch, ptx, stage, tensor, ttir
 
 # -- bytes ----------------------------------------------------------------------------------------
 
@@ -55,14 +54,6 @@ def test_bytes_that_a_straight_kernel_asks_for() -> None:
     assert accessed_bytes(Call("triton", "k"), held, flow, branches=False) is None
 
 
-def test_bytes_asked_for_in_a_loop_are_not_known(cache: DerivedCache) -> None:
-    listing, function = stage(MATMUL, "cubin", cache)
-    flow = FunctionFacts(listing, function).flow
-    assert len(flow.loops) == 1
-    held = accesses(listing, function)
-    assert accessed_bytes(launch(16, 128), held, flow, branches=True) is None
-
-
 # -- operations -----------------------------------------------------------------------------------
 
 
@@ -71,15 +62,6 @@ def test_operations_of_a_square(cache: DerivedCache) -> None:
     listing, function = stage(SQUARE, "ttir", cache)
     found = operations(listing, function, launch(1823, 128))
     assert found is not None and found.value == 1823 * 1024
-
-
-def test_operations_of_a_softmax() -> None:
-    """A row of 1,024: 1,023 maxima, 1,024 differences, 1,024 exponentials, 1,023 sums, 1,024
-    quotients."""
-    listing = parsers.parse(Stage.TTIR, (DATA / "analyse" / "softmax.ttir").read_text("utf-8"))
-    found = operations(listing, listing.functions[0], launch(1823, 128))
-    assert found is not None
-    assert found.value == 1823 * (1023 + 1024 + 1024 + 1023 + 1024) == 9_330_114
 
 
 def test_operations_of_a_matmul(cache: DerivedCache) -> None:

@@ -100,15 +100,6 @@ def test_a_kernel_knows_its_operators_and_lines() -> None:
         assert variant.lines_in(Stage.OUTPUT_CODE) != (9, 11)
 
 
-def test_without_the_last_graph_the_programs_names_are_used() -> None:
-    (kernel,) = recording("dynamo.txt").kernels
-    assert kernel.fusion is not None
-    assert {m.line for m in kernel.fusion.made_from} <= {9, 10, 11}
-    (bare,) = recording().kernels
-    assert bare.fusion is not None and bare.fusion.made_from == () and bare.fusion.ops
-    assert Stage.SOURCE not in bare.variants[0].stages
-
-
 def test_a_model_line_reaches_the_lines_that_may_compute_it(tmp_path: Path) -> None:
     made = recording("dynamo.txt", "forward_post_grad.txt")
     reader = Reader(made, DerivedCache(tmp_path))

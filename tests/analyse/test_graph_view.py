@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import pytest
-from hypothesis import strategies as st
 
-from inspector.analyse import graph_text
-from inspector.analyse.graph_view import GraphView, buffer_bytes, fx_nodes, graph_view, module_path
+from inspector.analyse.graph_view import buffer_bytes, graph_view, module_path
 from inspector.listing.wrapper import parse_wrapper
 
 
@@ -151,87 +148,3 @@ def test_a_name_that_may_be_the_backward_graphs_own_is_not_taken_for_dynamos() -
     ]
     told_apart = graph_view(text, None, dynamo, {}, {}, {"y_1"})
     assert [call.modules for call in told_apart.calls] == [("layers.0",), ()]
-
-
-odd = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats()
-    | st.text(max_size=8)
-    | st.just("a\nb")
-    | st.sampled_from(
-        [
-            "op0",
-            "mul_0",
-            "buf0",
-            "call_function",
-            "L['self'].a",
-            "L__self___a_0",
-            "getattr(",
-            "[",
-            "op0_op1",
-            "%s",
-        ]
-    ),
-    lambda inner: (
-        st.lists(inner, max_size=4)
-        | st.dictionaries(
-            st.sampled_from(
-                [
-                    "nodes",
-                    "stacks",
-                    "scheduled",
-                    "not_fused",
-                    "name",
-                    "op",
-                    "target",
-                    "aten",
-                    "module",
-                    "line",
-                    "from",
-                    "backward",
-                    "paths",
-                    "type",
-                    "operations",
-                    "origins",
-                    "result",
-                    "outputs",
-                    "mutates",
-                    "bytes",
-                    "kind",
-                    "buffer",
-                    "not_fused_left_out",
-                ]
-            ),
-            inner,
-            max_size=6,
-        )
-    ),
-    max_leaves=40,
-)
-FIELDS = [(name, key) for name in ("stacks", "nodes", "scheduled") for key in nodes(3)[name][0]]
-
-
-def told(view: GraphView) -> None:
-    """Everything that is said of a view, of any kind of text."""
-    rows = graph_text.graph_rows("0/0", view)
-    texts = [row.text for row in rows]
-    assert not [text for text in texts if "\n" in text]
-    stages = [
-        graph_text.of_operations(rows, view),
-        graph_text.of_ir(["op0: SchedulerNode(x)", *texts], view),
-        graph_text.of_fx(["    mul_0 = x", *texts], view, dynamo=True),
-        graph_text.of_fx(texts, view, dynamo=False),
-        graph_text.of_source("/m.py", view),
-        graph_text.of_output_code({"k": [1, 4]}, {1: (1, 2)}, view),
-    ]
-    for a, b in itertools.permutations(stages, 2):
-        there, back = graph_text.linked(a, b), graph_text.linked(b, a)
-        assert {(n, m) for n, lines in there.items() for m in lines} == {
-            (n, m) for m, lines in back.items() for n in lines
-        }
-
-
-def test_nodes_of_one_name_are_one() -> None:
-    assert fx_nodes({"nodes": [{"name": "x", "op": "call_function"}] * 3}).keys() == {"x"}

@@ -3,20 +3,35 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import inspector
-from inspector.analyse.links import Links, Operations, StageNames, link
+from inspector.analyse.links import UNKNOWN, Links, Operations, StageNames, relate
 from inspector.base.model import Location, Stage
 from inspector.listing import parse
 from inspector.listing.line import Kind, Line, Listing
 
 TABLE = Path(inspector.__file__).parent / "reference" / "operations.toml"
 KNOWN = Operations(tomllib.loads(TABLE.read_text()))
+
+
+def link(
+    a: Listing,
+    b: Listing,
+    stages: tuple[Stage, Stage],
+    places: Mapping[Stage, StageNames],
+    operations: Operations = UNKNOWN,
+    through: Mapping[int, tuple[int, ...]] | None = None,
+) -> Links:
+    """Lines of ``a`` to lines of ``b``, whichever is the later stage."""
+    if stages[0].rank > stages[1].rank:
+        swapped = stages[1], stages[0]
+        return relate(b, a, swapped, places, operations, through).backward()
+    return relate(a, b, stages, places, operations, through).forward()
 
 
 def at(line: int, column: int | None = None, outer: Location | None = None) -> Location:

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import inspector
-from inspector.analyse.occupancy import Device, Occupancy, arch_of, base_arch, occupancy
+from inspector.analyse.occupancy import Device, Occupancy, arch_of, occupancy
 from tests.helpers.tools import path_of, skip_without
 
 TABLE = Path(inspector.__file__).parent / "reference" / "devices.toml"
@@ -174,10 +174,6 @@ def test_what_cannot_be_launched_says_what_could() -> None:
     assert found.next_step == "64 instead of 72 registers: 1 block an SM instead of 0"
 
 
-def test_a_full_sm_has_no_next_step() -> None:
-    assert told(H200, 512, 30, 0).next_steps == ()
-
-
 @given(
     st.sampled_from(sorted(DEVICES)),
     st.integers(1, 1024),
@@ -210,22 +206,10 @@ def test_steps_hold_and_are_the_smallest(arch: str, threads: int, registers: int
 # -- what is not known ----------------------------------------------------------------------------
 
 
-def test_unknown_figures_give_no_occupancy() -> None:
-    assert occupancy(H200, None, 32, 0) is None
-    assert occupancy(H200, 128, None, 0) is None
-    assert occupancy(H200, 128, 32, None) is None
-    assert occupancy(H200, 0, 32, 0) is None
-
-
 def test_an_entry_without_a_limit_says_which() -> None:
     entry = {k: v for k, v in ENTRIES["sm_90"].items() if k != "max_blocks_per_sm"}
     with pytest.raises(KeyError, match="max_blocks_per_sm"):
         Device.of("sm_90", entry)
-
-
-def test_a_figure_that_the_table_lacks_is_unknown() -> None:
-    assert "clock_hz" not in ENTRIES["sm_103"]
-    assert DEVICES["sm_103"].clock_hz is None
 
 
 def test_the_recorded_device_overrides_the_representative() -> None:
@@ -241,10 +225,6 @@ def test_the_recorded_device_overrides_the_representative() -> None:
     assert DEVICES["sm_80"].recorded(recorded) == DEVICES["sm_80"]
     assert H200.recorded(None) == H200
     assert H200.recorded({"major": 9, "minor": 0, "multi_processor_count": "?"}) == H200
-
-
-def test_targets_are_found_under_their_architecture() -> None:
-    assert [base_arch(t) for t in ("sm_90a", "sm_100f", "sm_75")] == ["sm_90", "sm_100", "sm_75"]
 
 
 def test_what_the_cubin_counts_of_the_reserved_memory_is_not_counted_twice() -> None:

@@ -8,11 +8,11 @@ from pathlib import PurePath
 
 import pytest
 
-from inspector.analyse.links import StageNames, link
+from inspector.analyse.links import StageNames
 from inspector.base.model import Stage
 from inspector.listing import parse
 from inspector.listing.line import Kind, Listing
-from tests.analyse.test_links import KNOWN, pairs
+from tests.analyse.test_links import KNOWN, link, pairs
 from tests.helpers.samples import Disassembler, read_sample
 
 MARK = re.compile(r'\s*//## File "([^"]*)", line (\d+)(?: inlined at "([^"]*)", line (\d+))?')
@@ -109,14 +109,3 @@ def test_a_load_is_its_loads_and_a_dot_its_tensor_cores(nvdisasm: Disassembler) 
             assert opcodes(ttgir, follow[line.n]) == {"tt.store"}
         if line.base == "LDGSTS" and line.n in follow:
             assert opcodes(ttgir, follow[line.n]) == {"ttg.async_copy_global_to_local"}
-
-
-def test_gelu_multiplies_differ(nvdisasm: Disassembler) -> None:
-    stages = stages_of("gelu_sm90", nvdisasm)
-    ttgir, ptx = stages[Stage.TTGIR], stages[Stage.PTX]
-    up = link(ptx, ttgir, (Stage.PTX, Stage.TTGIR), {}, KNOWN)
-    for line in ptx.lines:
-        if line.base in ("ld", "st") and ".global" in (line.opcode or ""):
-            assert opcodes(ttgir, up[line.n]) == {"tt.load" if line.base == "ld" else "tt.store"}
-        if line.base == "mul" and line.n in up and len(up[line.n]) == 1:
-            assert opcodes(ttgir, up[line.n]) <= {"arith.mulf", "tt.extern_elementwise"}

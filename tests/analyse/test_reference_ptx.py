@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from inspector.analyse.isa import COSTS, INSTRUCTION, PTX
+from inspector.analyse.isa import COSTS, PTX
 from inspector.base.model import Stage
 from inspector.listing import parse
 from inspector.listing.ptx_statement import KNOWN
@@ -90,14 +90,6 @@ def test_an_entry_has_every_field(word: str) -> None:
     assert len(qualifiers) == len(set(qualifiers))
     assert all(re.fullmatch(r"(\.|::)[A-Za-z0-9_:]+", q) for q in qualifiers)
     assert said.get("own_qualifiers", {}).keys() <= set(qualifiers)
-
-
-def test_every_qualifier_has_a_meaning() -> None:
-    entries = tables.isa().entries(PTX, INSTRUCTION)
-    assert len(entries) == len(words())
-    assert [
-        (e.word, q) for e in entries for q, meaning in e.qualifiers.items() if not meaning
-    ] == []
 
 
 def test_what_the_parser_knows_is_what_the_reference_has() -> None:

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from inspector.analyse.isa import COSTS
 from inspector.base.model import Stage
 from inspector.listing import parse
 from inspector.listing.cubin import is_cubin
@@ -126,36 +125,3 @@ def test_what_the_newest_table_lacks_is_gone() -> None:
     for name in older:
         entry = ISA.sass(name)
         assert entry is not None and entry.until is not None, name
-
-
-def test_what_no_table_has_says_so() -> None:
-    documented = {o for t in TABLES.values() for o in t["opcodes"].split()}
-    for entry in ISA.entries("sass", "instruction"):
-        assert ("undocumented" in entry.reference) == (entry.word not in documented), entry.word
-
-
-def test_entries_are_whole() -> None:
-    entries = ISA.entries("sass", "instruction")
-    assert len(entries) > 290
-    for entry in entries:
-        assert entry.cost in COSTS, entry.word
-        assert entry.summary.endswith(".") and entry.summary[0].isupper(), entry.word
-        assert all(": " in o for o in entry.operands), entry.word
-        assert all(entry.qualifiers.values()), entry.word
-
-
-@pytest.mark.parametrize(
-    ("opcode", "cost"),
-    [
-        ("LDG.E.128", "memory"),
-        ("DFMA", "arithmetic"),
-        ("HGMMA.64x64x16.F32", "tensor"),
-        ("BRA.U", "control"),
-        ("F2F.F16.F32", "conversion"),
-        ("BAR.SYNC", "synchronisation"),
-        ("UTMALDG.2D", "memory"),
-        ("FOO", None),
-    ],
-)
-def test_costs(opcode: str, cost: str | None) -> None:
-    assert ISA.cost("sass", opcode) == cost

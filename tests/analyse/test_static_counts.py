@@ -47,11 +47,6 @@ def test_the_mix_has_every_instruction_once(folder: Path, ending: str, cache: De
     assert found.unclassed == 0
 
 
-def test_an_opcode_that_nobody_knows_is_not_classed() -> None:
-    found = mix(*ptx("\tzzz.b32 \t%r1, %r2;"), lambda opcode: cost("ptx", opcode))
-    assert (found.unclassed, found.by_cost) == (1, (("control", 1),))
-
-
 def test_a_nop_that_does_something_is_no_padding() -> None:
     text = "\n".join(
         f"        /*{16 * n:04x}*/                   {code} ;"
@@ -137,20 +132,18 @@ def test_width_and_space_of_a_machine_access(
     assert found.guarded == 1
 
 
-@pytest.mark.parametrize(
-    ("form", "count", "width"),
-    [("v2.f32", 2, 8), ("v4.f32", 4, 16), ("noftz.v4.f16", 4, 8), ("noftz.v8.f16", 8, 16),
-     ("noftz.v4.f16x2", 4, 16), ("noftz.v4.bf16", 4, 8), ("noftz.v8.bf16", 8, 16),
-     ("noftz.v2.bf16x2", 2, 8), ("noftz.f16x2", 1, 4), ("noftz.bf16x2", 1, 4)],
-)  # fmt: skip
-def test_width_of_a_vector_of_an_atomic(
-    form: str, count: int, width: int, cache: DerivedCache, tmp_path: Path
-) -> None:
-    """As many bytes as PTX's vector has, in what ptxas makes of it."""
+VECTORS = [
+    ("v2.f32", 2, 8), ("v4.f32", 4, 16), ("noftz.v4.f16", 4, 8), ("noftz.v8.f16", 8, 16),
+    ("noftz.v4.f16x2", 4, 16), ("noftz.v4.bf16", 4, 8), ("noftz.v8.bf16", 8, 16),
+    ("noftz.v2.bf16x2", 2, 8), ("noftz.f16x2", 1, 4), ("noftz.bf16x2", 1, 4),
+]  # fmt: skip
+
+
+def updates(form: str, count: int) -> str:
+    """A reduction and an atomic of a form, of values that are read and written volatile."""
     bits = 16 if form.endswith("16") else 32
     old, new = (", ".join(f"%{kind}{i}" for i in range(count)) for kind in ("old", "new"))
-    many = f"{{{new}}}" if count > 1 else new
-    back = f"{{{old}}}" if count > 1 else old
+    many, back = (f"{{{names}}}" if count > 1 else names for names in (new, old))
     statements = [
         f".reg .b{bits} %old<{count}>, %new<{count}>;",
         ".reg .b64 %address;",
@@ -160,15 +153,30 @@ def test_width_of_a_vector_of_an_atomic(
         f"atom.relaxed.gpu.global.add.{form} {back}, [%address + 128], {many};",
         *(f"st.volatile.global.b{bits} [%address + {4 * i}], %old{i};" for i in range(count)),
     ]
-    listing, function = ptx("\n".join("\t" + s for s in statements))
+    return "\n".join(f"\t{statement}" for statement in statements)
+
+
+def test_width_of_a_vector_of_an_atomic(cache: DerivedCache, tmp_path: Path) -> None:
+    """As many bytes as PTX's vector has, in what ptxas makes of it."""
+    texts = [ptx(updates(form, count))[0].text for form, count, _ in VECTORS]
+    head = texts[0].partition(".visible")[0]
+    kernels = [
+        text.removeprefix(head).replace("entry f(", f"entry f{n}(") for n, text in enumerate(texts)
+    ]
     source, cubin = tmp_path / "k.ptx", tmp_path / "k.cubin"
-    source.write_text(listing.text)
+    source.write_text(head + "\n".join(kernels))
     run_tool([need("ptxas").path, "-arch=sm_90", "-o", cubin, source])
     plain, annotated, _ = disassemble(cubin.read_bytes(), cache)
-    sass = parsers.parse(Stage.SASS, plain, annotated=annotated)
-    for held in (accesses(listing, function), accesses(sass, sass.functions[0])):
-        widths = {(a.kind, a.width) for a in held if a.kind in ("atomic", "reduction")}
-        assert widths == {("atomic", width), ("reduction", width)}
+    listings = (
+        parsers.parse(Stage.PTX, source.read_text()),
+        parsers.parse(Stage.SASS, plain, annotated=annotated),
+    )
+    for listing in listings:
+        functions = {function.name: function for function in listing.functions}
+        for n, (form, _, width) in enumerate(VECTORS):
+            held = accesses(listing, functions[f"f{n}"])
+            widths = {(a.kind, a.width) for a in held if a.kind in ("atomic", "reduction")}
+            assert widths == {("atomic", width), ("reduction", width)}, form
 
 
 def test_ptx_and_sass_of_a_kernel_ask_for_the_same_bytes(cache: DerivedCache) -> None:
@@ -221,11 +229,6 @@ def test_shapes_by_stage_of_a_matmul(cache: DerivedCache) -> None:
 def test_shape_of_a_product(statement: str, expected: tuple[object, ...]) -> None:
     (found,) = products(*ptx("\t" + statement))
     assert (found.opcode, found.shape, found.types) == expected
-
-
-def test_loading_a_fragment_is_no_product() -> None:
-    load = "\twmma.load.a.sync.aligned.row.m16n16k16.global.f16 {%r1}, [%rd1], %r2;"
-    assert products(*ptx(load)) == ()
 
 
 def test_shapes_in_opcodes_of_sass() -> None:

@@ -16,10 +16,9 @@ import pytest
 from inspector.base.model import Stage
 from inspector.commands import run
 from inspector.commands.cli import main
-from inspector.measure.time import calls
-from inspector.measure.time import child as running
-from inspector.measure.time.calls import Library
-from inspector.measure.time.planning import job_of, plan
+from inspector.measure.time import planning
+from inspector.measure.time import take as running
+from inspector.measure.time.planning import Library, job_of, plan
 from inspector.recording.layout import keep, kept, place, recordings_folder
 from inspector.sources.opening import open_path
 from inspector.sources.running import RunOutcome
@@ -171,7 +170,7 @@ def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where the recorded extensions were built; of them gelu is left."""
     names = ("square_matrix_extension", "gelu_double_extension", "gelu_float_extension")
     where = {n: Library(str(tmp_path / "ext" / n / f"{n}.so")) for n in names}
-    monkeypatch.setattr(calls, "libraries", lambda events: where)
+    monkeypatch.setattr(planning, "libraries", lambda events: where)
     for name in names[1:]:
         file = Path(where[name].path)
         file.parent.mkdir(parents=True)
@@ -300,8 +299,8 @@ def test_the_most_frequent_calls_are_timed_and_the_rest_named() -> None:
     recording = open_path(LECTURE)
     kernel, variant = next((k, v) for k, v in recording.variants() if v.id == "a4fe74f3")
     (only,) = variant.calls
-    calls = tuple(replace(only, count=n) for n in (2, 9, 1, 5))
-    what = plan([(kernel, replace(variant, calls=calls))], 2)
+    planning = tuple(replace(only, count=n) for n in (2, 9, 1, 5))
+    what = plan([(kernel, replace(variant, calls=planning))], 2)
     assert [(launch.number, launch.call.count) for launch in what.launches] == [(1, 9), (3, 5)]
     assert what.left_out == (
         "square_kernel a4fe74f3: 2 of 4 distinct calls, the less frequent ones (--calls)",

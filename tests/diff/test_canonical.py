@@ -244,12 +244,6 @@ def test_not_merely_moved(lines: tuple[str, str]) -> None:
     assert ops(a, b) and "moved" not in {f[0] for f in ops(a, b)}
 
 
-def test_loads_may_pass_loads() -> None:
-    one, two = "ld.global.b32 %r5, [%r7+4];", "ld.global.b32 %r6, [%r7+8];"
-    a, b = ptx(MOVING.format(f"{one}\n{two}")), ptx(MOVING.format(f"{two}\n{one}"))
-    assert {f[0] for f in ops(a, b)} == {"moved"}
-
-
 def test_surplus_locations_are_quiet() -> None:
     a, b = ptx("bar.sync 0;\n.loc 1 2 3\nbar.sync 1;"), ptx("bar.sync 0;\nbar.sync 1;")
     diff = diff_listings(a, b)

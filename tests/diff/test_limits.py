@@ -8,7 +8,7 @@ import pytest
 
 from inspector.analyse.hints import RULES
 from inspector.base.errors import UsageError
-from inspector.diff.check import Allowance, Limits, Rules, allowance, read
+from inspector.diff.check import Allowance, Rules, allowance, read
 
 
 def of(text: str) -> Rules:
@@ -75,34 +75,3 @@ def test_allowances_are_amounts_or_percentages() -> None:
     for text in ("", "x", "-1", True):
         with pytest.raises(UsageError):
             allowance(text, "x")
-
-
-def test_own_limits_win_over_others() -> None:
-    own, other = Limits({"registers": 1}), Limits({"registers": 2, "stack": 3})
-    assert own.over(other).bounds == {"registers": 1, "stack": 3}
-    assert not Limits() and own
-
-
-def test_every_rule_of_a_hint_can_be_forbidden() -> None:
-    import importlib
-    import pkgutil
-
-    import inspector.analyse.hints as package
-    from inspector.analyse.hints import access
-
-    named = set()
-    for module in pkgutil.iter_modules(package.__path__):
-        loaded = importlib.import_module(f"{package.__name__}.{module.name}")
-        named |= {
-            value
-            for name, value in vars(loaded).items()
-            if (
-                name.isupper()
-                and isinstance(value, str)
-                and value.replace("-", "").isalnum()
-                and "-" in value
-            )
-            or value == "spills"
-        }
-    # The gate reads code, and runs none.
-    assert set(RULES) == named - access.COUNTED_ALONE

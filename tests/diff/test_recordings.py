@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -34,69 +35,68 @@ def digests(
     ]
 
 
-def test_the_same_compilation_goes_before_the_same_configuration() -> None:
-    a = [entry(digest="1", num_warps=4), entry(digest="2", num_warps=4)]
-    assert digests(a, [a[1], a[0]]) == [("1", "1"), ("2", "2")]
+FP32, FP16 = {"x": "*fp32"}, {"x": "*fp16"}
+FAR = entry(digest="far", num_warps=8, BLOCK=128, num_stages=4)
+NEAR = entry(digest="near", num_warps=4, BLOCK=64, num_stages=4)
+CASES = {
+    "the same compilation goes before the same configuration": (
+        [entry(digest="1", num_warps=4), entry(digest="2", num_warps=4)],
+        [entry(digest="2", num_warps=4), entry(digest="1", num_warps=4)],
+        [("1", "1"), ("2", "2")],
+    ),
+    "configurations match in any order": (
+        [entry(digest=f"{n}", num_warps=n) for n in (1, 2, 4)],
+        [entry(digest=f"b{n}", num_warps=n) for n in (4, 1, 2)],
+        [("1", "b1"), ("2", "b2"), ("4", "b4")],
+    ),
+    "signatures tell specialisations apart": (
+        [entry(digest="a32", signature=FP32), entry(digest="a16", signature=FP16)],
+        [entry(digest="b16", signature=FP16), entry(digest="b32", signature=FP32)],
+        [("a32", "b32"), ("a16", "b16")],
+    ),
+    "sources tell kernels of one name apart": (
+        [entry(digest="a1", source=b"1"), entry(digest="a2", source=b"2")],
+        [entry(digest="b2", source=b"2"), entry(digest="b1", source=b"1")],
+        [("a1", "b1"), ("a2", "b2")],
+    ),
+    "a changed configuration is a change": (
+        [entry(digest="a", num_warps=4)], [entry(digest="b", num_warps=8)], [("a", "b")],
+    ),
+    "remaining variants pair with the most similar": (
+        [entry(digest="a", num_warps=4, BLOCK=64, num_stages=3)], [FAR, NEAR],
+        [("a", "near"), (None, "far")],
+    ),
+    "another target is a change": (
+        [entry(digest="a", target="sm_80")], [entry(digest="b")], [("a", "b")],
+    ),
+    "added and removed": (
+        [entry("f", "a"), entry("g", "g")], [entry("h", "h"), entry("f", "b")],
+        [("a", "b"), ("g", None), (None, "h")],
+    ),
+    "a renamed kernel is found by its source": (
+        [entry("old", "a", b"text")], [entry("new", "b", b"text"), entry("x", "x", b"other")],
+        [("a", "b"), (None, "x")],
+    ),
+    "an unknown source finds nothing": (
+        [entry("old", "a")], [entry("new", "b")], [("a", None), (None, "b")],
+    ),
+    "generated kernels are found under another number": (
+        [entry("triton_poi_fused_add_0", "a")], [entry("triton_poi_fused_add_3", "b")],
+        [("a", "b")],
+    ),
+    "functions of C++ with other parameters": (
+        [entry("_Z4gelufPf", "a")], [entry("_Z4geluPKfPfi", "b")], [("a", "b")],
+    ),
+}  # fmt: skip
 
 
-def test_configurations_match_in_any_order() -> None:
-    a = [entry(digest=f"a{n}", num_warps=n) for n in (1, 2, 4)]
-    b = [entry(digest=f"b{n}", num_warps=n) for n in (4, 1, 2)]
-    assert digests(a, b) == [("a1", "b1"), ("a2", "b2"), ("a4", "b4")]
-
-
-def test_signatures_tell_specialisations_apart() -> None:
-    a = [entry(digest=f"a{t}", signature={"x": t}) for t in ("*fp32", "*fp16")]
-    b = [entry(digest=f"b{t}", signature={"x": t}) for t in ("*fp16", "*fp32")]
-    assert digests(a, b) == [("a*fp32", "b*fp32"), ("a*fp16", "b*fp16")]
-
-
-def test_sources_tell_kernels_of_one_name_apart() -> None:
-    a = [entry(digest="a1", source=b"1"), entry(digest="a2", source=b"2")]
-    b = [entry(digest="b2", source=b"2"), entry(digest="b1", source=b"1")]
-    assert digests(a, b) == [("a1", "b1"), ("a2", "b2")]
-
-
-def test_a_changed_configuration_is_a_change_and_no_removal() -> None:
-    a, b = [entry(digest="a", num_warps=4)], [entry(digest="b", num_warps=8)]
-    assert digests(a, b) == [("a", "b")]
-
-
-def test_remaining_variants_pair_with_the_most_similar() -> None:
-    a = [entry(digest="a", num_warps=4, BLOCK=64, num_stages=3)]
-    b = [
-        entry(digest="far", num_warps=8, BLOCK=128, num_stages=4),
-        entry(digest="near", num_warps=4, BLOCK=64, num_stages=4),
-    ]
-    assert digests(a, b) == [("a", "near"), (None, "far")]
-
-
-def test_another_target_is_a_change() -> None:
-    assert digests([entry(digest="a", target="sm_80")], [entry(digest="b")]) == [("a", "b")]
-
-
-def test_added_and_removed() -> None:
-    a, b = [entry("f", "a"), entry("g", "g")], [entry("h", "h"), entry("f", "b")]
-    assert digests(a, b) == [("a", "b"), ("g", None), (None, "h")]
-
-
-def test_a_renamed_kernel_is_found_by_its_source() -> None:
-    a, b = [entry("old", "a", b"text")], [entry("new", "b", b"text"), entry("x", "x", b"other")]
-    assert digests(a, b) == [("a", "b"), (None, "x")]
-
-
-def test_a_kernel_without_a_known_source_is_not_found_by_it() -> None:
-    assert digests([entry("old", "a")], [entry("new", "b")]) == [("a", None), (None, "b")]
-
-
-def test_generated_kernels_are_found_under_another_number() -> None:
-    a, b = [entry("triton_poi_fused_add_0", "a")], [entry("triton_poi_fused_add_3", "b")]
-    assert digests(a, b) == [("a", "b")]
-
-
-def test_functions_of_cpp_with_other_parameters() -> None:
-    a, b = [entry("_Z4gelufPf", "a")], [entry("_Z4geluPKfPfi", "b")]
-    assert digests(a, b) == [("a", "b")]
+@pytest.mark.parametrize(("a", "b", "expected"), CASES.values(), ids=CASES)
+def test_pairs(
+    a: list[RecordedVariant],
+    b: list[RecordedVariant],
+    expected: list[tuple[str | None, str | None]],
+) -> None:
+    assert digests(a, b) == expected
 
 
 ENTRIES = st.lists(

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from inspector.execute import Facts, Fault, LineFacts, Program, Trace
+from inspector.execute import Facts, Fault, Program, Trace
 from inspector.listing.ptx import parse_ptx
 from inspector.listing.ptx_code import read_module
 from tests.execute import programs
@@ -83,44 +83,6 @@ def test_accesses_are_those_that_ncu_counted(
         if "LDG" in row["Source"] or "STG" in row["Source"]
     )
     assert ours == theirs
-
-
-def test_some_blocks_represent_all() -> None:
-    made = programs.square(90)
-    program = Program(made.ptx)
-    arguments = [placed(1823, 781), placed(1823, 781), 781, 781, 781]
-    facts = Facts(program, values=False)
-    done = launch(program, (1823,), made.threads, arguments, observer=facts, blocks=50)
-    assert (done.ran, done.blocks) == (50, 1823)
-    whole = counted(program, (1823,), (made.threads,), arguments)
-    sampled = facts.totals().global_bytes / 50 * 1823
-    assert sampled == pytest.approx(whole.totals().global_bytes, rel=0.01)
-
-
-def shared_lines(name: str) -> list[LineFacts]:
-    program = Program(CONTROL, name)
-    facts = counted(program, (12, 12), (32, 32), [placed(384, 384), placed(384, 384), 384])
-    return [x for x in facts.lines() if any(a.space == "shared" for a in x.accesses)]
-
-
-def test_a_column_of_a_tile_is_one_bank_and_a_padded_one_is_all() -> None:
-    """32 floats of a column, 32 apart, share one bank: 32 wavefronts; 33 apart, in all 32: one."""
-    for name, factor in (("turned", 32), ("turned_padded", 1)):
-        store, load = (line.accesses[0] for line in shared_lines(name))
-        assert (store.way, store.conflicts) == ("store", 0)
-        assert load.wavefronts == factor * load.requests
-        assert load.least_wavefronts == load.requests == 144 * 32
-
-
-@pytest.mark.parametrize(("step", "sectors"), [(1, 4), (2, 8), (8, 32), (64, 32), (0, 1)])
-def test_a_strided_load_takes_as_many_sectors_as_it_touches(step: int, sectors: int) -> None:
-    program = Program(CONTROL, "strided")
-    facts = counted(program, (4,), (128,), [placed(512 * 64), placed(512), step])
-    load = next(a for x in facts.lines() for a in x.accesses if a.space == "global")
-    assert load.sectors == 16 * sectors
-    assert load.least_sectors == 16 * (4 if step else 1)
-    assert load.bytes_wanted == 512 * 4
-    assert load.bytes_moved == 32 * load.sectors
 
 
 def test_divergence_and_lanes_that_are_off() -> None:
@@ -253,30 +215,6 @@ def test_requested_steps() -> None:
     parting = trace.parting(0, 1)
     assert parting is not None and not trace.steps[parting].active.all()
     assert all(s.active[0] == s.active[1] for s in trace.steps[:parting])
-
-
-def test_a_trace_ends_with_the_step_that_faults() -> None:
-    program = Program(CONTROL, "past_end")
-    trace = Trace(program)
-    with pytest.raises(Fault):
-        launch(
-            program,
-            (1,),
-            64,
-            [np.zeros(10, np.float32), np.zeros(64, np.float32), 10],
-            observer=trace,
-        )
-    assert "ld.global" in program.statement(trace.steps[-1].line)
-
-
-def test_what_threads_print() -> None:
-    x = np.array([1, 5, 2, 9] + [0] * 28, np.int32)
-    done = launch(Program(CONTROL, "told"), (2,), 32, [x])
-    assert done.printed == tuple(
-        f"thread {t} of block {b} has {v / 4:5.2f}, yes A %, 10000000000\n"
-        for b in (0, 1)
-        for t, v in ((1, 5), (3, 9))
-    )
 
 
 def test_an_assertion_names_itself_and_its_thread() -> None:

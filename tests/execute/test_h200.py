@@ -50,7 +50,9 @@ def test_every_instruction() -> None:
     assert not different
 
 
-@pytest.mark.parametrize("piece", range(PROGRAMS // PIECE))
+@pytest.mark.parametrize(
+    "piece", [0, *(pytest.param(n, marks=pytest.mark.nightly) for n in range(1, PROGRAMS // PIECE))]
+)
 def test_random_programs(piece: int) -> None:
     """Threads that part, loops, every kind of memory, atomics, votes, calls."""
     chosen, different = random_ptx.instructions(), []

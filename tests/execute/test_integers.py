@@ -77,6 +77,7 @@ def test_every_instruction_gives_what_ptxas_works_out(
     assert sum(map(len, alone.values())) > 2000
 
 
+@pytest.mark.nightly
 def test_random_programs_give_what_ptxas_works_out(
     alone: dict[random_ptx.Instruction, list[Pair]], tmp_path: Path
 ) -> None:

@@ -12,7 +12,9 @@ from tests.execute import programs
 from tests.execute.programs import Array, launch
 
 ROWS, COLUMNS = 300, 781
-ARCHITECTURES = (75, 80, 90, 100, 120)
+ARCHITECTURES = [80, 90, *(pytest.param(cc, marks=pytest.mark.nightly) for cc in (75, 100, 120))]
+PRODUCTS = [("fp16", 80), ("bf16", 90), ("fp32", 90), ("fp8e5", 80)]
+OTHERS = [(k, cc) for k, _ in PRODUCTS for cc in (75, 80, 90, 120) if (k, cc) not in PRODUCTS]
 
 
 def some(*shape: int, seed: int = 0) -> Array:
@@ -69,8 +71,10 @@ def test_gelu_by_the_error_function(cc: int) -> None:
     assert np.abs(out - exact).max() < 5e-7
 
 
-@pytest.mark.parametrize("cc", (75, 80, 90, 120))
-@pytest.mark.parametrize("kind", ("fp16", "bf16", "fp32", "fp8e5"))
+@pytest.mark.parametrize(
+    ("kind", "cc"),
+    [*PRODUCTS, *(pytest.param(*one, marks=pytest.mark.nightly) for one in OTHERS)],
+)
 def test_matmul(kind: str, cc: int) -> None:
     """mma.sync on sm_75 to sm_89 and sm_120, wgmma on sm_90; fp32 as tf32 where there is it."""
     m, n, k = 128, 64, 96

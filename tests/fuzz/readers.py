@@ -3,8 +3,7 @@
 A reader takes bytes and raises what it should not: an ``AssertionError`` where something was lost,
 whatever else where a sentence was owed. What it may raise is ``PtxviewError``.
 
-No vendor's tool is started: what they print has readers here. This module is imported
-after ``tests.fuzz.guided.prepare``, so that what it imports is counted.
+No vendor's tool is started: what they print has readers here.
 """
 
 from __future__ import annotations
@@ -33,13 +32,10 @@ from inspector.listing.cubin import (
 from inspector.listing.cuda import parse_cuda
 from inspector.listing.lexers import MlirLexer, NvSassLexer
 from inspector.listing.line import Listing
-from inspector.measure.ncu import export
-from inspector.measure.ncu import files as ncu
-from inspector.measure.ncu import files as ncu_files
-from inspector.measure.ncu.attach import text_of
-from inspector.measure.profile.model import Window
+from inspector.measure.ncu import report
+from inspector.measure.ncu.report import text_of
 from inspector.measure.profile.read import about, profiles
-from inspector.measure.profile.sum import stacks, summarise
+from inspector.measure.profile.trace import Window, stacks, summarise
 from inspector.measure.time import results
 from inspector.reader import selecting
 from inspector.reader import tables as knowledge
@@ -48,7 +44,7 @@ from inspector.recording import output_code
 from inspector.recording.assemble import Assembly
 from inspector.recording.facts import from_ptxas, from_res_usage, max_threads
 from inspector.recording.layout import REPORTS, BytesContent, DerivedCache, kept
-from inspector.recording.output_code import graph_lines, stack_places
+from inspector.recording.output_code import graph_lines
 from inspector.report import jsons, tables
 from inspector.report.words import as_json
 from inspector.sources import traces
@@ -70,9 +66,7 @@ BETWEEN = b"\n=====\n"
 class Reader:
     """``read`` takes an input and a new folder to put it into.
 
-    ``share``: how many inputs it gets beside others. ``work`` and ``least``: an input may run
-    ``least + work`` a byte of counted stretches. ``repeats``: whether five times the text is
-    five times the work, which is then tried.
+    ``share``: how many inputs it gets beside others.
     """
 
     name: str
@@ -81,9 +75,6 @@ class Reader:
     words: Sequence[bytes] = ()
     share: int = 4
     longest: int = 4096
-    work: int = 600
-    least: int = 40_000
-    repeats: bool = True
     zipped: bool = False
 
 
@@ -303,7 +294,7 @@ def _zip(data: bytes, folder: Path) -> None:
     _look_at(open_path(path))
     for record in kept(path):
         results.read(record)
-    ncu_files.of_recording(path)
+    report.of_recording(path)
 
 
 def _empty_recording(folder: Path) -> Path:
@@ -322,20 +313,20 @@ def _timings(data: bytes, folder: Path) -> None:
 
 def _ncu_kept(data: bytes, folder: Path) -> None:
     (_empty_recording(folder) / REPORTS).write_bytes(data)
-    ncu_files.of_recording(folder)
+    report.of_recording(folder)
 
 
 def _ncu_csv(data: bytes, folder: Path) -> None:
-    report = export.read(text_of_bytes(data), "x.csv")
-    for launch in report.launches:
+    made = report.read(text_of_bytes(data), "x.csv")
+    for launch in made.launches:
         text_of(launch, "k")
-    _look_at(ncu_files.alone(folder / "x.csv", report))
+    _look_at(report.alone(folder / "x.csv", made))
 
 
 def _ncu_said(data: bytes, _: Path) -> None:
     text = text_of_bytes(data)
-    ncu.complaints(text)
-    ncu.status_of(text, 1)
+    report.complaints(text)
+    report.status_of(text, 1)
 
 
 def _log(data: bytes, folder: Path) -> None:
@@ -474,7 +465,6 @@ def _selectors(data: bytes, _: Path) -> None:
 def _graph_text(data: bytes, _: Path) -> None:
     text = text_of_bytes(data)
     graph_lines(text)
-    stack_places(text, "triton_poi_fused_pow_0")
 
 
 def _shown(data: bytes, _: Path) -> None:
@@ -727,8 +717,6 @@ READERS: tuple[Reader, ...] = (
         PTX_WORDS + SASS_WORDS,
         share=1,
         longest=3000,
-        work=4000,
-        repeats=False,
     ),
     Reader(
         "ptx-analysis",
@@ -737,8 +725,6 @@ READERS: tuple[Reader, ...] = (
         PTX_WORDS,
         share=1,
         longest=3000,
-        work=8000,
-        least=200_000,
     ),
     Reader(
         "sass-analysis",
@@ -747,8 +733,6 @@ READERS: tuple[Reader, ...] = (
         SASS_WORDS,
         share=1,
         longest=3000,
-        work=8000,
-        least=200_000,
     ),
     Reader(
         "ttgir-analysis",
@@ -757,8 +741,6 @@ READERS: tuple[Reader, ...] = (
         IR_WORDS,
         share=1,
         longest=3000,
-        work=4000,
-        least=200_000,
     ),
     Reader(
         "llir-analysis",
@@ -767,20 +749,8 @@ READERS: tuple[Reader, ...] = (
         IR_WORDS,
         share=1,
         longest=3000,
-        work=4000,
-        least=200_000,
     ),
-    Reader(
-        "links",
-        _links,
-        _linked,
-        PTX_WORDS + IR_WORDS,
-        share=1,
-        longest=4000,
-        work=8000,
-        least=200_000,
-        repeats=False,
-    ),
+    Reader("links", _links, _linked, PTX_WORDS + IR_WORDS, share=1, longest=4000),
     Reader(
         "cubin",
         _elf,
@@ -788,16 +758,8 @@ READERS: tuple[Reader, ...] = (
         (b".text.", b".nv.info.", b"\x7fELF"),
         share=4,
         longest=9000,
-        repeats=False,
     ),
-    Reader(
-        "cubin-file",
-        _file("x.cubin"),
-        _all_of("cubin", *_CUBINS),
-        share=1,
-        longest=9000,
-        repeats=False,
-    ),
+    Reader("cubin-file", _file("x.cubin"), _all_of("cubin", *_CUBINS), share=1, longest=9000),
     Reader(
         "library-file",
         _file("x.so"),
@@ -805,72 +767,27 @@ READERS: tuple[Reader, ...] = (
         (b".nv_fatbin\0", b"__nv_relfatbin\0", b"\x50\xed\x55\xba"),
         share=1,
         longest=9000,
-        repeats=False,
     ),
     Reader("ptx-file", _file("x.ptx"), _from("ptx", *_PTX), PTX_WORDS, share=1),
     Reader("llir-file", _file("x.ll"), _from("llir", *_LLIR), IR_WORDS, share=1),
-    Reader(
-        "events", _events, lambda: _own("events"), EVENT_WORDS, share=3, least=200_000, work=4000
-    ),
-    Reader(
-        "zip",
-        _zip,
-        lambda: _own("zip"),
-        EVENT_WORDS,
-        share=2,
-        longest=9000,
-        least=200_000,
-        work=4000,
-        repeats=False,
-        zipped=True,
-    ),
+    Reader("events", _events, lambda: _own("events"), EVENT_WORDS, share=3),
+    Reader("zip", _zip, lambda: _own("zip"), EVENT_WORDS, share=2, longest=9000, zipped=True),
     Reader("timings", _timings, lambda: _own("timings"), EVENT_WORDS, share=12),
-    Reader("ncu-kept", _ncu_kept, lambda: _own("ncu-kept"), NCU_WORDS, share=8, work=4000),
-    Reader(
-        "ncu-csv", _ncu_csv, lambda: _own("ncu-csv"), NCU_WORDS, work=4000, share=10, least=200_000
-    ),
+    Reader("ncu-kept", _ncu_kept, lambda: _own("ncu-kept"), NCU_WORDS, share=8),
+    Reader("ncu-csv", _ncu_csv, lambda: _own("ncu-csv"), NCU_WORDS, share=10),
     Reader("ncu-said", _ncu_said, lambda: _own("tools"), TOOL_WORDS, share=8),
-    Reader(
-        "torch-logs",
-        _log,
-        lambda: _own("torch-logs"),
-        LOG_WORDS + SOURCE_WORDS,
-        work=4000,
-        least=200_000,
-    ),
-    Reader(
-        "torch-file",
-        _file("x.log"),
-        lambda: _own("torch-logs"),
-        LOG_WORDS,
-        share=1,
-        work=4000,
-        least=200_000,
-    ),
+    Reader("torch-logs", _log, lambda: _own("torch-logs"), LOG_WORDS + SOURCE_WORDS),
+    Reader("torch-file", _file("x.log"), lambda: _own("torch-logs"), LOG_WORDS, share=1),
     Reader(
         "triton-cache",
         _triton_cache,
         _all_of("triton-cache", TRITON / "square_kernel.json"),
         EVENT_WORDS,
         share=1,
-        least=200_000,
     ),
+    Reader("inductor-cache", _inductor_cache, _from("output_code", *_CODE), SOURCE_WORDS, share=1),
     Reader(
-        "inductor-cache",
-        _inductor_cache,
-        _from("output_code", *_CODE),
-        SOURCE_WORDS,
-        share=1,
-        least=200_000,
-        work=4000,
-    ),
-    Reader(
-        "best-config",
-        _tuning("x.best_config"),
-        _all_of("best-config", _BEST),
-        EVENT_WORDS,
-        share=1,
-        least=200_000,
+        "best-config", _tuning("x.best_config"), _all_of("best-config", _BEST), EVENT_WORDS, share=1
     ),
     Reader(
         "autotune-json",
@@ -878,7 +795,6 @@ READERS: tuple[Reader, ...] = (
         lambda: _own("autotune-json"),
         EVENT_WORDS,
         share=1,
-        least=200_000,
     ),
     Reader(
         "ninja",
@@ -886,20 +802,10 @@ READERS: tuple[Reader, ...] = (
         _all_of("ninja", LECTURE / "ext" / "square_gelu" / "build.ninja"),
         NINJA_WORDS,
         share=6,
-        repeats=False,
-    ),  # commands may be many times the text, to a bound
-    Reader("tools", _tools, lambda: _own("tools"), TOOL_WORDS, share=12),
-    Reader(
-        "trace",
-        _trace,
-        lambda: _own("trace"),
-        TRACE_WORDS,
-        share=8,
-        work=4000,
-        least=200_000,
-        repeats=False,
     ),
-    Reader("window", _window, lambda: _own("window"), EVENT_WORDS, share=8, repeats=False),
+    Reader("tools", _tools, lambda: _own("tools"), TOOL_WORDS, share=12),
+    Reader("trace", _trace, lambda: _own("trace"), TRACE_WORDS, share=8),
+    Reader("window", _window, lambda: _own("window"), EVENT_WORDS, share=8),
     Reader(
         "config",
         _config,
@@ -907,22 +813,11 @@ READERS: tuple[Reader, ...] = (
         _words(
             'theme = "dark" [keys] "stage.next" zoom ["z","f11"] ctrl+x [[keys]] {} """ 1979-05-27'
         ),
-        repeats=False,
-        least=400_000,
         share=10,
     ),
+    Reader("remembered", _remembered, lambda: _own("remembered"), EVENT_WORDS, share=8),
     Reader(
-        "remembered", _remembered, lambda: _own("remembered"), EVENT_WORDS, share=8, repeats=False
-    ),
-    Reader(
-        "explain",
-        _explain,
-        lambda: _own("explain"),
-        PTX_WORDS + SASS_WORDS,
-        longest=300,
-        least=2_000_000,
-        repeats=False,
-        share=1,
+        "explain", _explain, lambda: _own("explain"), PTX_WORDS + SASS_WORDS, longest=300, share=1
     ),
     Reader(
         "selectors",
@@ -931,7 +826,6 @@ READERS: tuple[Reader, ...] = (
         _words("square_kernel abab acac #1 #2 * ? [a-z] [!x] :: x.ptxview _Z3addPf add"),
         share=14,
         longest=400,
-        repeats=False,
     ),
     Reader(
         "graph-text",

@@ -96,16 +96,6 @@ def test_what_was_derived_is_kept_and_only_of_the_same_content(
     assert reads == [first.hash]
 
 
-def test_a_damaged_entry_is_read_again(recorded: Path, cache: DerivedCache) -> None:
-    few = open_path(recorded)
-    few = replace(few, kernels=few.kernels[:2])
-    before = figures(few, cache)
-    for entry in (cache._folder).iterdir():
-        if entry.read_bytes().startswith(b"{"):
-            entry.write_bytes(b'{"resources": 7}')
-    assert figures(few, cache) == before
-
-
 def figures(recording: Recording, cache: DerivedCache) -> list[object]:
     """The summary of each variant."""
     reader = Reader(recording, cache)

@@ -13,17 +13,14 @@ from hypothesis import strategies as st
 
 from inspector.base.errors import PtxviewError
 from inspector.base.model import Recording, Stage
-from inspector.base.names import base_name
 from inspector.reader.reader import Reader
 from inspector.reader.tables import table
-from inspector.recording import output_code
 from inspector.recording.assemble import Assembly
 from inspector.recording.layout import BytesContent, DerivedCache
 from inspector.report import compiles, jsons, tables
 from inspector.report.compile_phases import Phases
-from inspector.sources.opening import open_path
 from inspector.system import printing
-from tests.helpers.ptxview import LECTURE, SQUARE, write_events
+from tests.helpers.ptxview import LECTURE, SQUARE
 
 BLOBS = {
     "cubin": (SQUARE / "square_kernel.cubin").read_bytes(),
@@ -323,27 +320,6 @@ def test_events_of_any_shape_become_values(found: list[dict[str, object]]) -> No
     look_at(Assembly(content).recording("x", found))
 
 
-@pytest.mark.nightly
-@settings(max_examples=150, deadline=None)
-@given(
-    st.lists(
-        st.one_of(
-            st.binary(max_size=80).map(lambda b: b.replace(b"\n", b" ") + b"\n"),
-            events.map(lambda e: json.dumps(e).encode() + b"\n"),
-        ),
-        max_size=5,
-    )
-)
-def test_lines_of_any_bytes_are_read_or_refused(
-    tmp_path_factory: pytest.TempPathFactory, lines: list[bytes]
-) -> None:
-    folder = write_events(tmp_path_factory.mktemp("fuzz"), *lines)
-    try:
-        look_at(open_path(folder))
-    except PtxviewError as error:
-        assert error.status == 4
-
-
 PIECES = [
     "# AOT ID: ['0_inference']",
     "# kernel path: /a/b.py",
@@ -360,16 +336,3 @@ PIECES = [
     "\x00",
     "\ud800",
 ]
-
-
-@settings(max_examples=200, deadline=None)
-@given(st.lists(st.one_of(st.sampled_from(PIECES), st.text(max_size=30)), max_size=12))
-def test_output_code_of_any_text_is_read(lines: list[str]) -> None:
-    parsed = output_code.parse("\n".join(lines))
-    for kernel in parsed.kernels:
-        assert kernel.line is None or 1 <= kernel.line <= len("\n".join(lines).split("\n"))
-
-
-@given(st.one_of(st.text(), st.from_regex(r"_ZN?K?L?(\d{1,3}\w{0,8}){1,4}", fullmatch=True)))
-def test_base_name_of_anything_is_a_name(symbol: str) -> None:
-    assert base_name(symbol) or not symbol

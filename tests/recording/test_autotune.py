@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
 
-from inspector.base.model import Kernel, Recording, Resources, Stage
+from inspector.base.model import Kernel, Recording, Stage
 from inspector.diff import variants
 from inspector.recording.assemble import Assembly
 from inspector.recording.layout import BytesContent
-from inspector.report import diff_json, diff_markdown, jsons, tables
+from inspector.report import jsons
 from inspector.sources.opening import open_path
 from tests.helpers.ptxview import SQUARE
 
@@ -144,13 +143,6 @@ def test_what_was_not_measured_has_no_time(times: Any) -> None:
     assert said["kernels"][0]["autotune"][0]["configurations"][2]["time_us"] is None
 
 
-def test_inductors_figure_is_one_and_has_no_quantiles() -> None:
-    event = tuned(tried(4, HASHES[0], [0.5]), winner=0, by="inductor", stopwatch="InductorBench")
-    (tuning,) = one(*COMPILED, event).autotune
-    assert tuning.configurations[0].time_us == pytest.approx(500)
-    assert tuning.configurations[0].quantiles_us is None
-
-
 def test_a_configuration_that_failed_in_another_process_belongs_to_the_tuning() -> None:
     one_more = tried(2, None, None, "failed: PTXASError: no")
     failed = {
@@ -172,15 +164,6 @@ def test_a_kernel_of_which_no_configuration_compiled_is_there_with_its_reasons()
     kernel = one(tuned(tried(4, None, None, "failed: PTXASError: no"), winner=None))
     assert (kernel.name, kernel.variants) == ("square_kernel", ())
     assert kernel.autotune[0].configurations[0].reason == "failed: PTXASError: no"
-
-
-def test_two_kernels_of_a_name_differ_by_their_compilations() -> None:
-    source = {"file": "/b.py", "first": 1, "last": 2}
-    other = compiled(HASHES[2], 4, source=source)
-    rec = read(*COMPILED, other, tuned(tried(4, HASHES[2], [1.0, 1.0, 1.0]), winner=0))
-    first, second = rec.kernels
-    assert not first.autotune and len(second.autotune) == 1
-    assert first.variants[0].autotune is None
 
 
 def test_json_has_the_contracts_fields() -> None:
@@ -206,24 +189,6 @@ def test_json_has_the_contracts_fields() -> None:
     }
 
 
-def test_a_recording_from_before_has_none() -> None:
-    (kernel,) = read(*COMPILED).kernels
-    assert kernel.autotune == () and kernel.variants[0].autotune is None
-
-
-def test_the_table_says_the_time_and_the_best_one() -> None:
-    def shown(rec: Recording) -> str:
-        console = Console(width=140)
-        with console.capture() as captured:
-            console.print(tables.kernels(rec, lambda v: Resources(), 140))
-        return captured.get()
-
-    text = shown(read(*COMPILED, TUNED))
-    assert "tuned" in text and "20.0 µs" in text and "10.0 µs best" in text
-    assert text.count("best") == 1
-    assert "tuned" not in shown(read(*COMPILED))
-
-
 # -- caches ---------------------------------------------------------------------------------------
 
 
@@ -243,18 +208,6 @@ def test_best_config_of_inductor_names_the_winner_and_makes_up_no_time() -> None
     assert won.cache_key == "G26O4TBV3Q555PQQUDBRUGQERGLIU6MJ6W2DZCUDY3TUGOGCUYWA"
     # The other's winner is in no folder here.
     assert not any(v.autotune for v in kernels["triton_poi_fused_add_mul_tanh_0"].variants)
-
-
-def test_best_config_without_a_hash_belongs_to_the_kernel_beside_it(tmp_path: Path) -> None:
-    shutil.copytree(LECTURE / "inductor", tmp_path / "inductor")
-    (path,) = (tmp_path / "inductor" / "zs").glob("*.best_config")
-    held = json.loads(path.read_text())
-    del held["triton_cache_hash"]
-    path.write_text(json.dumps(held))
-    kernels = {k.name: k for k in open_path(tmp_path).kernels}
-    (tuning,) = kernels["triton_poi_fused_pow_0"].autotune
-    assert tuning.winner is not None
-    assert (tuning.winner.variant, tuning.winner.config["XBLOCK"]) == (None, 1024)
 
 
 def cached(folder: Path, timings: list[Any]) -> None:
@@ -304,14 +257,6 @@ def test_tritons_cached_timings_are_tied_to_the_only_variant_that_fits(tmp_path:
     assert slower.variant is None and failed.variant is None
     assert failed.time_us is None and (failed.reason or "").startswith("failed")
     assert (tuning.key, tuning.from_cache) == ((4096, "torch.float32"), True)
-
-
-def test_timings_that_could_be_of_several_variants_are_tied_to_none(tmp_path: Path) -> None:
-    shutil.copytree(LECTURE / "triton", tmp_path, dirs_exist_ok=True)
-    cached(tmp_path, [[config(4, 3, 32), [0.03, 0.02, 0.04]], [config(4, 3), [0.05] * 3]])
-    kernel = {k.name: k for k in open_path(tmp_path).kernels}["matmul_kernel"]
-    assert [c.variant for c in kernel.autotune[0].configurations] == [None, None]
-    assert all(v.autotune is None for v in kernel.variants)
 
 
 @pytest.mark.parametrize(
@@ -408,40 +353,6 @@ def test_a_configuration_of_several_tunings_is_listed_once() -> None:
     again = tuned(tried(4, HASHES[0], None), skipped, winner=0, tuning=1, from_cache=True)
     kernel = one(*COMPILED, TUNED, again)
     assert [row.config["num_warps"] for row in variants.without_variant(kernel)] == [16, 32]
-
-
-@pytest.mark.parametrize(
-    ("times", "reason", "winner", "compiled"),
-    [
-        (None, "pruned: early_config_prune", None, False),
-        (None, "pruned: perf_model ranks it below the best 2 (top_k)", None, False),
-        (None, "failed: PTXASError: no", None, False),
-        (None, "not measured: the best one was in the cache", None, False),
-        (None, "failed: OutOfResources: out of resource: shared memory", None, None),
-        (None, "failed: the device refused the launch", None, None),
-        (None, "failed when it was measured, in another run", None, None),
-        (None, "pruned: 40 registers spill, more than Inductor's threshold of 16", None, None),
-        (None, None, None, None),
-        ([0.1, 0.1, 0.1], None, None, None),
-        (None, None, True, None),
-    ],
-)
-def test_nothing_that_was_compiled_is_called_not_compiled(
-    times: Any, reason: str | None, winner: bool | None, compiled: bool | None
-) -> None:
-    lost = {
-        "config": {"BLOCK": 32, "num_warps": 2},
-        "hash": None,
-        "times_ms": times,
-        "reason": reason,
-    }
-    known = tried(8, HASHES[1], [0.5, 0.5, 0.5])
-    kernel = one(*COMPILED, tuned(lost, known, winner=0 if winner else 1))
-    (row,) = variants.without_variant(kernel)
-    assert (row.compiled, row.winner) == (compiled, winner)
-    said = "\n".join(diff_markdown.table([row]))
-    assert ("not compiled" if compiled is False else "not known") in said
-    assert json.loads(jsons.dumps(diff_json.table([row])))["variants"][0]["compiled"] is compiled
 
 
 def test_one_compile_of_two_generated_files_is_one_variant_of_the_graphs_kernel() -> None:

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
 from typing import Any
 
-import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inspector.base.model import Recording
-from inspector.commands.run import arguments, emulation
 from inspector.recording.assemble import Assembly
 from inspector.recording.layout import BytesContent
 from inspector.report import jsons
-from inspector.sources.opening import open_path
-from tests.helpers.ptxview import REPOSITORY, SQUARE
+from tests.helpers.ptxview import SQUARE
 
 HASH = "ab" * 32
 GRAPH = b"""
@@ -150,21 +145,6 @@ def test_a_candidate_of_autotuning_has_no_launch_of_the_program() -> None:
     assert not recording.problems
 
 
-def test_recordings_without_calls_say_that_launches_are_not_known() -> None:
-    recording = open_path(REPOSITORY / "tests" / "data" / "core" / "lecture")
-    assert recording.variants() and recording.calls == ()
-    assert {v.launches for _, v in recording.variants()} == {None}
-    ((_, variant),) = read().variants()
-    assert (variant.launches, variant.benchmarks) == (None, None)
-
-
-def test_the_recording_of_the_lecture_has_the_launches_that_its_program_made() -> None:
-    recording = open_path(REPOSITORY / "examples" / "recordings" / "lecture-h200.ptxview")
-    squares = [v for k, v in recording.variants() if k.name == "square_kernel"]
-    assert [v.launches for v in squares] == [1] * len(squares)
-    assert (1823, 1, 1) in {call.grid for v in squares for call in v.calls}
-
-
 def test_graphs_calls_stand_under_the_graphs_id_with_its_inputs_names() -> None:
     inputs = [{"name": f"arg{n}", "dtype": "float32", "shape": [2], "strides": [1]} for n in (0, 1)]
     recording = read(
@@ -263,36 +243,6 @@ FIELDS = (
     "counts",
     "subjects",
 )
-
-
-@pytest.mark.nightly
-@settings(max_examples=150, deadline=None)
-@given(
-    st.lists(
-        st.tuples(
-            st.sampled_from(["process", "call", "calls"]),
-            st.dictionaries(st.sampled_from(FIELDS), values),
-        ),
-        max_size=6,
-    )
-)
-def test_events_of_any_shape(events: list[tuple[str, dict[str, Any]]]) -> None:
-    made = [
-        {**(call(0) if kind == "call" else told({"0": 2})), "event": kind, **fields}
-        for kind, fields in events
-    ]
-    recording = read(*made)
-    jsons.dumps(jsons.recording(recording, lambda v: v.known))
-    for _, variant in recording.variants():
-        assert variant.launches is None or variant.launches >= sum(c.count for c in variant.calls)
-
-
-@pytest.mark.parametrize(("given_", "expected"), [([], None), (["--no-ranges"], "0")])
-def test_ranges_are_turned_off_by_an_option(given_: list[str], expected: str | None) -> None:
-    parser = argparse.ArgumentParser()
-    arguments(parser)
-    args = parser.parse_args(given_)
-    assert dict(emulation(args)).get("PTXVIEW_RANGES") == expected
 
 
 def test_a_launch_of_cuda_is_of_the_only_kernel_of_its_name() -> None:

@@ -89,17 +89,6 @@ def test_a_kernel_of_a_library_has_its_maker_and_its_machine_code(folder: Folder
     assert not recording.problems
 
 
-def test_two_kernels_of_one_module_are_distinct(folder: Folder) -> None:
-    cubin = (DATA / ZOO).read_bytes()
-    parsed = read_cubin(cubin)
-    assert parsed is not None
-    module = folder.blob(cubin)
-    for number, name in enumerate(parsed.entries[:3]):
-        folder.launch(number, name, [1, 0, 0], module=module)
-    variants = [v for _, v in folder.opened().variants()]
-    assert len({v.id for v in variants}) == len({v.hash for v in variants}) == 3
-
-
 @pytest.mark.parametrize("captured", [False, True])
 def test_parameters_have_the_types_of_the_demangled_name(folder: Folder, captured: bool) -> None:
     """What not every launch had has no value."""
@@ -296,35 +285,4 @@ def _figures(printed: str) -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize("damage", [b"", b"\x7fELF", b"\0" * 4096])
-def test_what_is_no_cubin_has_no_kernel_to_take_out(damage: bytes) -> None:
-    assert only(damage, "kernel") is None
-    cubin = (DATA / ZOO).read_bytes()
-    assert only(cubin, "no_such_kernel") is None
-    for at in range(0, len(cubin), 997):
-        only(cubin[:at] + b"\xff" * 16 + cubin[at + 16 :], "kernel")
-
-
 # -- a recording of an H200 ---------------------------------------------------------------------
-
-
-def test_five_ways_to_square() -> None:
-    """The lecture's question: torch.square is ``a ** 2``, in one kernel; ``a * a`` is another."""
-    path = ROOT / "examples" / "recordings" / "squares-h200.ptxview"
-    by_operator = {
-        call.operators[0]: (kernel.called, variant.maker, call.count)
-        for kernel, variant in open_path(path).variants()
-        for call in variant.calls
-        if call.operators
-    }
-    assert by_operator["square"] == (
-        "vectorized_elementwise_kernel<pow_tensor_scalar_kernel_impl>",
-        "ATen",
-        2,
-    )
-    # Once for what is expected, and once as one of the five.
-    assert by_operator["mul_Tensor"] == ("vectorized_elementwise_kernel<MulFunctor>", "ATen", 2)
-    kernels = {kernel.called: kernel for kernel in open_path(path).kernels}
-    (call,) = kernels["square_matrix_kernel"].variants[0].calls
-    assert (call.grid, call.block) == ((49, 114, 1), (16, 16, 1))
-    assert [(a.type, a.value) for a in call.arguments[2:]] == [("int", 781), ("int", 1823)]

@@ -51,17 +51,6 @@ def test_events_are_read_up_to_any_byte_at_which_they_end(tmp_path: Path) -> Non
             assert bool(told) == bool(rest or (cut and len(noted(folder)) == len(said))), size
 
 
-def test_the_runs_own_events_may_end_at_any_byte_as_well(tmp_path: Path) -> None:
-    folder = write_events(tmp_path / "rec", BEGUN)
-    (folder / "events-7-1.jsonl").write_bytes(json.dumps(note(1)).encode() + b"\n")
-    whole = (folder / "events.jsonl").read_bytes()
-    for size in range(len(whole)):
-        (folder / "events.jsonl").write_bytes(whole[:size])
-        assert noted(folder) == ["noted: 1"]
-    listed = call("list", folder)
-    assert listed.status == 0 and str(folder) in listed.text
-
-
 def with_kernel(folder: Path) -> dict[str, str]:
     """A recording of one of Triton's kernels; the blobs of its stages by their endings."""
     writer = Writer(folder)

@@ -9,9 +9,9 @@ import pytest
 from inspector.base.model import Call
 from inspector.base.text import counted, first_error, kibibytes, plural
 from inspector.commands.common import open_reader
-from inspector.measure.ncu.model import NcuLaunch
-from inspector.measure.ncu.samples import sentence as ncu_sentence
-from inspector.measure.profile.model import Overhead
+from inspector.measure.ncu.attach import sentence as ncu_sentence
+from inspector.measure.ncu.report import NcuLaunch
+from inspector.measure.profile.trace import Overhead
 from inspector.report.calls import described
 from inspector.report.profile import sentence
 from inspector.report.tables import shared

@@ -16,8 +16,8 @@ import pytest
 from rich.console import Console
 
 from inspector.commands.cli import main
-from inspector.measure.time import child as running
-from inspector.measure.time.roofline import TITLES, Peaks, Spot, dtypes_in, peaks_of_device
+from inspector.measure.time import take as running
+from inspector.measure.time.ranking import TITLES, Peaks, Spot, dtypes_in, peaks_of_device
 from inspector.reader.tables import devices, table
 from inspector.report.plots import Figure, PlotLine, plot, ticks
 from inspector.report.plots import figure as roofline

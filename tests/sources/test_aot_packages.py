@@ -10,11 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from inspector.listing import embedded
-from inspector.recording import output_code
 from tests.helpers.ptxview import REPOSITORY, call, printed, tool, variants_of
 from tests.helpers.tools import needs
 
@@ -72,12 +68,6 @@ def test_its_code_is_shown_and_tied_line_by_line(tmp_path: Path) -> None:
         assert any(machine in sass["lines"][n - 1]["text"] for n in line["links"]["sass"]), python
 
 
-def test_what_it_unpacks_to_is_the_same(unpacked: Path) -> None:
-    for path in (unpacked, unpacked / "data" / "aotinductor" / "model"):
-        ((kernel, variant),) = variants_of(call("list", path, "--json").json)
-        assert kernel["name"] == NAME and variant["stages"] == ["output_code", "sass"]
-
-
 def test_a_package_that_lacks_something_shows_the_rest(unpacked: Path) -> None:
     place = unpacked / "data" / "aotinductor" / "model"
     ptx = ".version 9.0\n.target sm_90a\n.address_size 64\n"
@@ -124,14 +114,6 @@ PARTS = (
     "'a': 'b'",
     "'signature': {",
 )
-
-
-@given(st.lists(st.sampled_from(PARTS)))
-def test_any_wrapper_is_read(lines: list[str]) -> None:
-    text = "\n".join(["#include <torch/csrc/inductor/aoti_runtime/model.h>", *lines])
-    kernels = output_code.kernels(text)
-    assert all(1 <= k.line <= k.last <= text.count("\n") + 1 for k in kernels)
-    assert [k.name for k in output_code.parse(text).kernels] == [k.name for k in kernels]
 
 
 # -- binaries within libraries, and for several architectures -------------------------------------
@@ -217,11 +199,3 @@ def test_fat_binaries_are_taken_apart(tmp_path: Path) -> None:
     subprocess.run(["gcc", "-c", tmp_path / "k.S", "-o", item], check=True)
     _, within = listed_alone(item)
     assert within["stages"] == ["ptx", "sass"] and within["hash"] == variant["hash"]
-
-
-@given(st.binary(max_size=64), st.integers(0, 14000), st.integers(0, 14000))
-def test_a_damaged_library_is_read_up_to_its_damage(junk: bytes, at: int, cut: int) -> None:
-    data = in_package(EMBEDDED, "cubins_combined.o")
-    broken = data[:at] + junk + data[at + len(junk) : len(data) - cut]
-    for one in embedded.binaries(lambda offset, size: broken[offset : offset + size]):
-        assert one.size > 0 and one.offset >= 0

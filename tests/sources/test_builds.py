@@ -12,7 +12,6 @@ import pytest
 
 from inspector.listing.cubin import read_cubin
 from inspector.recording.layout import kept_cache
-from inspector.sources import disassembly
 from inspector.sources.builds import Found, harmless, parse_ninja, read_folder
 from inspector.system.toolchain import find
 from tests.helpers.ptxview import EXTENSION, call, printed, tool, variants_of
@@ -71,29 +70,6 @@ def test_escapes_scopes_and_implicit_inputs_are_read_as_ninja_reads_them(tmp_pat
     assert builds[0].inputs == ("with space.cpp",)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "build",
-        "build :",
-        "build a",
-        "rule",
-        "  x = 1",
-        "$",
-        "a=$",
-        "build a: r\nrule r\n  command = 'open",
-        "build a: b ${",
-        "=",
-        "build a: nobody x",
-        "rule r\n command=$in\nbuild : r",
-    ],
-)
-def test_files_that_ninja_refuses_are_read_without_raising(text: str) -> None:
-    for build in parse_ninja(text):
-        assert isinstance(build.argv, tuple)
-
-
 def test_variables_that_name_each_other_do_not_explode() -> None:
     lines = ["v0 = xxxxxxxxxx", *(f"v{n} = $v{n - 1}$v{n - 1}" for n in range(1, 60))]
     text = "\n".join([*lines, "rule r", "  command = $v59", "build a: r b"])
@@ -113,26 +89,6 @@ def test_variables_of_edges_rules_and_the_file_are_found_as_ninja_finds_them(
         (tmp_path / name).touch()
     (tmp_path / "build.ninja").write_text(text)
     assert {b.argv for b in parse_ninja(text)} == commands(tmp_path)
-
-
-def test_commands_are_bounded_by_a_multiple_of_the_text() -> None:
-    def expanded(times: int) -> tuple[int, int]:
-        """How long the text is, and all commands of it."""
-        grown = f"flags = $flags {'-x ' * 20}\nbuild a: r b\n" * times
-        text = f"rule r\n  command = cc $flags -c $in\n{grown}"
-        return len(text), sum(len(" ".join(b.argv)) for b in parse_ninja(text))
-
-    for times in (1000, 4000):
-        text, commands_ = expanded(times)
-        assert commands_ < 70 * text
-    assert expanded(20)[1] > 20 * 20 * 20  # short ones are whole
-
-
-def test_many_files_of_one_long_list_of_flags_are_whole() -> None:
-    edges = "".join(f"build /b/objects/{n}.o: r /s/csrc/kernels/{n}.cu\n" for n in range(500))
-    text = f"flags = {'-Ione/folder ' * 250}\nrule r\n  command = nvcc $flags -c $in -o $out\n"
-    builds = parse_ninja(text + edges)
-    assert [len(b.argv) for b in builds] == [255] * 500
 
 
 # -- what may be run -----------------------------------------------------------------------------
@@ -159,11 +115,6 @@ def test_only_flags_that_shape_the_code_are_used_of_a_folder_that_is_opened() ->
         "--expt-relaxed-constexpr", "-gencode=arch=compute_90a,code=sm_90a", "--use_fast_math",
         "-maxrregcount=32", "/mine/good.cu",
     )  # fmt: skip
-
-
-def test_value_of_a_flag_is_no_flag() -> None:
-    argv = ("nvcc", "-I", "-ccbin", "/evil/gcc", "-D", "@/evil", "k.cu")
-    assert harmless(argv, Path("n"), Path("k.cu")) == ("n", "k.cu")
 
 
 @pytest.mark.parametrize(
@@ -341,17 +292,6 @@ def test_build_that_nvcc_refuses_says_what_nvcc_said(tmp_path: Path) -> None:
     done = call("show", folder, "axpy", "--stage", "ptx")
     assert done.status == 4 and not done.out
     assert "nvcc" in done.said and "error" in done.said
-
-
-@pytest.mark.nvcc
-def test_same_code_is_by_encoding(built: Path) -> None:
-    (found,) = (f for f in read_folder(built, kept_cache()) if isinstance(f, Found))
-    one = read_cubin(found.cubin)
-    assert one is not None and disassembly.same_code(one, read_cubin(found.cubin))
-    assert not disassembly.same_code(one, None)
-    assert not disassembly.same_code(None, None)
-    names = set(one.code)
-    assert names == set(one.entries) and len(names) == 2
 
 
 def test_without_nvcc_the_reason_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

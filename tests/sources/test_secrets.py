@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from inspector.base.text import without_secrets
-from inspector.probes import writer
 from inspector.sources.running import ENVIRONMENT
 from tests.helpers.exported import unpacked
 from tests.helpers.ptxview import call, environment, ptxview
@@ -97,31 +95,3 @@ def test_what_shapes_compiling_is_recorded_by_a_list_of_names(recorded: Path) ->
     assert set(listed["environment"]) <= set(ENVIRONMENT)
     assert listed["command"][-len(WORDS) :] == KEPT
     assert not [n for n in ENVIRONMENT if any(s in n.lower() for s in ("token", "key", "passw"))]
-
-
-def test_arguments_alone_are_taken_out(recorded: Path, tmp_path: Path) -> None:
-    out = tmp_path / "out.ptxview"
-    assert call("export", recorded, "-o", out, "--without", "args").status == 0
-    listed = call("list", out, "--json").json["recording"]
-    assert listed["removed"] == ["args"] and not listed["command"] and not listed["environment"]
-    for piece in unpacked(out):
-        assert b"1e-3" not in piece and b"plain-cache" not in piece and b"--loud" not in piece
-    done = call("export", recorded, "-o", out, "--without", "args,names")
-    assert done.status == 2 and "names cannot be taken out" in done.said
-
-
-@pytest.mark.parametrize(
-    ("words", "kept"),
-    [
-        (WORDS, KEPT),
-        (["-x", "--API-KEY", "a", "b"], ["-x", "--API-KEY", "…", "b"]),
-        (["--secret=", "a=token"], ["--secret=…", "a=token"]),
-        (["env", "HF_TOKEN=a", "LR=1"], ["env", "HF_TOKEN=…", "LR=1"]),
-        # What a language model is run with is no secret, nor is code.
-        (["--max-tokens", "128", "--tokenizer=gpt2", "--tokenizer", "gpt2"],) * 2,
-        (["-c", "self.token = 3; password=x"],) * 2,
-        ([], []),
-    ],
-)
-def test_a_process_and_a_run_hide_the_same(words: list[str], kept: list[str]) -> None:
-    assert writer._without_secrets(words) == without_secrets(words) == kept

@@ -15,7 +15,7 @@ from inspector.listing.cubin import function_records, read_cubin
 from inspector.recording.facts import from_ptxas
 from inspector.recording.layout import BytesContent, DerivedCache
 from inspector.sources.disassembly import assemblers, of_variant, on_record
-from tests.helpers.ptxview import LECTURE, REPOSITORY, Done, call, printed, tool, variants_of
+from tests.helpers.ptxview import LECTURE, REPOSITORY, printed, tool
 
 LISTINGS = REPOSITORY / "tests" / "data" / "listing"
 TEXTS = (*sorted(LISTINGS.glob("*.ptx")), *sorted((LECTURE / "triton").glob("*/*.ptx")))
@@ -90,6 +90,7 @@ def made(folder: Path) -> Iterator[tuple[str, bytes, dict[str, Resources]]]:
             yield f"{ptx.name} {assembler} {options}", *done
 
 
+@pytest.mark.nightly
 def test_a_cubin_says_of_spills_and_barriers_what_ptxas_said(tmp_path: Path) -> None:
     if not assemblers(()):
         pytest.skip("needs ptxas: pip install triton")
@@ -129,39 +130,6 @@ def test_a_spill_to_shared_memory_is_on_record(tmp_path: Path) -> None:
             judged += function_records(cubin)["many"].shared_scratch
             assert on_record(cubin, usage)["many"].spill_store_bytes is None
     assert judged
-
-
-def test_no_assembler_is_asked_of_a_kernel_without_local_memory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lecture: Path
-) -> None:
-    """The list of a cold cache: one run of cuobjdump for each cubin, and none of ptxas."""
-    asked = tmp_path / "asked"
-    shims = tmp_path / "cuda" / "bin"
-    shims.mkdir(parents=True)
-    for name in ("ptxas", "cuobjdump"):
-        shim = shims / name
-        shim.write_text(f'#!/bin/sh\necho "{name} $*" >> {asked}\nexec {tool(name)} "$@"\n')
-        shim.chmod(0o755)
-    from inspector.system import toolchain
-
-    monkeypatch.setattr(toolchain, "places", lambda: iter([("here", shims)]))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    toolchain.find.cache_clear()
-    try:
-        value = call("list", lecture / "triton", "--json").json
-        runs = [r for r in asked.read_text().splitlines() if not r.endswith("--version")]
-        for _, variant in variants_of(value):
-            assert variant["resources"]["spill_store_bytes"] == 0
-            assert variant["resources"]["barriers"] is not None
-        cubins = {f.read_bytes() for f in (lecture / "triton").rglob("*.cubin")}
-        assert not [r for r in runs if r.startswith("ptxas")]
-        assert len(runs) == len(cubins)
-        again: Done = call("list", lecture / "triton", "--json")
-        assert again.json == value
-        after = [r for r in asked.read_text().splitlines() if not r.endswith("--version")]
-        assert after == runs, "what a tool said is kept by content"
-    finally:
-        toolchain.find.cache_clear()
 
 
 def test_a_kernel_that_spills_has_the_bytes_that_ptxas_says(tmp_path: Path) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import json
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -119,49 +117,3 @@ def test_a_trace_is_opened_packed_and_in_its_folder(
     parse_single_file(str(written), str(tmp_path / "parsed"))
     (parsed,) = (tmp_path / "parsed").iterdir()
     assert variant_of(parsed)["hash"] == expected["hash"]
-
-
-def test_a_damaged_trace_is_read_up_to_its_damage(made: tuple[Path, Path], tmp_path: Path) -> None:
-    events = made[0].read_bytes().splitlines(keepends=True)
-    cut = tmp_path / "cut.ndjson"
-    cut.write_bytes(events[0] + b'{"event_type": broken\n' + events[1] + events[2][:100])
-    done = call("list", cut, "--json").json
-    assert done["kernels"][0]["variants"][0]["launches"] == 1
-    assert [p for p in done["recording"]["problems"] if "line 2 is no JSON" in p]
-    packed = gzip.compress(b"".join(events))
-    (tmp_path / "cut.ndjson.gz").write_bytes(
-        gzip.compress(events[0]) + gzip.compress(events[1])[:-20]
-    )
-    done = call("list", tmp_path / "cut.ndjson.gz", "--json").json
-    assert done["kernels"] and "cut short" in " ".join(done["recording"]["problems"])
-    (tmp_path / "head.ndjson.gz").write_bytes(packed[:40])
-    done_ = call("list", tmp_path / "head.ndjson.gz")
-    assert done_.status == 4 and "Traceback" not in done_.said
-    for text in (b'{"event_type": "launch"}\n', b'{"event_type": "compilation", "payload": 3}\n'):
-        (tmp_path / "odd.ndjson").write_bytes(text * 30)
-        assert call("list", tmp_path / "odd.ndjson").status == 4
-
-
-@pytest.mark.parametrize("field", ["name", "file", "message"])
-def test_text_of_a_trace_reaches_the_terminal_harmless(
-    made: tuple[Path, Path], tmp_path: Path, field: str
-) -> None:
-    evil = "\x1b[2J\x9b31m\u202e"
-    events = [json.loads(line) for line in made[0].read_text().splitlines()]
-    payload = events[0]["payload"]
-    if field in ("name", "hash"):
-        payload["metadata"][field] = evil
-    elif field == "file":
-        payload["file_path"] = dict.fromkeys(payload["file_path"], evil)
-        payload["python_source"]["file_path"] = evil
-    elif field == "message":
-        payload["file_content"]["add_kernel.ptx"] = f"<error {evil}>"
-    else:
-        events[1]["extracted_args"][evil] = {"type": "int", "value": evil}
-    path = tmp_path / "evil.ndjson"
-    path.write_text("".join(json.dumps(event) + "\n" for event in events))
-    asked: tuple[list[str], ...] = (["list"], ["list", "--calls"], ["show", "-a"])
-    for command_, *options in asked:
-        done = call(command_, path, *options)
-        assert "Traceback" not in done.said
-        assert not re.search(rb"\x1b|\xc2\x9b|\xe2\x80\xae", done.out + done.err)

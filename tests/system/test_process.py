@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import threading
-import time
 
 import pytest
 
@@ -14,24 +12,6 @@ from inspector.base.errors import Stopped
 from inspector.system.process import cores, run_tool, side_by_side
 
 TOLD = "import os\nfrom inspector.system.process import cores\n"
-
-
-def test_cores_are_those_that_the_process_may_use() -> None:
-    """In a container there may be two of the machine's fifty."""
-    assert cores() == len(os.sched_getaffinity(0))
-    one = min(os.sched_getaffinity(0))
-    code = f"{TOLD}os.sched_setaffinity(0, {{{one}}})\nprint(cores())"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "1\n"
-
-
-def test_side_by_side_keeps_the_order_of_the_items() -> None:
-    def run(item: int) -> int:
-        time.sleep(0.02 if item % 2 else 0)
-        return -item
-
-    assert list(side_by_side(run, range(9))) == [-n for n in range(9)]
-    assert list(side_by_side(run, [])) == []
 
 
 def test_an_error_ends_the_tools_that_run_beside_it_and_no_others() -> None:
@@ -104,17 +84,3 @@ def test_what_is_done_while_a_program_runs_sees_no_signal_and_says_nothing(
     words = [sys.executable, "-c", PRELOAD, seconds]
     done = subprocess.run(words, capture_output=True, text=True, check=True)
     assert done.stderr == f"{said}status 7\n"
-
-
-def test_no_more_run_side_by_side_than_are_asked_for() -> None:
-    running, most = [], []
-
-    def run(item: int) -> int:
-        running.append(item)
-        most.append(len(running))
-        time.sleep(0.01)
-        running.remove(item)
-        return item
-
-    assert list(side_by_side(run, range(6), 1)) == [*range(6)]
-    assert most == [1] * 6

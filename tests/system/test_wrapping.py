@@ -1098,7 +1098,7 @@ def packs(pid: int) -> bool:
     return False
 
 
-@pytest.mark.parametrize("name", ["SIGKILL", "SIGTERM", nightly("SIGINT"), nightly("SIGHUP")])
+@pytest.mark.parametrize("name", ["SIGKILL", *map(nightly, ("SIGTERM", "SIGINT", "SIGHUP"))])
 def test_ended_at_any_moment_the_recording_is_there(tmp_path: Path, name: str) -> None:
     """Moments spread over reading versions, making the file and putting it in its place."""
     seen = set()

@@ -21,7 +21,6 @@ from inspector.analyse.hints.subject import (
     Thresholds,
     number,
     numbers,
-    plural,
 )
 from inspector.analyse.hints.warp import Run, WarpAccess, runs, scalars
 from inspector.analyse.tensors import (
@@ -33,7 +32,8 @@ from inspector.analyse.tensors import (
     pointed,
     uses,
 )
-from inspector.base.model import Origin, Stage
+from inspector.base.model import Stage
+from inspector.base.text import counted
 from inspector.listing.line import Line
 from inspector.listing.ptx_code import Operand
 
@@ -68,7 +68,7 @@ def narrow_rows(subject: HintSubject, thresholds: Thresholds) -> Iterator[Findin
     yield Finding(
         NARROW,
         "hint",
-        f"{plural(len(lines), 'access')} of {elements} elements a thread, {size} bytes at a time, "
+        f"{counted(len(lines), 'access')} of {elements} elements a thread, {size} bytes at a time, "
         f"though {together} lie side by side: each row but the first begins at an address that is "
         f"not known to be a multiple of {MAX_ACCESS_BYTES}, so that no two may be moved at once. "
         "Give rows a stride that is a multiple of 16 elements (pad them when they are allocated): "
@@ -96,13 +96,33 @@ def _narrow(line: Line, layout: Blocked, tensors: Tensors) -> tuple[int, int] | 
 
 
 NARROW = "narrow-access"
+WIDER = {
+    True: "The address is aligned but each element has a condition of its own: where the size "
+    "that the mask compares with is a multiple of 16, Triton knows, and merges them.",
+    False: "Read and write float4 (or any type of 8 or 16 bytes) through a pointer that is known "
+    "to be aligned; the compiler may not assume it.",
+}
+SIDE_BY_SIDE = {
+    True: "pass a tensor whose stride along the block's fastest axis is 1 (contiguous()), or "
+    "run tl.arange along the axis that has it",
+    False: "let threadIdx.x run along the axis of stride 1, or turn tiles in shared memory",
+}
+OTHER_BANKS = {
+    True: "Triton chose this layout by how the block is loaded and used (turned round for "
+    "tl.dot, or transposed): load it the other way round, or try another block shape or "
+    "num_warps.",
+    False: "Pad the tile's rows by one element, or swizzle the index.",
+}
+TOGETHER = {
+    True: "In Triton's code such a branch stands in a function that goes another way by the "
+    "value, as tanh and pow do: a formula of exp and tl.where has none.",
+    False: "Let the condition be the same for a whole warp (by threadIdx.x / 32, by blocks), sort "
+    "the data by it, or compute both and select.",
+}
+"""What to try, by whether Triton compiled the kernel."""
 UNCOALESCED = "uncoalesced-layout"
 
 SECTOR_BYTES = 32
-
-
-def _global(run: Run) -> list[WarpAccess]:
-    return [a for a in run.values() if a.space == "global"]
 
 
 # -- narrow-access --------------------------------------------------------------------------------
@@ -125,77 +145,49 @@ def narrow_access(subject: HintSubject, thresholds: Thresholds) -> Iterator[Find
     yield Finding(
         NARROW,
         "hint",
-        f"{plural(len(accesses), 'access')} of {width} bytes a thread to neighbouring addresses in "
-        f"global memory, where {pieces} of {wide} bytes would do: every access takes an "
+        f"{counted(len(accesses), 'access')} of {width} bytes a thread to neighbouring addresses "
+        f"in global memory, where {pieces} of {wide} bytes would do: every access takes an "
         f"instruction and a place in the queue of memory, however little it moves. "
-        f"{_advice(subject, accesses)}",
+        f"{WIDER[subject.by_triton]}",
         {Stage.PTX: tuple(sorted(lines))},
         estimated=True,
     )
 
 
-def _advice(subject: HintSubject, accesses: list[WarpAccess]) -> str:
-    if subject.kernel.origin in (Origin.TRITON, Origin.INDUCTOR):
-        return (
-            "The address is aligned but each element has a condition of its own: where the size "
-            "that the mask compares with is a multiple of 16, Triton knows, and merges them."
-        )
-    return (
-        "Read and write float4 (or any type of 8 or 16 bytes) through a pointer that is known to "
-        "be aligned; the compiler may not assume it."
-    )
-
-
 def _pieces(run: Run) -> dict[int, int]:
     """Lines of accesses that could be part of a wider one, each with the bytes of that one."""
-    stretches: dict[tuple[int, bool, int], list[WarpAccess]] = defaultdict(list)
-    for access in _global(run):
-        if access.width < MAX_ACCESS_BYTES:
-            stretches[access.block, access.store, access.width].append(access)
+    stretches: dict[tuple[int, bool, int], dict[tuple[int, ...], WarpAccess]] = defaultdict(dict)
+    for access in run.values():
+        if access.space == "global" and access.width < MAX_ACCESS_BYTES:
+            own = stretches[access.block, access.store, access.width]
+            own.setdefault(access.addresses, access)
     out: dict[int, int] = {}
-    for (_, _, width), accesses in stretches.items():
-        for chain in _chains(accesses, width):
+    for (_, _, width), by_place in stretches.items():
+        for place in by_place:
+            if _beside(place, -width) in by_place:
+                continue
+            chain = []  # each continues, in every lane, where the one before it ends
+            while place in by_place:
+                chain.append(by_place[place])
+                place = _beside(place, width)
             out.update(_cut(chain, width))
     return out
 
 
-def _chains(accesses: list[WarpAccess], width: int) -> Iterator[list[WarpAccess]]:
-    """Accesses each of which continues, in every lane, where the one before it ends."""
-    by_place: dict[tuple[int, ...], WarpAccess] = {}
-    for access in accesses:
-        by_place.setdefault(access.addresses, access)
-    follows = {
-        place: tuple(address + width for address in place)
-        for place in by_place
-        if tuple(address + width for address in place) in by_place
-    }
-    first = set(by_place) - set(follows.values())
-    for start in by_place:
-        if start not in first or start not in follows:
-            continue
-        chain, place = [by_place[start]], start
-        while place in follows:
-            place = follows[place]
-            chain.append(by_place[place])
-        yield chain
+def _beside(place: tuple[int, ...], step: int) -> tuple[int, ...]:
+    return tuple(address + step for address in place)
 
 
 def _cut(chain: list[WarpAccess], width: int) -> dict[int, int]:
-    """The widest aligned pieces of a chain."""
     out: dict[int, int] = {}
     at = 0
     while at < len(chain):
-        wide = MAX_ACCESS_BYTES
-        while wide > width:
-            count = wide // width
-            fits = at + count <= len(chain)
-            if fits and all(address % wide == 0 for address in chain[at].addresses):
-                out.update((access.line, wide) for access in chain[at : at + count])
-                at += count
-                break
-            wide //= 2
-        else:
-            at += 1
+        fits = (w for w in (16, 8, 4, 2) if w > width and at + w // width <= len(chain))
+        aligned = (w for w in fits if not any(address % w for address in chain[at].addresses))
+        wide = next(aligned, width)
+        if wide > width:
+            out.update((access.line, wide) for access in chain[at : at + wide // width])
+        at += wide // width
     return out
 
 
@@ -213,37 +205,22 @@ def uncoalesced_layout(subject: HintSubject, thresholds: Thresholds) -> Iterator
     worst = max(lines, key=lambda n: _sectors([accessed[0][n]])[0])
     sectors, needed = _sectors([accessed[0][worst]])
     stays = _everywhere(runs(subject, scalar=1), limit, least)
-    unless = "" if worst in stays else _unless(subject)
+    # Triton compiles another variant where a stride is 1.
+    unless = " (unless the argument that their index is multiplied by is 1)"
+    unless = "" if worst in stays or subject.by_triton else unless
     yield Finding(
         UNCOALESCED,
         "warn",
-        f"{plural(len(lines), 'access')} to global memory in which the lanes of a warp are far "
+        f"{counted(len(lines), 'access')} to global memory in which the lanes of a warp are far "
         f"apart{unless}: the worst touches {sectors} sectors of 32 bytes for data that fill "
         f"{needed}. Memory moves whole sectors, so most of what it moves is thrown away. Let "
-        f"neighbouring lanes have neighbouring elements: {cure_of_layout(subject)}.",
+        f"neighbouring lanes have neighbouring elements: {SIDE_BY_SIDE[subject.by_triton]}.",
         {Stage.PTX: tuple(sorted(lines))},
         estimated=True,
     )
 
 
-def _unless(subject: HintSubject) -> str:
-    if subject.kernel.origin in (Origin.TRITON, Origin.INDUCTOR):
-        return ""  # Triton compiles another variant where a stride is 1
-    return " (unless the argument that their index is multiplied by is 1)"
-
-
-def cure_of_layout(subject: HintSubject) -> str:
-    """What lets neighbouring lanes have neighbouring elements."""
-    if subject.kernel.origin in (Origin.TRITON, Origin.INDUCTOR):
-        return (
-            "pass a tensor whose stride along the block's fastest axis is 1 (contiguous()), or "
-            "run tl.arange along the axis that has it"
-        )
-    return "let threadIdx.x run along the axis of stride 1, or turn tiles in shared memory"
-
-
 def _everywhere(runs: tuple[Run, ...], limit: float, least: float) -> frozenset[int]:
-    """Lines that touch too many sectors for every shape of the block."""
     found = [frozenset(_uncoalesced(run, limit, least)) for run in runs]
     return frozenset.intersection(*found) if found else frozenset()
 
@@ -251,8 +228,8 @@ def _everywhere(runs: tuple[Run, ...], limit: float, least: float) -> frozenset[
 def _uncoalesced(run: Run, limit: float, least: float) -> Iterator[int]:
     """Of accesses that move together (one stretch, one base) what they touch together counts."""
     together: dict[tuple[int, bool, Operand], list[WarpAccess]] = defaultdict(list)
-    for access in _global(run):
-        if len(access.addresses) >= least:
+    for access in run.values():
+        if access.space == "global" and len(access.addresses) >= least:
             together[access.block, access.store, access.base].append(access)
     for accesses in together.values():
         sectors, needed = _sectors(accesses)
@@ -297,24 +274,13 @@ def bank_conflicts(subject: HintSubject, thresholds: Thresholds) -> Iterator[Fin
     yield Finding(
         CONFLICTS,
         "hint",
-        f"{plural(len(bad), 'access')} to shared memory with bank conflicts,{several} {worst}-way "
+        f"{counted(len(bad), 'access')} to shared memory with bank conflicts,{several} {worst}-way "
         f"in the worst: lanes of a warp want different words of the same of its {BANKS} banks, and "
         f"the access is repeated until all are served (computed from the addresses of a block's "
-        f"first warp). {cure_of_conflicts(subject)}",
+        f"first warp). {OTHER_BANKS[subject.by_triton]}",
         {Stage.PTX: tuple(bad)},
         estimated=True,
     )
-
-
-def cure_of_conflicts(subject: HintSubject) -> str:
-    """What takes bank conflicts away."""
-    if subject.kernel.origin in (Origin.TRITON, Origin.INDUCTOR):
-        return (
-            "Triton chose this layout by how the block is loaded and used (turned round for "
-            "tl.dot, or transposed): load it the other way round, or try another block shape or "
-            "num_warps."
-        )
-    return "Pad the tile's rows by one element, or swizzle the index."
 
 
 def degree(access: WarpAccess) -> int:
@@ -354,20 +320,10 @@ def with_executed(
     if facts is None:
         return tuple(guessed)
     kept = [finding for finding in guessed if finding.rule not in REPLACED]
-    counted = list(_counted(subject, facts, thresholds))
-    others = [finding for finding in counted if finding.rule != IDLE]
+    by_count = [f for rule in COUNTED for f in rule(subject, facts, thresholds)]
+    others = [finding for finding in by_count if finding.rule != IDLE]
     explained = not EXPLAINED.isdisjoint(f.rule for f in (*kept, *others))
-    return (*kept, *(others if explained else counted))
-
-
-def _counted(
-    subject: HintSubject, facts: ExecutedFacts, thresholds: Thresholds
-) -> Iterator[Finding]:
-    yield from _scattered(subject, facts, thresholds)
-    yield from _conflicting(subject, facts, thresholds)
-    yield from _divergent(subject, facts, thresholds)
-    yield from _idle(facts, thresholds)
-    yield from _repeated(facts, thresholds)
+    return (*kept, *(others if explained else by_count))
 
 
 def _ptx_lines(those: Iterable[ExecutedAccess | ExecutedBranch]) -> dict[Stage, tuple[int, ...]]:
@@ -394,12 +350,12 @@ def _scattered(
     yield Finding(
         UNCOALESCED,
         "warn",
-        f"{plural(len(bad), 'access')} to global memory in which the lanes of a warp are far "
+        f"{counted(len(bad), 'access')} to global memory in which the lanes of a warp are far "
         f"apart: {moved:,} sectors of {SECTOR_BYTES} bytes for data that fill {wanted:,}, "
         f"{worst.sectors / worst.requests:.3g} a request in the worst, where "
         f"{worst.least_sectors / worst.requests:.3g} would do. Memory moves whole sectors, so most "
         "of what it moves is thrown away. Let neighbouring lanes have neighbouring elements: "
-        f"{cure_of_layout(subject)}.",
+        f"{SIDE_BY_SIDE[subject.by_triton]}.",
         _ptx_lines(bad),
         blocks=facts.blocks,
     )
@@ -423,10 +379,10 @@ def _conflicting(
     yield Finding(
         CONFLICTS,
         "hint",
-        f"{plural(len(bad), 'access')} to shared memory with bank conflicts: {waves:,} wavefronts "
+        f"{counted(len(bad), 'access')} to shared memory with bank conflicts: {waves:,} wavefronts "
         f"where {least:,} would do, {worst.wavefronts / worst.least_wavefronts:.3g} times as many "
         f"in the worst. Lanes of a warp want different words of the same of its {BANKS} banks, and "
-        f"the access is repeated until all are served. {cure_of_conflicts(subject)}",
+        f"the access is repeated until all are served. {OTHER_BANKS[subject.by_triton]}",
         _ptx_lines(bad),
         blocks=facts.blocks,
     )
@@ -445,27 +401,15 @@ def _divergent(
     yield Finding(
         DIVERGENCE,
         "hint",
-        f"{plural(len(bad), 'branch')} at which the lanes of {parted:,} of {warps:,} warps part: "
+        f"{counted(len(bad), 'branch')} at which the lanes of {parted:,} of {warps:,} warps part: "
         f"the two ways are run one after the other, each with the other's lanes idle, {lost:.0%} "
-        f"of all lanes' turns. {_cure_of_divergence(subject)}",
+        f"of all lanes' turns. {TOGETHER[subject.by_triton]}",
         _ptx_lines(bad),
         blocks=facts.blocks,
     )
 
 
-def _cure_of_divergence(subject: HintSubject) -> str:
-    if subject.kernel.origin in (Origin.TRITON, Origin.INDUCTOR):
-        return (
-            "In Triton's code such a branch stands in a function that goes another way by the "
-            "value, as tanh and pow do: a formula of exp and tl.where has none."
-        )
-    return (
-        "Let the condition be the same for a whole warp (by threadIdx.x / 32, by blocks), sort the "
-        "data by it, or compute both and select."
-    )
-
-
-def _idle(facts: ExecutedFacts, thresholds: Thresholds) -> Iterator[Finding]:
+def _idle(subject: HintSubject, facts: ExecutedFacts, thresholds: Thresholds) -> Iterator[Finding]:
     those = [one for one in facts.accesses if one.requests]
     requests, lanes = sum(one.requests for one in those), sum(one.lanes for one in those)
     limit = number(thresholds, IDLE, "share")
@@ -484,7 +428,9 @@ def _idle(facts: ExecutedFacts, thresholds: Thresholds) -> Iterator[Finding]:
     )
 
 
-def _repeated(facts: ExecutedFacts, thresholds: Thresholds) -> Iterator[Finding]:
+def _repeated(
+    subject: HintSubject, facts: ExecutedFacts, thresholds: Thresholds
+) -> Iterator[Finding]:
     loads = [a for a in facts.accesses if a.space == "global" and a.kind == "load" and a.followed]
     share = number(thresholds, REPEATED, "share")
     bad = [one for one in loads if one.repeated >= share * one.followed]
@@ -501,3 +447,6 @@ def _repeated(facts: ExecutedFacts, thresholds: Thresholds) -> Iterator[Finding]
         _ptx_lines(bad),
         blocks=facts.blocks,
     )
+
+
+COUNTED = (_scattered, _conflicting, _divergent, _idle, _repeated)

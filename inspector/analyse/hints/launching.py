@@ -6,25 +6,17 @@ A wave is as many blocks as the device holds at once.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
 from math import prod
 
-from inspector.analyse.hints.subject import (
-    WARP,
-    Finding,
-    HintSubject,
-    Thresholds,
-    blocks_of,
-    number,
-    numbers,
-    plural,
-)
-from inspector.analyse.hints.warp import named
+from inspector.analyse.card import blocks_of
+from inspector.analyse.hints.subject import WARP, Finding, HintSubject, Thresholds, number, numbers
+from inspector.analyse.hints.warp import ttgir_values
 from inspector.analyse.tensors import Tensors, operand_shape, uses
 from inspector.base.model import Call, Origin, Stage
-from inspector.base.text import words
+from inspector.base.text import counted, words
 from inspector.listing.line import Line
 from inspector.listing.ptx_declaration import variable_declaration
 
@@ -35,7 +27,7 @@ SPILLS = "spills"
 LOCAL = "local-memory"
 
 _LOCAL_PTX = re.compile(r"(?:ld|st)(?:\.\w+)*?\.local\b")
-_LOCAL_SASS = frozenset(("LDL", "STL"))
+_LOCAL_SASS = ("LDL", "STL")
 # nvdisasm's remark on what the assembler spilled and fetched back.
 _SPILLED = re.compile(r"\(\*\"Spill")
 # The table of 2/pi that the slow path of sin, cos and tan reads: its array is touched only where
@@ -49,7 +41,7 @@ def spills(subject: HintSubject, thresholds: Thresholds) -> Iterator[Finding]:
     loads = subject.resources.spill_load_bytes or 0
     if not stores and not loads:
         return
-    machine = _local_sass(subject)
+    machine = list(subject.of(Stage.SASS, *_LOCAL_SASS))
     registers = subject.resources.registers
     at = f" at {registers} registers" if registers is not None else ""
     yield Finding(
@@ -63,13 +55,9 @@ def spills(subject: HintSubject, thresholds: Thresholds) -> Iterator[Finding]:
     )
 
 
-def _local_sass(subject: HintSubject) -> list[Line]:
-    return [*subject.of(Stage.SASS, *_LOCAL_SASS)]
-
-
 def local_memory(subject: HintSubject, thresholds: Thresholds) -> Iterator[Finding]:
     """Arrays of a thread that live in memory, because registers cannot be indexed."""
-    machine = [m for m in _local_sass(subject) if not _SPILLED.search(m.text)]
+    machine = [m for m in subject.of(Stage.SASS, *_LOCAL_SASS) if not _SPILLED.search(m.text)]
     if subject.sass and not any(line.base == "LDL" for line in machine):
         return
     code = subject.code(Stage.PTX)
@@ -84,12 +72,12 @@ def local_memory(subject: HintSubject, thresholds: Thresholds) -> Iterator[Findi
     if any(_REDUCTION_TABLE in line.text for line in subject.of(Stage.PTX, "mov", "ld")):
         return
     size = _depot(subject) or subject.resources.stack_bytes
-    what = f"{plural(size, 'byte')} a thread" if size else "an array"
+    what = f"{counted(size, 'byte')} a thread" if size else "an array"
     count = len(machine) or len(accesses)
     yield Finding(
         LOCAL,
         "hint",
-        f"{what[0].upper()}{what[1:]} in local memory, by {plural(count, 'instruction')}, and not "
+        f"{what[0].upper()}{what[1:]} in local memory, by {counted(count, 'instruction')}, and not "
         "because registers spilled: an array that is indexed by a value not known when compiling "
         "cannot be kept in registers, so each access is one of memory. Unroll the loops that "
         "index it until every index is a constant, or keep it in shared memory.",
@@ -98,7 +86,6 @@ def local_memory(subject: HintSubject, thresholds: Thresholds) -> Iterator[Findi
 
 
 def _depot(subject: HintSubject) -> int:
-    """Bytes of local memory that the kernel declares in PTX."""
     depot = 0
     for line in subject.lines(Stage.PTX):
         if line.opcode is None and ".local" in line.text:
@@ -135,7 +122,7 @@ def small_grid(subject: HintSubject, thresholds: Thresholds) -> Iterator[Finding
     if waves >= number(thresholds, GRID, "waves") or blocks % sms == 0:
         return
     if blocks < sms:
-        seen = f"{plural(blocks, 'block')} for {sms} SMs: {sms - blocks} of them get no work"
+        seen = f"{counted(blocks, 'block')} for {sms} SMs: {sms - blocks} of them get no work"
     else:
         seen = (
             f"{blocks:,} blocks are {waves:.1f} full waves across {sms} SMs, which hold {each} each"
@@ -164,7 +151,7 @@ def tail_effect(subject: HintSubject, thresholds: Thresholds) -> Iterator[Findin
     yield Finding(
         TAIL,
         "hint",
-        f"{plural(full, 'full wave')} and one of {last:,} blocks, where {sms * resident:,} fit: "
+        f"{counted(full, 'full wave')} and one of {last:,} blocks, where {sms * resident:,} fit: "
         f"if all blocks take equally long (an estimate), {idle:.0%} of the device's time is spent "
         "idle while the last ones run. Choose a block size or a split that fills whole waves, or "
         "launch as many blocks as fit and let each loop over its share.",
@@ -177,7 +164,10 @@ def low_occupancy(subject: HintSubject, thresholds: Thresholds) -> Iterator[Find
     Kernels on the tensor cores hold their tiles in registers and shared memory on purpose.
     """
     full = subject.occupancy
-    if full is None or full.blocks == 0 or _uses_tensor_cores(subject):
+    if full is None or full.blocks == 0:
+        return
+    code = subject.code(Stage.SASS if subject.sass else Stage.PTX)
+    if code is not None and code.count(_TENSOR.match):
         return
     schedulers = full.device.sub_partitions
     if full.warps >= schedulers * number(thresholds, OCCUPANCY, "warps_a_scheduler"):
@@ -186,15 +176,10 @@ def low_occupancy(subject: HintSubject, thresholds: Thresholds) -> Iterator[Find
     yield Finding(
         OCCUPANCY,
         "hint",
-        f"{plural(full.warps, 'warp')} an SM, {full.percent:.0f} percent of what it could hold, "
+        f"{counted(full.warps, 'warp')} an SM, {full.percent:.0f} percent of what it could hold, "
         f"limited by {' and '.join(full.limiters)}: {full.warps / schedulers:.3g} for each of its "
         f"{schedulers} schedulers, too few to hide even the latency of arithmetic.{more}",
     )
-
-
-def _uses_tensor_cores(subject: HintSubject) -> bool:
-    code = subject.code(Stage.SASS if subject.sass else Stage.PTX)
-    return code is not None and code.count(_TENSOR.match) > 0
 
 
 MASKED = "masked-lanes"
@@ -254,10 +239,9 @@ class _Share:
 
 
 def _shares(subject: HintSubject, call: Call, thresholds: Thresholds) -> Iterator[_Share]:
-    """The shares of every masked access in one launch."""
     budget = int(number(thresholds, MASKED, "elements"))
-    known = {a.name: int(a.value) for a in call.arguments if isinstance(a.value, int)}
-    known = named(subject, known)
+    given = {a.name: int(a.value) for a in call.arguments if isinstance(a.value, int)}
+    known = ttgir_values(subject, given)
     done: dict[str, tuple[int, int, bool] | None] = {}
     for line in subject.ttgir:
         mask, shape = _mask(line), operand_shape(line)
@@ -270,19 +254,18 @@ def _shares(subject: HintSubject, call: Call, thresholds: Thresholds) -> Iterato
             yield _Share(call, line, shape, *counted)
 
 
+_MASKS = {"tt.load": 1, "tt.store": 2}
+"""The place of the mask among an access's operands."""
+
+
 def _mask(line: Line) -> str | None:
-    """The value that a load's or a store's mask is."""
-    names = uses(line)
-    if line.base == "tt.load":
-        return names[1] if len(names) > 1 else None
-    if line.base == "tt.store":
-        return names[2] if len(names) > 2 else None
-    return None
+    place, names = _MASKS.get(line.base or ""), uses(line)
+    return names[place] if place is not None and len(names) > place else None
 
 
 def _count(
     subject: HintSubject,
-    known: dict[str, int],
+    known: Mapping[str, int],
     grid: tuple[int, int, int],
     mask: str,
     shape: tuple[int, ...],
@@ -323,14 +306,12 @@ def _programs(grid: tuple[int, int, int], most: int) -> Iterator[tuple[int, int,
 
 
 def idle_lanes(subject: HintSubject, thresholds: Thresholds) -> Iterator[Finding]:
-    """Blocks with fewer elements than threads, and warps that are not full."""
-    yield from _replicated(subject)
-    yield from _ragged(subject)
+    """Blocks with fewer elements than threads, and warps that are not full.
 
-
-def _replicated(subject: HintSubject) -> Iterator[Finding]:
-    """Triton: no tensor that is moved or multiplied has as many elements as there are threads."""
+    Triton: no tensor that is moved or multiplied has as many elements as there are threads.
+    """
     if subject.warps is None:
+        yield from _ragged(subject)
         return
     threads = subject.warps * WARP
     moved = [(operand_shape(line), line) for line in subject.ttgir if line.base in _MOVES]
@@ -346,7 +327,7 @@ def _replicated(subject: HintSubject) -> Iterator[Finding]:
     yield Finding(
         IDLE,
         "info" if generated else "hint",
-        f"{plural(threads, 'thread')} ({plural(subject.warps, 'warp')}) for blocks of {largest} "
+        f"{counted(threads, 'thread')} ({counted(subject.warps, 'warp')}) for blocks of {largest} "
         f"elements at most: {threads - largest} threads repeat what others do, in registers and "
         "slots that other blocks could have. "
         + (
@@ -360,19 +341,15 @@ def _replicated(subject: HintSubject) -> Iterator[Finding]:
 
 def _ragged(subject: HintSubject) -> Iterator[Finding]:
     """CUDA: a block whose size is no multiple of a warp."""
-    if subject.warps is not None or subject.block is None:
-        return
-    threads = subject.block[0] * subject.block[1] * subject.block[2]
-    if threads <= 0 or threads % WARP == 0:
-        return
+    threads = prod(subject.block or (0,))
     warps = -(-threads // WARP)
     idle = warps * WARP - threads
-    if idle * 8 < warps * WARP:
+    if threads <= 0 or idle * 8 < max(warps * WARP, 1):
         return
     yield Finding(
         IDLE,
         "hint",
-        f"Blocks of {threads} threads take {plural(warps, 'warp')}, in which {idle} of "
+        f"Blocks of {threads} threads take {counted(warps, 'warp')}, in which {idle} of "
         f"{warps * WARP} lanes never have work: the hardware schedules whole warps of 32. Make "
         "the block's size a multiple of 32.",
     )

@@ -8,19 +8,11 @@ from collections.abc import Iterator, Sequence
 
 from inspector.analyse.accesses import OpcodeLines, base_of
 from inspector.analyse.flow.graph import Flow, Loop
-from inspector.analyse.hints.subject import (
-    Finding,
-    HintSubject,
-    Thresholds,
-    number,
-    numbers,
-    plural,
-    some,
-)
+from inspector.analyse.hints.subject import Finding, HintSubject, Thresholds, number, numbers
 from inspector.analyse.tensors import blocked, operand_shape, uses
-from inspector.base.model import Origin, Stage
+from inspector.base.model import Stage
 from inspector.base.names import base_name
-from inspector.base.text import words
+from inspector.base.text import counted, some, words
 from inspector.listing.line import Line
 
 WAIT = "early-wait"
@@ -84,7 +76,7 @@ def early_wait(subject: HintSubject, thresholds: Thresholds) -> Iterator[Finding
     yield Finding(
         WAIT,
         "hint",
-        f"{plural(len(set(early)), 'load')} in a loop waited for at once ({soon}), with nothing "
+        f"{counted(len(set(early)), 'load')} in a loop waited for at once ({soon}), with nothing "
         "else on its way: each turn takes the whole latency of memory, hundreds of cycles, which "
         "only other warps can hide. Unroll the loop (with __restrict__, where it also stores) so "
         "that several loads are issued before the first is used, load the next turn's value one "
@@ -167,17 +159,17 @@ def barrier_in_loop(subject: HintSubject, thresholds: Thresholds) -> Iterator[Fi
         yield Finding(
             BARRIER,
             "hint",
-            f"{plural(len(sums), 'reduction')} over all warps in every turn of a loop, with "
-            f"{plural(len(bars), 'barrier')}, only to be added up: all warps wait for the slowest, "
-            "turn after turn. Keep a block of partial results, add to it elementwise, and reduce "
-            "it once after the loop.",
+            f"{counted(len(sums), 'reduction')} over all warps in every turn of a loop, with "
+            f"{counted(len(bars), 'barrier')}, only to be added up: all warps wait for the "
+            "slowest, turn after turn. Keep a block of partial results, add to it elementwise, and "
+            "reduce it once after the loop.",
             {Stage.TTGIR: numbers(sums), Stage.PTX: numbers(bars)},
         )
-    elif crowded and subject.kernel.origin not in (Origin.TRITON, Origin.INDUCTOR):
+    elif crowded and not subject.by_triton:
         yield Finding(
             BARRIER,
             "hint",
-            f"{plural(len(crowded), 'barrier')} in a loop with about {work} instructions of PTX "
+            f"{counted(len(crowded), 'barrier')} in a loop with about {work} instructions of PTX "
             "for each: all warps of the block wait for the slowest, turn after turn, for very "
             "little work. Do the last steps within a warp by shuffles (__shfl_xor_sync, "
             "__reduce_add_sync), which need no barrier, or let each thread do more before it.",
@@ -237,12 +229,13 @@ def uninlined_call(subject: HintSubject, thresholds: Thresholds) -> Iterator[Fin
     if not named:
         return
     heavy = all(name in _HEAVY for name in named)
-    shown = some([base_name(name) if name else "a function chosen at run time" for name in named])
+    called = [base_name(name) if name else "a function chosen at run time" for name in named]
+    shown = some(list(dict.fromkeys(called)))
     kept = [line for line in calls if not line.targets or line.targets[0] not in _SYSTEM]
     yield Finding(
         CALL,
         "info" if heavy else "hint",
-        f"{plural(len(named), 'call')} of {shown}, not inlined: registers are saved around it and "
+        f"{counted(len(named), 'call')} of {shown}, not inlined: registers are saved around it and "
         "arguments handed over by convention, and nothing is optimised across it. "
         + (
             "Leave it out of kernels that are measured."
@@ -259,6 +252,13 @@ def uninlined_call(subject: HintSubject, thresholds: Thresholds) -> Iterator[Fin
 
 SLOW_DIVISION = "slow-division"
 
+CURES = {
+    True: "Multiply by the reciprocal, computed once, or allow an approximation (__fdividef, "
+    "-use_fast_math, -prec-div=false).",
+    False: "Make the divisor a constant (a template parameter, a tl.constexpr: a power of two is a "
+    "shift), count rows and columns along instead of dividing, or use 32 bits for 64.",
+}
+"""What to try, by whether all divisions are of floats."""
 _BY_REGISTER = re.compile(r",\s*+%[\w$]++\s*+;")
 _DIVISION = re.compile(r"(?:div|rem)\.(?:r[nzmp]\.)?(?:ftz\.)?([suf](?:16|32|64))\Z")
 
@@ -275,59 +275,41 @@ def slow_division(subject: HintSubject, thresholds: Thresholds) -> Iterator[Find
     if code is None or flow is None or not every:
         return
 
-    def body(n: int) -> int:
-        inner = flow.loop_at(n)
+    def body(line: Line) -> int:
+        inner = flow.loop_at(line.n)
         return inner.first if inner else 0
 
-    bodies = Counter(body(line.n) for line in code.lines())
-    looped = any(first for first in bodies)
-    slow: dict[int, list[Line]] = defaultdict(list)
-    for line in every:
-        slow[body(line.n)].append(line)
+    bodies = Counter(map(body, code.lines()))
+    looped = any(bodies)
+    least = number(thresholds, SLOW_DIVISION, "share")
     divisions: list[Line] = []
     for first, size in bodies.items():
-        if (
-            slow[first]
-            and (first or not looped)
-            and _share(slow[first], size, thresholds) >= number(thresholds, SLOW_DIVISION, "share")
-        ):
-            divisions += slow[first]
+        slow = [line for line in every if body(line) == first]
+        if (first or not looped) and slow and _share(slow, size, thresholds) >= least:
+            divisions += slow
     if not divisions:
         return
-    what = some([f"{line.opcode}" for line in divisions])
+    what = some(list(dict.fromkeys(f"{line.opcode}" for line in divisions)))
+    floats = all(".f" in (line.opcode or "") for line in divisions)
     where = "in a loop" if looped else "in a kernel without loops"
     all_of_it = bodies.total() - (bodies[0] if looped else 0)
     share = _share(divisions, all_of_it, thresholds)
     yield Finding(
         SLOW_DIVISION,
         "hint",
-        f"{plural(len(divisions), 'division')} {where} ({what}), about {share:.0%} of its "
+        f"{counted(len(divisions), 'division')} {where} ({what}), about {share:.0%} of its "
         "instructions (an estimate): the hardware has no such instruction, so each is a "
-        f"reciprocal and its corrections. {_advice(divisions)}",
+        f"reciprocal and its corrections. {CURES[floats]}",
         {Stage.PTX: numbers(divisions)},
     )
 
 
-def _advice(lines: list[Line]) -> str:
-    if all(".f" in (line.opcode or "") for line in lines):
-        return (
-            "Multiply by the reciprocal, computed once, or allow an approximation (__fdividef, "
-            "-use_fast_math, -prec-div=false)."
-        )
-    return (
-        "Make the divisor a constant (a template parameter, a tl.constexpr: a power of two is a "
-        "shift), count rows and columns along instead of dividing, or use 32 bits for 64."
-    )
-
-
 def _slow(line: Line) -> bool:
-    if line.base not in ("div", "rem") or _DIVISION.match(line.opcode or "") is None:
-        return False
-    return _BY_REGISTER.search(line.text) is not None
+    known = _DIVISION.match(line.opcode or "")
+    return known is not None and _BY_REGISTER.search(line.text) is not None
 
 
 def _share(slow: list[Line], lines: int, thresholds: Thresholds) -> float:
-    """Instructions of divisions against all ``lines``, both estimated from PTX."""
     costs = thresholds[SLOW_DIVISION].get("instructions", {})
     known = costs if isinstance(costs, dict) else {}
     spent = 0.0
@@ -368,12 +350,12 @@ def no_tensor_cores(subject: HintSubject, thresholds: Thresholds) -> Iterator[Fi
     if not bad:
         return
     fused = len(subject.of(Stage.SASS, "FFMA"))
-    became = f" became {plural(fused, 'FFMA instruction')}" if fused else " are multiply-adds"
+    became = f" became {counted(fused, 'FFMA instruction')}" if fused else " are multiply-adds"
     kinds = sorted({element for _, element in bad})
     yield Finding(
         NO_TENSOR_CORES,
         "warn",
-        f"{plural(len(bad), 'product')} of {' and '.join(kinds)} tiles{became} and no instruction "
+        f"{counted(len(bad), 'product')} of {' and '.join(kinds)} tiles{became} and no instruction "
         'of the tensor cores, which are many times faster: input_precision="ieee" asks for all 24 '
         'bits of fp32, and the tensor cores round to tf32. Use input_precision="tf32", or "tf32x3" '
         "for nearly fp32's accuracy, or give tl.dot fp16 or bf16.",
@@ -388,8 +370,6 @@ _NARROWED = re.compile(r"cvt\.r[nzmp]i?\.(?:\w+\.)*(?:f32|f16|bf16)\.f64\b")
 _ARITHMETIC = words("add sub mul fma mad div rcp sqrt rsqrt neg abs min max")
 _CONSTANT = re.compile(r"\b0[dD](?!0{16})[0-9A-Fa-f]{16}\b")
 _TTGIR_DOUBLES = re.compile(r"!tt\.ptr<f64>|tensordesc<[^>]*f64")
-_SASS = frozenset(("DADD", "DMUL", "DFMA"))
-_WIDE = re.compile(r"\.(?:64|128)\b")
 
 
 def fp64_promotion(subject: HintSubject, thresholds: Thresholds) -> Iterator[Finding]:
@@ -398,10 +378,10 @@ def fp64_promotion(subject: HintSubject, thresholds: Thresholds) -> Iterator[Fin
     A kernel that loads, stores or is passed doubles means them, and so does one whose only
     doubles are sums (no constant but 0): it says nothing of those.
     """
-    seen = _in_ptx(subject) if subject.ptx else _in_sass(subject)
+    seen = _in_ptx(subject)
     if seen is None:
         return
-    stage, double, widened, floats = seen
+    double, widened, floats = seen
     if len(double) < number(thresholds, PROMOTION, "instructions"):
         return
     target = (subject.variant.target or "").rstrip("af")
@@ -411,15 +391,15 @@ def fp64_promotion(subject: HintSubject, thresholds: Thresholds) -> Iterator[Fin
     yield Finding(
         PROMOTION,
         "warn",
-        f"{plural(len(double), 'fp64 instruction')} against {floats} in fp32, though "
+        f"{counted(len(double), 'fp64 instruction')} against {floats} in fp32, though "
         f"everything that is loaded and stored is narrower: values are widened to double here"
         f"{slower}, and a double takes two registers. In C++ a literal such as 0.5 is a double and "
         "makes all that it meets one: write 0.5f, and tanhf or expf for tanh or exp.",
-        {stage: numbers([*widened, *double])},
+        {Stage.PTX: numbers([*widened, *double])},
     )
 
 
-_Seen = tuple[Stage, Sequence[Line], Sequence[Line], int]
+_Seen = tuple[Sequence[Line], Sequence[Line], int]
 
 
 def _in_ptx(subject: HintSubject) -> _Seen | None:
@@ -432,34 +412,15 @@ def _in_ptx(subject: HintSubject) -> _Seen | None:
     conversions = code.lines(lambda o: _WIDENED.match(o) or _NARROWED.match(o))
     if not (code.count(_WIDENED.match) and code.count(_NARROWED.match)):
         return None
-    constants = False
-    for line in subject.lines(Stage.PTX):
-        if line.opcode:
-            constants = constants or _CONSTANT.search(line.text) is not None
-        elif ".param" in line.text and ".f64" in line.text:
-            return None
-    if not constants:
+    lines = subject.lines(Stage.PTX)
+    if any(".param" in line.text and ".f64" in line.text for line in lines if not line.opcode):
+        return None
+    if not any(line.opcode and _CONSTANT.search(line.text) for line in lines):
         return None
     double = code.lines(lambda o: o.endswith(".f64") and base_of(o) in _ARITHMETIC)
     floats = code.count(lambda o: o.endswith((".f32", ".f32x2")) and base_of(o) in _ARITHMETIC)
-    return Stage.PTX, double, conversions, floats
+    return double, conversions, floats
 
 
 def _moves_doubles(opcode: str) -> bool:
     return opcode.endswith("f64") and opcode.startswith(("ld.", "st.", "atom.", "red."))
-
-
-def _in_sass(subject: HintSubject) -> _Seen | None:
-    code = subject.code(Stage.SASS)
-    if code is None or code.count(_moves_widely):
-        return None  # may be doubles: nothing in the machine code tells
-    widened = code.lines(lambda o: o.startswith("F2F.F64.F32"))
-    narrowed = code.lines(lambda o: o.startswith("F2F.F32.F64"))
-    if not (widened and narrowed):
-        return None
-    floats = len(code.of("FADD", "FMUL", "FFMA"))
-    return Stage.SASS, code.of(*_SASS), [*widened, *narrowed], floats
-
-
-def _moves_widely(opcode: str) -> bool:
-    return base_of(opcode) in ("LDG", "STG", "LD", "ST") and _WIDE.search(opcode) is not None

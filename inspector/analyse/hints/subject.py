@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import prod
 
 from inspector.analyse.accesses import OpcodeLines
 from inspector.analyse.flow.graph import Flow
 from inspector.analyse.function_facts import FunctionFacts
 from inspector.analyse.occupancy import Device, Occupancy, occupancy
-from inspector.base.model import Call, Kernel, Note, Resources, Stage, Variant
-from inspector.base.text import some as some_of
-from inspector.base.text import word_for
+from inspector.base.model import Call, Kernel, Note, Origin, Resources, Stage, Variant
 from inspector.listing.line import Function, Line, Listing
 from inspector.listing.ptx_code import PtxFunction, read_function
 
@@ -76,7 +75,6 @@ class ExecutedFacts:
 
 
 WARP = 32
-MACHINE = (Stage.PTX, Stage.SASS)
 
 Thresholds = Mapping[str, Mapping[str, object]]
 """``reference/hints.toml``: by rule, its numbers by name and why they are what they are."""
@@ -87,7 +85,9 @@ class Finding:
     """What one rule has to say: ``severity`` is info, hint or warn.
 
     ``text`` says what was seen, why it matters and what to try. ``lines`` are the lines that it
-    was seen on, by stage; none where it is of the whole kernel.
+    was seen on, by stage; none where it is of the whole kernel. ``estimated``: worked out from the
+    code under assumptions, and not seen. ``blocks``: where it was counted when blocks were run,
+    how many of how many.
     """
 
     rule: str
@@ -95,9 +95,7 @@ class Finding:
     text: str
     lines: Mapping[Stage, tuple[int, ...]] = field(default_factory=dict)
     estimated: bool = False
-    """Whether it is a guess: worked out from the code under assumptions, and not seen."""
     blocks: tuple[int, int] | None = None
-    """Where it was counted when blocks were run: how many of how many; else None."""
 
     @property
     def note(self) -> Note:
@@ -112,7 +110,8 @@ class HintSubject:
     ``facts`` are analyses of the kernel in PTX and SASS, where at hand.
 
     ``calls`` are the launches of this variant, ``device`` is the one to judge by; a hint that
-    needs one of them says nothing without it.
+    needs one of them says nothing without it. ``executed`` is what was counted when blocks of the
+    launch were run. ``made`` and ``memo`` hold what several hints need.
     """
 
     kernel: Kernel
@@ -125,24 +124,8 @@ class HintSubject:
     built_for: Device | None = None
     facts: Mapping[Stage, FunctionFacts | None] = field(default_factory=dict)
     executed: ExecutedFacts | None = None
-    """What was counted when blocks of the launch were run; None where none were."""
-
-    @cached_property
-    def memo(self) -> dict[object, object]:
-        """What several hints need and one of them has worked out."""
-        return {}
-
-    def instructions(self, stage: Stage) -> Sequence[Line]:
-        """The kernel's own instructions in a stage; none where the stage is not to be had."""
-        instructions = self.memo.get(stage)
-        if not isinstance(instructions, Sequence):
-            if stage in MACHINE:
-                code = self.code(stage)
-                instructions = () if code is None else code.lines()
-            else:
-                instructions = tuple(line for line in self.lines(stage) if line.opcode is not None)
-            self.memo[stage] = instructions
-        return instructions
+    made: dict[Stage, FunctionFacts] = field(default_factory=dict, init=False)
+    memo: dict[object, object] = field(default_factory=dict, init=False)
 
     def lines(self, stage: Stage) -> Sequence[Line]:
         """Every line of the kernel in a stage; none where the stage is not to be had."""
@@ -150,6 +133,13 @@ class HintSubject:
         if listing is None or function is None:
             return ()
         return listing.between(function.first, function.last)
+
+    def _known(self, stage: Stage) -> FunctionFacts | None:
+        facts = self.facts.get(stage) or self.made.get(stage)
+        listing, function = self.listings.get(stage), self.functions.get(stage)
+        if facts is None and listing is not None and function is not None:
+            facts = self.made[stage] = FunctionFacts(listing, function)
+        return facts
 
     def code(self, stage: Stage) -> OpcodeLines | None:
         """The kernel's instructions in PTX or SASS by opcode; None where it is not to be had."""
@@ -166,49 +156,39 @@ class HintSubject:
         facts = self._known(stage)
         return None if facts is None else facts.flow
 
-    def _known(self, stage: Stage) -> FunctionFacts | None:
-        facts = self.facts.get(stage)
-        if facts is not None:
-            return facts
-        listing, function = self.listings.get(stage), self.functions.get(stage)
-        if listing is None or function is None:
-            return None
-        made = self.memo.get(("facts", stage))
-        if not isinstance(made, FunctionFacts):
-            made = self.memo["facts", stage] = FunctionFacts(listing, function)
-        return made
-
-    @property
+    @cached_property
     def ptx_code(self) -> PtxFunction | None:
         """The kernel's PTX with its operands; None if the stage is not to be had."""
         listing, function = self.listings.get(Stage.PTX), self.functions.get(Stage.PTX)
-        if listing is None or function is None:
-            return None
-        made = self.memo.get(("code", Stage.PTX))
-        if not isinstance(made, PtxFunction):
-            made = self.memo["code", Stage.PTX] = read_function(listing, function)
-        return made
+        return read_function(listing, function) if listing and function else None
 
-    @property
+    @cached_property
     def ptx(self) -> Sequence[Line]:
         """The kernel's instructions in PTX."""
-        return self.instructions(Stage.PTX)
+        code = self.code(Stage.PTX)
+        return () if code is None else code.lines()
 
-    @property
+    @cached_property
     def sass(self) -> Sequence[Line]:
         """The kernel's instructions in SASS."""
-        return self.instructions(Stage.SASS)
+        code = self.code(Stage.SASS)
+        return () if code is None else code.lines()
 
-    @property
+    @cached_property
     def ttgir(self) -> Sequence[Line]:
         """The kernel's operations in TTGIR."""
-        return self.instructions(Stage.TTGIR)
+        return [line for line in self.lines(Stage.TTGIR) if line.opcode is not None]
+
+    @property
+    def by_triton(self) -> bool:
+        """Whether Triton compiled it: advice differs from that for CUDA C++."""
+        return self.kernel.origin in (Origin.TRITON, Origin.INDUCTOR)
 
     @cached_property
     def launch(self) -> Call | None:
         """The launch that hints are about: the most frequent one, of those the largest."""
         gridded = [call for call in self.calls if call.grid is not None and call.kind != "graph"]
-        return max(gridded, key=lambda c: (c.count, blocks_of(c) or 0), default=None)
+        return max(gridded, key=lambda c: (c.count, prod(c.grid or ())), default=None)
 
     @property
     def block(self) -> tuple[int, int, int] | None:
@@ -237,17 +217,9 @@ class HintSubject:
         static = self.resources.static_shared_bytes
         if self.device is None or self.block is None or static is None or dynamic is None:
             return None
-        threads = self.block[0] * self.block[1] * self.block[2]
         own = (self.built_for or self.device).own_shared(static)
-        barriers = self.resources.barriers
-        return occupancy(
-            self.device, threads, self.resources.registers, own + dynamic, barriers=barriers
-        )
-
-
-def blocks_of(call: Call) -> int | None:
-    """How many blocks a launch has."""
-    return None if call.grid is None else call.grid[0] * call.grid[1] * call.grid[2]
+        registers, barriers = self.resources.registers, self.resources.barriers
+        return occupancy(self.device, prod(self.block), registers, own + dynamic, barriers=barriers)
 
 
 def number(thresholds: Thresholds, rule: str, name: str) -> float:
@@ -261,13 +233,3 @@ def number(thresholds: Thresholds, rule: str, name: str) -> float:
 def numbers(lines: Iterable[Line]) -> tuple[int, ...]:
     """The lines' numbers, each once, in order."""
     return tuple(sorted({line.n for line in lines}))
-
-
-def some(names: list[str], most: int = 3) -> str:
-    """``a, b, c and 4 more``, each once."""
-    return some_of(list(dict.fromkeys(names)), most)
-
-
-def plural(count: int, word: str) -> str:
-    """``1 load``, ``2 loads``, ``12,000 accesses``."""
-    return f"{count:,} {word_for(count, word)}"

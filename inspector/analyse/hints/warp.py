@@ -4,6 +4,7 @@ One pass over the instructions in the order they are written, each on 32 values 
 the first turn of every loop, of the first warp of one block. Integer arithmetic is carried out;
 what depends on data that was read is not known, and neither is what comes out of an ``if``.
 Arguments that no launch gives are replaced by values chosen to be awkward: see ``Arguments``.
+``execute`` cannot be asked: it needs a launch with all its arguments and memory.
 """
 
 from __future__ import annotations
@@ -11,11 +12,10 @@ from __future__ import annotations
 import operator
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from itertools import repeat
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
-from inspector.analyse.hints.subject import HintSubject
+from inspector.analyse.hints.subject import WARP, HintSubject
 from inspector.analyse.tensors import COMPARE, quotient
 from inspector.listing.ptx_code import (
     SINK,
@@ -32,35 +32,17 @@ from inspector.listing.ptx_code import (
 )
 from inspector.listing.ptx_operands import number
 
-# -- integer instructions on 32 values at once ----------------------------------------------------
-# Integer PTX instructions on 32 values at once. What is not known stays unknown (None).
+# -- integer instructions ---------------------------------------------------------------------
 
-WARP = 32
-Lanes = int | tuple[int, ...]
-"""The same in every lane, or one value a lane."""
-
-_INTEGER_TYPE = re.compile(r"\.([bsuf]f?|pred)(8|16|32|64|128)?(?:x2)?\Z")
-
-
-def width_of(opcode: str) -> int | None:
-    """Bits of the type that an opcode ends in: 32 of ``ld.global.v4.b32``."""
-    match = _INTEGER_TYPE.search(opcode)
-    return int(match[2]) if match and match[2] else None
-
-
-def _quotient(a: int, b: int) -> int:
-    """Division towards zero; of nothing, all bits."""
-    return quotient(a, b) if b else -1
+Lanes = tuple[int, ...]
+"""A value of each lane."""
 
 
 def _logic3(a: int, b: int, c: int, table: int) -> int:
     out = 0
     for at in range(8):
         if table >> at & 1:
-            x = a if at & 4 else ~a
-            y = b if at & 2 else ~b
-            z = c if at & 1 else ~c
-            out |= x & y & z
+            out |= (a if at & 4 else ~a) & (b if at & 2 else ~b) & (c if at & 1 else ~c)
     return out
 
 
@@ -77,8 +59,8 @@ def _permuted(a: int, b: int, choice: int) -> int:
 OPERATIONS: dict[str, Callable[..., int]] = {
     "cvta": lambda a: a,
     "cvt": lambda a: a,
-    "not": lambda a: ~a,
-    "neg": lambda a: -a,
+    "not": operator.invert,
+    "neg": operator.neg,
     "abs": abs,
     "add": operator.add,
     "sub": operator.sub,
@@ -86,8 +68,8 @@ OPERATIONS: dict[str, Callable[..., int]] = {
     "mul24": operator.mul,
     "mad": lambda a, b, c: a * b + c,
     "mad24": lambda a, b, c: a * b + c,
-    "div": _quotient,
-    "rem": lambda a, b: a - _quotient(a, b) * b if b else a,
+    "div": lambda a, b: quotient(a, b) if b else -1,
+    "rem": lambda a, b: a - quotient(a, b) * b if b else a,
     "min": min,
     "max": max,
     "and": operator.and_,
@@ -102,110 +84,139 @@ OPERATIONS: dict[str, Callable[..., int]] = {
     "selp": lambda a, b, p: a if p else b,
     "pack": lambda a, b: a & 0xFFFFFFFF | b << 32,
 }
-_HIGH = re.compile(r"(?:mul|mad)\.hi\b")
-_FLOAT = re.compile(r"\.(?:b?f|tf)\d")
+_BY_SIGN = ("div", "rem", "min", "max", "shr", "setp", "mul", "mad", "cvt", "bfe")
+"""Instructions whose result depends on how their operands' type reads them."""
+_UNKNOWN = re.compile(r"(?:mul|mad)\.hi\b|.*\.(?:b?f|tf)\d")
+_WIDTH = re.compile(r"\.(?:[bsuf]f?|pred)(8|16|32|64|128)?(?:x2)?\Z")
+_LAST_TYPE = re.compile(r"\.([su])(8|16|32|64)\Z")
+_FIRST_TYPE = re.compile(r"\.([suf])(8|16|32|64)\.")
 
 
 def compute(opcode: str, values: Sequence[Lanes | None]) -> Lanes | None:
     """The result of an integer instruction, wrapped to its type; None if it is not known."""
-    base = opcode.partition(".")[0]
-    if _FLOAT.search(opcode) or _HIGH.match(opcode):
-        return None
+    base, *parts = opcode.split(".")
+    function: Callable[..., int] | None = OPERATIONS.get(base)
     if base == "setp":
-        function: Callable[..., int] = lambda a, b: int(COMPARE[opcode.split(".")[1]](a, b))  # noqa: E731
-    elif base in OPERATIONS:
-        function = OPERATIONS[base]
-    else:
+        function = COMPARE[parts[0]]
+    if function is None or _UNKNOWN.match(opcode):
         return None
-    known = [value for value in values if value is not None]
-    if len(known) != len(values):
-        return _despite(base, values)
-    wrap = _wrapper(opcode, base)
-    narrow = _signedness(opcode, base)
+    if None in values:
+        return (0,) * WARP if base == "and" and (0,) * WARP in values else None
+    kind = _LAST_TYPE.search(opcode)
+    read = _wrapped(kind if base in _BY_SIGN else None)
+    if base == "cvt":
+        kind = _FIRST_TYPE.search(opcode)
+    wrap = _wrapped(None if base in ("setp", "cvta") else kind, wide="wide" in parts)
+    if parts[-1:] == ["pred"] and base != "setp":
+        wrap = (1).__and__
     try:
-        if all(isinstance(value, int) for value in known):
-            return wrap(function(*(narrow(value) for value in known)))  # type: ignore[arg-type]
-        columns = [repeat(narrow(v), WARP) if isinstance(v, int) else map(narrow, v) for v in known]
+        columns = [map(read, value) for value in values if value is not None]
         return tuple(map(wrap, map(function, *columns)))
     except (TypeError, ValueError, OverflowError):
         return None  # not as many operands as the instruction has
 
 
-def _despite(base: str, values: Sequence[Lanes | None]) -> Lanes | None:
-    """The result despite an unknown operand: ``and`` with 0."""
-    if base == "and" and 0 in values:
-        return 0
-    return None
-
-
-def _same(value: int) -> int:
-    return value
-
-
-def _signedness(opcode: str, base: str) -> Callable[[int], int]:
-    """Operands as the type reads them: for what depends on the sign."""
-    if base not in ("div", "rem", "min", "max", "shr", "setp", "mul", "mad", "cvt", "bfe"):
-        return _same
-    match = re.search(r"\.([su])(8|16|32|64)\Z", opcode)
-    if match is None:
-        return _same
-    bits = int(match[2])
-    return _signed(bits) if match[1] == "s" else _unsigned(bits)
-
-
-def _wrapper(opcode: str, base: str) -> Callable[[int], int]:
-    if base in ("setp", "cvta"):
-        return _same
-    if base == "cvt":
-        match = re.search(r"\.([subf])(8|16|32|64)\.", opcode)
-    else:
-        match = re.search(r"\.([subp])(8|16|32|64)\Z", opcode)
-    if match is None:
-        return _same if not opcode.endswith(".pred") else lambda v: v & 1
-    bits = int(match[2]) * (2 if ".wide" in opcode else 1)
-    return _signed(bits) if match[1] == "s" else _unsigned(bits)
-
-
-def _signed(bits: int) -> Callable[[int], int]:
-    half, whole = 1 << bits - 1, 1 << bits
+def _wrapped(kind: re.Match[str] | None, wide: bool = False) -> Callable[[int], int]:
+    """Values as a type of an opcode holds them."""
+    if kind is None:
+        return int
+    whole = 1 << int(kind[2]) * (2 if wide else 1)
+    half = whole // 2 if kind[1] == "s" else 0
     return lambda value: (value + half) % whole - half
 
 
-def _unsigned(bits: int) -> Callable[[int], int]:
-    mask = (1 << bits) - 1
-    return lambda value: value & mask
+# -- what the launch leaves open --------------------------------------------------------------
 
+SHAPES = ((32, 32, 1), (16, 16, 1), (8, 8, 8), (64, 4, 1))
+"""Blocks that a kernel of two or three dimensions may be launched with."""
 
-# -- a warp -------------------------------------------------------------------------------------
-
-_ACCESSES = ("ld", "st", "ldu")
-_SCALED = frozenset(("mul", "mad", "shl", "div", "rem", "setp", "min", "max"))
-_SPECIAL = re.compile(r"%(n?tid|n?ctaid)\.([xyz])\Z")
-_BLOCK_ID = {"x": 5, "y": 3, "z": 2}
-_GRID = {"x": 4099, "y": 67, "z": 5}
+LARGE_ODD = 1000003
+"""An argument that nothing is known of."""
 
 
 @dataclass(frozen=True, slots=True)
 class Arguments:
     """What the kernel's parameters hold, by their place in the list.
 
-    ``known`` are a launch's own, place and value. The others are ``scalar`` (a large odd number by
-    default: a stride that nothing is known of), times 16 where ``sixteenths`` says that they are a
-    multiple of it; pointers are far apart and aligned, as allocators return them.
+    ``known`` are a launch's own. The others are ``scalar`` (a large odd number by default: a
+    stride that nothing is known of), times 16 where ``sixteenths`` says that they are a multiple
+    of it; pointers are far apart and aligned, as allocators return them.
     """
 
-    known: tuple[tuple[int, int], ...] = ()
+    known: Mapping[int, int] = field(default_factory=dict)
     sixteenths: frozenset[int] = frozenset()
-    scalar: int = 1000003
+    scalar: int = LARGE_ODD
 
     def value(self, index: int, pointer: bool) -> int:
         """The value of one parameter."""
         if pointer:
             return (index + 1) << 40
-        for at, value in self.known:
-            if at == index:
-                return value
-        return self.scalar * 16 if index in self.sixteenths else self.scalar
+        unknown = self.scalar * 16 if index in self.sixteenths else self.scalar
+        return self.known.get(index, unknown)
+
+
+def arguments(subject: HintSubject, scalar: int = LARGE_ODD) -> Arguments:
+    """Known facts about the kernel's parameters: Triton's specialisation, and the launch."""
+    names = parameters(subject)
+    launched = subject.launch
+    values = {}
+    if launched is not None and launched.kind == "triton":
+        values = {a.name: int(a.value) for a in launched.arguments if isinstance(a.value, int)}
+    known = {at: values[name] for at, name in enumerate(names) if name in values}
+    divisible = {n for n, said in _specialised(subject) if ("tt.divisibility", 16) in said}
+    return Arguments(
+        known, frozenset(n for n, name in enumerate(names) if name in divisible), scalar
+    )
+
+
+def parameters(subject: HintSubject) -> tuple[str, ...]:
+    """Names of a Triton kernel's parameters as its PTX has them: constants are compiled in."""
+    constant = {
+        name for name, said in _specialised(subject) if any(s[0] == "constant" for s in said)
+    }
+    signature = subject.variant.signature.items()
+    return tuple(n for n, kind in signature if kind != "constexpr" and n not in constant)
+
+
+def _specialised(subject: HintSubject) -> list[tuple[str, list[tuple[object, ...]]]]:
+    """What Triton knew of each argument: pairs of a property and its value."""
+    return [
+        (name, [tuple(s) for s in said if isinstance(s, list | tuple) and s])
+        for name, said in subject.variant.specialization.items()
+        if isinstance(said, list | tuple)
+    ]
+
+
+_ARGUMENT = re.compile(r"%([\w$.\-]+): (!tt\.\w+<[^{,)]*>|[\w.]+)")
+
+
+def _ttgir_arguments(subject: HintSubject) -> list[tuple[str, str]]:
+    function = next((line for line in subject.ttgir if line.base == "tt.func"), None)
+    return [] if function is None else _ARGUMENT.findall(function.text)
+
+
+def scalars(subject: HintSubject) -> dict[str, int]:
+    """The integer arguments by their names in TTGIR: the launch's, else awkward ones."""
+    given = arguments(subject)
+    named = enumerate(_ttgir_arguments(subject))
+    return {n: given.value(at, pointer=False) for at, (n, kind) in named if kind[0] != "!"}
+
+
+def ttgir_values(subject: HintSubject, values: Mapping[str, int]) -> Mapping[str, int]:
+    """Values by a kernel's own names as values by the names in its TTGIR."""
+    names = [name for name, _ in _ttgir_arguments(subject)]
+    own = parameters(subject)
+    if len(own) != len(names):
+        return values
+    return {inner: values[name] for inner, name in zip(names, own, strict=True) if name in values}
+
+
+# -- a warp -----------------------------------------------------------------------------------
+
+_SCALED = frozenset(("mul", "mad", "shl", "div", "rem", "setp", "min", "max"))
+_SPECIAL = re.compile(r"%(n?tid|n?ctaid)\.([xyz])\Z")
+_BLOCK_ID = {"x": 5, "y": 3, "z": 2}
+_GRID = {"x": 4099, "y": 67, "z": 5}
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,6 +238,36 @@ class WarpAccess:
     base: Operand = SINK
 
 
+Run = dict[int, WarpAccess]
+"""Accesses by their line of PTX."""
+
+
+def runs(subject: HintSubject, scalar: int = LARGE_ODD) -> tuple[Run, ...]:
+    """The accesses of the first warp; once for each shape that the block may have.
+
+    ``scalar`` replaces the arguments that are not known.
+    """
+    code = subject.ptx_code
+    if code is None:
+        return ()
+    made = subject.memo.get(("touched", scalar))
+    if not isinstance(made, tuple):
+        shapes: tuple[tuple[int, int, int], ...] = ((256, 1, 1),)
+        if subject.block is not None:
+            shapes = (subject.block,)
+        elif {"%tid.y", "%tid.z"} & _specials(code):
+            shapes = SHAPES
+        given = arguments(subject, scalar)
+        made = tuple({a.line: a for a in Warp(code, shape, given).accesses} for shape in shapes)
+        subject.memo["touched", scalar] = made
+    return made
+
+
+def _specials(code: PtxFunction) -> set[str]:
+    operands = (operand for row in code.instructions for operand in row.operands)
+    return {operand.name for operand in operands if isinstance(operand, SpecialOperand)}
+
+
 class Warp:
     """A kernel's accesses by the first warp of a block of the given shape."""
 
@@ -236,7 +277,10 @@ class Warp:
         self._block = block
         self._arguments = arguments
         self._parameters = {p.name: n for n, p in enumerate(code.parameters)}
-        self._scalars = _scalars(code.instructions)
+        loaded = {r.operands[0] for r in code.instructions if r.base == "ld" and "param" in r.parts}
+        scaled = {o for r in code.instructions if r.base in _SCALED for o in r.operands[1:]}
+        self._scalars = loaded & scaled
+        """Parameters that are multiplied or compared: they are no pointers."""
         self._values: dict[int, Lanes] = {}
         self._symbols: dict[str, int] = {}
         self._stretch = 0
@@ -257,82 +301,71 @@ class Warp:
                 if written[register] > 1:
                     (again if register in met else met).add(register)
 
-    # -- one instruction ----------------------------------------------------------------------
-
     def _run(self, row: PtxInstruction, written: Sequence[int]) -> None:
         if row.base in ("bar", "barrier"):
             self._stretch += 1
-        mask = self._guard(row)
-        if row.base in _ACCESSES and mask is not None:
+        mask: Lanes | None = (1,) * WARP
+        if row.guard is not None:
+            mask = self._value(RegisterOperand(row.guard, row.inverted))
+        if row.base in ("ld", "st", "ldu") and mask is not None:
             self._access(row, mask)
-        results = self._results(row)
-        for at, register in enumerate(written):
-            result = results[at] if at < len(results) else None
-            got = _chosen(mask, result, self._values.get(register))
-            if got is None:
-                self._values.pop(register, None)
-            else:
-                self._values[register] = got
-
-    def _guard(self, row: PtxInstruction) -> Lanes | None:
-        """Which lanes the guard lets through, None if that is unknown."""
-        if row.guard is None:
-            return 1
-        value = self._values.get(row.guard)
-        return _not(value) if row.inverted else value
+        results = [*self._results(row), *[None] * len(written)]
+        for register, result in zip(written, results, strict=False):
+            chosen = _chosen(mask, result, self._values.pop(register, None))
+            if chosen is not None:
+                self._values[register] = chosen
 
     def _results(self, row: PtxInstruction) -> list[Lanes | None]:
-        """The values of the registers that an instruction writes, if known."""
-        operands = row.operands
+        operands, parts = row.operands, row.parts
         if row.base == "ld":
             return [self._parameter(row)]
         if len(operands) < 2:
             return []
         if row.base == "mov":
-            return self._move(operands[0], operands[1])
+            return self._moved(operands[0], operands[1])
         values = [self._value(each) for each in operands[1:]]
-        if row.base == "shfl" and "idx" in row.parts and len(values) > 1:
+        if row.base == "shfl" and "idx" in parts and len(values) > 1:
             source, lane = values[0], values[1]
-            if isinstance(lane, int) and source is not None:
-                return [source if isinstance(source, int) else source[lane % WARP]]
-            return []
-        if row.base == "setp":
-            out = _compared(row, values)
-            return [out, _not(out)] if isinstance(operands[0], PairOperand) else [out]
-        return [compute(row.opcode, values)]
-
-    def _move(self, target: Operand, source: Operand) -> list[Lanes | None]:
-        if isinstance(target, VectorOperand):
-            value = self._value(source)
-            if value is None or len(target.elements) != 2:
+            if source is None or lane is None or len(set(lane)) > 1:
                 return []
-            halves = [
-                _each(lambda v: v & 0xFFFFFFFF, value),
-                _each(lambda v: v >> 32 & 0xFFFFFFFF, value),
-            ]
-            return [
-                half
-                for half, to in zip(halves, target.elements, strict=True)
-                if isinstance(to, RegisterOperand)
-            ]
+            return [(source[lane[0] % WARP],) * WARP]
+        if row.base != "setp":
+            return [compute(row.opcode, values)]
+        if (
+            len(values) < 2
+            or len(parts) < 3
+            or parts[-1][:1] in ("", "f")
+            or parts[1] not in COMPARE
+        ):
+            return []
+        out = compute(f"setp.{parts[1]}.{parts[-1]}", values[:2])
+        if len(values) == 3 and parts[2] in ("and", "or", "xor"):
+            out = compute(f"{parts[2]}.pred", [out, values[2]])
+        return [out, _not(out)] if isinstance(operands[0], PairOperand) else [out]
+
+    def _moved(self, target: Operand, source: Operand) -> list[Lanes | None]:
         if isinstance(source, VectorOperand):
-            parts = [self._value(each) for each in source.elements]
-            return [compute("pack.b64", parts)] if len(parts) == 2 else []
-        return [self._value(source)]
+            halves = [self._value(each) for each in source.elements]
+            return [compute("pack.b64", halves)] if len(halves) == 2 else []
+        value = self._value(source)
+        if not isinstance(target, VectorOperand):
+            return [value]
+        if value is None or len(target.elements) != 2:
+            return []
+        both = [tuple(v & 0xFFFFFFFF for v in value), tuple(v >> 32 & 0xFFFFFFFF for v in value)]
+        elements = zip(both, target.elements, strict=True)
+        return [half for half, to in elements if isinstance(to, RegisterOperand)]
 
     def _parameter(self, row: PtxInstruction) -> Lanes | None:
-        """What a load of a parameter of the kernel gives."""
         address = row.operands[1] if len(row.operands) > 1 else None
-        width = width_of(row.opcode)
+        width = _width(row.opcode)
         if "param" not in row.parts or not isinstance(address, AddressOperand) or address.offset:
             return None
         base, target = address.base, row.operands[0]
         if not isinstance(base, SymbolOperand) or base.name not in self._parameters or not width:
             return None
         pointer = width == 64 and target not in self._scalars
-        return self._arguments.value(self._parameters[base.name], pointer)
-
-    # -- operands -----------------------------------------------------------------------------
+        return (self._arguments.value(self._parameters[base.name], pointer),) * WARP
 
     def _value(self, operand: Operand) -> Lanes | None:
         match operand:
@@ -340,204 +373,69 @@ class Warp:
                 value = self._values.get(register)
                 return _not(value) if negated else value
             case ImmediateOperand(text):
-                return number(text)
+                literal = number(text)
+                return None if literal is None else (literal,) * WARP
             case SpecialOperand(name):
                 return self._special(name)
             case SymbolOperand(name, offset):
                 first = (len(self._symbols) + 1) << 20
-                return self._symbols.setdefault(name, first) + offset
+                return (self._symbols.setdefault(name, first) + offset,) * WARP
         return None
 
     def _special(self, name: str) -> Lanes | None:
-        width, height, _ = self._block
         if name == "%laneid":
             return tuple(range(WARP))
         if name == "%warpid":
-            return 0
+            return (0,) * WARP
         match = _SPECIAL.match(name)
         if match is None:
             return None
-        kind, axis = match[1], match[2]
-        if kind == "ntid":
-            return self._block["xyz".index(axis)]
-        if kind == "ctaid":
-            return _BLOCK_ID[axis]
-        if kind == "nctaid":
-            return _GRID[axis]
-        lanes = range(WARP)
-        if axis == "x":
-            return tuple(lane % width for lane in lanes)
-        if axis == "y":
-            return tuple(lane // width % height for lane in lanes)
-        return tuple(lane // (width * height) for lane in lanes)
-
-    # -- memory -------------------------------------------------------------------------------
+        kind, axis = match[1], "xyz".index(match[2])
+        if kind == "tid":
+            below = (1, self._block[0], self._block[0] * self._block[1])[axis]
+            size = WARP if axis == 2 else self._block[axis]
+            return tuple(lane // below % size for lane in range(WARP))
+        uniform = {
+            "ntid": self._block[axis],
+            "ctaid": _BLOCK_ID[match[2]],
+            "nctaid": _GRID[match[2]],
+        }
+        return (uniform[kind],) * WARP
 
     def _access(self, row: PtxInstruction, mask: Lanes) -> None:
         spaces = [part.partition("::")[0] for part in row.parts]
         space = next((s for s in spaces if s in ("global", "shared")), None)
         address = next((o for o in row.operands if isinstance(o, AddressOperand)), None)
-        width = width_of(row.opcode)
+        width = _width(row.opcode)
         base = None if address is None else self._value(address.base)
         if space is None or address is None or width is None or base is None:
             return
         vector = next((int(p[1]) for p in row.parts if p in ("v2", "v4", "v8")), 1)
         threads = self._block[0] * self._block[1] * self._block[2]
-        lanes = list(zip(_every(base), _every(mask), strict=True))[:threads]
+        lanes = list(zip(base, mask, strict=True))[:threads]
         where = tuple([place + address.offset for place, on in lanes if on])
         if len(set(where)) > 1:
-            self.accesses.append(
-                WarpAccess(
-                    row.line,
-                    space,
-                    row.base == "st",
-                    width // 8 * vector,
-                    where,
-                    self._stretch,
-                    address.base,
-                )
-            )
+            size, store = width // 8 * vector, row.base == "st"
+            access = WarpAccess(row.line, space, store, size, where, self._stretch, address.base)
+            self.accesses.append(access)
 
 
-def _scalars(rows: Sequence[PtxInstruction]) -> frozenset[Operand]:
-    """64-bit parameters that are multiplied or compared: they are no pointers."""
-    loaded = {row.operands[0] for row in rows if row.base == "ld" and "param" in row.parts}
-    scaled = {each for row in rows if row.base in _SCALED for each in row.operands[1:]}
-    return frozenset(loaded & scaled)
-
-
-def _compared(row: PtxInstruction, values: Sequence[Lanes | None]) -> Lanes | None:
-    parts = row.parts
-    if len(values) < 2 or len(parts) < 3 or parts[-1][:1] in ("", "f") or parts[1] not in COMPARE:
-        return None
-    out = compute(f"{parts[0]}.{parts[1]}.{parts[-1]}", values[:2])
-    if len(values) == 3 and parts[2] in ("and", "or", "xor"):
-        return compute(f"{parts[2]}.pred", [out, values[2]])
-    return out
-
-
-def _each(function: Callable[[int], int], value: Lanes) -> Lanes:
-    return function(value) if isinstance(value, int) else tuple(map(function, value))
-
-
-def _every(value: Lanes) -> tuple[int, ...]:
-    return (value,) * WARP if isinstance(value, int) else value
+def _width(opcode: str) -> int | None:
+    """Bits of the type that an opcode ends in: 32 of ``ld.global.v4.b32``."""
+    match = _WIDTH.search(opcode)
+    return int(match[1]) if match and match[1] else None
 
 
 def _not(value: Lanes | None) -> Lanes | None:
-    return None if value is None else _each(lambda p: int(not p), value)
+    return None if value is None else tuple(int(not p) for p in value)
 
 
 def _chosen(mask: Lanes | None, new: Lanes | None, old: Lanes | None) -> Lanes | None:
     """What a guarded instruction leaves in its result."""
-    if mask is None:
-        return None
-    if isinstance(mask, int):
-        return new if mask else old
+    if mask is None or all(mask):
+        return None if mask is None else new
+    if not any(mask):
+        return old
     if new is None or old is None:
         return None
-    rows = zip(mask, _every(new), _every(old), strict=True)
-    return tuple(x if on else y for on, x, y in rows)
-
-
-SHAPES = ((32, 32, 1), (16, 16, 1), (8, 8, 8), (64, 4, 1))
-"""Blocks that a kernel of two or three dimensions may be launched with."""
-
-Run = dict[int, WarpAccess]
-"""Accesses by their line of PTX."""
-
-
-def runs(subject: HintSubject, scalar: int = 1000003) -> tuple[Run, ...]:
-    """The accesses of the first warp; once for each shape that the block may have.
-
-    ``scalar`` replaces the arguments that are not known.
-    """
-    code = subject.ptx_code
-    if code is None:
-        return ()
-    touched = subject.memo.get(("touched", scalar))
-    if not isinstance(touched, tuple):
-        given = arguments(subject, scalar)
-        touched = tuple(
-            {a.line: a for a in Warp(code, shape, given).accesses}
-            for shape in _shapes(subject, code)
-        )
-        subject.memo["touched", scalar] = touched
-    return touched
-
-
-def arguments(subject: HintSubject, scalar: int = 1000003) -> Arguments:
-    """Known facts about the kernel's parameters: Triton's specialisation, and the launch."""
-    names = parameters(subject)
-    sixteenths = frozenset(at for at, name in enumerate(names) if name in divisible(subject))
-    numbers = {}
-    if subject.launch is not None and subject.launch.kind == "triton":
-        values = {argument.name: argument.value for argument in subject.launch.arguments}
-        for at, name in enumerate(names):
-            value = values.get(name)
-            if isinstance(value, int):
-                numbers[at] = int(value)
-    return Arguments(tuple(sorted(numbers.items())), sixteenths, scalar)
-
-
-def parameters(subject: HintSubject) -> tuple[str, ...]:
-    """Names of a Triton kernel's parameters as its PTX has them: constants are compiled in."""
-    constant = {
-        name for name, said in _specialised(subject) if any(s[0] == "constant" for s in said)
-    }
-    return tuple(
-        name
-        for name, kind in subject.variant.signature.items()
-        if kind != "constexpr" and name not in constant
-    )
-
-
-def divisible(subject: HintSubject) -> frozenset[str]:
-    """Arguments that Triton compiled for as multiples of 16."""
-    return frozenset(n for n, said in _specialised(subject) if ("tt.divisibility", 16) in said)
-
-
-def _specialised(subject: HintSubject) -> list[tuple[str, list[tuple[object, ...]]]]:
-    """What Triton knew of each argument: pairs of a property and its value."""
-    return [
-        (name, [tuple(s) for s in said if isinstance(s, list | tuple) and s])
-        for name, said in subject.variant.specialization.items()
-        if isinstance(said, list | tuple)
-    ]
-
-
-def _shapes(subject: HintSubject, code: PtxFunction) -> tuple[tuple[int, int, int], ...]:
-    if subject.block is not None:
-        return (subject.block,)
-    named = {
-        o.name for row in code.instructions for o in row.operands if isinstance(o, SpecialOperand)
-    }
-    if named & {"%tid.y", "%tid.z"}:
-        return SHAPES
-    return ((256, 1, 1),)
-
-
-_ARGUMENT = re.compile(r"%([\w$.\-]+): (!tt\.\w+<[^{,)]*>|[\w.]+)")
-
-
-def scalars(subject: HintSubject) -> dict[str, int]:
-    """The integer arguments by their names in TTGIR: the launch's, else awkward ones."""
-    given = arguments(subject)
-    function = next((line for line in subject.ttgir if line.base == "tt.func"), None)
-    if function is None:
-        return {}
-    out: dict[str, int] = {}
-    for at, found in enumerate(_ARGUMENT.finditer(function.text)):
-        if not found[2].startswith("!"):
-            out[found[1]] = given.value(at, pointer=False)
-    return out
-
-
-def named(subject: HintSubject, values: dict[str, int]) -> dict[str, int]:
-    """Values by a kernel's own names as values by the names in its TTGIR."""
-    function = next((line for line in subject.ttgir if line.base == "tt.func"), None)
-    names = [] if function is None else [f[1] for f in _ARGUMENT.finditer(function.text)]
-    own = parameters(subject)
-    if len(own) != len(names):
-        return values
-    return {inner: values[name] for inner, name in zip(names, own, strict=True) if name in values}
+    return tuple(x if on else y for on, x, y in zip(mask, new, old, strict=True))

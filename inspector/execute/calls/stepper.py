@@ -6,7 +6,8 @@ Every step was kept when the block was run; going to one is reading what was in 
 from __future__ import annotations
 
 import difflib
-from bisect import bisect_left, bisect_right
+import re
+from bisect import bisect_right
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
@@ -20,7 +21,62 @@ from inspector.execute.calls.inputs import LaunchInputs
 from inspector.execute.calls.tracing import TracedBlock
 from inspector.execute.facts import as_values
 from inspector.execute.kinds import WIDTHS, Array
+from inspector.listing.line import Listing
 from inspector.listing.ptx_code import registers_in
+
+_SSA = re.compile(r"%([A-Za-z_]\w*?)(?:_\d+)?(?:[:#]\d+)?\Z")
+_CONSTANT = re.compile(r"\s*%(?:c[0-9n]\w*|cst\w*|true\w*|false\w*)\s*=\s*arith\.constant\b")
+"""What MLIR calls constants that no variable was assigned."""
+_PARAMETER = re.compile(r"\[\s*([\w$]+)\s*\]")
+Key = tuple[tuple[int, int | None], ...]
+
+
+def register_names(
+    program: Program, ptx: Listing, ttir: Listing | None, parameters: Mapping[str, str]
+) -> dict[int, str]:
+    """Names of the source by register number, for as many registers as have one.
+
+    ``parameters`` are the arguments' names by PTX's. Triton names the values of its TTIR after the
+    variables that they are assigned to: a register has the name of the value that its instruction's
+    location is of, where that is the last one of its assignment.
+    """
+    by_place = {} if ttir is None else _assigned(ttir)
+    out: dict[int, str] = {}
+    for row in program.code.instructions:
+        written, _ = defines(row, program.blocks.carry)
+        name = None
+        if row.base == "ld" and "param" in row.parts:
+            match = _PARAMETER.search(program.statement(row.line))
+            name = parameters.get(match[1]) if match else None
+        if name is None and by_place and row.line <= len(ptx.lines):
+            place = ptx.lines[row.line - 1].source
+            name = by_place.get(_key(place)) if place is not None else None
+        if name is not None:
+            for register in written:
+                out.setdefault(register, name)
+    return out
+
+
+def _assigned(ttir: Listing) -> dict[Key, str]:
+    """The variable that is assigned what is computed at a place.
+
+    Of the values of one assignment, those before the last are what its parts come to.
+    """
+    last: dict[tuple[str, int], Key] = {}
+    for line in ttir.lines:
+        if line.source is None or len(line.defs) != 1 or _CONSTANT.match(line.text):
+            continue
+        match = _SSA.match(line.defs[0])
+        if match is not None:
+            place = _key(line.source)
+            last[match[1], place[-1][0]] = place
+    return {place: name for (name, _), place in last.items()}
+
+
+def _key(place: Location) -> Key:
+    """Line and column of a place, and of the calls that it was inlined by: innermost first."""
+    return tuple((one.line, one.column) for one in place.frames())
+
 
 WARP = 32
 CONTEXT_LINES = 5
@@ -180,8 +236,6 @@ class Stepper:
     fault: Fault | None = None
     at: int = 0
     _by_line: dict[int, list[int]] = field(default_factory=dict)
-    _own_steps: dict[tuple[int, int], list[int]] = field(default_factory=dict)
-    """By line and lane the steps that it ran, of the lane that was asked for last."""
 
     def __post_init__(self) -> None:
         for k, step in enumerate(self.trace.steps):
@@ -274,28 +328,20 @@ class Stepper:
 
     # -- what lines did up to the step at hand ---------------------------------------------------
 
+    def _before(self, line: int) -> list[int]:
+        """The steps on a line of the PTX up to the step at hand."""
+        steps = self._by_line.get(line, [])
+        return steps[: bisect_right(steps, self.at)]
+
     def result(self, line: int) -> LineResult | None:
         """What a line of the PTX last did; None if it was not run yet."""
-        steps = self._by_line.get(line, [])
-        count = bisect_right(steps, self.at)
-        if not count:
+        before, steps = self._before(line), self.trace.steps
+        if not before:
             return None
-        own = self._ran(line)
-        at = bisect_right(own, self.at)
-        if not at:
-            return LineResult(steps[count - 1], runs=False)
-        values, stored = self._gave(own[at - 1])
-        return LineResult(steps[count - 1], own[at - 1] == steps[count - 1], values, stored)
-
-    def _ran(self, line: int) -> list[int]:
-        """The steps of a line that the chosen lane ran."""
-        key = line, self.lane
-        if key not in self._own_steps:
-            if any(lane != self.lane for _, lane in self._own_steps):
-                self._own_steps.clear()
-            steps = self.trace.steps
-            self._own_steps[key] = [k for k in self._by_line[line] if steps[k].active[self.lane]]
-        return self._own_steps[key]
+        own = next((k for k in reversed(before) if steps[k].active[self.lane]), None)
+        if own is None:
+            return LineResult(before[-1], runs=False)
+        return LineResult(before[-1], own == before[-1], *self._gave(own))
 
     def _gave(self, at: int) -> tuple[tuple[LaneValue, ...], bool]:
         """What a step gave the chosen lane, and whether it went to memory."""
@@ -320,14 +366,12 @@ class Stepper:
     def strips(self, line: int) -> tuple[LaneStrip, ...]:
         """The whole block's lanes at a line's last step: one for each register that it wrote or
         stored, one without values if missing; nothing if it was not run yet."""
-        steps = self._by_line.get(line, [])
-        count = bisect_right(steps, self.at)
-        if not count:
+        before = self._before(line)
+        if not before:
             return ()
-        at = steps[count - 1]
-        registers: list[int | None] = [
-            r for r, _ in self.trace.steps[at].changes if self._is_own(r)
-        ]
+        at = before[-1]
+        changes = self.trace.steps[at].changes
+        registers: list[int | None] = [r for r, _ in changes if self._is_own(r)]
         row = self.program.code.instructions[self.trace.steps[at].instruction]
         if not registers and row.base in STORES and len(row.operands) > 1:
             registers += registers_in(row.operands[1])
@@ -356,29 +400,107 @@ class Stepper:
 
     def run(self, command: str) -> StepAnswer:
         """Does what a line of the loop says; what is not understood is answered, not raised."""
-        words = command.split()
-        if not words:
-            words = ["next"]
-        word = _SHORT.get(words[0], words[0])
+        word, *words = command.split() or ["next"]
+        word = _SHORT.get(word, word)
         if word == "quit":
             return StepAnswer(command, None, shows_place=False, ends=True)
         if word == "help":
             return StepAnswer(command, self.place(), shows_place=False, help=HELP)
         if not self.trace.steps:
             return StepAnswer(command, None, NO_STEP)
-        handler = _COMMANDS.get(word)
         try:
-            if handler is None:
-                near = difflib.get_close_matches(word, list(_COMMANDS), n=1)
-                hint = f"; did you mean {near[0]}?" if near else "; help lists commands"
-                raise NotUnderstood(f"there is no command {word}{hint}")
-            return handler(self, command, words[1:])
+            return self._moved(command, word, words) or self._shown(command, word, words)
         except NotUnderstood as error:
             return StepAnswer(
                 command, self.place(), error.message, shows_place=False, understood=False
             )
 
-    def _move(self, command: str, to: int | None, missing: str) -> StepAnswer:
+    def _moved(self, command: str, word: str, words: list[str]) -> StepAnswer | None:
+        """A command that goes to another step; None if it is not one."""
+        match word:
+            case "next":
+                return self._move(command, self.at + _count(words))
+            case "back":
+                return self._move(command, self.at - _count(words))
+            case "go":
+                return self._move(command, _number(_one(words, "go N")))
+            case "start":
+                return self._move(command, 0)
+            case "end":
+                return self._move(command, len(self.trace.steps) - 1)
+            case "mine":
+                later = range(self.at + 1, len(self.trace.steps))
+                own = [k for k in later if self.trace.steps[k].active[self.lane]][: _count(words)]
+                missing = f"lane {self.lane} runs no further step"
+                return self._move(command, own[-1] if own else None, missing)
+            case "until":
+                return self._until(command, _one(words, "until LINE, or until :LINE of the source"))
+            case "before":
+                line = _number(_one(words, "before LINE"))
+                return self.leave((line,), f"line {line}", command)
+            case "nan":
+                if words:
+                    raise NotUnderstood("nan takes no words")
+                to = self.trace.first_nan(self.at)
+                return self._move(command, to, "no further step gives a NaN")
+            case "parts":
+                if len(words) != 2:
+                    raise NotUnderstood("say which two lanes: parts 0 1")
+                a, b = (self._thread(word) for word in words)
+                to = self.trace.parting(a, b, self.at)
+                return self._move(command, to, f"lanes {a} and {b} do not part after this")
+            case "store":
+                address = self._address("".join(words))
+                to = self.trace.store_to(address, self.at)
+                return self._move(command, to, f"no further step stores to {address:#x}")
+        return None
+
+    def _shown(self, command: str, word: str, words: list[str]) -> StepAnswer:
+        """A command that stays at the step."""
+        values: tuple[LaneValue, ...] = ()
+        strips: tuple[LaneStrip, ...] = ()
+        listing: tuple[ListedLine, ...] = ()
+        note = None
+        match word:
+            case "where":
+                return StepAnswer(command, self.place())
+            case "lane":
+                self.lane = self._thread(_one(words, "lane N"))
+                return StepAnswer(command, self.place())
+            case "print":
+                if not words:
+                    raise NotUnderstood("say which register: print %r5")
+                named = [r for word in words for r in self._registers(word)]
+                values = tuple(self._value(r, self.at) for r in named)
+            case "lanes":
+                names = [word for word in words if word not in ("block", "warp")]
+                registers: list[int | None] = [r for name in names for r in self._registers(name)]
+                whole = "block" in words
+                strips = tuple(self._strip(r, whole=whole) for r in registers or [None])
+            case "registers":
+                if words and words != ["live"]:
+                    raise NotUnderstood("say registers, or registers live")
+                written = sorted(r for r in self.trace.written(self.at) if self._is_own(r))
+                values = self.live() if words else tuple(self._value(r, self.at) for r in written)
+                if not values:
+                    note = "nothing is read after this step" if words else "nothing was written yet"
+            case "list":
+                around, current = _count(words, CONTEXT_LINES), self.trace.steps[self.at].line
+                lines = sorted(self._by_line)
+                middle = lines.index(current)
+                listing = tuple(
+                    ListedLine(n, self.program.statement(n), self.result(n), n == current)
+                    for n in lines[max(0, middle - around) : middle + around + 1]
+                )
+            case _:
+                known = [usage.split()[0] for usage, _ in HELP]
+                near = difflib.get_close_matches(word, known, n=1)
+                hint = f"; did you mean {near[0]}?" if near else "; help lists commands"
+                raise NotUnderstood(f"there is no command {word}{hint}")
+        place = self.place()
+        return StepAnswer(command, place, note, False, values, strips, listing)
+
+    def _move(self, command: str, to: int | None, missing: str = "") -> StepAnswer:
         """Go to a step; stay if there is no such step, and say so."""
         if to is None:
             return StepAnswer(command, self.place(), f"{missing}; still here", shows_place=False)
@@ -391,50 +513,24 @@ class Stepper:
             note = f"here the block ended: {self.fault.message}"
         return StepAnswer(command, self.place(), note)
 
-    def _next(self, command: str, words: list[str]) -> StepAnswer:
-        return self._move(command, self.at + _count(words), "")
-
-    def _back(self, command: str, words: list[str]) -> StepAnswer:
-        return self._move(command, self.at - _count(words), "")
-
-    def _mine(self, command: str, words: list[str]) -> StepAnswer:
-        left, to = _count(words), None
-        for k in range(self.at + 1, len(self.trace.steps)):
-            if self.trace.steps[k].active[self.lane]:
-                left, to = left - 1, k
-                if not left:
-                    break
-        return self._move(command, to, f"lane {self.lane} runs no further step")
-
-    def _until(self, command: str, words: list[str]) -> StepAnswer:
-        text = _one(words, "until LINE, or until :LINE of the source")
-        if not text.startswith(":"):
-            line = _number(text)
-            steps = self._by_line.get(line, [])
-            after = bisect_right(steps, self.at)
-            to = steps[after] if after < len(steps) else None
-            return self._move(command, to, f"no further step is on line {line}")
-        line = _number(text[1:])
-        places = {n: self.source(n) for n in self._by_line}
-        lines = {n for n, at in places.items() if at and line in [f.line for f in at.frames()]}
-        return self.enter(lines, f"line {line} of the source", command)
-
-    def _before(self, command: str, words: list[str]) -> StepAnswer:
-        line = _number(_one(words, "before LINE"))
-        return self.leave((line,), f"line {line}", command)
+    def _until(self, command: str, text: str) -> StepAnswer:
+        if text.startswith(":"):
+            line = _number(text[1:])
+            places = {n: self.source(n) for n in self._by_line}
+            lines = {n for n, at in places.items() if at and line in [f.line for f in at.frames()]}
+            return self.enter(lines, f"line {line} of the source", command)
+        line = _number(text)
+        to = next((k for k in self._by_line.get(line, []) if k > self.at), None)
+        return self._move(command, to, f"no further step is on line {line}")
 
     def leave(self, lines: Collection[int], place: str, command: str = "before") -> StepAnswer:
         """Goes to the last step before this one that is on one of these lines of the PTX.
 
         ``place`` names them in the message that there is no such step.
         """
-        to = -1
-        for line in lines:
-            steps = self._by_line.get(line, [])
-            before = bisect_left(steps, self.at)
-            to = max(to, steps[before - 1] if before else -1)
+        steps = (k for line in lines for k in self._before(line) if k < self.at)
         missing = f"no step before this one is on {place}"
-        return self._move(command, None if to < 0 else to, missing)
+        return self._move(command, max(steps, default=None), missing)
 
     def enter(self, lines: Collection[int], place: str, command: str = "until") -> StepAnswer:
         """Goes to the next step on one of these lines of the PTX that comes from another one.
@@ -443,82 +539,9 @@ class Stepper:
         """
         if not self.trace.steps:
             return StepAnswer(command, None, NO_STEP)
-        here = self.trace.steps[self.at].line
-        to = None
-        for k in range(self.at + 1, len(self.trace.steps)):
-            now = self.trace.steps[k].line
-            if now in lines and here not in lines:
-                to = k
-                break
-            here = now
-        return self._move(command, to, f"no further step is on {place}")
-
-    def _nan(self, command: str, words: list[str]) -> StepAnswer:
-        if words:
-            raise NotUnderstood("nan takes no words")
-        return self._move(command, self.trace.first_nan(self.at), "no further step gives a NaN")
-
-    def _parts(self, command: str, words: list[str]) -> StepAnswer:
-        if len(words) != 2:
-            raise NotUnderstood("say which two lanes: parts 0 1")
-        a, b = (self._thread(word) for word in words)
-        to = self.trace.parting(a, b, self.at)
-        return self._move(command, to, f"lanes {a} and {b} do not part after this")
-
-    def _store(self, command: str, words: list[str]) -> StepAnswer:
-        address = self._address("".join(words))
-        to = self.trace.store_to(address, self.at)
-        return self._move(command, to, f"no further step stores to {address:#x}")
-
-    def _go(self, command: str, words: list[str]) -> StepAnswer:
-        return self._move(command, _number(_one(words, "go N")), "")
-
-    def _start(self, command: str, words: list[str]) -> StepAnswer:
-        return self._move(command, 0, "")
-
-    def _end(self, command: str, words: list[str]) -> StepAnswer:
-        return self._move(command, len(self.trace.steps) - 1, "")
-
-    def _where(self, command: str, words: list[str]) -> StepAnswer:
-        return StepAnswer(command, self.place())
-
-    def _lane(self, command: str, words: list[str]) -> StepAnswer:
-        self.lane = self._thread(_one(words, "lane N"))
-        return StepAnswer(command, self.place())
-
-    def _print(self, command: str, words: list[str]) -> StepAnswer:
-        if not words:
-            raise NotUnderstood("say which register: print %r5")
-        values = tuple(self._value(r, self.at) for word in words for r in self._registers(word))
-        return StepAnswer(command, self.place(), shows_place=False, values=values)
-
-    def _lanes(self, command: str, words: list[str]) -> StepAnswer:
-        whole = "block" in words
-        names = [word for word in words if word not in ("block", "warp")]
-        registers: list[int | None] = [r for word in names for r in self._registers(word)]
-        strips = tuple(self._strip(r, whole=whole) for r in registers or [None])
-        return StepAnswer(command, self.place(), shows_place=False, strips=strips)
-
-    def _all(self, command: str, words: list[str]) -> StepAnswer:
-        if words and words != ["live"]:
-            raise NotUnderstood("say registers, or registers live")
-        written = sorted(r for r in self.trace.written(self.at) if self._is_own(r))
-        values = self.live() if words else tuple(self._value(r, self.at) for r in written)
-        note = None
-        if not values:
-            note = "nothing is read after this step" if words else "nothing was written yet"
-        return StepAnswer(command, self.place(), note, shows_place=False, values=values)
-
-    def _list(self, command: str, words: list[str]) -> StepAnswer:
-        around = _count(words, CONTEXT_LINES)
-        current = self.trace.steps[self.at].line
-        lines = sorted(self._by_line)
-        middle = lines.index(current)
-        listing = tuple(
-            ListedLine(n, self.program.statement(n), self.result(n), n == current)
-            for n in lines[max(0, middle - around) : middle + around + 1]
-        )
-        return StepAnswer(command, self.place(), shows_place=False, listing=listing)
+        on = [step.line in lines for step in self.trace.steps[self.at :]]
+        entered = (self.at + k for k in range(1, len(on)) if on[k] and not on[k - 1])
+        return self._move(command, next(entered, None), f"no further step is on {place}")
 
     # -- words -----------------------------------------------------------------------------------
 
@@ -551,28 +574,6 @@ class Stepper:
             return _number(name)
         buffers = ", ".join(b.name for b in self.inputs.memory.buffers)
         raise NotUnderstood(f"say where to: store 0x7f…, or a tensor's name and bytes ({buffers})")
-
-
-Handler = Callable[[Stepper, str, list[str]], StepAnswer]
-_COMMANDS: Mapping[str, Handler] = {
-    "next": Stepper._next,
-    "back": Stepper._back,
-    "mine": Stepper._mine,
-    "until": Stepper._until,
-    "before": Stepper._before,
-    "nan": Stepper._nan,
-    "parts": Stepper._parts,
-    "store": Stepper._store,
-    "go": Stepper._go,
-    "start": Stepper._start,
-    "end": Stepper._end,
-    "where": Stepper._where,
-    "lane": Stepper._lane,
-    "print": Stepper._print,
-    "lanes": Stepper._lanes,
-    "registers": Stepper._all,
-    "list": Stepper._list,
-}
 
 
 def _plain(values: Array, lane: int, threads: int) -> float | int | tuple[float | int, ...]:

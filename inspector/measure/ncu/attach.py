@@ -6,26 +6,29 @@ Nothing is guessed: a launch that fits several variants alike is attached to non
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
 
+from inspector.analyse.hints.subject import Finding
 from inspector.analyse.line_annotations import Samples, total
 from inspector.base.errors import PtxviewError
-from inspector.base.text import plural
-from inspector.listing.line import Function, Kind, Line, Listing
-from inspector.measure.ncu.model import Dim3, MeasuredInstruction, NcuLaunch
+from inspector.base.model import Kernel, Recording, Stage, Variant
+from inspector.base.text import plural, shown, word_for
+from inspector.listing.line import Function, Kind, Listing
+from inspector.measure.ncu.report import Dim3, NcuLaunch, Report, with_offsets
+from inspector.reader.facts import WARP, Measured, Memo
+from inspector.reader.reader import Reader
+from inspector.reader.selecting import names
+from inspector.recording.layout import DerivedCache
 
 # -- whether the machine code is that of a listing ------------------------------------------------
-# Checks that a report's machine code is that of a listing, and places its samples there.
-#
 # ncu prints where branches went in memory, nvdisasm a label; ncu leaves out which operands are
 # kept for reuse. Everything else must be equal, instruction by instruction, for samples to be
 # shown.
 
 _ADDRESS = re.compile(r"\A\s*/\*[0-9a-f]+\*/\s*")
-_SPACE = re.compile(r"\s+")
 _LABEL = re.compile(r"`\(([^()]*)\)")
-_HEX = re.compile(r"\b0x[0-9a-f]{5,16}\b")
 # What the linker fills in is a number in memory.
 _RELOCATED = "32@"
 
@@ -34,29 +37,31 @@ def placed(launch: NcuLaunch, listing: Listing, function: Function) -> dict[int,
     """The samples of a launch by line number of a listing, or why they cannot be shown there."""
     if not launch.code:
         return "the report has no machine code (export the source page too)"
-    lines = [
-        listing.lines[n - 1]
-        for n in range(function.first, function.last + 1)
-        if listing.lines[n - 1].address is not None
-    ]
-    labels = dict(_labels(listing, function))
+    lines = listing.lines[function.first - 1 : function.last]
+    coded = [line for line in lines if line.address is not None]
+    start = (coded[0].address or 0) if coded else 0
+    offsets = {(line.address or 0) - start: line for line in coded}
+    labels: dict[str, str] = {}
+    waiting: list[str] = []
+    for line in lines:
+        if line.kind is Kind.LABEL and line.label is not None:
+            waiting.append(line.label)
+        elif line.address is not None:
+            labels.update(dict.fromkeys(waiting, f"{line.address - start:#x}"))
+            waiting = []
     theirs = _without_padding([(i.offset, i.text) for i in launch.code])
-    ours = _without_padding([(line.address or 0, _bare(line.text)) for line in lines])
+    ours = _without_padding([(offset, _bare(line.text)) for offset, line in offsets.items()])
     if len(theirs) != len(ours):
         return f"its machine code has {plural(len(theirs), 'instruction')}, this one {len(ours)}"
-    start = ours[0][0] if ours else 0
-    end = launch.code[-1].offset
-    for (offset, text), (address, our_text) in zip(theirs, ours, strict=True):
-        if offset != address - start or not _same(text, our_text, launch.base, end, labels, start):
-            return f"its machine code differs from this at {address:#x}: {_words(text)}"
-    if not any(i.samples for i in launch.code):
-        return "the report was made without sampling"
-    by_address = {(line.address or 0) - start: line.n for line in lines}
-    return {
-        by_address[i.offset]: i.samples
+    for (offset, text), (own_offset, own_text) in zip(theirs, ours, strict=True):
+        if offset != own_offset or not _same(launch, text, own_text, labels):
+            return f"its machine code differs from this at {own_offset + start:#x}: {_words(text)}"
+    samples = {
+        offsets[i.offset].n: i.samples
         for i in launch.code
-        if i.samples is not None and i.offset in by_address
+        if i.samples is not None and i.offset in offsets
     }
+    return samples or "the report was made without sampling"
 
 
 def _bare(text: str) -> str:
@@ -65,7 +70,7 @@ def _bare(text: str) -> str:
 
 
 def _words(text: str) -> str:
-    return _SPACE.sub(" ", text.replace("{", "").replace("}", "")).strip().removesuffix(";").strip()
+    return " ".join(re.sub("[{}]", "", text).split()).removesuffix(";").strip()
 
 
 def _without_padding(code: Sequence[tuple[int, str]]) -> list[tuple[int, str]]:
@@ -76,54 +81,12 @@ def _without_padding(code: Sequence[tuple[int, str]]) -> list[tuple[int, str]]:
     return list(code[:end])
 
 
-def _labels(listing: Listing, function: Function) -> Iterator[tuple[str, int]]:
-    """The labels of a function, each with its address."""
-    waiting: list[str] = []
-    for n in range(function.first, function.last + 1):
-        line: Line = listing.lines[n - 1]
-        if line.kind is Kind.LABEL and line.label is not None:
-            waiting.append(line.label)
-        elif line.address is not None:
-            yield from ((name, line.address) for name in waiting)
-            waiting = []
-
-
-def _same(theirs: str, ours: str, base: int, end: int, labels: dict[str, int], start: int) -> bool:
-    left, right = _words(theirs).replace(".reuse", ""), _words(ours).replace(".reuse", "")
-    if left == right:
-        return True
+def _same(launch: NcuLaunch, theirs: str, ours: str, labels: Mapping[str, str]) -> bool:
+    left, right = (_words(text).replace(".reuse", "") for text in (theirs, ours))
     if _RELOCATED in right:
         return left.split(",")[0] == right.split(",")[0]
-
-    def offset(number: re.Match[str]) -> str:
-        value = int(number[0], 16) - base
-        return f"{value:#x}" if 0 <= value <= end else number[0]
-
-    def target(label: re.Match[str]) -> str:
-        address = labels.get(label[1])
-        return label[0] if address is None else f"{address - start:#x}"
-
-    return _HEX.sub(offset, left) == _LABEL.sub(target, right)
-
-
-def text_of(launch: NcuLaunch, name: str) -> str:
-    """The code of a report as ``cuobjdump -sass`` prints it: offsets, branches within the code."""
-    end = launch.code[-1].offset if launch.code else 0
-
-    def offset(number: re.Match[str]) -> str:
-        value = int(number[0], 16) - launch.base
-        return f"{value:#x}" if 0 <= value <= end else number[0]
-
-    rows = [f"\t\tFunction : {name}"]
-    for instruction in launch.code:
-        text = _HEX.sub(offset, _instruction(instruction))
-        rows.append(f"        /*{instruction.offset:04x}*/{' ' * 19}{text} ;")
-    return "\n".join([*rows, "\t\t..........", ""])
-
-
-def _instruction(instruction: MeasuredInstruction) -> str:
-    """The text of an instruction on one line."""
-    return _SPACE.sub(" ", instruction.text).removesuffix(";").strip()
+    named = _LABEL.sub(lambda label: labels.get(label[1], label[0]), right)
+    return left == right or with_offsets(launch, left) == named
 
 
 Code = Callable[[], tuple[Listing, Function] | None]
@@ -291,3 +254,152 @@ def _placed(launch: NcuLaunch, candidate: Candidate) -> Placement:
     except PtxviewError as error:
         return f"the machine code here cannot be read: {error.message}"
     return "there is no machine code here" if code is None else placed(launch, *code)
+
+
+NOTHING = Report(())
+SEVERITIES = {"OPT": "hint", "WRN": "warn"}
+"""Severities by ncu's kinds of rules; other kinds only inform."""
+
+
+class Profiled:
+    """A report of ncu together with the reader of a recording.
+
+    Launches find their variants through the reader, and the reader shows what was measured of a
+    variant. An empty report means no report. Safe to use from several threads.
+    """
+
+    def __init__(
+        self,
+        recording: Recording,
+        cache: DerivedCache,
+        device: str | None = None,
+        report: Report = NOTHING,
+    ) -> None:
+        self.report = report
+        self.reader = Reader(recording, cache, device, self._for_reader)
+        self._memo = Memo()
+
+    def attached(self) -> list[Attached]:
+        """The report's launches in order, each with the variant that it was of."""
+        return self._memo.once("attached", lambda: attach(self.report.launches, self._candidates()))
+
+    def measured(self, variant: Variant) -> NcuMeasured | None:
+        """ncu's measurements of a variant; None without any."""
+        if not self.report.launches:
+            return None
+        measured_by_key = self._memo.once("by variant", lambda: by_variant(self.attached()))
+        return measured_by_key.get(_key(variant))
+
+    def _for_reader(self, variant: Variant) -> Measured | None:
+        measured = self.measured(variant)
+        if measured is None:
+            return None
+        return self._memo.once(
+            _key(variant),
+            lambda: Measured(tuple(told(measured)), tuple(ruled(measured)), measured.samples),
+        )
+
+    def _candidates(self) -> list[Candidate]:
+        launched_names = {
+            n for launch in self.report.launches for n in (launch.function, launch.demangled)
+        }
+        out = []
+        for kernel, variant in self.reader.recording.variants():
+            candidate_names = frozenset({*names(kernel), variant.symbol})
+            if candidate_names & launched_names:
+                out.append(self._candidate(kernel, variant, candidate_names))
+        return out
+
+    def _candidate(
+        self, kernel: Kernel, variant: Variant, candidate_names: frozenset[str]
+    ) -> Candidate:
+        def code() -> tuple[Listing, Function] | None:
+            if Stage.SASS not in variant.stages:
+                return None
+            function = self.reader.function(variant, Stage.SASS)
+            return (
+                None if function is None else (self.reader.listing(variant, Stage.SASS), function)
+            )
+
+        return Candidate(
+            _key(variant),
+            candidate_names,
+            self.reader.resources(variant).registers,
+            _blocks(variant),
+            frozenset(c.grid for c in variant.calls if c.grid is not None),
+            code,
+        )
+
+
+def _key(variant: Variant) -> Key:
+    return variant.hash, variant.symbol
+
+
+def _blocks(variant: Variant) -> frozenset[Dim3]:
+    """The block sizes that a variant was launched with, else what Triton compiled it for."""
+    blocks = {c.block for c in variant.calls if c.block is not None}
+    warps = variant.config.get("num_warps")
+    if not blocks and isinstance(warps, int):
+        blocks = {(WARP * warps, 1, 1)}
+    return frozenset(blocks)
+
+
+MAX_LISTED_LAUNCHES = 4
+"""Launches that a card lists one by one; ``list`` has them all."""
+
+
+def told(measured: NcuMeasured) -> list[str]:
+    """A sentence on each launch."""
+    out = [sentence(a.launch) for a in measured.launches[:MAX_LISTED_LAUNCHES]]
+    if len(measured.launches) > MAX_LISTED_LAUNCHES:
+        out.append(plural(len(measured.launches) - MAX_LISTED_LAUNCHES, "more launch"))
+    if measured.unplaced:
+        out.append(f"no samples at the lines: {measured.unplaced}")
+    return out
+
+
+def sentence(launch: NcuLaunch) -> str:
+    """``launch 1: 4.83 µs; 10.7 % of compute, 44.1 % of memory throughput; …``."""
+    parts = []
+    if launch.duration_us is not None:
+        parts.append(f"{launch.duration_us:.2f} µs")
+    peaks = ((launch.compute_percent, "compute"), (launch.memory_percent, "memory throughput"))
+    if throughputs := [f"{value:.1f} % of {limit}" for value, limit in peaks if value is not None]:
+        parts.append(", ".join(throughputs))
+    if launch.achieved_occupancy is not None:
+        theoretical = launch.theoretical_occupancy
+        of_theoretical = "" if theoretical is None else f" of {theoretical:.4g} %"
+        parts.append(f"occupancy {launch.achieved_occupancy:.1f}{of_theoretical or ' %'} achieved")
+    if launch.speedup is not None:
+        parts.append(f"estimated speed-up {launch.speedup:.4g} % (ncu's estimate)")
+    samples = launch.samples
+    if samples is not None and samples.all:
+        parts.append(plural(samples.all, "sample"))
+    grid = ""
+    if launch.grid is not None:
+        blocks = word_for(prod(launch.grid), "block")
+        grid = f" of {' × '.join(map(str, launch.grid))} {blocks}"
+    return f"launch {launch.number}{grid}: {'; '.join(parts) or 'nothing but its name'}"
+
+
+def ruled(measured: NcuMeasured) -> list[Finding]:
+    """ncu's rules as findings, the greatest speed-up first; of several launches, the first's."""
+    out: dict[tuple[str, str], tuple[float, Finding]] = {}
+    for attached in measured.launches:
+        for rule in attached.launch.rules:
+            key = rule.name, rule.text
+            if key in out:
+                continue
+            prefix = f"launch {attached.launch.number}: " if len(measured.launches) > 1 else ""
+            gain = ""
+            if rule.speedup is not None:
+                scope = "of this part alone" if rule.scope == "local" else "of the launch's time"
+                gain = f" Estimated speed-up by ncu: {rule.speedup:.4g} %, {scope}."
+            finding = Finding(
+                f"ncu:{shown(rule.name)}",
+                SEVERITIES.get(rule.kind, "info"),
+                f"{prefix}{rule.text}{gain}",
+            )
+            worth = rule.speedup if rule.speedup is not None and rule.scope == "global" else -1.0
+            out[key] = (worth, finding)
+    return [finding for _, finding in sorted(out.values(), key=lambda f: -f[0])]

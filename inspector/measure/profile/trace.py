@@ -1,4 +1,7 @@
-"""Reads a trace's events into lanes of the CPU and pieces of the GPU's work."""
+"""A profile's content, summed up from a Chrome trace of Kineto's.
+
+Times are in µs as torch.profiler recorded them; None if there is no GPU to have taken them.
+"""
 
 from __future__ import annotations
 
@@ -6,209 +9,226 @@ import gzip
 import io
 import json
 import re
+import sys
 import zlib
-from array import array
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from statistics import median
 
 from inspector.base.errors import Unreadable
-from inspector.base.text import words
-from inspector.measure.profile.model import Three
+from inspector.base.names import short_name
+from inspector.base.text import plural, words
 
-# -- what ran on the CPU --------------------------------------------------------------------------
-# What ran on the CPU, a lane for each thread: which call contains which, by torch's rules.
-
-OP, ANNOTATION, RUNTIME = 0, 1, 2
-NOBODY = -1
+Three = tuple[int, int, int]
 
 
-class TextNumbers:
-    """Each text once, by number."""
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """All calls of one operator, annotation or CUDA runtime function.
 
-    def __init__(self) -> None:
-        self.texts: list[str] = []
-        self._known: dict[str, int] = {}
-
-    def number(self, text: str) -> int:
-        """The number of a text."""
-        index = self._known.get(text)
-        if index is None:
-            index = self._known[text] = len(self.texts)
-            self.texts.append(text)
-        return index
-
-
-class Lane:
-    """The spans of one thread; times in ns of the trace's clock.
-
-    ``build`` finds the ``parent`` of each span, and its time without its children (``own``). Spans
-    that torch's tables leave out have ``kept`` 0.
+    ``kind`` is ``op``, ``annotation`` or ``runtime``. ``cpu_us`` is with what was called within,
+    ``self_cpu_us`` without; ``gpu_us`` is of the kernels that it or those within launched,
+    ``self_gpu_us`` of the operator alone. They equal torch's ``key_averages()``.
     """
 
-    def __init__(self) -> None:
-        self.start, self.end = array("q"), array("q")
-        self.name, self.kind = array("i"), array("b")
-        self.parent = array("i")
-        self.children = array("i")
-        self.own = array("q")
-        self.kept = array("b")
-        self.order: list[int] = []
+    name: str
+    kind: str
+    calls: int
+    cpu_us: float
+    self_cpu_us: float
+    gpu_us: float | None = None
+    self_gpu_us: float | None = None
 
-    def add(self, start: int, end: int, name: int, kind: int) -> int:
-        """Add a span; returns its number in this lane."""
-        self.start.append(start)
-        self.end.append(end)
-        self.name.append(name)
-        self.kind.append(kind)
-        return len(self.start) - 1
 
-    def build(self) -> None:
-        """Order spans by start and length; a parent is the innermost span that holds one whole."""
-        count = len(self.start)
-        start, end = self.start, self.end
-        self.parent = array("i", [NOBODY]) * count
-        self.children = array("i", [0]) * count
-        self.own = array("q", (e - s for s, e in zip(start, end, strict=True)))
-        self.kept = array("b", [1]) * count
-        self.order = sorted(range(count), key=lambda n: (start[n], -end[n]))
-        stack: list[int] = []
-        for n in self.order:
-            while stack and (start[n] >= end[stack[-1]] or end[n] > end[stack[-1]]):
-                stack.pop()
-            if stack:
-                self.parent[n] = stack[-1]
-                self.children[stack[-1]] += 1
-            stack.append(n)
-        self._merge()
-        for n in self.order:
-            if self.kept[n] and self.parent[n] != NOBODY:
-                self.own[self.parent[n]] -= end[n] - start[n]
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """One way in which a kernel was launched, with the number and total time of these launches."""
 
-    def _merge(self) -> None:
-        """Merge an operator with an only child of the same name, so that it counts once."""
-        into: dict[int, int] = {}
-        for n in self.order:
-            above = self.parent[n]
-            if above in into:
-                above = self.parent[n] = into[above]
-            if above != NOBODY and self.name[above] == self.name[n] and self.children[above] == 1:
-                self.kept[n] = 0
-                self.children[above] = self.children[n]
-                into[n] = above
+    grid: Three | None
+    block: Three | None
+    registers: int | None
+    shared_bytes: int | None
+    calls: int
+    gpu_us: float
+
+
+@dataclass(frozen=True, slots=True)
+class GpuWork:
+    """All launches of a kernel, or all copies (``memcpy``) or fills (``memset``) of one sort.
+
+    ``name`` is the trace's, demangled; ``short`` fits into a table. ``low_us`` and ``high_us`` are
+    the shortest and the longest duration. ``kernel`` is the id of the recording's kernel
+    and ``variants`` the ids of its variants that fit the launches (more than one: they cannot be
+    told apart); ``fused`` the ATen operators that torch.compile fused into it.
+    """
+
+    name: str
+    short: str
+    kind: str
+    calls: int
+    gpu_us: float
+    low_us: float
+    high_us: float
+    shapes: tuple[Shape, ...] = ()
+    kernel: str | None = None
+    variants: tuple[str, ...] = ()
+    fused: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """The calls that launched a kernel: ``path`` from the outermost to the innermost."""
+
+    path: tuple[str, ...]
+    kernel: str
+    calls: int
+    gpu_us: float
+
+
+@dataclass(frozen=True, slots=True)
+class Overhead:
+    """Where the time of the window went; None if no GPU took part.
+
+    ``busy_us`` is the time in which any kernel, copy or fill ran on the device that had most;
+    ``launches`` are calls that launch kernels, ``launch_us`` their CPU time; ``sync_us`` the CPU's
+    time in calls that wait for the device. A gap is between two pieces of the device's work.
+    """
+
+    window_us: float
+    devices: int = 0
+    busy_us: float | None = None
+    kernels: int = 0
+    kernel_us: float | None = None
+    median_kernel_us: float | None = None
+    launches: int = 0
+    launch_us: float | None = None
+    median_launch_us: float | None = None
+    syncs: int = 0
+    sync_us: float | None = None
+    gaps: int = 0
+    gap_us: float | None = None
+    median_gap_us: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Compiling:
+    """Something that was compiled within the window: ``us`` of it, in the steps named."""
+
+    what: str
+    us: float
+    count: int = 1
+    steps: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """One stretch of the program that was recorded.
+
+    ``number`` counts from 1 in a recording. ``by`` is ``ptxview``, or ``program`` where the
+    program ran torch.profiler itself. ``about`` says in words what the window is and how its steps
+    were found; ``steps`` are the numbers of those within it, ``seen`` how many the program
+    made. ``began`` and ``ended`` are seconds since 1970.
+    """
+
+    number: int
+    by: str
+    about: str
+    rank: int | None = None
+    pid: int | None = None
+    steps: tuple[int, ...] = ()
+    seen: int | None = None
+    began: float | None = None
+    ended: float | None = None
+    trace: str | None = None
+    torch: str | None = None
+    stacks: bool = False
+    gpu: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """One window, summed up; ``events`` counts the trace's, ``notes`` are remarks on the trace."""
+
+    window: Window
+    operators: tuple[Operator, ...]
+    kernels: tuple[GpuWork, ...]
+    chains: tuple[Chain, ...]
+    overhead: Overhead
+    compiling: tuple[Compiling, ...] = ()
+    warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    events: int = 0
+    device: Mapping[str, object] = field(default_factory=dict)
 
 
 # -- a Chrome trace, event by event ---------------------------------------------------------------
-# Reads a Chrome trace of Kineto event by event: large traces do not fit in memory.
-#
-# The trace is input like any other: what is damaged in it is passed over and counted.
+# Large traces do not fit in memory. The trace is input like any other: what is damaged in it is
+# passed over and counted.
 
 CHUNK_CHARS = 4 << 20
-# No event of Kineto's is a hundredth as long; one that is longer is damaged.
 MAX_EVENT_CHARS = 1 << 20
-# More events are not read: 5 million fill about a gigabyte of memory here.
+"""No event of Kineto's is a hundredth as long; one that is longer is damaged."""
 MAX_EVENTS = 5_000_000
-# As long as the most events could be; what is longer was not written by Kineto.
+"""More events are not read: these fill about a gigabyte of memory."""
 MAX_TRACE_CHARS = MAX_EVENTS * 4096
 _BEGIN = re.compile(r'"traceEvents"\s*:\s*\[')
 _SKIPPED = re.compile(r"[\s,]*")
 _NEXT = re.compile(r"\n[^\S\n]*+\{\s*+\"ph\"")
 
-
-class Trace:
-    """The events of one trace; ``header`` and the counts are known once they have been read.
-
-    ``header`` is the part before the events (``deviceProperties``, ``schemaVersion`` …),
-    ``damaged`` how many events could not be read, ``cut`` whether there were more than are read.
-    """
-
-    def __init__(self, data: bytes) -> None:
-        """``data``: the file's content, compressed by gzip or not."""
-        raw = io.BytesIO(data)
-        packed = data[:2] == b"\x1f\x8b"
-        self._text = io.TextIOWrapper(
-            gzip.GzipFile(fileobj=raw) if packed else raw, "utf-8", "surrogateescape"
-        )
-        self.header: Mapping[str, object] = {}
-        self.damaged = 0
-        self.cut = False
-        self._length = 0
-
-    def events(self) -> Iterator[dict[str, object]]:
-        """Every event, in the file's order. Raises ``Unreadable`` if the file is not a trace."""
-        buffer = self._begin()
-        decode = json.JSONDecoder(strict=False).raw_decode
-        position = count = 0
-        while True:
-            skipped = _SKIPPED.match(buffer, position)
-            position = skipped.end() if skipped else position
-            try:
-                event, end = decode(buffer, position)
-            except (ValueError, RecursionError):
-                if buffer.startswith("]", position):
-                    return
-                chunk = self._more()
-                if chunk and len(buffer) - position < MAX_EVENT_CHARS:
-                    buffer, position = buffer[position:] + chunk, 0
-                    continue
-                buffer, position = buffer + chunk, position
-                next_event = _NEXT.search(buffer, position + 1)
-                self.damaged += 1
-                if next_event is None:
-                    return
-                position = next_event.start()
-                continue
-            position = end
-            if position > CHUNK_CHARS:
-                buffer, position = buffer[position:], 0
-            if isinstance(event, dict):
-                if count >= MAX_EVENTS:
-                    self.cut = True
-                    return
-                count += 1
-                yield event
-
-    def _begin(self) -> str:
-        text = ""
-        while (start := _BEGIN.search(text)) is None:
-            chunk = self._more()
-            if not chunk or len(text) > 16 * CHUNK_CHARS:
-                raise Unreadable("it is not a Chrome trace: it has no traceEvents")
-            text += chunk
-        try:
-            header = json.loads(text[: start.end()] + "]}", strict=False)
-        except (ValueError, RecursionError):
-            header = {}
-        self.header = header if isinstance(header, dict) else {}
-        return text[start.end() :]
-
-    def _more(self) -> str:
-        try:
-            chunk = self._text.read(CHUNK_CHARS)
-        except (OSError, EOFError, zlib.error) as error:
-            raise Unreadable(f"the trace is damaged: {error}") from None
-        self._length += len(chunk)
-        if self._length > MAX_TRACE_CHARS:
-            raise Unreadable("the trace is too long to be real")
-        return chunk
-
-
 CPU_KINDS = {
-    "cpu_op": OP,
-    "user_annotation": ANNOTATION,
-    "cuda_runtime": RUNTIME,
-    "cuda_driver": RUNTIME,
+    "cpu_op": "op",
+    "user_annotation": "annotation",
+    "cuda_runtime": "runtime",
+    "cuda_driver": "runtime",
 }
 GPU_KINDS = {"kernel": "kernel", "gpu_memcpy": "memcpy", "gpu_memset": "memset"}
-# Names that torch's own tables leave out.
 LEFT_OUT = words(
     "[memory] [OutOfMemory] profiler::_record_function_enter "
     "profiler::_record_function_enter_new profiler::_record_function_exit "
     "aten::is_leaf aten::output_nr aten::_version"
 )
-# The prefix of the emulated device's own operators.
-OURS = "ptxview_target::"
+"""Names that torch's own tables leave out."""
+EMULATED = "ptxview_target::"
+"""The prefix of the emulated device's own operators."""
 STEP = "ProfilerStep#"
-MAX_NS = 1 << 62  # ns
+MAX_NS = 1 << 62
+
+
+LaunchShape = tuple[Three | None, Three | None, int | None, int | None]
+"""Grid, block, registers a thread, bytes of shared memory."""
+
+
+@dataclass(slots=True, eq=False)
+class Span:
+    """A call on the CPU; times in ns of the trace's clock.
+
+    ``own`` is its time without what was called within; ``gpu`` is of what it launched itself,
+    ``all_gpu`` also of what those within launched. Spans that torch's tables leave out are not
+    ``kept``.
+    """
+
+    name: str
+    kind: str
+    start: int
+    end: int
+    own: int = 0
+    parent: Span | None = None
+    children: int = 0
+    kept: bool = True
+    gpu: int = 0
+    all_gpu: int = 0
+
+    def around(self) -> list[Span]:
+        """The calls around this one and itself, the outermost first; no steps, none left out."""
+        out: list[Span] = []
+        span: Span | None = self
+        while span is not None and len(out) < MAX_PATH_CALLS:
+            if span.kept and not span.name.startswith(STEP[:-1]):
+                out.append(span)
+            span = span.parent
+        return out[::-1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,69 +237,178 @@ class Work:
 
     start: int
     end: int
-    name: int
+    name: str
     kind: str
     device: int
     external: int
     correlation: int
-    shape: tuple[Three | None, Three | None, int | None, int | None]
+    shape: LaunchShape
+
+    @property
+    def ns(self) -> int:
+        """Its duration."""
+        return self.end - self.start
 
 
 class GatheredTrace:
-    """A trace's content, ready to be summed up."""
+    """A trace's content, ready to be summed up; spans are by thread, in the order of time."""
 
-    def __init__(self) -> None:
-        self.names = TextNumbers()
-        self.lanes: dict[object, Lane] = {}
-        self.frames: dict[object, Lane] = {}
+    def __init__(self, data: bytes, stacks: bool = False) -> None:
+        """``data``: the file's content, compressed by gzip or not. Raises ``Unreadable``."""
+        self.lanes: dict[object, list[Span]] = defaultdict(list)
+        self.frames: dict[object, list[Span]] = defaultdict(list)
         self.work: list[Work] = []
-        self.by_external: dict[int, tuple[object, int]] = {}
-        self.by_correlation: dict[int, tuple[object, int]] = {}
+        self.by_external: dict[object, Span] = {}
+        self.by_correlation: dict[object, Span] = {}
         self.steps: list[tuple[int, int, int]] = []
         self.events = 0
-        self.header: dict[str, object] = {}
+        self.header: Mapping[str, object] = {}
         self.damaged, self.cut = 0, False
-        self._shapes: dict[object, tuple[Three | None, Three | None, int | None, int | None]] = {}
-
-    def spans(self) -> Iterator[tuple[object, Lane, int]]:
-        """Every span of the CPU that counts: its thread, its lane, its number there."""
-        for thread, lane in self.lanes.items():
-            for n in lane.order:
-                if lane.kept[n]:
-                    yield thread, lane, n
-
-
-def gather(data: bytes, stacks: bool = False) -> GatheredTrace:
-    """Read a trace. Raises ``Unreadable`` if ``data`` is not one."""
-    out = GatheredTrace()
-    trace = Trace(data)
-    for event in trace.events():
-        if event.get("ph") == "X":
+        for event in self._read(data):
             try:
-                _take(out, event, stacks)
+                self._take(event, stacks)
             except (TypeError, ValueError, OverflowError, AttributeError):
-                out.damaged += 1
-    out.header = dict(trace.header)
-    out.damaged += trace.damaged
-    out.cut = trace.cut
-    for lane in (*out.lanes.values(), *out.frames.values()):
-        lane.build()
-    return out
+                self.damaged += 1
+        for spans in (*self.lanes.values(), *self.frames.values()):
+            _nest(spans)
+
+    def spans(self) -> Iterator[Span]:
+        """Every span of the CPU that counts."""
+        return (span for spans in self.lanes.values() for span in spans if span.kept)
+
+    def launcher(self, work: Work) -> Span | None:
+        """The operator or annotation that torch links the work with."""
+        span = self.by_external.get(work.external)
+        return span if span is None or span.kept else span.parent
+
+    def _read(self, data: bytes) -> Iterator[dict[str, object]]:
+        """Every complete event, in the file's order."""
+        raw = io.BytesIO(data)
+        file = gzip.GzipFile(fileobj=raw) if data[:2] == b"\x1f\x8b" else raw
+        chunks = _chunks(io.TextIOWrapper(file, "utf-8", "surrogateescape"))
+        buffer = self._begin(chunks)
+        decode = json.JSONDecoder(strict=False).raw_decode
+        position = count = 0
+        while True:
+            skipped = _SKIPPED.match(buffer, position)
+            position = skipped.end() if skipped else position
+            try:
+                event, position = decode(buffer, position)
+            except (ValueError, RecursionError):
+                if buffer.startswith("]", position):
+                    return
+                chunk = next(chunks, "")
+                short = len(buffer) - position < MAX_EVENT_CHARS
+                buffer, position = buffer[position:] + chunk, 0
+                if not chunk or not short:
+                    self.damaged += 1
+                    following = _NEXT.search(buffer, 1)
+                    if following is None:
+                        return
+                    position = following.start()
+                continue
+            if position > CHUNK_CHARS:
+                buffer, position = buffer[position:], 0
+            if isinstance(event, dict) and event.get("ph") is not None:
+                if count >= MAX_EVENTS:
+                    self.cut = True
+                    return
+                count += 1
+                if event["ph"] == "X":
+                    yield event
+
+    def _begin(self, chunks: Iterator[str]) -> str:
+        """The text after the header, which is read."""
+        text = ""
+        while (start := _BEGIN.search(text)) is None:
+            chunk = next(chunks, "")
+            if not chunk or len(text) > 16 * CHUNK_CHARS:
+                raise Unreadable("it is not a Chrome trace: it has no traceEvents")
+            text += chunk
+        with suppress(ValueError, RecursionError):
+            header = json.loads(text[: start.end()] + "]}", strict=False)
+            self.header = header if isinstance(header, dict) else {}
+        return text[start.end() :]
+
+    def _take(self, event: dict[str, object], stacks: bool) -> None:
+        category, name = event.get("cat"), str(event.get("name"))
+        thread = str(event.get("pid")), str(event.get("tid"))
+        raw = event.get("args")
+        given: dict[str, object] = raw if isinstance(raw, dict) else {}
+        if category == "python_function" and stacks:
+            self.frames[thread].append(Span(name, "frame", *_times(event)))
+        elif category in GPU_KINDS:
+            start, end = _times(event)
+            self.events += 1
+            device, external, correlation, registers, shared = (
+                whole(given.get(key))
+                for key in (
+                    "device",
+                    "External id",
+                    "correlation",
+                    "registers per thread",
+                    "shared memory",
+                )
+            )
+            shape = _three(given.get("grid")), _three(given.get("block")), registers, shared
+            kind = GPU_KINDS[str(category)]
+            numbers = device or 0, external or 0, correlation or 0
+            self.work.append(Work(start, end, sys.intern(name), kind, *numbers, shape))
+        elif category in CPU_KINDS and name not in LEFT_OUT and not name.startswith(EMULATED):
+            start, end = _times(event)
+            self.events += 1
+            kind, number = CPU_KINDS[str(category)], name.removeprefix(STEP)
+            if kind == "annotation" and number != name and number.isdecimal() and len(number) < 10:
+                self.steps.append((int(number), start, end))
+                name = STEP[:-1] + "*"
+            span = Span(sys.intern(name), kind, start, end)
+            self.lanes[thread].append(span)
+            if kind == "runtime" and isinstance(given.get("correlation"), int):
+                self.by_correlation[given["correlation"]] = span
+            elif kind != "runtime" and isinstance(given.get("External id"), int):
+                self.by_external[given["External id"]] = span
 
 
-def _take(out: GatheredTrace, event: dict[str, object], stacks: bool) -> None:
-    category = event.get("cat")
-    if not isinstance(category, str):
-        return
-    kind = CPU_KINDS.get(category)
-    if kind is not None:
-        _cpu(out, event, kind)
-    elif category in GPU_KINDS:
-        _gpu(out, event, GPU_KINDS[category])
-    elif stacks and category == "python_function":
-        start, end = _times(event)
-        lane = out.frames.setdefault(_thread(event), Lane())
-        lane.add(start, end, out.names.number(str(event.get("name"))), OP)
+def _chunks(file: io.TextIOWrapper) -> Iterator[str]:
+    """The parts of a text. Raises ``Unreadable`` where it is damaged or too long."""
+    length = 0
+    while True:
+        try:
+            chunk = file.read(CHUNK_CHARS)
+        except (OSError, EOFError, zlib.error) as error:
+            raise Unreadable(f"the trace is damaged: {error}") from None
+        length += len(chunk)
+        if length > MAX_TRACE_CHARS:
+            raise Unreadable("the trace is too long to be real")
+        if not chunk:
+            return
+        yield chunk
+
+
+def _nest(spans: list[Span]) -> None:
+    """Order spans by start and length; a parent is the innermost span that holds one whole.
+
+    An operator with an only child of the same name counts once, as in torch.
+    """
+    spans.sort(key=lambda span: (span.start, -span.end))
+    stack: list[Span] = []
+    for span in spans:
+        span.own = span.end - span.start
+        while stack and (span.start >= stack[-1].end or span.end > stack[-1].end):
+            stack.pop()
+        if stack:
+            span.parent = stack[-1]
+            span.parent.children += 1
+        stack.append(span)
+    for span in spans:
+        if span.parent is not None and not span.parent.kept:
+            span.parent = span.parent.parent
+        above = span.parent
+        if above is not None and above.name == span.name and above.children == 1:
+            span.kept = False
+            above.children = span.children
+        elif above is not None:
+            above.own -= span.end - span.start
 
 
 def _times(event: dict[str, object]) -> tuple[int, int]:
@@ -294,65 +423,6 @@ def _times(event: dict[str, object]) -> tuple[int, int]:
     return begin, end
 
 
-def _thread(event: dict[str, object]) -> object:
-    return (str(event.get("pid")), str(event.get("tid")))
-
-
-def _cpu(out: GatheredTrace, event: dict[str, object], kind: int) -> None:
-    name = str(event.get("name"))
-    if name in LEFT_OUT or name.startswith(OURS):
-        return
-    start, end = _times(event)
-    out.events += 1
-    if kind == ANNOTATION and name.startswith(STEP):
-        number = name.removeprefix(STEP)
-        if number.isdecimal() and len(number) < 10:
-            out.steps.append((int(number), start, end))
-            name = STEP[:-1] + "*"
-    thread = _thread(event)
-    lane = out.lanes.get(thread)
-    if lane is None:
-        lane = out.lanes[thread] = Lane()
-    span = lane.add(start, end, out.names.number(name), kind)
-    arguments = event.get("args")
-    if isinstance(arguments, dict):
-        if kind == RUNTIME:
-            correlation = arguments.get("correlation")
-            if isinstance(correlation, int):
-                out.by_correlation[correlation] = (thread, span)
-        else:
-            external = arguments.get("External id")
-            if isinstance(external, int):
-                out.by_external[external] = (thread, span)
-
-
-def _gpu(out: GatheredTrace, event: dict[str, object], kind: str) -> None:
-    start, end = _times(event)
-    out.events += 1
-    raw_arguments = event.get("args")
-    arguments: dict[str, object] = raw_arguments if isinstance(raw_arguments, dict) else {}
-    grid, block = _three(arguments.get("grid")), _three(arguments.get("block"))
-    shape = (
-        grid,
-        block,
-        whole(arguments.get("registers per thread")),
-        whole(arguments.get("shared memory")),
-    )
-    shape = out._shapes.setdefault(shape, shape)
-    out.work.append(
-        Work(
-            start,
-            end,
-            out.names.number(str(event.get("name"))),
-            kind,
-            whole(arguments.get("device")) or 0,
-            whole(arguments.get("External id")) or 0,
-            whole(arguments.get("correlation")) or 0,
-            shape,
-        )
-    )
-
-
 def whole(value: object) -> int | None:
     """A whole number of JSON; None for any other value."""
     return value if isinstance(value, int) and not isinstance(value, bool) else None
@@ -362,3 +432,228 @@ def _three(value: object) -> Three | None:
     if isinstance(value, list) and len(value) == 3 and all(isinstance(n, int) for n in value):
         return (value[0], value[1], value[2])
     return None
+
+
+# -- sums -----------------------------------------------------------------------------------------
+
+LAUNCHES = ("cudaLaunch", "cuLaunch", "cudaGraphLaunch", "cuGraphLaunch", "hipLaunch")
+WAITS = ("Synchronize", "StreamWaitValue")
+COMPILES = " (dynamo_timed)"
+MAX_SHAPES = 64
+"""Different launches of one kernel that are kept, those that took the longest."""
+MAX_PATH_CALLS = 64
+
+
+def summarise(data: bytes, window: Window) -> Profile:
+    """The profile of one trace. Raises ``Unreadable`` if ``data`` is not a trace."""
+    trace = GatheredTrace(data)
+    gpu = bool(trace.work) or (window.gpu and any(s.kind == "runtime" for s in trace.spans()))
+    chains: dict[tuple[tuple[str, ...], str], list[int]] = defaultdict(list)
+    for work in trace.work:
+        launcher = trace.launcher(work)
+        if launcher is not None:
+            launcher.gpu += work.ns
+        # Launched outside of every operator, as Triton does: the calls around the launch.
+        place = launcher or trace.by_correlation.get(work.correlation)
+        if work.kind == "kernel":
+            calls = [] if place is None else place.around()
+            path = tuple(span.name for span in calls if span.kind != "runtime")
+            chains[path, work.name].append(work.ns)
+    notes = []
+    if window.gpu and not gpu:
+        notes.append("the program used CUDA, and CUPTI recorded nothing of it: times are unknown")
+    if trace.cut:
+        notes.append(f"the trace is longer than is read: its first {trace.events:,} events count")
+    if trace.damaged:
+        notes.append(f"{plural(trace.damaged, 'event')} of the trace could not be read")
+    first, last = _bounds(trace)
+    devices = trace.header.get("deviceProperties")
+    device = devices[0] if isinstance(devices, list) and devices else {}
+    made = [Chain(*key, len(ns), sum(ns) / 1000) for key, ns in chains.items()]
+    return Profile(
+        window=replace(window, steps=tuple(sorted({n for n, _, _ in trace.steps})), gpu=gpu),
+        operators=tuple(_operators(trace, gpu)),
+        kernels=tuple(_kernels(trace)),
+        chains=tuple(sorted(made, key=lambda c: (-c.gpu_us, c.path))),
+        overhead=_overhead(trace, first, last) if gpu else Overhead((last - first) / 1000),
+        compiling=tuple(_compiling(trace, first, last)),
+        notes=tuple(notes),
+        events=trace.events,
+        device={"name": str(device["name"])} if "name" in device else {},
+    )
+
+
+def _operators(trace: GatheredTrace, gpu: bool) -> list[Operator]:
+    sums: dict[tuple[str, str], list[Span]] = defaultdict(list)
+    for spans in trace.lanes.values():
+        for span in reversed(spans):  # inner spans come after those that contain them
+            span.all_gpu += span.gpu
+            if span.kept and span.parent is not None:
+                span.parent.all_gpu += span.all_gpu
+    for span in trace.spans():
+        sums[span.name, span.kind].append(span)
+    rows = [
+        Operator(
+            name,
+            kind,
+            len(spans),
+            sum(s.end - s.start for s in spans) / 1000,
+            sum(s.own for s in spans) / 1000,
+            sum(s.all_gpu for s in spans) / 1000 if gpu else None,
+            sum(s.gpu for s in spans) / 1000 if gpu else None,
+        )
+        for (name, kind), spans in sums.items()
+    ]
+    return sorted(rows, key=lambda r: (-(r.self_gpu_us or 0), -(r.gpu_us or 0), -r.self_cpu_us))
+
+
+def _kernels(trace: GatheredTrace) -> list[GpuWork]:
+    pieces: dict[tuple[str, str], list[Work]] = defaultdict(list)
+    for work in trace.work:
+        pieces[work.name, work.kind].append(work)
+    rows = []
+    for (name, kind), those in pieces.items():
+        times = [work.ns for work in those]
+        by_shape: dict[LaunchShape, list[int]] = defaultdict(list)
+        if kind == "kernel":
+            for work in those:
+                by_shape[work.shape].append(work.ns)
+        shapes = [Shape(*key, len(ns), sum(ns) / 1000) for key, ns in by_shape.items()]
+        shapes.sort(key=lambda shape: -shape.gpu_us)
+        rows.append(
+            GpuWork(
+                name,
+                short_name(name) if kind == "kernel" else name,
+                kind,
+                len(times),
+                sum(times) / 1000,
+                min(times) / 1000,
+                max(times) / 1000,
+                tuple(shapes[:MAX_SHAPES]),
+            )
+        )
+    return sorted(rows, key=lambda r: (-r.gpu_us, r.name))
+
+
+def _bounds(trace: GatheredTrace) -> tuple[int, int]:
+    """First and last ns of the window: of its steps if it has any, and of the device's work."""
+    work = [(w.start, w.end) for w in trace.work]
+    spans = [(s.start, s.end) for lane in trace.lanes.values() for s in lane]
+    steps = [(start, end) for _, start, end in trace.steps]
+    first = min((start for start, _ in steps or [*spans, *work]), default=0)
+    return first, max((end for _, end in [*(steps or spans), *work]), default=0)
+
+
+def _overhead(trace: GatheredTrace, first: int, last: int) -> Overhead:
+    devices: dict[int, list[Work]] = defaultdict(list)
+    for work in trace.work:
+        if work.end > first:
+            devices[work.device].append(work)
+    busy_and_gaps = (_busy(pieces, first) for pieces in devices.values())
+    busy, gaps = max(busy_and_gaps, key=lambda one: one[0], default=(0, []))
+    kernels = [w.ns for w in trace.work if w.kind == "kernel"]
+    runtime = [(s.name, s.end - s.start) for s in trace.spans() if s.kind == "runtime"]
+    launches = [ns for name, ns in runtime if name.startswith(LAUNCHES)]
+    waits = [ns for name, ns in runtime if any(part in name for part in WAITS)]
+    return Overhead(
+        window_us=(last - first) / 1000,
+        devices=len(devices),
+        busy_us=busy / 1000,
+        kernels=len(kernels),
+        kernel_us=sum(kernels) / 1000,
+        median_kernel_us=_median(kernels),
+        launches=len(launches),
+        launch_us=sum(launches) / 1000,
+        median_launch_us=_median(launches),
+        syncs=len(waits),
+        sync_us=sum(waits) / 1000,
+        gaps=len(gaps),
+        gap_us=sum(gaps) / 1000,
+        median_gap_us=_median(gaps),
+    )
+
+
+def _median(ns: Sequence[int]) -> float | None:
+    """The median in µs; None if there are no values."""
+    return median(ns) / 1000 if ns else None
+
+
+def _busy(pieces: Sequence[Work], first: int) -> tuple[int, list[int]]:
+    """ns in which a device did anything on any stream, and the gaps in between."""
+    busy, gaps, until = 0, [], None
+    for work in sorted(pieces, key=lambda w: w.start):
+        start = max(work.start, first)
+        if until is not None and start > until:
+            gaps.append(start - until)
+        begin = start if until is None else max(start, until)
+        busy += max(work.end - begin, 0)
+        until = max(work.end, begin)
+    return busy, gaps
+
+
+def _compiling(trace: GatheredTrace, first: int, last: int) -> Iterator[Compiling]:
+    """torch.compile's own annotations within the window, only the outermost of those nested."""
+    spans_of: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    for span in trace.spans():
+        if not span.name.endswith(COMPILES) or span.end <= first or span.start >= last:
+            continue
+        above = span.parent
+        while above is not None and not above.name.endswith(COMPILES):
+            above = above.parent
+        if above is None:
+            what = span.name.removesuffix(COMPILES)
+            spans_of[what].append((max(span.start, first), min(span.end, last)))
+    for what, spans in spans_of.items():
+        steps = {n for n, s, e in trace.steps for a, b in spans if a < e and b > s}
+        us = sum(b - a for a, b in spans) / 1000
+        yield Compiling(f"torch.compile ({what})", us, len(spans), tuple(sorted(steps)))
+
+
+# -- stacks ----------------------------------------------------------------------------------------
+
+
+_SPACES = str.maketrans(" ;\t\r\n", "_____")
+OURS = ("ptxview_probes", "inspector/probes/", "torch/profiler/")
+
+
+def stacks(data: bytes, gpu: bool) -> list[str]:
+    """A line a stack, with the µs of its innermost operator itself: the GPU's, or the CPU's.
+
+    Raises ``Unreadable`` for what is no trace.
+    """
+    trace = GatheredTrace(data, stacks=True)
+    for work in trace.work:
+        span = trace.by_external.get(work.external) or trace.by_correlation.get(work.correlation)
+        while span is not None and (
+            not span.kept or (span.kind == "runtime" and span.parent is not None)
+        ):
+            span = span.parent
+        if span is not None:
+            span.gpu += work.ns
+    sums: dict[str, int] = defaultdict(int)
+    for thread, spans in trace.lanes.items():
+        frames = _frames_of(spans, trace.frames.get(thread, []))
+        for span, frame in zip(spans, frames, strict=True):
+            spent = span.gpu if gpu else span.own
+            if not span.kept or (span.kind == "runtime" and gpu) or spent <= 0:
+                continue
+            outer = [] if frame is None else frame.around()
+            names = [f.name for f in outer if not any(part in f.name for part in OURS)]
+            names += [one.name for one in span.around()]
+            if names:
+                sums[";".join(name.translate(_SPACES) for name in names)] += spent
+    return [f"{line} {ns // 1000}" for line, ns in sorted(sums.items()) if ns >= 1000]
+
+
+def _frames_of(spans: Sequence[Span], frames: Sequence[Span]) -> Iterator[Span | None]:
+    """For each span, the innermost Python function that contains it."""
+    stack: list[Span] = []
+    following = 0
+    for span in spans:
+        while following < len(frames) and frames[following].start <= span.start:
+            stack.append(frames[following])
+            following += 1
+        # One that has ended never comes back; one that is still open stays below.
+        while stack and stack[-1].end <= span.start:
+            stack.pop()
+        yield stack[-1] if stack else None

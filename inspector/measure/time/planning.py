@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePath
 
-from inspector.base.model import Argument, Call, Kernel, Stage, Variant
+from inspector.base.errors import Unreadable
+from inspector.base.model import Argument, Call, Content, Kernel, Origin, Recording, Stage, Variant
+from inspector.base.names import base_name
 from inspector.base.text import plural
 from inspector.listing.cubin import kernel_parameters
-from inspector.measure.time.results import Timing
+from inspector.measure.time.results import KernelTime, Timing, median
+from inspector.system import files
 
 Found = tuple[Kernel, Variant]
 POINTER = 8
@@ -178,3 +183,245 @@ def inputs(arguments: Sequence[Argument]) -> str:
         out.append(size if recorded.dtype == last_dtype else f"{recorded.dtype} {size}")
         last_dtype = recorded.dtype
     return ", ".join(out)
+
+
+Event = Mapping[str, object]
+_TOKEN = re.compile(r"\w+|[^\w\s]")
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """The library of an extension's function; None for what was not recorded."""
+
+    path: str
+    size: int | None = None
+    sha256: str | None = None
+
+    def changed(self) -> str | None:
+        """A sentence if the file has changed since, else None. Raises ``Unreadable``."""
+        with files.opened(Path(self.path)) as file:
+            same = self.size in (None, file.size)
+            if self.sha256 is not None:
+                same = files.digest(file) == self.sha256
+        if same:
+            return None
+        return f"{self.path} was rebuilt since it was recorded: the time is of the new build"
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayableCall:
+    """A call to be repeated; ``number`` is its place among the recording's calls.
+
+    ``code`` is a graph's text, ``code_path`` its path in Inductor's cache, ``library`` that of an
+    extension's function. ``among`` are the variants that it may launch; ``asked`` those whose time
+    is wanted, empty for all.
+    """
+
+    call: Call
+    number: int
+    among: tuple[Found, ...]
+    code: Content | None = None
+    library: Library | None = None
+    asked: frozenset[tuple[str, str]] = frozenset()
+    code_path: str | None = None
+
+    def timing(self, **fields: object) -> Timing:
+        """The call's timing before its time is taken."""
+        return Timing(
+            kernel=self.call.name,
+            variant="",
+            call=self.number,
+            stopwatch=None,
+            cache=None,
+            count=self.call.count,
+            inputs=inputs(self.call.arguments),
+            kind=self.call.kind,
+            **fields,  # type: ignore[arg-type]
+        )
+
+
+def libraries(events: Iterable[Event]) -> dict[str, Library]:
+    """The library of each extension's module by the module's name; the last one recorded."""
+    out: dict[str, Library] = {}
+    for event in events:
+        kind, name, path = event.get("event"), event.get("name"), event.get("path")
+        description = event.get("library")
+        if kind == "library" and isinstance(name, str) and isinstance(path, str):
+            if out.get(name, Library("")).path != path:
+                out[name] = Library(path)
+        elif kind == "call" and isinstance(name, str) and isinstance(description, Mapping):
+            size, digest = description.get("size"), description.get("sha256")
+            out[name.rpartition(".")[0]] = Library(
+                str(description.get("path")),
+                size if isinstance(size, int) else None,
+                digest if isinstance(digest, str) else None,
+            )
+    return out
+
+
+def again(
+    recording: Recording,
+    events: Iterable[Event],
+    variants: Sequence[Found],
+    asked_calls: Sequence[Call],
+) -> list[ReplayableCall]:
+    """The ``asked_calls``, and calls that launch ``variants`` without a recorded launch."""
+    by_module = libraries(events)
+    out: list[ReplayableCall] = []
+    for number, call in enumerate(recording.calls):
+        graph = next((g for g in recording.graphs if g.id == call.name), None)
+        if call.kind == "graph":
+            among = _of_kernels(recording, graph.kernels if graph else ())
+            asked = [f for f in variants if f in among and not _launched(f)]
+            code = graph.stages.get(Stage.OUTPUT_CODE) if graph else None
+            repeated = ReplayableCall(
+                call,
+                number,
+                among,
+                code=code.content if code else None,
+                code_path=code.origin_path if code else None,
+            )
+        elif call.kind == "extension":
+            library = by_module.get(call.name.rpartition(".")[0])
+            among = _beside(recording, library)
+            asked = [f for f in variants if f in among]
+            repeated = ReplayableCall(call, number, among, library=library)
+        else:
+            continue
+        if call in asked_calls:
+            out.append(repeated)
+        elif asked:
+            ids = frozenset((k.id, v.id) for k, v in asked)
+            out.append(replace(repeated, asked=ids))
+    return out
+
+
+def frequent(calls: Sequence[ReplayableCall], most: int) -> tuple[list[ReplayableCall], list[str]]:
+    """The ``most`` frequent calls of each graph and function, and sentences on those left out."""
+    out: list[ReplayableCall] = []
+    left_out: list[str] = []
+    for name in dict.fromkeys((a.call.kind, a.call.name) for a in calls):
+        same_name = [a for a in calls if (a.call.kind, a.call.name) == name]
+        often, rest = most_frequent(name[1], [a.call for a in same_name], most)
+        out += [a for a in same_name if a.call in often]
+        left_out += rest
+    return out, left_out
+
+
+def _of_kernels(recording: Recording, ids: Sequence[str]) -> tuple[Found, ...]:
+    return tuple((k, v) for k, v in recording.variants() if k.id in ids)
+
+
+def _launched(candidate: Found) -> bool:
+    return any(c.kind == "triton" for c in candidate[1].calls)
+
+
+def _beside(recording: Recording, library: Library | None) -> tuple[Found, ...]:
+    """Kernels of CUDA C++ whose object lay in the library's folder; all if none did."""
+    every = tuple((k, v) for k, v in recording.variants() if k.origin is Origin.NVCC)
+    if library is None:
+        return every
+    folder = PurePath(library.path).parent
+    in_folder = tuple(
+        f
+        for f in every
+        if (sass := f[1].stages.get(Stage.SASS)) is not None
+        and PurePath(sass.origin_path or "").parent == folder
+    )
+    return in_folder or every
+
+
+def job_of_call(
+    repeated: ReplayableCall, mode: str
+) -> tuple[dict[str, object], bytes, str | None] | str:
+    """The child process's job, the code that it needs, and a warning; or why it cannot run.
+
+    Raises ``PtxviewError`` where a graph's code cannot be read.
+    """
+    call = repeated.call
+    job: dict[str, object] = {
+        "kind": call.kind,
+        "name": call.name,
+        "arguments": [argument(a) for a in call.arguments],
+    }
+    if call.kind == "graph":
+        if repeated.code is None:
+            return "the code of this graph was not recorded"
+        code_path = Path(repeated.code_path or "/nowhere")
+        # A graph is two folders deep in Inductor's cache.
+        if code_path.is_file():
+            job["cache"] = str(code_path.parent.parent)
+        return job, repeated.code.read(), None
+    if mode == "target":
+        return "an extension for the emulated device runs on the CPU"
+    if repeated.library is None:
+        return "the path of this function's library was not recorded"
+    module, _, function = call.name.rpartition(".")
+    job.update(module=module, function=function, library=repeated.library.path)
+    try:
+        warning = repeated.library.changed()
+    except Unreadable as error:
+        return f"its code is gone: {error.message}"
+    return job, b"", warning
+
+
+# -- whose time it was ----------------------------------------------------------------------------
+
+
+def kernel_times(
+    reported: object, among: Sequence[Found], everyone: Sequence[Found], arch: str | None
+) -> tuple[KernelTime, ...]:
+    """The kernels that a child process ``reported`` for a call, tied to the recording's."""
+    out = []
+    for report in reported if isinstance(reported, list) else []:
+        if not isinstance(report, Mapping):
+            continue
+        samples, per_call = report.get("samples"), report.get("per_call")
+        durations = samples if isinstance(samples, list) else []
+        middle = median([float(s) for s in durations if isinstance(s, int | float)])
+        if middle is None or not isinstance(per_call, int):
+            continue
+        reported_name = str(report.get("name"))
+        owned = owner(reported_name, among, arch) or owner(reported_name, everyone, arch)
+        name, variant = owned or (reported_name, None)
+        out.append(
+            KernelTime(
+                name, variant, middle.value, per_call, middle.low, middle.high, middle.samples
+            )
+        )
+    return tuple(out)
+
+
+def owner(
+    reported_name: str, among: Sequence[Found], arch: str | None
+) -> tuple[str, str | None] | None:
+    """The kernel with CUPTI's name, and the id of its variant, None if that is not clear.
+
+    CUPTI has the function's name, of C++ demangled: whole names are compared first, then those
+    without arguments. None if no kernel fits, or more than one.
+    """
+    plain, base = _pieces(reported_name), _base(reported_name)
+    fits = [f for f in among if f[1].symbol == reported_name]
+    fits = fits or [f for f in among if _pieces(f[0].demangled) == plain]
+    fits = fits or [f for f in among if base_name(f[1].symbol) == base]
+    kernels = {k.id: k for k, _ in fits}
+    if len(kernels) != 1:
+        return None
+    # Of several compilations, the one that the program launched, and that is for this device.
+    fits = [f for f in fits if f[1].launches] or fits
+    if arch is not None:
+        fits = [f for f in fits if (f[1].target or "").rstrip("af") == arch] or fits
+    (kernel,) = kernels.values()
+    return kernel.name, fits[0][1].id if len(fits) == 1 else None
+
+
+def _pieces(name: str) -> list[list[str]]:
+    """The words of a demangled name, sorted: ``float const*`` and ``const float *`` are alike."""
+    return [sorted(_TOKEN.findall(piece)) for piece in name.removeprefix("void ").split(",")]
+
+
+def _base(name: str) -> str:
+    """``square`` of ``void (anonymous namespace)::square<4>(float const*)``."""
+    start = name.replace("(anonymous namespace)", "")
+    words = re.findall(r"\w+", re.split(r"[<(]", start, maxsplit=1)[0])
+    return words[-1] if words else name

@@ -11,15 +11,82 @@ from pathlib import Path
 
 from inspector.base.errors import ToolMissing, Unreadable, UsageError
 from inspector.base.text import plural
-from inspector.measure.time import child
-from inspector.measure.time.calls import kernel_times
-from inspector.measure.time.child import Said, TimeWish
+from inspector.measure.time import take
+from inspector.measure.time.planning import kernel_times
 from inspector.measure.time.results import Peak, Timing, median
-from inspector.measure.time.roofline import Peaks, peaks_of_device
-from inspector.measure.time.take import data_sheet, numbers, peaks_of, row
+from inspector.measure.time.take import Said, TimeWish, data_sheet, numbers, peaks_of, row
 from inspector.reader import tables
 from inspector.system import toolchain
 from inspector.system.process import Finished, run_tool
+
+# A dtype as torch names it: the units that compute with it, by the data sheet's peaks.
+UNITS = {
+    "float64": ("fp64", "fp64_tensor"),
+    "float32": ("fp32", "tf32_tensor"),
+    "float16": ("fp32", "fp16_tensor"),
+    "bfloat16": ("fp32", "bf16_tensor"),
+    "float8_e4m3fn": ("fp32", "fp8_tensor"),
+    "float8_e5m2": ("fp32", "fp8_tensor"),
+}
+TITLES = {
+    "fp64": "fp64",
+    "fp64_tensor": "fp64 tensor cores",
+    "fp32": "fp32",
+    "tf32_tensor": "tf32 tensor cores",
+    "fp16_tensor": "fp16 tensor cores",
+    "bf16_tensor": "bf16 tensor cores",
+    "fp8_tensor": "fp8 tensor cores",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Peaks:
+    """A device's peaks by its data sheet: bytes per second, and operations per second by unit."""
+
+    name: str
+    bandwidth: float | None
+    flops: Mapping[str, float]
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """One call: ``intensity`` in operations a byte, ``flops`` in operations a second."""
+
+    name: str
+    intensity: float
+    flops: float
+
+    @classmethod
+    def of(cls, name: str, us: float | None, moved: int | None, done: int | None) -> Spot | None:
+        """A call's spot; None if its time, bytes or operations are not known or none."""
+        if not us or not moved or not done:
+            return None
+        return cls(name, done / moved, done / us * 1e6)
+
+
+def peaks_of_device(name: object, table: Mapping[str, object]) -> Peaks | None:
+    """The data sheet of a device by its own name, of ``reference/peaks.toml``."""
+    sheet = next(
+        (e for e in table.values() if isinstance(e, Mapping) and name in (e.get("names") or ())),
+        None,
+    )
+    if sheet is None:
+        return None
+    bandwidth = sheet.get("memory_bandwidth")
+    flops = {unit: float(sheet[unit]) for unit in TITLES if unit in sheet}
+    return Peaks(
+        str(name),
+        float(bandwidth) if isinstance(bandwidth, int | float) else None,
+        flops,
+        str(sheet.get("source", "")),
+    )
+
+
+def dtypes_in(words: str) -> list[str]:
+    """The dtypes that inputs in words name: ``float32 1823×781, int64 16``."""
+    return [d for d in UNITS if re.search(rf"\b{d}\b", words)]
+
 
 HOW = (
     "Write N=256:12672:128 (first:last:step), N=256:16384:*2 (each twice the one before), or "
@@ -213,7 +280,7 @@ def race(
     """
     if not toolchain.gpu_present():
         raise ToolMissing("timing needs an NVIDIA GPU; this machine has none")
-    python = child.interpreter(wish.python, [toolchain.interpreter(None)], toolchain.versions)
+    python = take.interpreter(wish.python, [toolchain.interpreter(None)], toolchain.versions)
     declared = _declared(python, script)
     names, defaults = declared["variants"], declared["sizes"]
     assert isinstance(names, list) and isinstance(defaults, dict)
@@ -229,7 +296,7 @@ def race(
         for name in names
     ]
     say(f"timing {plural(len(launches), 'variant')}, {wish.seconds:g} s each at most, by {python}")
-    gathered = child.measure(python, launches, wish, _here, building=BUILDING_SECONDS)
+    gathered = take.measure(python, launches, wish, _here, building=BUILDING_SECONDS)
     peaks = peaks_of(gathered.copies)
     rows: list[RaceRow] = []
     for number, size in enumerate(sizes):
@@ -256,7 +323,7 @@ def _declared(python: str, script: Path) -> Said:
     with tempfile.TemporaryDirectory(prefix="ptxview-") as folder:
         job: Said = {"script": str(script)}
         limit = BUILDING_SECONDS
-        end = child.run_child(python, "script", job, limit, Path(folder), limit, _here)
+        end = take.run_child(python, "script", job, limit, Path(folder), limit, _here)
     if not end.records:
         raise Unreadable(f"the process that imports {script.name} ended early: {end.problem}")
     if "refused" in end.records[0]:

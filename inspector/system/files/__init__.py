@@ -328,21 +328,17 @@ def records(path: Path) -> Iterator[object]:
             yield parsed(line, allowance, f"{path}: line {number}")
 
 
-def after(path: Path, at: int) -> bytes:
-    """The content of a file from a byte on. Raises ``Unreadable``."""
-    with opened(path) as file:
-        file.seek(at)
-        return file.whole()
+def part(path: Path, at: int, size: int | None = None, *, inside: Path | None = None) -> bytes:
+    """So many bytes of a file from one on, fewer only at its end; without ``size`` all that follow.
 
-
-def part(path: Path, at: int, size: int, *, inside: Path | None = None) -> bytes:
-    """So many bytes of a file from one on; fewer only at its end. Raises ``Unreadable``."""
+    Raises ``Unreadable``.
+    """
     bounds = limits()
-    if size > bounds.one:
+    if size is not None and size > bounds.one:
         raise _too_large(f"a part of {path}", size, bounds.one, bounds)
     with opened(path, inside=inside) as file:
         file.seek(at)
-        return file.take(size)
+        return file.whole() if size is None else file.take(size)
 
 
 def lines(
@@ -492,19 +488,14 @@ def _too_large(name: str, size: int, bound: int, bounds: Limits | None) -> TooLa
 def unpack(data: bytes, out: IO[bytes], what: str) -> None:
     """Write what gzip packed; no more than is gone through of one file. Raises ``Unreadable``."""
     bounds = limits()
-    size = 0
     source = gzip.GzipFile(fileobj=io.BytesIO(data))
-    while True:
-        try:
-            piece = source.read(CHUNK)
-        except (OSError, EOFError, zlib.error) as error:
-            raise Unreadable(f"{what} is damaged: {error}") from None
-        if not piece:
-            return
-        size += len(piece)
-        if size > bounds.streamed:
-            raise _too_large(what, size, bounds.streamed, bounds)
-        out.write(piece)
+    try:
+        while piece := source.read(CHUNK):
+            out.write(piece)
+            if source.tell() > bounds.streamed:
+                raise _too_large(what, source.tell(), bounds.streamed, bounds)
+    except (OSError, EOFError, zlib.error) as error:
+        raise Unreadable(f"{what} is damaged: {error}") from None
 
 
 # -- folders --------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from textual.widgets import Static
 from inspector.analyse.card import Card
 from inspector.base.model import LAUNCH, Failure, Recording, Resources, Variant
 from inspector.base.text import ended_by, plural
-from inspector.measure.time.stored import COLD
+from inspector.measure.time.results import COLD
 from inspector.report.failure import refused
 from inspector.report.ranks import differences
 from inspector.report.tables import shared

@@ -671,7 +671,7 @@ class MainScreen(PaneScreen[None]):
 
     def read_times(self) -> None:
         """Read the times that were taken before."""
-        from inspector.measure.time.stored import StoredTimes, sessions
+        from inspector.measure.time.results import StoredTimes, sessions
 
         def known(found: tuple[Session, ...] | Notice) -> None:
             if not isinstance(found, Notice) and len(found) >= len(self.times.stored.sessions):

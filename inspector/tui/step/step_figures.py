@@ -13,13 +13,17 @@ from functools import cached_property
 from inspector.base.errors import Stopped, UsageError
 from inspector.base.model import Kernel, Stage, Variant
 from inspector.execute import Facts, Trace
-from inspector.execute.calls.lines import GLOBAL, SHARED, ExecutedLine, executed_lines, rolled_up
 from inspector.execute.calls.stepper import Stepper
 from inspector.execute.calls.tracing import (
     BUDGET,
+    GLOBAL,
+    SHARED,
+    ExecutedLine,
     TracedBlock,
     TracedLaunch,
     Triple,
+    executed_lines,
+    rolled_up,
     trace_block,
     trace_launch,
 )

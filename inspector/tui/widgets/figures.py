@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from inspector.base.model import Kernel, Resources, Variant
-from inspector.measure.time import stored
-from inspector.measure.time.stored import Taken
+from inspector.measure.time import results
+from inspector.measure.time.results import Taken
 from inspector.report import timings
 from inspector.report.naming import setting
 
@@ -65,7 +65,7 @@ class RecordingTimes:
         self.path = Path(path)
         self.trusted = False
         """Whether the user lets the recording's code run, until the interface is left."""
-        self.stored = stored.StoredTimes()
+        self.stored = results.StoredTimes()
 
     def latest(self, kernel: Kernel | None, variant: Variant | None) -> Taken | None:
         """The representative time of a variant; None if it was not measured."""

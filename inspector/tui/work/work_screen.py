@@ -25,12 +25,9 @@ from inspector.base.model import Stage
 from inspector.base.text import kibibytes, plural
 from inspector.measure.experiment import Experiment, experiment_of
 from inspector.measure.time import take
-from inspector.measure.time.calls import ReplayableCall
-from inspector.measure.time.child import TimeWish
-from inspector.measure.time.planning import Plan, PlannedLaunch, inputs, plan
-from inspector.measure.time.results import CACHES, Session
-from inspector.measure.time.stored import parts
-from inspector.measure.time.take import Ready
+from inspector.measure.time.planning import Plan, PlannedLaunch, ReplayableCall, inputs, plan
+from inspector.measure.time.results import CACHES, Session, parts
+from inspector.measure.time.take import Ready, TimeWish
 from inspector.reader.reader import Reader
 from inspector.recording.layout import kept_cache, place
 from inspector.report import timings

@@ -152,24 +152,6 @@ def test_conflicts_are_the_words_a_bank_is_asked_for(width: int, stride: int, sw
     assert degree(access) == conflicts(places, width)
 
 
-@pytest.mark.parametrize(
-    ("stride", "width", "ways"),
-    [
-        (4, 4, 1),
-        (0, 4, 1),
-        (8, 4, 2),
-        (128, 4, 32),
-        (132, 4, 1),
-        (16, 16, 1),
-        (128, 16, 8),
-        (8, 8, 1),
-    ],
-)
-def test_known_conflicts(stride: int, width: int, ways: int) -> None:
-    places = tuple(stride * lane for lane in range(32))
-    assert degree(WarpAccess(1, "shared", False, width, places)) == ways
-
-
 # -- TTGIR ------------------------------------------------------------------------------------
 
 

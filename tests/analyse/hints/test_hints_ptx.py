@@ -9,7 +9,7 @@ import pytest
 from inspector.analyse.hints.subject import HintSubject
 from inspector.base.model import Kernel, Origin, Resources, Stage, Variant
 from inspector.listing import parse
-from tests.helpers.hint_data import everything, findings, pairs, rules
+from tests.helpers.hint_data import findings, pairs, rules
 
 
 def ptx(
@@ -87,17 +87,6 @@ def test_local_array_is_reported_with_its_size() -> None:
 )
 def test_local_memory_that_is_not_an_array_of_the_program(body: str) -> None:
     assert "local-memory" not in rules(ptx(body))
-
-
-def test_register_promoted_array_is_not_local_memory() -> None:
-    subject = ptx(INDEXED)
-    sass = pairs("kept")
-    both = dataclasses.replace(
-        subject,
-        listings={**subject.listings, Stage.SASS: sass.listings[Stage.SASS]},
-        functions={**subject.functions, Stage.SASS: sass.functions[Stage.SASS]},
-    )
-    assert "local-memory" not in rules(both)
 
 
 # -- global memory ----------------------------------------------------------------------------
@@ -252,19 +241,4 @@ def test_sixteen_bytes_at_a_time_are_enough() -> None:
     assert "early-wait" in rules(sass(waiting, "LDG.E", "LDG.E.64"))
 
 
-def test_without_control_words_nothing_is_said_of_waits() -> None:
-    waiting = pairs("waiting")
-    listing = waiting.listings[Stage.SASS]
-    bare = tuple(line._replace(control=None) for line in listing.lines)
-    listings = {**waiting.listings, Stage.SASS: dataclasses.replace(listing, lines=bare)}
-    assert "early-wait" not in rules(dataclasses.replace(waiting, listings=listings))
-
-
 # -- anything at all --------------------------------------------------------------------------
-
-TEXTS = [
-    (subject, stage)
-    for subject in everything()
-    for stage in (Stage.TTGIR, Stage.PTX)
-    if subject.functions.get(stage)
-]

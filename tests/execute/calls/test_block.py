@@ -10,12 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from inspector.base.errors import Stopped, UsageError
 from inspector.base.model import Stage
 from inspector.execute import Facts, Memory, Program, Trace
 from inspector.execute.calls.inputs import LaunchInputs
-from inspector.execute.calls.naming import register_names
-from inspector.execute.calls.stepper import LineResult, Stepper
+from inspector.execute.calls.stepper import LineResult, Stepper, register_names
 from inspector.execute.calls.tracing import TracedBlock, TraceLaunch, trace_block, trace_launch
 from inspector.listing import parse
 from inspector.report import step as report
@@ -91,17 +89,6 @@ def test_it_ends_where_somebody_says_so_and_keeps_what_came_before() -> None:
     assert done.ended is not None and "it was stopped" in done.ended
 
 
-def test_counting_a_launch_ends_where_somebody_says_so() -> None:
-    launch = TraceLaunch((4, 1, 1), (32, 1, 1))
-    with pytest.raises(Stopped):
-        trace_launch(
-            Program(LOOP, "k"),
-            launch,
-            lambda: inputs_of(np.zeros(128, np.uint32)),
-            stop=lambda: True,
-        )
-
-
 def test_what_is_counted_beside_the_steps_is_what_is_counted_alone() -> None:
     x = np.arange(64, dtype=np.float32)
     program, launch = Program(PARTED, "k"), TraceLaunch((1, 1, 1), (64, 1, 1))
@@ -116,12 +103,6 @@ def test_what_is_counted_beside_the_steps_is_what_is_counted_alone() -> None:
             other.divergent,
         )
         assert one.accesses == other.accesses
-
-
-def test_a_block_that_the_grid_has_not_is_refused() -> None:
-    program, launch = Program(PARTED, "k"), TraceLaunch((1, 1, 1), (64, 1, 1))
-    with pytest.raises(UsageError, match="there is no block"):
-        trace_block(program, launch, inputs_of(np.zeros(64, np.float32)), (3, 0, 0), budget=9**9)
 
 
 # What lines did

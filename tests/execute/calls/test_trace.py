@@ -172,38 +172,6 @@ def test_new_inputs_are_the_same_for_a_seed_and_differ_for_another() -> None:
     assert values(said[0]) != values(said[2])
 
 
-def test_columns_of_shared_memory_collide_and_padded_ones_do_not(tmp_path: Path) -> None:
-    """A column of a tile of 32 words a row is in one bank; of 33 words, in all of them."""
-
-    def body(words: int) -> str:
-        return (
-            f"    mul.lo.s32 %r4, %r1, {4 * words};\n    mov.u32 %r5, tile;\n"
-            "    add.s32 %r5, %r5, %r4;\n    st.shared.u32 [%r5], %r1;"
-        )
-
-    for words, wavefronts in ((32, 32), (33, 1)):
-        text = kernel(body(words), before=f".shared .align 4 .b8 tile[{32 * 33 * 4}];")
-        ptx, inputs = written(tmp_path, text, x=np.zeros(32, np.float32))
-        told = call("trace", ptx, "--grid", "1", "--threads", "32", "--inputs", inputs, "--json")
-        (line,) = (one for one in told.json["lines"] if one["wavefronts"] is not None)
-        assert (line["wavefronts"], line["least_wavefronts"]) == (wavefronts, 1)
-        assert told.json["totals"]["shared_wavefronts"] == wavefronts
-
-
-def test_a_warp_that_parts_is_counted_and_others_are_not(tmp_path: Path) -> None:
-    """Of 64 threads those below 8 go one way: the first warp parts, the second does not."""
-    text = kernel(
-        "    setp.lt.s32 %p1, %r1, 8;\n    @%p1 bra $SMALL;\n    add.s32 %r4, %r1, 1;\n"
-        "$SMALL:\n    add.s32 %r5, %r1, 2;"
-    )
-    ptx, inputs = written(tmp_path, text, x=np.zeros(64, np.float32))
-    told = call("trace", ptx, "--grid", "3", "--threads", "64", "--inputs", inputs, "--json").json
-    assert (told["totals"]["branches"], told["totals"]["divergent_branches"]) == (6, 3)
-    after, together = (line for line in told["lines"][-3:-1])
-    assert (after["warps"], after["lanes"]) == (6, 3 * 56)
-    assert (together["warps"], together["lanes"]) == (6, 3 * 64)
-
-
 def test_an_access_past_the_end_is_reported_with_its_place(tmp_path: Path) -> None:
     x = np.zeros((10, 10), np.float32)
     ptx, inputs = written(tmp_path, kernel("    st.global.u32 [%rd1], %r1;"), x=x)
@@ -226,31 +194,6 @@ def test_an_access_past_the_end_is_reported_with_its_place(tmp_path: Path) -> No
     ):
         assert said in done.text, said
     assert "Traceback" not in done.said
-
-
-@pytest.mark.parametrize("address", ["0", "8", "0x7f0000001000", "0xffffffffffffff00", "-1"])
-@pytest.mark.parametrize(
-    "access",
-    [
-        "ld.global.u32 %r4, [%rd3];",
-        "st.global.u32 [%rd3], %r1;",
-        "atom.global.add.u32 %r4, [%rd3], 1;",
-        "st.u32 [%rd3], %r1;",
-        "cp.async.ca.shared.global [tile], [%rd3], 4;",
-    ],
-)
-def test_an_address_of_nobodys_is_a_fault_and_no_access(
-    tmp_path: Path, access: str, address: str
-) -> None:
-    text = kernel(
-        f"    mov.u64 %rd3, {address};\n    {access}", before=".shared .align 16 .b8 tile[64];"
-    )
-    ptx, inputs = written(tmp_path, text, x=np.zeros(64, np.float32))
-    done = call("trace", ptx, "--grid", "1", "--threads", "32", "--inputs", inputs, "--json")
-    assert done.status == 1
-    told = json.loads(done.out)["fault"]
-    assert told["cause"] in ("out of bounds", "null", "misaligned")
-    assert told["statement"] == access
 
 
 def test_the_source_line_of_a_fault_is_reported(tmp_path: Path) -> None:
@@ -312,19 +255,6 @@ def test_what_takes_too_long_is_ended_and_says_how_to_go_on(tmp_path: Path) -> N
     assert told["stopped"] == {"budget": 100000} and told["blocks"]["run"] is None
     hot = max(told["lines"], key=lambda one: one["warps"])
     assert 10 < hot["warps"] <= 100_000 // 32
-
-
-def test_blocks_that_wait_for_each_other_are_all_run(tmp_path: Path) -> None:
-    """Each block waits until the one before it has said its number."""
-    text = kernel(
-        "    setp.eq.s32 %p1, %r0, 0;\n    @%p1 bra $DONE;\n$WAIT:\n"
-        "    ld.volatile.global.u32 %r4, [%rd0];\n    setp.ne.s32 %p2, %r4, %r0;\n"
-        "    @%p2 bra $WAIT;\n$DONE:\n    add.s32 %r5, %r0, 1;\n"
-        "    st.volatile.global.u32 [%rd0], %r5;"
-    )
-    ptx, inputs = written(tmp_path, text, x=np.zeros(1, np.int32))
-    told = call("trace", ptx, "--grid", "9", "--threads", "1", "--inputs", inputs, "--json").json
-    assert told["blocks"] == {"run": 9, "of": 9, "sampled": False} and told["fault"] is None
 
 
 def test_lines_of_the_source_are_the_sum_of_what_is_tied_to_them() -> None:

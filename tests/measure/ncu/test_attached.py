@@ -10,19 +10,15 @@ from pathlib import Path
 import pytest
 
 from inspector.analyse.line_annotations import total
-from inspector.base.errors import Unreadable
 from inspector.base.model import Stage, Variant
 from inspector.listing import parse
 from inspector.listing.line import Function
-from inspector.measure.ncu import files
-from inspector.measure.ncu.attach import Attached, Candidate, attach, placed
-from inspector.measure.ncu.export import read
-from inspector.measure.ncu.model import NcuLaunch, Report
-from inspector.measure.ncu.samples import Profiled
+from inspector.measure.ncu import report as files
+from inspector.measure.ncu.attach import Attached, Candidate, Profiled, attach, placed
+from inspector.measure.ncu.report import NcuLaunch, Report, read
 from inspector.reader.reader import Reader
 from inspector.recording.layout import REPORTS, kept_cache, place
 from inspector.sources.opening import open_path
-from inspector.tui.code.code_rows import SAMPLES, Gutter
 from tests.helpers.ncu_data import LECTURE, PAGES, blocks, text, write
 
 # The variants of the recording whose machine code launches 0, 1 and 3 have; 2 and 4 are not in it.
@@ -101,18 +97,6 @@ def test_lines_above_have_the_samples_of_their_machine_code(reader: Reader, stag
         assert "tl.store" in reader.listing(of, stage).lines[hot - 1].text
 
 
-def test_the_gutter_has_a_column_of_them_that_can_be_chosen(reader: Reader) -> None:
-    annotations = reader.line_annotations(variant(reader, OURS[1]), Stage.SASS)
-    gutter = Gutter(annotations, (SAMPLES,))
-    assert SAMPLES in gutter.there and gutter.columns == (SAMPLES,)
-    hot = max(annotations.hottest, key=lambda n: annotations.share(n) or 0)
-    ((text, loud),) = gutter.parts(hot)
-    assert text.strip() == f"{annotations.share(hot):.1f}%" and loud
-    assert len(text) == gutter.width
-    none = reader.line_annotations(variant(reader, "9c81a042"), Stage.SASS)
-    assert SAMPLES not in Gutter(none, (SAMPLES,)).there
-
-
 def test_rules_are_hints_and_figures_stand_on_the_card(reader: Reader) -> None:
     of = variant(reader, OURS[1])
     rules = [f for f in reader.findings(of) if f.rule.startswith("ncu:")]
@@ -170,7 +154,7 @@ $f$helper:
 
 def test_labels_and_what_the_linker_fills_in_are_compared_by_address() -> None:
     from inspector.analyse.line_annotations import Samples
-    from inspector.measure.ncu.model import MeasuredInstruction
+    from inspector.measure.ncu.report import MeasuredInstruction
 
     listing = parse(Stage.SASS, SASS)
     function = Function("f", 1, len(listing.lines))
@@ -271,8 +255,3 @@ def test_a_damaged_one_that_nobody_named_costs_itself_alone(
     spoil(recording)
     report = files.of_recording(recording)
     assert report.launches == () and len(report.problems) == 1
-
-
-def test_one_that_is_named_must_be_there(recording: Path) -> None:
-    with pytest.raises(Unreadable, match="does not exist"):
-        files.of_recording(recording, [recording.parent / "none.csv"])

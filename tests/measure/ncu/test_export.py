@@ -7,23 +7,14 @@ import re
 
 import pytest
 
-from inspector.analyse.line_annotations import Samples, hottest, roll_up_samples, total
+from inspector.analyse.line_annotations import Samples
 from inspector.base.errors import Unreadable
-from inspector.measure.ncu.export import read
-from inspector.measure.ncu.model import NcuLaunch, Rule, function_of
+from inspector.measure.ncu.report import function_of, read
 from tests.helpers.ncu_data import PAGES, blocks, column, rows, text
 
 
 def floats(name: str) -> list[float]:
     return [float(v.replace(",", "")) for v in column(name)]
-
-
-@pytest.mark.parametrize("page", ["raw", "details", "source"])
-def test_pages_are_known_by_their_headers(page: str) -> None:
-    report = read(text(page), "x.csv")
-    assert report.pages == (page,)
-    assert [one.function for one in report.launches] == ["square_kernel"] * 5
-    assert report.problems == ()
 
 
 def test_figures_are_those_of_the_file() -> None:
@@ -46,15 +37,6 @@ def test_figures_are_those_of_the_file() -> None:
     assert {one.device for one in launches} == {"NVIDIA H200"}
 
 
-def test_pages_agree_on_what_both_have() -> None:
-    raw, details = (read(text(p), p).launches for p in ("raw", "details"))
-    for exact, rounded in zip(raw, details, strict=True):
-        for field in ("duration_us", "compute_percent", "memory_percent", "achieved_occupancy"):
-            assert getattr(rounded, field) == pytest.approx(getattr(exact, field), abs=0.005)
-        assert (rounded.registers, rounded.cycles) == (exact.registers, exact.cycles)
-        assert (exact.rules, exact.speedup) == ((), None)
-
-
 def test_rules_with_their_speedups() -> None:
     launches = read(text("details"), "x.csv").launches
     head, *rest = rows("details")
@@ -74,12 +56,6 @@ def test_rules_with_their_speedups() -> None:
         assert one.duration_us is not None
         assert one.improvement_us == pytest.approx(one.duration_us * max(whole) / 100)
     assert [one.speedup for one in launches] == [94.12, 55.89, 59.03, 30.26, 29.03]
-
-
-def test_local_speedup_is_not_the_speedup_of_the_launch() -> None:
-    rule = Rule("HighPipeUtilization", "OPT", "…", "", "local", 99.76)
-    one = NcuLaunch(0, "f", "f", duration_us=2.0, rules=(rule,))
-    assert (one.speedup, one.improvement_us) == (None, None)
 
 
 def test_samples_are_the_sums_of_the_columns() -> None:
@@ -115,17 +91,6 @@ def test_another_locale_is_refused_with_the_command_to_export_again(page: str) -
     with pytest.raises(Unreadable, match="not written in English") as caught:
         read(german(page), "x.csv")
     assert "LC_ALL=C ncu --import" in caught.value.hint
-
-
-@pytest.mark.parametrize("value", ["9" * 400, "1e999"], ids=["digits", "exponent"])
-def test_non_finite_figures_are_unknown(value: str) -> None:
-    head = '"ID","Process ID","Kernel Name","Metric Name","Metric Unit","Metric Value"'
-    row = '"0","1","k(float *)","{}","{}","{}"'
-    said = [row.format("Elapsed Cycles", "cycle", value), row.format("Duration", "s", value)]
-    (launch,) = read(
-        "\n".join([head, *said, row.format("Registers Per Thread", "", 16)]), "x"
-    ).launches
-    assert (launch.cycles, launch.duration_us, launch.registers) == (None, None, 16)
 
 
 def test_a_unit_in_the_header_as_the_interface_writes_it() -> None:
@@ -188,21 +153,6 @@ def test_truncated_reports_are_refused(page: str) -> None:
             assert part.rpartition("\n")[2].count('","') >= 14
 
 
-def test_a_row_without_the_metrics_name_says_which_line() -> None:
-    columns = ["ID", "Kernel Name", "Metric Value", "Metric Name"]
-    lines = [",".join(f'"{cell}"' for cell in row) for row in (columns, ["0", "k", "1.5"])]
-    with pytest.raises(Unreadable, match=r"x\.csv is cut short, or damaged, in line 2\n"):
-        read("\n".join(lines), "x.csv")
-
-
-@pytest.mark.parametrize("page", ["raw", "details"])
-def test_a_row_with_more_cells_than_the_header_says_which_line(page: str) -> None:
-    lines = text(page).rstrip("\n").split("\n")
-    longer = lines[-1] + ',"16"' * lines[0].count(",")
-    with pytest.raises(Unreadable, match=rf"is cut short, or damaged, in line {len(lines)}\n"):
-        read("\n".join([*lines[:-1], longer]), "x.csv")
-
-
 @pytest.mark.parametrize(
     "foreign",
     ["", "a,b,c\n1,2,3\n", '"ID","Name"\n"1","x"\n', "\0\1\2", "PK\3\4", '"' * 5000 + "\n" * 5000],
@@ -226,12 +176,6 @@ def test_missing_permission_for_counters_is_named() -> None:
     log = "==PROF== Connected to process 1\n==ERROR== ERR_NVGPUCTRPERM - The user does not have …\n"
     with pytest.raises(Unreadable, match="was not permitted"):
         read(log, "x.csv")
-
-
-def test_a_header_alone_has_no_launch() -> None:
-    for page in ("details", "raw"):
-        with pytest.raises(Unreadable, match="without a launch"):
-            read("\n".join(text(page).split("\n")[:1]), "x.csv")
 
 
 def test_pages_of_different_runs_are_not_put_together() -> None:
@@ -269,13 +213,3 @@ def test_a_source_page_of_fewer_launches_is_not_guessed_at() -> None:
 )
 def test_function_of_returns_the_base_name(demangled: str, name: str) -> None:
     assert function_of(demangled) == name
-
-
-def test_samples_of_a_line_are_those_of_its_instructions_once() -> None:
-    at = {1: Samples(3, 2, {"wait": 3}), 2: Samples(5, 5, {"wait": 1, "long_sb": 4})}
-    shared = (1, 2, 2)
-    found = roll_up_samples({10: shared, 11: shared, 12: (1,), 13: (9,)}, at)
-    assert found[10] == found[11] == Samples(8, 7, {"wait": 4, "long_sb": 4})
-    assert found[12] == at[1] and 13 not in found
-    assert total([]) == Samples()
-    assert hottest(at, 8) == (1, 2) and hottest(at, 40) == (2,) and hottest(at, 0) == ()

@@ -14,10 +14,17 @@ import pytest
 from inspector.base.errors import Unreadable
 from inspector.base.names import short_name
 from inspector.measure.profile import trace as profile_trace
-from inspector.measure.profile.model import Profile, Window
-from inspector.measure.profile.read import about, linked, profile_of, profiles, why_none, windows
-from inspector.measure.profile.sum import stacks, summarise
-from inspector.measure.profile.warnings import facts, warned
+from inspector.measure.profile.read import (
+    about,
+    facts,
+    linked,
+    profile_of,
+    profiles,
+    warned,
+    why_none,
+    windows,
+)
+from inspector.measure.profile.trace import Profile, Window, stacks, summarise
 from inspector.recording.layout import BlobContent, DerivedCache, Writer, read_events
 from inspector.report import profile as report
 from inspector.sources.opening import open_path
@@ -155,18 +162,6 @@ def test_damaged_events_are_passed_over_and_counted() -> None:
     assert any("could not be read" in note for note in found.notes)
 
 
-@pytest.mark.parametrize("field", ["ts", "dur", "name", "args", "cat", "pid", "tid"])
-def test_events_that_lack_a_field_do_no_harm(field: str) -> None:
-    made = Made()
-    made.launched(["aten::mul"], "k", at=0, took=1)
-    for one in list(made.events):
-        made.events.append({name: value for name, value in one.items() if name != field})
-    profile = of(made)
-    assert profile.events > 0
-    if field == "ts":
-        assert any("could not be read" in note for note in profile.notes)
-
-
 def test_a_trace_that_is_cut_off_keeps_what_it_has() -> None:
     made = Made()
     for n in range(100):
@@ -174,16 +169,6 @@ def test_a_trace_that_is_cut_off_keeps_what_it_has() -> None:
     data = made.json().encode()
     (row,) = summarise(data[: len(data) // 2], Window(1, "ptxview", "")).operators
     assert 40 < row.calls < 60
-
-
-def test_more_events_than_are_read_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(profile_trace, "MAX_EVENTS", 10)
-    made = Made()
-    for n in range(20):
-        made.cpu("aten::mul", n * 10, 5)
-    found = of(made, gpu=False)
-    assert found.operators[0].calls == 10
-    assert found.notes == ("the trace is longer than is read: its first 10 events count",)
 
 
 def test_events_are_read_across_the_borders_of_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -374,24 +359,6 @@ def test_of_several_ranks_the_lowest_is_shown_and_each_can_be(tmp_path: Path) ->
     assert other is not None and other.window.rank == 1
     with pytest.raises(Unreadable, match="there is no window 4"):
         profiles(path, rec, cache, 4)
-
-
-@pytest.mark.parametrize(
-    "pid", [{"": None}, [1], "5", None, True, 10**400, 1.5], ids=lambda p: str(p)[:9]
-)
-@pytest.mark.parametrize("kind", ["process", "profile", "profile_facts"])
-def test_a_process_of_any_number_does_no_harm(kind: str, pid: object, tmp_path: Path) -> None:
-    made = Made()
-    made.launched(["aten::mul"], "k", at=0, took=1)
-    path = recorded(tmp_path / "rec", made.json().encode())
-    with (path / "events.jsonl").open("a") as out:
-        for rank in (0, 1):
-            odd = {"event": kind, "pid": pid, "rank": rank, "began": 0.5, "ended": 1e300}
-            out.write(json.dumps(odd) + "\n")
-    rec, cache = open_path(path), DerivedCache(tmp_path / "cache")
-    known, shown, _ = profiles(path, rec, cache, 1 + 2 * (kind == "profile"))
-    assert shown is not None and shown.operators[0].name == "aten::mul"
-    assert all(w.rank is None for w in known)
 
 
 def test_a_window_says_how_its_steps_were_found() -> None:

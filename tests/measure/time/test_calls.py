@@ -9,7 +9,14 @@ from pathlib import Path
 import pytest
 
 from inspector.base.model import Kernel, Origin, Recording, Variant
-from inspector.measure.time.calls import Library, again, frequent, job_of_call, kernel_times, owner
+from inspector.measure.time.planning import (
+    Library,
+    again,
+    frequent,
+    job_of_call,
+    kernel_times,
+    owner,
+)
 from inspector.reader.selecting import select, select_calls
 from inspector.recording.layout import read_events
 from inspector.sources.opening import open_path

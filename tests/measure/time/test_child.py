@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from inspector.base.errors import Stopped, ToolMissing, Unreadable
-from inspector.measure.time import child as running
-from inspector.measure.time.child import BOOT, NO_DEVICE, PROBES, TimeWish, measure, watched
+from inspector.measure.time import take as running
+from inspector.measure.time.take import BOOT, NO_DEVICE, PROBES, TimeWish, measure, watched
 from inspector.system.process import Finished, run_tool
 
 WANTED = TimeWish("cupti", "cold", 1.0, 20.0)

@@ -122,12 +122,6 @@ def test_invalid_ranges_of_sizes_are_refused(text: str) -> None:
         sweep(text)
 
 
-@pytest.mark.parametrize("text", ["M", "M=0", "M=x", "M=-3"])
-def test_invalid_sizes_are_refused(text: str) -> None:
-    with pytest.raises(UsageError):
-        fixed([text])
-
-
 # -- results --------------------------------------------------------------------------------------
 
 
@@ -243,13 +237,6 @@ def test_invalid_options_are_refused_before_anything_runs(
     assert said in capsys.readouterr().err and gpu == []
 
 
-def test_a_script_that_is_not_there_is_not_taken_for_a_kernel(
-    gpu: list[Job], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["time", "no/such/script.py"]) == 2
-    assert capsys.readouterr().err == "ptxview: there is no script no/such/script.py\n"
-
-
 def test_a_roofline_has_the_measured_roof_and_the_data_sheets(
     script: str, gpu: list[Job], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -260,12 +247,6 @@ def test_a_roofline_has_the_measured_roof_and_the_data_sheets(
     assert "fp32 by data sheet  67 TFLOP/s" in out
     assert "fast  0.125 FLOP/byte, 0.25 TFLOP/s, 50 % of copy, measured" in out
     assert "wrong  0.125" not in out
-
-
-def test_the_options_of_a_race_are_not_a_recordings(capsys: pytest.CaptureFixture[str]) -> None:
-    for option in (["--sweep", "N=1,2"], ["--size", "N=1"], ["--csv", "x.csv"]):
-        assert main(["time", "nothing.ptxview", *option]) == 2
-        assert f"{option[0]} is for a script that declares variants" in capsys.readouterr().err
 
 
 def test_devices_of_the_table_are_known_by_their_own_names() -> None:

@@ -140,13 +140,6 @@ def test_a_session_is_read_as_it_was_kept() -> None:
     assert read(json.loads(json.dumps(stored_session(whole)))) == whole
 
 
-@pytest.mark.parametrize(
-    "said", [{}, {"rows": 3}, {"rows": [], "device": [], "taken": "x"}, {"rows": [], "device": {}}]
-)
-def test_what_is_no_session_is_ignored(said: dict[str, object]) -> None:
-    assert read(said) is None
-
-
 def test_odd_rows_of_a_session_are_left_out_and_odd_fields_unknown() -> None:
     good = {**timing_row(taken([2.0] * 60)), "median_us": "fast", "grid": [1], "warnings": None}
     found = read(
@@ -172,14 +165,6 @@ def test_the_table_has_the_figures_and_says_what_failed() -> None:
     tail = ["2.00", "2.00…2.00", "60", "4", "MB", "2,000", "50", "%", "1.00"]
     assert first.split()[-len(tail) :] == tail
     assert "failed" in second and "2.00" not in second
-
-
-def test_figures_are_whole_however_long_a_name_is() -> None:
-    long = replace(taken([2.0] * 60), kernel="triton_" + "per_fused_" * 30)
-    for width in (80, 120, 160):
-        text = printed(session(long), width)
-        assert max(map(len, text.splitlines())) <= width
-        assert "2.00…2.00" in text and "2,000" in text and "50 %" in text
 
 
 def test_several_stopwatches_stand_side_by_side_and_teach() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,14 +11,22 @@ import pytest
 
 from inspector.base.model import Kernel, Origin, Stage, Variant
 from inspector.diff.compare import compare, stage_of, variant_rows
-from inspector.measure.time.results import KernelTime, Session, Timing, stored_session
-from inspector.measure.time.stored import StoredTimes, sessions, timed_alike, times
+from inspector.measure.time.results import (
+    KernelTime,
+    Session,
+    StoredTimes,
+    Timing,
+    sessions,
+    stored_session,
+    timed_alike,
+    times,
+)
 from inspector.reader.reader import Reader
 from inspector.recording.layout import keep, kept_cache
 from inspector.report.timings import timing
 from inspector.sources.opening import open_path
-from inspector.system.process import run_tool
 from inspector.tui.widgets.figures import RecordingTimes as Shown
+from tests.helpers.ptxview import call
 
 LECTURE = Path(__file__).parents[3] / "examples" / "recordings" / "lecture-h200.ptxview"
 VARIANT = Variant("0123456789", "0123456789abcdef", "k")
@@ -203,6 +210,6 @@ def test_the_tuners_times_are_called_its_own_and_have_few_places(tmp_path: Path)
 
 
 def printed(*argv: str) -> str:
-    done = run_tool([sys.executable, "-m", "inspector", *argv], seconds=120)
-    assert done.status in (0, 1), done.err
-    return " ".join(done.out.decode().split())
+    done = call(*argv)
+    assert done.status in (0, 1), done.said
+    return " ".join(done.text.split())

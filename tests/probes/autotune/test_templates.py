@@ -11,8 +11,8 @@ import pytest
 from inspector.analyse.graph_text import graph_rows
 from inspector.base.model import Origin, Recording, Stage, Tuning, Variant
 from inspector.diff.variants import VariantRow, without_variant
-from inspector.reader.listings import Memo
-from inspector.reader.reader import Graphs
+from inspector.reader.reader import Reader
+from inspector.recording.layout import kept_cache
 from inspector.report import compiles, jsons
 from inspector.tui.tree.rows import whole_tree
 from inspector.tui.variants.variants_screen import differing, generated_from
@@ -154,7 +154,7 @@ def _what_became_of_it(rec: Recording, operation: str, tuning: Tuning) -> None:
     assert "mma.sync" in ptx and "setp.lt.f16x2" in ptx  # the product, and relu
     assert fused.config["BLOCK_M"] == config["BLOCK_M"]
     assert not [k for k in rec.kernels if k.name == "triton_"]
-    view = Graphs(rec, Memo()).view(graph)
+    view = Reader(rec, kept_cache()).graph_view(graph)
     assert [call.tuned for call in view.calls] == [operation, None]
     text = [row.text for row in graph_rows(graph.id, view)]
     assert any(use.kernel in row and "was generated from triton_mm" in row for row in text)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from inspector.measure.time.child import BOOT, PROBES
+from inspector.measure.time.take import BOOT, PROBES
 from inspector.probes.replay.script import Comparisons, Refused, load, tensors
 from inspector.system.process import run_tool
 

@@ -93,22 +93,6 @@ def test_an_archive_says_what_its_folder_says(
     assert texts[0] == texts[1] and texts[0]
 
 
-def test_an_archive_of_one_recording_file_is_that_recording(
-    tmp_path: Path, temporary: Path
-) -> None:
-    """What a CI gives for download is a zip with the recording's file in it."""
-    archive = tmp_path / "artifact.zip"
-    with zipfile.ZipFile(archive, "w") as out:
-        out.write(RECORDING, "out/x.ptxview")
-    done = call("list", archive, "--json")
-    names = [k["name"] for k in done.json["kernels"]]
-    assert names == [k["name"] for k in call("list", RECORDING, "--json").json["kernels"]]
-    with zipfile.ZipFile(archive, "a") as out:
-        out.write(RECORDING, "out/y.ptxview")
-    done = call("list", archive)
-    assert done.status == 4 and "2 recordings: x.ptxview, y.ptxview" in done.said
-
-
 def tar_of(path: Path, *members: tuple[tarfile.TarInfo, bytes]) -> Path:
     with tarfile.open(path, "w:gz") as tar:
         for info, data in members:
@@ -182,24 +166,6 @@ def test_links_devices_and_pipes_are_left_out(tmp_path: Path, temporary: Path) -
         assert kinds == {False}
 
 
-def test_a_repeated_name_is_read_once(tmp_path: Path, temporary: Path) -> None:
-    other = PTX.replace(b"square_kernel", b"second_kernel")
-    archive = tar_of(tmp_path / "x.tgz", (member("a.ptx"), PTX), (member("./a.ptx"), other))
-    listed = call("list", archive, "--json").json
-    assert [k["name"] for k in listed["kernels"]] == ["square_kernel"]
-    assert "more than once" in listed["recording"]["problems"][0]
-    # A file where a folder is to be, too.
-    archive = tar_of(tmp_path / "y.tgz", (member("a.ptx"), PTX), (member("a.ptx/b.ptx"), other))
-    assert call("list", archive, "--json").json["recording"]["problems"]
-
-
-def test_what_is_packed_once_more_stays_packed(tmp_path: Path, temporary: Path) -> None:
-    inner = tar_of(tmp_path / "inner.tgz", (member("a.ptx"), PTX)).read_bytes()
-    archive = tar_of(tmp_path / "x.tgz", (member("inner.tgz"), inner), (member("x.txt"), b"x"))
-    done = call("list", archive)
-    assert done.status == 4 and "holds nothing that ptxview knows" in done.said
-
-
 @pytest.mark.parametrize("kind", ["gzip", "xz", "zip"])
 def test_a_trap_that_unpacks_to_much_is_refused_before_it_is_on_the_disk(
     tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch, kind: str
@@ -248,20 +214,6 @@ def test_more_than_the_bound_is_refused_with_what_raises_it(
     done = call("list", archive)
     assert done.status == 4 and f"{files.VARIABLE}=" in done.said
     assert "Traceback" not in done.said and done.said.count("\n") <= 2
-
-
-@pytest.mark.parametrize("mode", ["w", "zip"])
-def test_too_many_members_are_refused(
-    tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch, mode: str
-) -> None:
-    folder = tmp_path / "many"
-    folder.mkdir()
-    for n in range(100):
-        (folder / f"{n}.ptx").touch()
-    archive = packed(tmp_path / "x.bin", folder, mode)
-    monkeypatch.setenv(files.VARIABLE, "64K")
-    done = call("list", archive)
-    assert done.status == 4 and re.search(r"members|too large", done.said)
 
 
 def _header(size: int) -> bytes:
@@ -339,41 +291,13 @@ def test_an_encrypted_zip_says_so(tmp_path: Path, temporary: Path) -> None:
     assert done.status == 4 and "is encrypted" in done.said and "Unpack it first" in done.said
 
 
-@pytest.mark.parametrize("name", ["k\udce9rnel.ptx", "\x1b[2J.ptx"])
-def test_names_in_any_encoding_are_files_and_shown_harmless(
-    tmp_path: Path, temporary: Path, name: str
-) -> None:
-    archive = tar_of(tmp_path / "x.tgz", (member(name), PTX), (member("../x"), b"x"))
-    done = call("list", archive)
-    assert done.status == 0 and b"square_kernel" in done.out and b"\x1b" not in done.out + done.err
-    assert call("show", archive, "--stage", "ptx").out == PTX
-
-
-def test_zstd_is_unpacked_where_python_can_or_says_what_to_do(
-    tmp_path: Path, temporary: Path
-) -> None:
-    archive = tmp_path / "x.tar.zst"
-    archive.write_bytes(b"\x28\xb5\x2f\xfd" + bytes(20))
-    done = call("list", archive)
-    assert done.status == 4 and ("zstd -d x.tar.zst" in done.said or "damaged" in done.said)
-
-
-def test_it_is_unpacked_once_and_only_its_user_can_look(tmp_path: Path, temporary: Path) -> None:
-    archive = packed(tmp_path / "x.tgz", LECTURE / "triton", "w:gz")
-    first, second = unpacking.unpacked(archive), unpacking.unpacked(archive)
-    assert first is second and first.folder.stat().st_mode & 0o777 == 0o700
-    os.utime(archive, (1, 1))
-    again = unpacking.unpacked(archive)
-    assert again.folder != first.folder and first.folder.exists()
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, None])
+@pytest.mark.parametrize("number", [pytest.param(signal.SIGINT, marks=pytest.mark.nightly), None])
 def test_the_folder_is_gone_when_the_command_ends_or_is_interrupted(
     tmp_path: Path, temporary: Path, number: signal.Signals | None
 ) -> None:
     folder = tmp_path / "many"
     folder.mkdir()
-    for n in range(600):
+    for n in range(600 if number else 40):
         (folder / f"{n}.ptx").write_bytes(PTX + b"// %d\n" % n)
     archive = packed(tmp_path / "x.tar", folder, "w")
     child = subprocess.Popen(
@@ -391,16 +315,3 @@ def test_the_folder_is_gone_when_the_command_ends_or_is_interrupted(
     _, said = child.communicate(timeout=300)
     assert child.returncode == (130 if number else 0) and b"Traceback" not in said
     assert not list(temporary.iterdir())
-
-
-def test_a_full_disk_is_a_sentence(
-    tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    archive = packed(tmp_path / "x.tgz", LECTURE / "triton", "w:gz")
-
-    def full(*_: object, **__: object) -> int:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(tarfile.TarFile, "extract", full)
-    done = call("list", archive)
-    assert done.status == 4 and "No space left on device" in done.said and "TMPDIR" in done.said

@@ -9,7 +9,7 @@ import pytest
 from inspector.base.model import Stage
 from inspector.commands.common import open_profiled
 from inspector.commands.common import profiled as made_of
-from inspector.measure.ncu.samples import Profiled
+from inspector.measure.ncu.attach import Profiled
 from inspector.reader.reader import Reader
 from inspector.tui.app.app import PtxviewApp
 from inspector.tui.code.code_rows import CHOICES, SAMPLES

@@ -18,7 +18,7 @@ from textual.pilot import Pilot
 
 from inspector.base.errors import Stopped
 from inspector.commands.common import open_reader
-from inspector.measure.time import child as running
+from inspector.measure.time import take as running
 from inspector.measure.time import take as time_take
 from inspector.measure.time.results import Session, Timing
 from inspector.recording.layout import keep, kept, place, recordings_folder

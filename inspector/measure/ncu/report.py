@@ -1,0 +1,850 @@
+"""Reports of Nsight Compute (ncu): found, exported by ncu, read; every figure is ncu's own.
+
+Only English CSV exports are read, as ``LC_ALL=C ncu --csv`` writes them: the pages raw, details and
+source, known by their headers.
+
+One module because what ncu is asked to export is what is read.
+"""
+
+from __future__ import annotations
+
+import csv
+import datetime
+import hashlib
+import math
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from inspector.analyse.line_annotations import Samples, total
+from inspector.base.errors import PtxviewError, ToolMissing, Unreadable
+from inspector.base.model import (
+    KERNEL_STAGES,
+    Call,
+    Kernel,
+    Origin,
+    Recording,
+    Resources,
+    Stage,
+    StageFile,
+    Variant,
+)
+from inspector.base.names import shortest_ids
+from inspector.recording.layout import REPORTS, BytesContent, is_recording, keep, kept
+from inspector.system import files
+from inspector.system.process import run_tool
+from inspector.system.toolchain import find
+
+Dim3 = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """The result of one of ncu's rules for a launch.
+
+    ``kind`` is ncu's (``OPT``, ``WRN``, ``INF``), ``speedup`` its estimate in percent of the
+    launch's time (``scope`` ``global``) or of one part of the chip (``local``), None if it
+    estimates nothing.
+    """
+
+    name: str
+    kind: str
+    text: str
+    section: str = ""
+    scope: str | None = None
+    speedup: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredInstruction:
+    """One instruction of the source page: its offset in bytes from the function's start, its text.
+
+    ``samples`` is None if the report was made without sampling.
+    """
+
+    offset: int
+    text: str
+    samples: Samples | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NcuLaunch:
+    """One profiled launch. Percentages are of the peak, of time in µs, clocks in GHz.
+
+    ``number`` and ``process`` are ncu's, ``demangled`` the name as ncu prints it and ``function``
+    the function's own in it. None is "the report does not say". ``base`` is the address that the
+    first instruction had.
+    """
+
+    number: int
+    function: str
+    demangled: str
+    process: str = ""
+    block: Dim3 | None = None
+    grid: Dim3 | None = None
+    capability: str | None = None
+    device: str | None = None
+    duration_us: float | None = None
+    compute_percent: float | None = None
+    memory_percent: float | None = None
+    registers: int | None = None
+    achieved_occupancy: float | None = None
+    theoretical_occupancy: float | None = None
+    sm_ghz: float | None = None
+    cycles: int | None = None
+    rules: tuple[Rule, ...] = ()
+    base: int = 0
+    code: tuple[MeasuredInstruction, ...] = ()
+
+    @property
+    def speedup(self) -> float | None:
+        """The largest estimated speed-up of the launch as a whole, in percent of its time.
+
+        Rules of one part of the chip alone (``local``) say nothing of the launch's time.
+        """
+        estimates = [r.speedup for r in self.rules if r.scope == "global" and r.speedup is not None]
+        return max(estimates, default=None)
+
+    @property
+    def improvement_us(self) -> float | None:
+        """The time that this speed-up would save, in µs."""
+        if self.speedup is None or self.duration_us is None:
+            return None
+        return self.duration_us * self.speedup / 100
+
+    @property
+    def samples(self) -> Samples | None:
+        """All samples of the launch, None if nothing was sampled."""
+        sampled = [i.samples for i in self.code if i.samples is not None]
+        return total(sampled) if sampled else None
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The launches of a report in order, the pages that it was read from, and its problems."""
+
+    launches: tuple[NcuLaunch, ...]
+    pages: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+def joined(reports: Iterable[Report]) -> Report:
+    """Several reports as one."""
+    all_reports = list(reports)
+    return Report(
+        tuple(launch for r in all_reports for launch in r.launches),
+        tuple(dict.fromkeys(p for r in all_reports for p in r.pages)),
+        tuple(dict.fromkeys(p for r in all_reports for p in r.problems)),
+    )
+
+
+@lru_cache(maxsize=4096)
+def function_of(demangled: str) -> str:
+    """``copy`` of ``void ns::copy<float, 4>(float const*, int)``; other names as they are."""
+    out: list[str] = []
+    depth = 0
+    for position, letter in enumerate(demangled.replace("(anonymous namespace)", "{anonymous}")):
+        if letter == "<":
+            depth += 1
+        elif letter == ">":
+            depth -= 1
+        elif letter == "(" and depth == 0 and position:
+            break
+        elif depth == 0:
+            out.append(letter)
+    return "".join(out).split("::")[-1].strip().rpartition(" ")[2] or demangled
+
+
+STALLS = {
+    "barrier": "other warps at a barrier",
+    "branch_resolving": "a branch's target",
+    "dispatch": "the dispatcher",
+    "drain": "its stores to leave before it ends",
+    "gmma": "tensor cores (warpgroup)",
+    "imc": "the constant cache",
+    "lg": "room in the queue of global memory",
+    "long_sb": "global or local memory (long scoreboard)",
+    "math": "a busy pipeline",
+    "membar": "a memory barrier",
+    "mio": "room in the queue of shared memory and special functions",
+    "misc": "something else",
+    "no_inst": "its next instruction to be fetched",
+    "not_selected": "its turn (another warp was chosen)",
+    "short_sb": "shared memory or a special function (short scoreboard)",
+    "sleep": "its sleep to end",
+    "tex": "room in the queue of textures",
+    "wait": "a fixed number of cycles",
+    "warpgroup_arrive": "its warpgroup",
+}
+"""What a stalled warp waits for, by the name of ncu's column without ``stall_``."""
+
+
+def waits_for(reason: str) -> str:
+    """What warps did on an instruction, in words; ncu's name if the reason is not known here."""
+    return "issuing" if reason == "selected" else f"waiting for {STALLS.get(reason, reason)}"
+
+
+# -- numbers --------------------------------------------------------------------------------------
+
+REMEDY = "Export it again: LC_ALL=C ncu --import report.ncu-rep --csv --page details > report.csv"
+SASS_REMEDY = REMEDY.replace("details > report.csv", "source --print-source sass")
+_ENGLISH = re.compile(r"[-+]?(?:\d+|\d{1,3}(?:,\d{3})+)(?:\.\d+)?(?:e[-+]?\d+)?", re.IGNORECASE)
+_FOREIGN = re.compile(r"[-+]?\d[\d.,'’\s]*")
+_PERCENTAGES = ("compute_percent", "memory_percent", "achieved_occupancy", "theoretical_occupancy")
+_UNITS = {
+    "duration_us": {"ns": 1e3, "us": 1.0, "µs": 1.0, "ms": 1e-3, "s": 1e-6},
+    "sm_ghz": {
+        "ghz": 1.0,
+        "mhz": 1e3,
+        "khz": 1e6,
+        "hz": 1e9,
+        "cycle/ns": 1.0,
+        "cycle/us": 1e3,
+        "cycle/ms": 1e6,
+        "cycle/s": 1e9,
+    },
+    **{field: {"%": 1.0, "": 1.0} for field in _PERCENTAGES},
+}
+"""Units per µs, per GHz and per percent, without the "econd" that some versions of ncu write."""
+
+
+def number(text: str, name: str) -> float | None:
+    """Return the value of a cell; None for no finite number (``nan``, ``no data``).
+
+    Raises ``Unreadable`` for a number of another locale than English.
+    """
+    text = text.strip()
+    if _ENGLISH.fullmatch(text):
+        value = float(text.replace(",", ""))
+        return value if math.isfinite(value) else None
+    if _FOREIGN.fullmatch(text):
+        raise Unreadable(f"{name} has the number {text}, which is not written in English", REMEDY)
+    return None
+
+
+def _figure(field: str, text: str, unit: str, name: str) -> float | None:
+    """A figure in the unit of its field; None if it is missing or of another unit."""
+    value, unit = number(text, name), unit.strip().lower().replace("econd", "")
+    scales = _UNITS.get(field)
+    if value is None or value > MAX_FIGURE:
+        return None
+    if scales is None:
+        return round(value)
+    return value / scales[unit] if unit in scales else None
+
+
+# -- rows of a CSV that ncu wrote, amid what it and the program printed besides -------------------
+
+COUNTERS = "ERR_NVGPUCTRPERM"
+"""ncu's error, before any header, if the driver reserves the GPU's counters for administrators."""
+MAX_ROW_LINES = 1000
+"""Lines of one row: the text of a rule has a few."""
+MAX_FIGURE = 1e300
+RAW, DETAILS, SOURCE = "raw", "details", "source"
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One table: its page, the names of its columns, its rows with their line numbers.
+
+    ``title`` is the kernel's name before a table of the source page.
+    """
+
+    page: str
+    columns: tuple[str, ...]
+    rows: list[tuple[int, list[str]]]
+    title: str = ""
+
+
+def tables(text: str, name: str) -> list[Table]:
+    """The tables of ``text``, which holds one page of a report or several, one after another.
+
+    Raises ``Unreadable`` where it ends in the middle of a row, or is no report at all.
+    """
+    out: list[Table] = []
+    title = ""
+    for line, cells in _rows(text, name):
+        page = _page(cells, name)
+        if page is not None:
+            out.append(Table(page, tuple(c.strip() for c in cells), [], title))
+        elif cells[0] == "Kernel Name" and len(cells) in (2, 3):
+            title = cells[1]
+        elif out:
+            out[-1].rows.append((line, cells))
+    if not out and COUNTERS in text:
+        raise Unreadable(
+            f"{name} holds no launch: ncu was not permitted to read the GPU's counters",
+            "Profile again where that is allowed.",
+        )
+    if not out:
+        raise Unreadable(f"{name} is not a CSV report of ncu", REMEDY)
+    return out
+
+
+def _page(cells: list[str], name: str) -> str | None:
+    """The page whose header a row is, None if it is not one.
+
+    Raises ``Unreadable`` for a source page of anything but SASS.
+    """
+    if cells[0].strip() not in ("ID", "Address", "#", "Source"):
+        return None
+    names = {c.strip() for c in cells}
+    if {"Address", "Source"} <= names:
+        return SOURCE
+    if {"Source", "# Samples"} <= names:
+        raise Unreadable(f"{name} has the source page of other lines than SASS", SASS_REMEDY)
+    if "ID" not in names or not names & {"Kernel Name", "Function Name"}:
+        return None
+    return DETAILS if {"Metric Name", "Metric Value"} <= names else RAW
+
+
+def _rows(text: str, name: str) -> Iterator[tuple[int, list[str]]]:
+    """Rows of cells, each with the number of its first line.
+
+    ncu quotes every cell, which tells its rows from what the program printed among them.
+    """
+    pending, first = "", 0
+    for n, line in enumerate(text.lstrip("\ufeff").split("\n"), 1):
+        if not pending and not line.startswith('"'):
+            continue
+        first = first if pending else n
+        pending += line.removesuffix("\r") + "\n"
+        if pending.count('"') % 2 == 0:
+            with suppress(csv.Error):  # a cell of more than 128 KiB, which ncu does not write
+                yield first, next(csv.reader([pending.removesuffix("\n")]))
+            pending = ""
+        elif n - first > MAX_ROW_LINES:
+            break
+    if pending:
+        raise _cut(name, first)
+
+
+def _cut(name: str, line: int) -> Unreadable:
+    return Unreadable(f"{name} is cut short, or damaged, in line {line}", REMEDY)
+
+
+# -- the source page: the machine code of a launch, with its samples ------------------------------
+
+ALL = (
+    "Warp Stall Sampling (All Samples)",
+    "Warp Stall Sampling (All Cycles)",
+    "Sampling Data (All)",
+    "# Samples",
+)
+NOT_ISSUED = (
+    "Warp Stall Sampling (Not-issued Samples)",
+    "Warp Stall Sampling (Not-issued Cycles)",
+    "Sampling Data (Not Issued)",
+)
+
+
+def source(table: Table, number: int, name: str) -> NcuLaunch:
+    """The code of one launch, with its samples; ``number`` is its place on the page.
+
+    Raises ``Unreadable`` where a row is no instruction.
+    """
+    columns = table.columns
+    found: list[tuple[int, str, Samples | None]] = []
+    for line, row in table.rows:
+        cells = dict(zip(columns, row, strict=False))
+        address = cells.get("Address", "").strip()
+        if len(row) != len(columns) or not re.fullmatch(r"(?:0x)?[0-9a-fA-F]+", address):
+            raise Unreadable(
+                f"{name} is cut short, or is not a page of SASS, in line {line}", SASS_REMEDY
+            )
+        found.append((int(address, 16), cells["Source"].strip(), _samples(cells, name)))
+    if not found:
+        raise Unreadable(f"{name} has no instruction of {table.title or 'a kernel'}", REMEDY)
+    base = min(address for address, _, _ in found)
+    code = tuple(MeasuredInstruction(a - base, text, samples) for a, text, samples in found)
+    title = table.title or "a kernel"
+    return NcuLaunch(number, function_of(title), title, base=base, code=code)
+
+
+def _samples(cells: Mapping[str, str], name: str) -> Samples | None:
+    """The samples of a row; None if the page has none."""
+    whole, quiet = (
+        next((cells[c] for c in columns if c in cells), None) for columns in (ALL, NOT_ISSUED)
+    )
+    if whole is None:
+        return None
+    stalls = {
+        column.removeprefix("stall_"): round(number(cell, name) or 0)
+        for column, cell in cells.items()
+        if column.startswith("stall_") and "(" not in column and cell != "0"
+    }
+    count, waiting = (round(number(cell or "0", name) or 0) for cell in (whole, quiet))
+    return Samples(count, waiting, {reason: n for reason, n in stalls.items() if n})
+
+
+# -- launches -------------------------------------------------------------------------------------
+
+METRICS = {
+    "duration_us": ("gpu__time_duration.sum", "gpu__time_duration.max", "gpu__time_duration.avg"),
+    "compute_percent": ("sm__throughput.avg.pct_of_peak_sustained_elapsed",),
+    "memory_percent": ("gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed",),
+    "registers": ("launch__registers_per_thread",),
+    "achieved_occupancy": ("sm__warps_active.avg.pct_of_peak_sustained_active",),
+    "theoretical_occupancy": ("sm__maximum_warps_per_active_cycle_pct",),
+    "sm_ghz": (
+        "gpc__cycles_elapsed.avg.per_second",
+        "smsp__cycles_elapsed.avg.per_second",
+        "sm__cycles_elapsed.avg.per_second",
+    ),
+    "cycles": ("gpc__cycles_elapsed.max", "sm__cycles_elapsed.max"),
+}
+"""The figures of a launch by ncu's names of metrics, the preferred ones first."""
+# "Memory Throughput" is there twice, once in %. With --metrics there are ncu's own names.
+ON_DETAILS = {
+    "Duration": "duration_us",
+    "Compute (SM) Throughput": "compute_percent",
+    "Memory Throughput": "memory_percent",
+    "Registers Per Thread": "registers",
+    "Achieved Occupancy": "achieved_occupancy",
+    "Theoretical Occupancy": "theoretical_occupancy",
+    "SM Frequency": "sm_ghz",
+    "Elapsed Cycles": "cycles",
+    **{name: field for field, metrics in METRICS.items() for name in metrics},
+}
+_DIM = re.compile(r"\(?\s*(\d+)\s*[,x]\s*(\d+)\s*[,x]\s*(\d+)\s*\)?")
+_UNIT = re.compile(r"((?:.*\S)?)\s*+\[([^\[\]]*+)\]\Z")
+
+Key = tuple[str, int]
+"""A launch on a page: its process, its number."""
+Fields = dict[str, Any]
+"""What a page says of a launch, by the fields of ``NcuLaunch``."""
+
+
+def read(text: str, name: str) -> Report:
+    """The launches of one export, or of several pages one after another.
+
+    Pages of one run complete each other; a page that comes again begins another report. Raises
+    ``Unreadable`` where the text is no report of ncu, is cut short or holds no launch.
+    """
+    return together(tables(text, name), name)
+
+
+def together(tables: Sequence[Table], name: str) -> Report:
+    """The report that tables make; see ``read``."""
+    launches: list[NcuLaunch] = []
+    problems: list[str] = []
+    for group in _groups(tables):
+        launches += _of_group(group, name, problems)
+    if not launches:
+        raise Unreadable(f"{name} is a report of ncu without a launch", REMEDY)
+    pages = tuple(dict.fromkeys(t.page for t in tables))
+    return Report(tuple(launches), pages, tuple(dict.fromkeys(problems)))
+
+
+def _groups(tables: Sequence[Table]) -> list[list[Table]]:
+    """Tables of one run: no page twice, but for the source page, a table a launch."""
+    groups: list[list[Table]] = [[]]
+    for table in tables:
+        group = groups[-1]
+        follows = group and group[-1].page == table.page == SOURCE
+        if not follows and table.page in {t.page for t in group}:
+            group = []
+            groups.append(group)
+        group.append(table)
+    return groups
+
+
+def _of_group(group: list[Table], name: str, problems: list[str]) -> list[NcuLaunch]:
+    found: dict[Key, Fields] = {}
+    coded: list[NcuLaunch] = []
+    for table in group:
+        if table.page == SOURCE:
+            coded.append(source(table, len(coded), name))
+            continue
+        for key, new in (_raw if table.page == RAW else _details)(table, name).items():
+            old = found.setdefault(key, new)
+            if any(old[part] != new[part] for part in ("function", "block", "grid")):
+                raise Unreadable(
+                    f"the pages of {name} are of different runs: launch {key[1]} is "
+                    f"{old['function']} in one, {new['function']} in another",
+                    "Export the pages of one report.",
+                )
+            # The raw page has more digits.
+            found[key] = {**old, **new} if table.page == RAW else {**new, **old}
+    out = [NcuLaunch(**fields) for fields in found.values()]
+    if not out:
+        return coded
+    # The source page does not number launches: those of one function are in their order.
+    for function in dict.fromkeys(one.function for one in coded):
+        own = [one for one in coded if one.function == function]
+        places = [n for n, launch in enumerate(out) if launch.function == function]
+        if len(own) != len(places):
+            problems.append(
+                f"the source page has {len(own)} of {len(places)} launches of {function}: "
+                "which they are is not known, and their samples are left out"
+            )
+            continue
+        for n, one in zip(places, own, strict=True):
+            out[n] = replace(out[n], base=one.base, code=one.code)
+    return out
+
+
+def _raw(table: Table, name: str) -> dict[Key, Fields]:
+    # Nsight's interface writes ``Duration [us]`` into the header, ncu units into the row below.
+    split = [_UNIT.match(c) for c in table.columns]
+    columns = [m[1] if m else c for m, c in zip(split, table.columns, strict=True)]
+    units = dict(zip(columns, (m[2] if m else "" for m in split), strict=True))
+    out: dict[Key, Fields] = {}
+    for line, row in table.rows:
+        cells = dict(zip(columns, row, strict=False))
+        complete = len(row) == len(columns)
+        if complete and line == table.rows[0][0] and not cells["ID"].strip():
+            units = {c: unit or units[c] for c, unit in cells.items()}
+            continue
+        key, fields = _launch(cells, complete, line, name)
+        for field, metrics in METRICS.items():
+            figures = (_figure(field, cells[m], units[m], name) for m in metrics if m in cells)
+            value = next((figure for figure in figures if figure is not None), None)
+            if value is not None:
+                fields[field] = value
+        device = cells.get("device__attribute_display_name", cells.get("Device Name"))
+        out[key] = {**fields, "device": device} if device else fields
+    return out
+
+
+def _details(table: Table, name: str) -> dict[Key, Fields]:
+    columns = table.columns
+    # ncu leaves out the columns of rules on the rows of metrics.
+    fewest = max(columns.index(column) for column in ("Metric Name", "Metric Value")) + 1
+    out: dict[Key, Fields] = {}
+    for line, row in table.rows:
+        cells = dict(zip(columns, row, strict=False))
+        key, fields = _launch(cells, fewest <= len(row) <= len(columns), line, name)
+        fields = out.setdefault(key, {**fields, "rules": ()})
+        field = ON_DETAILS.get(cells["Metric Name"])
+        if field is not None:
+            unit = cells.get("Metric Unit", "")
+            value = _figure(field, cells["Metric Value"], unit, name)
+            if value is not None:
+                fields.setdefault(field, value)
+        if cells.get("Rule Name"):
+            rule = Rule(
+                cells["Rule Name"],
+                cells.get("Rule Type", ""),
+                " ".join(cells.get("Rule Description", "").split()),
+                cells.get("Section Name", ""),
+                cells.get("Estimated Speedup Type") or None,
+                number(cells.get("Estimated Speedup", ""), name),
+            )
+            fields["rules"] = (*fields["rules"], rule)
+    return out
+
+
+def _launch(cells: Mapping[str, str], complete: bool, line: int, name: str) -> tuple[Key, Fields]:
+    """The launch that a row is of, as far as every page has it.
+
+    Raises ``Unreadable`` if the row is of no launch, or not ``complete``: it does not have the
+    cells of the header above it.
+    """
+    number = cells.get("ID", "").strip()
+    if not complete or not number.isdecimal() or len(number) > 18:
+        raise _cut(name, line)
+    kernel = cells.get("Kernel Name") or cells.get("Function Name", "")
+    fields: Fields = {
+        "number": int(number),
+        "function": function_of(kernel),
+        "demangled": cells.get("Demangled Name") or kernel,
+        "process": cells.get("Process ID", ""),
+        "block": _dim(cells.get("Block Size", "")),
+        "grid": _dim(cells.get("Grid Size", "")),
+        "capability": cells.get("CC") or None,
+    }
+    return (fields["process"], fields["number"]), fields
+
+
+def _dim(text: str) -> Dim3 | None:
+    match = _DIM.match(text.strip())
+    return (int(match[1]), int(match[2]), int(match[3])) if match else None
+
+
+# -- machine code in text -------------------------------------------------------------------------
+
+ADDRESS_IN_TEXT = re.compile(r"\b0x[0-9a-f]{5,16}\b")
+
+
+def with_offsets(launch: NcuLaunch, text: str) -> str:
+    """An instruction's text with addresses within the launch's code as offsets."""
+    end = launch.code[-1].offset if launch.code else 0
+
+    def offset(number: re.Match[str]) -> str:
+        value = int(number[0], 16) - launch.base
+        return f"{value:#x}" if 0 <= value <= end else number[0]
+
+    return ADDRESS_IN_TEXT.sub(offset, text)
+
+
+def text_of(launch: NcuLaunch, name: str) -> str:
+    """The code of a report as ``cuobjdump -sass`` prints it: offsets, branches within the code."""
+    rows = [f"\t\tFunction : {name}"]
+    for instruction in launch.code:
+        text = " ".join(instruction.text.split()).removesuffix(";").strip()
+        rows.append(f"        /*{instruction.offset:04x}*/{' ' * 19}{with_offsets(launch, text)} ;")
+    return "\n".join([*rows, "\t\t..........", ""])
+
+
+# -- the program itself ---------------------------------------------------------------------------
+
+PAGES = ("details", "raw", "source")
+EXPORT_SECONDS = 600.0
+
+_RETURNED = re.compile(r"==ERROR== The application returned an error code \((\d+)\)")
+_SAID = re.compile(r"==(ERROR|WARNING)== *(.*)")
+
+
+def is_report(path: Path) -> bool:
+    """Whether a path is, by its name, a report of ncu or an export of one."""
+    return path.suffix.lower() in (".csv", ".ncu-rep") and path.is_file()
+
+
+def texts(path: Path) -> str:
+    """The CSV pages of a report, one after another.
+
+    Raises ``Unreadable`` where it cannot be read or is too large, ``ToolMissing`` where it takes
+    an ncu that is missing.
+    """
+    if path.suffix.lower() == ".ncu-rep":
+        return "\n".join(_exported(path))
+    return files.text(path)
+
+
+def need() -> Path:
+    """The path of ncu. Raises ``ToolMissing``."""
+    if (tool := find("ncu")) is None:
+        raise ToolMissing(
+            "ncu (Nsight Compute) was not found on this machine",
+            "It is part of the CUDA toolkit; set CUDA_HOME or PATH where it is installed.",
+        )
+    return tool.path
+
+
+def _exported(path: Path) -> list[str]:
+    if not path.is_file():
+        raise Unreadable(f"{path} does not exist")
+    tool = find("ncu")
+    if tool is None:
+        raise ToolMissing(
+            f"{path} can only be read by ncu, which was not found on this machine: export it as "
+            "CSV on one that has it",
+            f"LC_ALL=C ncu --import {path.name} --csv --page details > report.csv  "
+            "(and --page raw, source)",
+        )
+    out: list[str] = []
+    for page in PAGES:
+        done = run_tool(
+            [tool.path, "--import", path, "--csv", "--print-units", "base", "--page", page],
+            seconds=EXPORT_SECONDS,
+            env={**os.environ, "LC_ALL": "C"},
+        )
+        # A report without SASS has no source page; the other two every report has.
+        if done.status == 0:
+            out.append(done.text)
+        elif page != "source":
+            messages = complaints(done.text + "\n" + done.complaint) or [f"status {done.status}"]
+            raise Unreadable(f"ncu cannot export {path}: {messages[0]}")
+    return out
+
+
+def complaints(log: str) -> list[str]:
+    """ncu's errors and then its warnings in a log, each once."""
+    messages = [(m[1], m[2].strip()) for m in map(_SAID.match, log.splitlines()) if m]
+    return list(dict.fromkeys(text for _, text in sorted(messages, key=lambda m: m[0]) if text))
+
+
+def status_of(log: str, status: int) -> int:
+    """The program's exit status from ncu's ``log``, given ncu's own ``status``."""
+    if match := _RETURNED.search(log):
+        return int(match[1])
+    return 0 if "==PROF== Disconnected" in log and status < 128 else status
+
+
+def arguments(
+    report: Path,
+    log: Path,
+    sections: str,
+    kernel: str | None,
+    count: int,
+    skip: int,
+    children: bool = False,
+) -> list[str]:
+    """The options of ncu that work for programs of torch.
+
+    Clocks stay as they are (locking them takes privileges on rented machines, and times would be
+    of other clocks than ``ptxview time``'s); compile workers and other children are left alone,
+    unless ``children`` are wanted.
+    ``log`` takes what ncu says, so that the program keeps its own output. ``kernel`` is a name or
+    ``regex:…``.
+    """
+    processes = "all" if children else "application-only"
+    out = ["--clock-control", "none", "--target-processes", processes, "--set", sections]
+    out += ["--import-source", "yes", "--launch-count", str(count), "--force-overwrite"]
+    out += ["--export", str(report), "--log-file", str(log)]
+    out += ["--launch-skip", str(skip)] if skip else []
+    return out + (["--kernel-name", kernel] if kernel is not None else [])
+
+
+ENVIRONMENT = (("TORCHINDUCTOR_COMPILE_THREADS", "1"),)
+"""ncu hangs with Inductor's compile workers."""
+
+
+BESIDE = "ncu.csv"
+SCHEMA = 1
+
+
+def load(paths: Sequence[Path]) -> Report:
+    """The launches of reports; pages of one run in several files complete each other.
+
+    Raises ``Unreadable`` with a sentence on what is wrong, ``ToolMissing`` for an ``.ncu-rep``
+    without ncu.
+    """
+    all_tables = []
+    for path in paths:
+        if not path.exists():
+            raise Unreadable(f"{path} does not exist", "Give a CSV export of ncu, or an .ncu-rep.")
+        all_tables += tables(texts(path), str(path))
+    return together(all_tables, " and ".join(map(str, paths)))
+
+
+def of_recording(path: Path, named: Sequence[Path] = ()) -> Report:
+    """The reports that belong to a recording: those named, else those beside it and kept with it.
+
+    A damaged report that was not named is noted as a problem instead of raised as an error.
+    """
+    if named:
+        return load(named)
+    reports: list[Report] = []
+    beside = (path / BESIDE) if path.is_dir() else path.with_name(f"{path.name}.{BESIDE}")
+    if is_recording(path):
+        try:
+            # A link in a recording's folder leads out of the recording.
+            if beside.is_file() and not (path.is_dir() and beside.is_symlink()):
+                reports.append(load([beside]))
+            left_out: list[str] = []
+            reports += map(_kept, kept(path, REPORTS, left_out.append))
+            if left_out:
+                reports.append(Report((), (), tuple(left_out)))
+        except PtxviewError as error:
+            reports.append(Report((), (), (error.message,)))
+    return joined(reports)
+
+
+def _kept(record: dict[str, object]) -> Report:
+    text, schema = record.get("csv"), record.get("schema")
+    if not isinstance(text, str) or schema != SCHEMA:
+        return Report((), (), ("a report of ncu that is kept here is of a newer ptxview",))
+    return read(text, f"the report of {record.get('taken')}")
+
+
+def store(path: Path, csv: str, command: Iterable[str]) -> None:
+    """Store a report with its recording. Raises ``OSError`` if that is not allowed."""
+    taken = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    keep(path, {"schema": SCHEMA, "taken": taken, "command": list(command), "csv": csv}, REPORTS)
+
+
+# -- alone ----------------------------------------------------------------------------------------
+
+
+def alone(path: Path, report: Report) -> Recording:
+    """A report as a recording: the launched kernels, with machine code if it has any.
+
+    Launches of one name with the same machine code (without any: registers and block) are one
+    variant.
+    """
+    kernels: dict[str, dict[str, list[NcuLaunch]]] = {}
+    for launch in report.launches:
+        kernels.setdefault(launch.demangled, {}).setdefault(_digest(launch), []).append(launch)
+    ids = shortest_ids(digest for by_digest in kernels.values() for digest in by_digest)
+    out = []
+    for number, (demangled, variants) in enumerate(kernels.items()):
+        function = next(iter(variants.values()))[0].function
+        out.append(
+            Kernel(
+                f"k{number}",
+                function,
+                demangled,
+                Origin.FILE,
+                tuple(_variant(ids[d], d, launches) for d, launches in variants.items()),
+            )
+        )
+    device = next((launch.device for launch in report.launches if launch.device), None)
+    return Recording(
+        str(path), tuple(out), device={"name": device} if device else None, problems=report.problems
+    )
+
+
+def _digest(launch: NcuLaunch) -> str:
+    content = text_of(launch, "") if launch.code else f"{launch.registers} {launch.block}"
+    data = f"{launch.demangled}\0{content}".encode("utf-8", "surrogateescape")
+    return hashlib.sha256(data).hexdigest()
+
+
+def _variant(short: str, digest: str, launches: Sequence[NcuLaunch]) -> Variant:
+    first = launches[0]
+    symbol = " ".join(first.function.split()) or "kernel"
+    stages = {}
+    if first.code:
+        text = text_of(first, symbol).encode("utf-8", "surrogateescape")
+        origin = "the report of ncu: its source page, with offsets in place of addresses"
+        stages[Stage.SASS] = StageFile(BytesContent(text), None, origin)
+    shapes = dict.fromkeys((launch.grid, launch.block) for launch in launches)
+    calls = tuple(
+        Call(
+            "cuda",
+            symbol,
+            digest,
+            grid,
+            block,
+            count=sum((launch.grid, launch.block) == (grid, block) for launch in launches),
+        )
+        for grid, block in shapes
+        if grid is not None
+    )
+    why = "a report of ncu has machine code alone"
+    return Variant(
+        short,
+        digest,
+        symbol,
+        target=_target(first),
+        config=_settings(launches),
+        stages=stages,
+        known=Resources(registers=first.registers),
+        launches=len(launches),
+        missing={s: why for s in KERNEL_STAGES if s not in stages},
+        calls=calls,
+    )
+
+
+MAX_LAUNCHES = 3
+"""Launches of one variant that its line in the interface shows."""
+
+
+def _settings(launches: Sequence[NcuLaunch]) -> dict[str, object]:
+    """What distinguishes launches, in place of the configuration, which a report does not have."""
+    first_launches = launches[:MAX_LAUNCHES]
+    rest = ["…"] if len(launches) > MAX_LAUNCHES else []
+    times = [
+        f"{launch.duration_us:.2f}" for launch in first_launches if launch.duration_us is not None
+    ]
+    out = {
+        "launch": [*(str(launch.number) for launch in first_launches), *rest],
+        "µs": [*times, *rest],
+    }
+    settings: dict[str, object] = {k: " ".join(v) for k, v in out.items() if v and v != rest}
+    for name, dim in (("grid", first_launches[0].grid), ("block", first_launches[0].block)):
+        if dim is not None:
+            settings[name] = "×".join(map(str, dim))
+    return settings
+
+
+def _target(launch: NcuLaunch) -> str | None:
+    digits = (launch.capability or "").replace(".", "")
+    return f"sm_{digits}" if digits.isdecimal() else None
