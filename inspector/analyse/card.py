@@ -27,8 +27,7 @@ from inspector.analyse.accesses import (
     products,
     total,
 )
-from inspector.analyse.flow.graph import Flow
-from inspector.analyse.flow.ptx_steps import declared
+from inspector.analyse.flow.graph import Flow, declared
 from inspector.analyse.function_facts import FunctionFacts
 from inspector.analyse.occupancy import Device, Occupancy, occupancy
 from inspector.analyse.tensors import Tensors

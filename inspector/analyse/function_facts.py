@@ -15,9 +15,15 @@ from functools import cached_property
 
 from inspector.analyse.accesses import OpcodeLines
 from inspector.analyse.flow.definitions import Chains, chains
-from inspector.analyse.flow.graph import Flow, FlowGraph, control_flow, make_graph, read_steps
+from inspector.analyse.flow.graph import (
+    Flow,
+    FlowGraph,
+    Steps,
+    control_flow,
+    make_graph,
+    read_steps,
+)
 from inspector.analyse.flow.liveness import Liveness, live_ranges
-from inspector.analyse.flow.steps import Steps
 from inspector.base.text import word_for
 from inspector.listing.line import Function, Line, Listing
 

@@ -27,7 +27,7 @@ from inspector.base.model import (
     Tuning,
 )
 from inspector.base.text import microseconds, seconds
-from inspector.listing.wrapper import Wrapper, WrapperBuffer, WrapperCall
+from inspector.listing.output_code import Wrapper, WrapperBuffer, WrapperCall
 
 TOLD = ("BLOCK_M", "BLOCK_N", "BLOCK_K", "num_warps", "num_stages")
 """Settings of a candidate that a single line shows."""

@@ -3,7 +3,7 @@
 MLIR prints its IR before every pass (``// -----// IR Dump Before``): what a pass leaves is what the
 next one finds, and after the last one of a pass manager stands the module itself. LLVM prints after
 every pass (``*** IR Dump After``), its code generator machine code a function at a time. Marks
-stand between them (``inspector/probes/ahead/watched_passes.py``). Times are MLIR's and LLVM's own
+stand between them (``inspector/probes/ahead/remaining.py``). Times are MLIR's and LLVM's own
 reports, where they make one.
 """
 

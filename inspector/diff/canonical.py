@@ -18,8 +18,7 @@ from hashlib import blake2b, sha256
 from typing import NamedTuple
 
 from inspector.listing.line import Function, Kind, Line, Listing
-from inspector.listing.ptx_declaration import REGISTERS, register_declarations
-from inspector.listing.ptx_statement import LABEL, SPECIAL, strip
+from inspector.listing.ptx_statement import LABEL, REGISTERS, SPECIAL, register_declarations, strip
 
 HOLE = "\x00"
 """Replaces a name in a key."""

@@ -12,7 +12,7 @@ import numpy as np
 from inspector.execute.integers import PERMUTE_MODES
 from inspector.execute.kinds import WIDTHS, constant, is_float
 from inspector.execute.translate import Handler, Translator, Untranslatable, window_of
-from inspector.listing.ptx_code import ImmediateOperand, PtxInstruction, VectorOperand
+from inspector.listing.ptx_statement import ImmediateOperand, PtxInstruction, VectorOperand
 
 DIRECTIONS = ("rm", "rp", "rz")
 HALVES = ("f16x2", "bf16x2")

@@ -14,7 +14,7 @@ import numpy as np
 from inspector.execute.kinds import Array, Mask, i64, u32, u64
 from inspector.execute.lanes import Lanes
 from inspector.execute.memory import ChunkMemory
-from inspector.listing.ptx_code import PtxInstruction, RegisterOperand
+from inspector.listing.ptx_statement import PtxInstruction, RegisterOperand
 
 CLUSTER = -1
 """The number by which the cluster's barrier goes here."""
@@ -260,36 +260,36 @@ class Phases:
         state[keep] = words[index]
         arrivals = 1 if count is None else self.lanes.full(count)[keep].astype(i64)
         more = 0 if expected is None else self.lanes.full(expected)[keep].astype(i64)
-        self._change(
-            words,
-            index,
-            np.broadcast_to(arrivals, index.shape),
-            np.broadcast_to(more, index.shape),
-            drop,
-        )
+        self._change(words, index, arrivals, more, drop)
         return state
 
     def expect(self, n: int, address: Array, nbytes: Array, mask: Mask, complete: bool) -> None:
         """``mbarrier.expect_tx`` and ``complete_tx``: bytes that will come, or that came."""
         keep, index, words = self._where(n, address, mask)
         count = self.lanes.full(nbytes)[keep].astype(i64)
-        none = np.zeros(index.shape, i64)
-        self._change(words, index, none, -count if complete else count, False)
+        self._change(words, index, 0, -count if complete else count)
 
     def came(self, n: int, row: int, offset: int, nbytes: int) -> None:
         """Bytes came for the barrier at an offset of one block's shared memory."""
         words = self.memory.shared.view(u64).reshape(-1)
         index = np.array([row * (self.memory.shared_size >> 3) + (offset >> 3)])
-        self._change(words, index, np.zeros(1, i64), np.array([-nbytes], i64), False)
+        self._change(words, index, 0, -nbytes)
 
     def _change(
-        self, words: Array, index: Array, arrivals: Array, nbytes: Array, drop: bool
+        self,
+        words: Array,
+        index: Array,
+        arrivals: Array | int,
+        nbytes: Array | int,
+        drop: bool = False,
     ) -> None:
-        """Arrivals and bytes of several lanes; phases that they complete."""
+        """Arrivals and bytes of several lanes, or alike of each; phases that they complete."""
         barriers, inverse = np.unique(index, return_inverse=True)
         pending, expected, still, parity = _parts(words[barriers])
-        arrived = np.bincount(inverse, arrivals, len(barriers)).astype(i64)
-        more = np.bincount(inverse, nbytes, len(barriers)).astype(i64)
+        arrived, more = (
+            np.bincount(inverse, np.broadcast_to(x, index.shape), len(barriers)).astype(i64)
+            for x in (arrivals, nbytes)
+        )
         pending, still = pending - arrived, still + more
         if drop:
             expected = expected - arrived

@@ -10,19 +10,16 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from inspector.analyse.flow.graph import find_loops
+from inspector.analyse.flow.graph import Step, StepRows, find_loops
 from inspector.analyse.flow.liveness import Ranges, RegionExit
-from inspector.analyse.flow.steps import Step, StepRows
 from inspector.execute.kinds import WIDTHS, is_float
 from inspector.execute.lanes import CLOCKS
-from inspector.listing.ptx_code import (
+from inspector.listing.ptx_code import PtxFunction, PtxModule, PtxVariable
+from inspector.listing.ptx_statement import (
     AddressOperand,
     Operand,
     PairOperand,
-    PtxFunction,
     PtxInstruction,
-    PtxModule,
-    PtxVariable,
     RegisterOperand,
     SpecialOperand,
     SymbolOperand,
@@ -166,8 +163,7 @@ class _Inlining:
                     "bra",
                     ("bra",),
                     (SymbolOperand(prefix + "@end"),),
-                    call.guard,
-                    not call.inverted,
+                    replace(call.guard, negated=not call.guard.negated),
                 )
             )
         self._copy(
@@ -194,8 +190,9 @@ class _Names:
             return row
         guard = row.guard
         if guard is not None:
-            register = self.registers.get(guard)
-            guard = register.number if isinstance(register, RegisterOperand) else guard + self.first
+            given = self.operand(guard)
+            moved = replace(guard, number=guard.number + self.first)
+            guard = given if isinstance(given, RegisterOperand) else moved
         operands = tuple(self.operand(o) for o in row.operands)
         return replace(row, operands=operands, guard=guard)
 
@@ -414,7 +411,7 @@ def _may_spin(
     for k in inside:
         end = blocks[k].end
         leaves = any(s not in inside for s in blocks[k].successors)
-        guard = None if end is None else end.guard
+        guard = None if end is None or end.guard is None else end.guard.number
         if end is not None and leaves and (guard in sources or end.base == "brx"):
             return True
     return False
@@ -469,7 +466,8 @@ def register_kinds(code: PtxFunction, carry: int) -> list[str]:
     for row in code.instructions:
         if row.base in _MOVES and not is_float(row.kind):
             written, read = defines(row, carry)
-            joined = [r for r in (*written, *read) if r != row.guard]
+            guard = None if row.guard is None else row.guard.number
+            joined = [r for r in (*written, *read) if r != guard]
             if len(joined) > 1:
                 moves.append(joined)
             continue
@@ -503,26 +501,22 @@ def _said(row: PtxInstruction) -> list[tuple[int, str]]:
     if not named or not row.operands:
         return []
     target, *sources = row.operands
-    out: list[tuple[int, str]] = []
+    of_target = of_sources = named[-1]
     if row.base in ("cvt", "set", "slct") and len(named) > 1:
-        first, second = named[0], named[1]
-        out += [(r, first) for r in registers_in(target)]
-        out += [(r, second) for operand in sources for r in registers_in(operand)]
+        of_target, of_sources = named[:2]
     elif row.base == "setp":
-        out += [(r, named[-1]) for operand in sources[:2] for r in registers_in(operand)]
+        of_target, sources = "", sources[:2]
     elif row.base in ("mma", "wgmma"):
-        kind = named[0] if named[0] != "f16" else "f16x2"
-        out += [(r, kind) for r in registers_in(target)]
+        of_target, sources = named[0] if named[0] != "f16" else "f16x2", []
     elif row.base in ("mul", "mad") and "wide" in row.parts:
-        letter, width = named[-1][0], WIDTHS[named[-1]]
-        out += [(r, f"{letter}{2 * width}") for r in registers_in(target)]
-        out += [(r, named[-1]) for operand in sources[:2] for r in registers_in(operand)]
+        of_target, sources = f"{named[-1][0]}{2 * WIDTHS[named[-1]]}", sources[:2]
     elif row.base in ("popc", "clz", "bfind"):
-        out += [(r, "u32") for r in registers_in(target)]
-    elif row.base not in ("cvta", "bar", "barrier", "mbarrier", "cp", "ldmatrix", "createpolicy"):
-        kind = named[-1]
-        out += [(r, kind) for operand in row.operands for r in registers_in(operand)]
-    return out
+        of_target, sources = "u32", []
+    elif row.base in ("cvta", "bar", "barrier", "mbarrier", "cp", "ldmatrix", "createpolicy"):
+        return []
+    targets = registers_in(target) if of_target else []
+    said = [(register, of_target) for register in targets]
+    return said + [(r, of_sources) for operand in sources for r in registers_in(operand)]
 
 
 def _chosen(vote: dict[str, int]) -> str:

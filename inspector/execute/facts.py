@@ -23,7 +23,7 @@ from inspector.execute.kinds import DTYPES, Array, Mask, f16, i64, u16, u64
 from inspector.execute.lanes import Lanes
 from inspector.execute.memory import Access, Observer
 from inspector.execute.program import Program
-from inspector.listing.ptx_code import PtxInstruction
+from inspector.listing.ptx_statement import PtxInstruction
 
 SECTOR, LINE, BANKS = 32, 128, 32
 NONE = ~u64(0)

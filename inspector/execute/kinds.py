@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from inspector.listing.ptx_operands import number
+from inspector.listing.ptx_statement import number
 
 Array = NDArray[Any]
 Mask = NDArray[np.bool_] | None

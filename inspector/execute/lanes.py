@@ -255,16 +255,11 @@ def reduce_warp(
     active = lanes.mask_warps(mask) & _named(lanes, members)
     values = lanes.warps(np.abs(value) if absolute else value)
     if values.dtype.kind == "f":
-        least = np.inf if what == "min" else -np.inf
-        if nan:
-            filled = np.where(active, values, values.dtype.type(least))
-            out = (np.minimum if what == "min" else np.maximum).reduce(filled, axis=2)
-        else:
-            bare = np.where(active & ~np.isnan(values), values, values.dtype.type(least))
-            out = (np.minimum if what == "min" else np.maximum).reduce(bare, axis=2)
-            none = ~(active & ~np.isnan(values)).any(2)
-            out = np.where(none, values.dtype.type(np.nan), out)
-        return np.repeat(out, 32, 1)
+        least = what == "min"
+        operation = _REDUCE[what] if nan else (np.fmin if least else np.fmax)
+        nobody = (np.inf if least else -np.inf) if nan else np.nan
+        filled = np.where(active, values, values.dtype.type(nobody))
+        return np.repeat(operation.reduce(filled, axis=2), 32, 1)
     info = np.iinfo(values.dtype)
     start = {"min": info.max, "max": info.min, "and": -1 if info.min else info.max}.get(what, 0)
     filled = np.where(active, values, values.dtype.type(start))

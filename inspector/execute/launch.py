@@ -27,7 +27,7 @@ from inspector.execute.kinds import Array, Mask, i64, u8, u32, u64
 from inspector.execute.lanes import Lanes, Triple
 from inspector.execute.memory import ChunkMemory, Memory, Observer
 from inspector.execute.program import Argument, Program
-from inspector.listing.ptx_code import PtxInstruction
+from inspector.listing.ptx_statement import PtxInstruction
 
 MAX_TEXT_CHARS = 4096
 """Characters of a string that are read."""
@@ -592,11 +592,27 @@ def execute(
         )
     parameters = program.pack(arguments)
     numbers = choose(sizes[0], blocks)
-    launch = _Launch(program, sizes, numbers, parameters, shared, memory, budget, observer)
+    work, addresses = Work(program.name, budget), program.addresses(memory)
+
+    def machine(chosen: Array) -> Machine:
+        return Machine(
+            program,
+            Lanes(*sizes, chosen, shared=(shared, bytes_shared)),
+            memory,
+            parameters,
+            dynamic=shared,
+            addresses=addresses,
+            work=work,
+            observer=observer,
+        )
+
+    width = -(-threads // 32) * 32
+    own_bytes = bytes_shared + width * program.local_size
+    blocks_at_once = max(1, min(chunk // width, CHUNK_BYTES // max(1, own_bytes)))
     memory.written.clear()
     try:
         with np.errstate(all="ignore"):
-            launch.run(chunk)
+            _run(machine, numbers, blocks_at_once)
     except Fault as fault:
         fault.written = memory.names(memory.written)
         raise
@@ -605,7 +621,6 @@ def execute(
         raise
     total = sizes[0][0] * sizes[0][1] * sizes[0][2]
     written = memory.names(memory.written)
-    work = launch.work
     return Execution(
         program.name,
         *sizes,
@@ -649,60 +664,19 @@ def _triple(sizes: Sequence[int], what: str) -> Triple:
     return x, y, z
 
 
-class _Launch:
-    """One launch under way."""
-
-    def __init__(
-        self,
-        program: Program,
-        sizes: tuple[Triple, Triple],
-        numbers: Array,
-        parameters: Array,
-        shared: int,
-        memory: Memory,
-        budget: int | None,
-        observer: Observer | None,
-    ) -> None:
-        self.program, self.sizes, self.numbers = program, sizes, numbers
-        self.parameters, self.shared, self.memory = parameters, shared, memory
-        self.observer = observer
-        self.work = Work(program.name, budget)
-        self.addresses = program.addresses(memory)
-
-    def run(self, chunk: int) -> None:
-        """Runs chunks in the order of blocks; one that waits for later ones is gone on with."""
-        block = self.sizes[1]
-        width = -(-(block[0] * block[1] * block[2]) // 32) * 32
-        each = self.program.shared_bytes(self.shared) + width * self.program.local_size
-        per = max(1, min(chunk // width, CHUNK_BYTES // max(1, each)))
-        waiting: list[Machine] = []
-        for at in range(0, len(self.numbers), per):
-            machine = self._machine(self.numbers[at : at + per])
-            if not machine.run():
-                waiting.append(machine)
-            elif waiting:
-                waiting = [m for m in waiting if not m.run()]
-        self._finish(waiting)
-
-    def _finish(self, waiting: list[Machine]) -> None:
-        """Goes round among chunks that wait for each other until none has changed anything."""
-        while waiting:
-            before = sum(m.memory.changes for m in waiting)
-            left = [m for m in waiting if not m.run()]
-            if len(left) == len(waiting) and sum(m.memory.changes for m in waiting) == before:
-                raise left[0].spinning()
-            waiting = left
-
-    def _machine(self, numbers: Array) -> Machine:
-        sizes = (self.shared, self.program.shared_bytes(self.shared))
-        lanes = Lanes(*self.sizes, numbers, shared=sizes)
-        return Machine(
-            self.program,
-            lanes,
-            self.memory,
-            self.parameters,
-            dynamic=self.shared,
-            addresses=self.addresses,
-            work=self.work,
-            observer=self.observer,
-        )
+def _run(machine: Callable[[Array], Machine], numbers: Array, blocks_at_once: int) -> None:
+    """Runs chunks in the order of blocks; one that waits for later ones is gone on with."""
+    waiting: list[Machine] = []
+    for at in range(0, len(numbers), blocks_at_once):
+        chunk = machine(numbers[at : at + blocks_at_once])
+        if not chunk.run():
+            waiting.append(chunk)
+        elif waiting:
+            waiting = [m for m in waiting if not m.run()]
+    # Among chunks that wait for each other it goes round until none has changed anything.
+    while waiting:
+        before = sum(m.memory.changes for m in waiting)
+        left = [m for m in waiting if not m.run()]
+        if len(left) == len(waiting) and sum(m.memory.changes for m in waiting) == before:
+            raise left[0].spinning()
+        waiting = left

@@ -16,7 +16,8 @@ from inspector.execute.memory import Buffer, Memory
 from inspector.execute.translate import SCOPE, Handler, Layout, Translator, Untranslatable
 from inspector.listing.line import Listing
 from inspector.listing.ptx import parse_ptx
-from inspector.listing.ptx_code import PtxInstruction, PtxModule, PtxVariable, read_module
+from inspector.listing.ptx_code import PtxModule, PtxVariable, read_module
+from inspector.listing.ptx_statement import PtxInstruction
 
 HANDLERS: Mapping[str, Handler] = {
     **arithmetic.HANDLERS,

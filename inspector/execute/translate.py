@@ -19,12 +19,12 @@ from inspector.execute.blocks import BasicBlock, Blocks, defines, is_waiting
 from inspector.execute.kinds import DTYPES, WIDTHS, Array, Mask, constant, dtype_name
 from inspector.execute.lanes import SPECIALS, WIDE
 from inspector.execute.memory import WINDOWS, both
-from inspector.listing.ptx_code import (
+from inspector.listing.ptx_code import PtxFunction
+from inspector.listing.ptx_statement import (
     AddressOperand,
     ImmediateOperand,
     Operand,
     PairOperand,
-    PtxFunction,
     PtxInstruction,
     RegisterOperand,
     SinkOperand,
@@ -171,8 +171,7 @@ class Translator:
         self.number, self.guarded = block.last - 1, False
         guard = "None"
         if end.guard is not None:
-            guard = self.register(end.guard)
-            guard = f"~{guard}" if end.inverted else guard
+            guard = ("~" if end.guard.negated else "") + self.register(end.guard.number)
         if is_waiting(end):
             numbers = [
                 self.read(o, "pred" if self._is_predicate(o) else "u32")
@@ -194,8 +193,8 @@ class Translator:
         self.number, self.guarded, self.written = number, row.guard is not None, []
         self.temporaries = 0
         if row.guard is not None:
-            guard = self.register(row.guard)
-            self.emit(f"G = both(A, {'~' if row.inverted else ''}{guard})")
+            guard = ("~" if row.guard.negated else "") + self.register(row.guard.number)
+            self.emit(f"G = both(A, {guard})")
         if self.watched:
             self.emit(f"m.step({number}, {self.mask})")
         try:

@@ -11,14 +11,13 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from inspector.base.model import FX_STAGES, GRAPH_STAGES, Stage
-from inspector.listing.cuda import is_cuda, parse_cuda
-from inspector.listing.fx import parse_fx, parse_plain
 from inspector.listing.line import Control, Function, Kind, Line, Listing
 from inspector.listing.llvm import parse_llvm
 from inspector.listing.mlir import parse_mlir
+from inspector.listing.output_code import parse_fx, parse_plain
 from inspector.listing.ptx import parse_ptx
-from inspector.listing.python import parse_python
 from inspector.listing.sass import parse_sass
+from inspector.listing.source_code import is_cuda, parse_cuda, parse_python
 
 __all__ = [
     "PARSERS",

@@ -1,13 +1,91 @@
-"""Kernels of cubins: machine code, records, parameters, debugging data."""
+"""Kernels of cubins: machine code, records, parameters, debugging data; one kernel alone.
+
+Sections, symbols and names are those of ELF-64 files, little-endian (System V ABI, chapter 4).
+``only`` extracts one kernel, and the functions that it calls, from a cubin with many: a library's
+has hundreds (20 MB of torch's, of which nvdisasm makes a gigabyte of text). The one extracted has
+the same machine code, constants, attributes, relocations and resources under the same names; lines
+and PTX of ``-lineinfo`` and the constants of the whole module are left out.
+
+``binaries`` finds what AOTInductor embeds in a host's library or object: with
+``aot_inductor.embed_kernel_binary`` each kernel's cubin, or fat binary, is read-only data from
+``__NAME_start`` to ``__NAME_end`` (``batch_convert_cubins_to_obj`` and ``convert_cubin_to_obj`` of
+``torch/_inductor/codecache.py``). Only headers, symbols and names are read: a model's weights may
+be gigabytes behind them.
+"""
 
 from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from inspector.listing.elf import SYMBOL, SYMTAB, Section, read_names, read_sections
+HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
+SECTION = struct.Struct("<IIQQQQIIQQ")
+SYMBOL = struct.Struct("<IBBHQQ")
+SYMTAB, STRTAB, RELA, NOBITS, REL, DYNSYM = 2, 3, 4, 8, 9, 11
+
+
+class SectionHeader(NamedTuple):
+    """A section's header, field by field as in the file; ``name`` is a place among the names."""
+
+    name: int
+    type: int
+    flags: int
+    address: int
+    offset: int
+    size: int
+    link: int
+    info: int
+    alignment: int
+    entry: int
+
+
+class Section(NamedTuple):
+    """A section with its name and bytes."""
+
+    name: str
+    header: SectionHeader
+    data: bytes
+
+
+def read_sections(data: bytes) -> list[Section]:
+    """Return every section of a file.
+
+    Raises:
+        ValueError: The file is damaged, or its sections together exceed it: a small file could
+            else fill the memory with a thousand copies of itself.
+    """
+    if data[:6] != b"\x7fELF\x02\x01" or len(data) < HEADER.size:
+        raise ValueError("no ELF-64 file")
+    _, _, _, _, _, _, start, _, _, _, _, size, count, names = HEADER.unpack_from(data)
+    if size != SECTION.size or start + count * size > len(data) or names >= count:
+        raise ValueError("damaged section headers")
+    headers = [SectionHeader(*SECTION.unpack_from(data, start + n * size)) for n in range(count)]
+    if sum(header.size for header in headers if header.type != NOBITS) > 2 * len(data):
+        raise ValueError("the sections are larger than the file")
+    held = [b"" if h.type == NOBITS else data[h.offset : h.offset + h.size] for h in headers]
+    titles = read_names(held[names], (header.name for header in headers))
+    return [Section(*each) for each in zip(titles, headers, held, strict=True)]
+
+
+def read_names(table: bytes, places: Iterable[int]) -> list[str]:
+    """Return the NUL-terminated names at some places of a table.
+
+    Raises:
+        ValueError: One has no end, or all together are longer than a table's shared endings allow.
+    """
+    room = 16 * len(table) + 65536
+    out = []
+    for place in places:
+        end = table.index(b"\0", place)
+        room -= end - place
+        if room < 0:
+            raise ValueError("the names are longer than the file")
+        out.append(table[place:end].decode("utf-8", "surrogateescape"))
+    return out
+
 
 EM_CUDA = 190
 ET_EXEC = 2
@@ -17,6 +95,7 @@ STO_CUDA_ENTRY = 0x10
 # Formats and kinds of the attributes in .nv.info sections, as cuobjdump -elf names them.
 EIFMT_BVAL, EIFMT_SVAL = 2, 4
 EIATTR_PARAM_CBANK = 0x0A
+EIATTR_EXTERNS = 0x0F
 EIATTR_KPARAM_INFO = 0x17
 EIATTR_CBANK_PARAM_SIZE = 0x19
 EIATTR_SHARED_SCRATCH = 0x32
@@ -222,3 +301,237 @@ def kernel_parameters(data: bytes, kernel: str) -> CubinParameters | None:
         elif kind == EIATTR_CBANK_PARAM_SIZE and size is None:
             size = int.from_bytes(value[:2], "little")
     return CubinParameters(tuple(by_ordinal[n] for n in sorted(by_ordinal)), base, size)
+
+
+_RELOCATION = struct.Struct("<QQ")
+
+WHOLE_FILE = (".nv.info", ".note.", ".nv.compat")
+"""Prefixes of the sections of a whole file that are kept."""
+UNLINKED = (".nv.constant", ".nv.shared", ".note.", ".nv.compat")
+"""Prefixes of sections whose ``sh_link`` is no symbol table."""
+
+SHN_LORESERVE = 0xFF00
+"""Section numbers from here on are no sections."""
+
+_OWN = re.compile(
+    r"(\.(?:rela?\.)?text\.|\.nv\.info\.|\.nv\.constant\d+\.|\.nv\.shared\.)(.+)", re.DOTALL
+)
+
+
+def only(cubin: bytes, kernel: str) -> bytes | None:
+    """A cubin with this kernel alone, and what it calls; None if it is damaged or lacks it."""
+    if not is_cubin(cubin):
+        return None
+    try:
+        sections = read_sections(cubin)
+        wanted = _called(sections, kernel)
+        return _extracted(cubin, sections, wanted) if wanted else None
+    except (ValueError, IndexError, struct.error, StopIteration):
+        return None
+
+
+def _called(sections: Sequence[Section], kernel: str) -> frozenset[str]:
+    """The function and those whose machine code its own refers to, by the names of sections."""
+    table = next(s for s in sections if s.header.type == SYMTAB)
+    names = {s.name[len(".text.") :] for s in sections if s.name.startswith(".text.")}
+    relocations: dict[str, list[Section]] = {}
+    for section in sections:
+        if section.header.type in (REL, RELA) and (own := _OWN.fullmatch(section.name)):
+            relocations.setdefault(own[2], []).append(section)
+    wanted: set[str] = set()
+    waiting = [kernel] if kernel in names else []
+    while waiting:
+        name = waiting.pop()
+        if name in wanted:
+            continue
+        wanted.add(name)
+        for section in relocations.get(name, ()):
+            step = 24 if section.header.type == RELA else 16
+            for at in range(0, len(section.data) - step + 1, step):
+                number = _RELOCATION.unpack_from(section.data, at)[1] >> 32
+                home = SYMBOL.unpack_from(table.data, number * SYMBOL.size)[3]
+                if 0 < home < len(sections) and (own := _OWN.fullmatch(sections[home].name)):
+                    waiting.append(own[2])
+    return frozenset(wanted)
+
+
+def _extracted(cubin: bytes, sections: Sequence[Section], wanted: frozenset[str]) -> bytes:
+    """A file of these functions' sections and of those of the whole file."""
+    kept = [0]
+    for number, section in enumerate(sections):
+        own = _OWN.fullmatch(section.name)
+        if own[2] in wanted if own else section.name.startswith(WHOLE_FILE):
+            kept.append(number)
+    places = {old: new for new, old in enumerate(kept) if new}
+    table = next(s for s in sections if s.header.type == SYMTAB)
+    every = list(SYMBOL.iter_unpack(table.data))
+    old_numbers = [
+        n
+        for n, (_, _, _, home, _, _) in enumerate(every)
+        if n and (not 0 < home < SHN_LORESERVE or home in places)
+    ]
+    old_numbers.sort(key=lambda n: every[n][1] >> 4 != 0)  # local symbols stand first in a table
+    numbers = {old: new for new, old in enumerate(old_numbers, 1)}
+    titles = read_names(sections[table.header.link].data, (every[n][0] for n in old_numbers))
+    strings, symbols = bytearray(b"\0"), bytearray(SYMBOL.size)
+    for old, title in zip(old_numbers, titles, strict=True):
+        _, info, other, home, value, size = every[old]
+        at = len(strings) if title else 0
+        symbols += SYMBOL.pack(at, info, other, places.get(home, home), value, size)
+        strings += _terminated(title) if title else b""
+    local = 1 + sum(every[old][1] >> 4 == 0 for old in old_numbers)
+    symtab = len(kept)
+    out = [Section("", SectionHeader(*[0] * 10), b"")]
+    out += [_moved(sections[old], places, numbers, symtab) for old in kept[1:]]
+    head = SectionHeader(0, SYMTAB, 0, 0, 0, 0, symtab + 1, local, 8, SYMBOL.size)
+    out.append(Section(".symtab", head, bytes(symbols)))
+    head = SectionHeader(0, STRTAB, 0, 0, 0, 0, 0, 0, 1, 0)
+    out += [Section(".strtab", head, bytes(strings)), Section(".shstrtab", head, b"")]
+    return _file(cubin, out)
+
+
+def _terminated(name: str) -> bytes:
+    return name.encode("utf-8", "surrogateescape") + b"\0"
+
+
+def _moved(
+    section: Section, places: Mapping[int, int], numbers: Mapping[int, int], symtab: int
+) -> Section:
+    """A section whose references to others and to symbols have their new numbers."""
+    name, header, data = section
+    link, info = symtab, places.get(header.info, 0)
+    if name.startswith(".text."):
+        # The upper eight bits are the registers of the function that the others name.
+        info = header.info & 0xFF000000 | numbers.get(header.info & 0xFFFFFF, 0)
+    elif name.startswith(UNLINKED):
+        link = 0
+    if header.type in (REL, RELA):
+        step = 24 if header.type == RELA else 16
+        changed = bytearray(data)
+        for at in range(0, len(data) - step + 1, step):
+            offset, symbol = _RELOCATION.unpack_from(data, at)
+            now = numbers.get(symbol >> 32, 0) << 32 | symbol & 0xFFFFFFFF
+            _RELOCATION.pack_into(changed, at, offset, now)
+        data = bytes(changed)
+    elif name.startswith(".nv.info"):
+        data = _renumbered(data, numbers, of_file=name == ".nv.info")
+    return Section(name, header._replace(link=link, info=info), data)
+
+
+def _renumbered(section: bytes, numbers: Mapping[int, int], of_file: bool) -> bytes:
+    """Attributes with the new numbers of their symbols.
+
+    Those of the whole file begin with the symbol of a function (its registers, its stack); of
+    functions that are not kept they go.
+    """
+    out = bytearray()
+    for form, kind, value in attributes(section):
+        head = struct.pack("<BB", form, kind)
+        if form != EIFMT_SVAL:
+            out += head + value
+            continue
+        many = {EIATTR_PARAM_CBANK: 1, EIATTR_EXTERNS: len(value) // 4}.get(kind, 0)
+        symbols = struct.unpack_from(f"<{1 if of_file else many}I", value)
+        if not of_file or symbols[0] in numbers:
+            new = struct.pack(f"<{len(symbols)}I", *(numbers.get(old, 0) for old in symbols))
+            out += head + struct.pack("<H", len(value)) + new + value[len(new) :]
+    return bytes(out)
+
+
+def _file(like: bytes, sections: Sequence[Section]) -> bytes:
+    """An ELF file of these sections, with the header of another; the last has their names."""
+    body, heads, names = bytearray(HEADER.size), bytearray(), bytearray(b"\0")
+    places = []
+    for section in sections:
+        places.append(len(names) if section.name else 0)
+        names += _terminated(section.name) if section.name else b""
+    for at, (name, header, data) in zip(places, sections, strict=True):
+        header = header._replace(name=at)
+        if name:
+            align = header.alignment if 0 < header.alignment <= 4096 else 1
+            body += b"\0" * (-len(body) % align)
+            header = header._replace(offset=len(body))
+            data = bytes(names) if at == places[-1] else data
+            if header.type != NOBITS:
+                header = header._replace(size=len(data))
+                body += data
+        heads += SECTION.pack(*header)
+    body += b"\0" * (-len(body) % 8)
+    fields = list(HEADER.unpack_from(like))
+    fields[5], fields[6], fields[10] = 0, len(body), 0  # no program headers
+    fields[12], fields[13] = len(sections), len(sections) - 1
+    body[: HEADER.size] = HEADER.pack(*fields)
+    return bytes(body + heads)
+
+
+Read = Callable[[int, int], bytes]
+"""At most so many bytes from an offset on."""
+
+RELOCATABLE = 1
+MAX_SECTIONS = 4096
+MAX_TABLE_BYTES = 64 << 20
+"""Bytes of a table of symbols or of names that are looked at."""
+_ENDS = re.compile(rb"\0__([A-Za-z_]\w{0,1000})_(start|end)(?=\0)")
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddedBinary:
+    """A kernel's binary in a file: the name between the symbols, from where on, how many bytes."""
+
+    name: str
+    offset: int
+    size: int
+
+
+def binaries(read: Read) -> tuple[EmbeddedBinary, ...]:
+    """What stands between such symbols, by name; nothing of what is no ELF file of a host."""
+    try:
+        return tuple(_binaries(read))
+    except (struct.error, IndexError):
+        return ()
+
+
+def _binaries(read: Read) -> Iterator[EmbeddedBinary]:
+    head = read(0, HEADER.size)
+    if head[:6] != b"\x7fELF\x02\x01":
+        return
+    _, kind, *_, at, _, _, _, _, size, count, _ = HEADER.unpack(head)
+    if size != SECTION.size or count > MAX_SECTIONS:
+        return
+    table = read(at, size * count)
+    sections = [SECTION.unpack_from(table, size * n) for n in range(count)]
+    told: set[str] = set()
+    for section in sorted(sections, key=lambda s: s[1]):  # all symbols, then the dynamic ones
+        if section[1] not in (SYMTAB, DYNSYM) or section[6] >= count:
+            continue
+        places = dict(_places(read, section, sections[section[6]], sections, kind == RELOCATABLE))
+        for name, begins in places.items():
+            ends = places.get(name.removesuffix(b"start") + b"end")
+            if not name.endswith(b"start") or ends is None or ends <= begins:
+                continue
+            plain = name.removesuffix(b"_start").decode("ascii", "replace")
+            if plain not in told:
+                told.add(plain)
+                yield EmbeddedBinary(plain, begins, ends - begins)
+
+
+def _places(
+    read: Read,
+    symbols: tuple[int, ...],
+    names: tuple[int, ...],
+    sections: list[tuple[int, ...]],
+    relocatable: bool,
+) -> Iterator[tuple[bytes, int]]:
+    """``NAME_start`` and ``NAME_end`` with where in the file each is."""
+    text = read(names[4], min(names[5], MAX_TABLE_BYTES))
+    wanted = {m.start() + 1: m[1] + b"_" + m[2] for m in _ENDS.finditer(text)}
+    table = read(symbols[4], min(symbols[5], MAX_TABLE_BYTES)) if wanted else b""
+    whole = len(table) // SYMBOL.size * SYMBOL.size
+    for at, _, _, number, value, _ in SYMBOL.iter_unpack(table[:whole]):
+        name = wanted.get(at)
+        if name is None or not 0 < number < len(sections) or sections[number][1] == NOBITS:
+            continue
+        section = sections[number]
+        inside = value if relocatable else value - section[3]
+        if 0 <= inside <= section[5]:
+            yield name, section[4] + inside

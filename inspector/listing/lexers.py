@@ -27,7 +27,7 @@ from pygments.token import (
 )
 
 from inspector.base.model import FX_STAGES, GRAPH_STAGES, Stage
-from inspector.listing.cuda import is_cuda
+from inspector.listing.source_code import is_cuda
 
 
 class NvSassLexer(RegexLexer):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -96,3 +97,55 @@ class Listing:
     def text(self) -> str:
         """The stage's text, byte for byte (with surrogate escapes where it was not UTF-8)."""
         return "\n".join([line.text for line in self.lines])
+
+
+_QUOTED = {
+    '"': re.compile(r'(?:[^"\\]|\\.)*+"?', re.DOTALL),
+    "'": re.compile(r"(?:[^'\\]|\\.)*+'?", re.DOTALL),
+}
+
+
+def code_of(text: str, until: str, piece: re.Pattern[str]) -> tuple[str, str]:
+    """The code of a line of a language with C's comments, and what ends the one left open.
+
+    Comments are cut out and strings emptied. ``until`` is what ends the comment or raw string in
+    which the line begins, else "". ``piece`` finds the beginning of a comment, a string, or, with
+    its group, a raw string.
+    """
+    parts: list[str] = []
+    position = 0
+    if until:
+        end = text.find(until)
+        if end < 0:
+            return "", until
+        parts.append(" " if until == "*/" else '""')
+        position = end + len(until)
+    while match := piece.search(text, position):
+        parts.append(text[position : match.start()])
+        opening = match[0]
+        if opening == "//":
+            return "".join(parts), ""
+        if string := _QUOTED.get(opening):
+            rest = string.match(text, match.end())
+            position = rest.end() if rest else len(text)
+            parts.append('""')
+            continue
+        until = "*/" if opening == "/*" else f'){match[1]}"'
+        end = text.find(until, match.end())
+        parts.append(" " if opening == "/*" else '""')
+        if end < 0:
+            return "".join(parts), until
+        position = end + len(until)
+    parts.append(text[position:])
+    return "".join(parts), ""
+
+
+def unescape(text: str, pattern: re.Pattern[str], base: int) -> str:
+    """A string's characters: ``pattern`` finds codes in a base (group 1) and ``\\n`` (group 2)."""
+
+    def character(match: re.Match[str]) -> str:
+        if match[1] is not None:
+            return chr(int(match[1], base))
+        return {"n": "\n", "t": "\t", "r": "\r"}.get(match[2], match[2])
+
+    return pattern.sub(character, text) if "\\" in text else text

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
 from inspector.base.model import Location
 from inspector.base.text import words
-from inspector.listing.line import Function, Kind, Line, Listing
+from inspector.listing.line import Function, Kind, Line, Listing, unescape
 
 # -- debug metadata -------------------------------------------------------------------------------
 # LLVM debug metadata: ``!dbg`` → DILocation → scope → file, with ``inlinedAt``.
@@ -102,15 +101,11 @@ class Metadata:
 
 
 def _path(body: str) -> str:
-    parts = {key: _HEX.sub(_escape, value) for key, value in _TEXT.findall(body)}
+    parts = {key: unescape(value, _HEX, 16) for key, value in _TEXT.findall(body)}
     name, folder = parts.get("filename", ""), parts.get("directory", "")
     if not folder or name.startswith("/"):
         return name
     return f"{folder.rstrip('/')}/{name}"
-
-
-def _escape(match: re.Match[str]) -> str:
-    return chr(int(match[1], 16))
 
 
 _STRING = re.compile(r'"[^"]*"')
@@ -145,42 +140,16 @@ INSTRUCTIONS = words(
 )
 
 
-class LlvmState(NamedTuple):
-    """``inside`` a function's body; ``listed``: in a switch's or landingpad's further lines."""
-
-    inside: bool = False
-    listed: bool = False
-
-
 def parse_llvm(text: str) -> Listing:
-    """Parse a module."""
+    """Parse a module. Declarations have no body and are no functions of it."""
     texts = text.split("\n")
     reader = _LlvmReader(texts)
-    state = LlvmState()
     lines: list[Line] = []
     for n, each in enumerate(texts, 1):
-        lines.append(reader.line(n, each, state))
-        state = _after(each, state)
-    return Listing("llvm", lines, _functions(texts))
-
-
-def _functions(texts: list[str]) -> tuple[Function, ...]:
-    """Definitions; declarations have no body and are left out."""
-    out: list[Function] = []
-    name, first = "", 0
-    for n, text in enumerate(texts, 1):
-        if text.startswith("define "):
-            if first:
-                out.append(Function(name, first, n - 1))
-            match = _NAME.search(text)
-            name = (match[1] or match[2]) if match else ""
-            first, entry = n, "ptx_kernel" in text or "internal" not in text
-        elif first and text.startswith("}"):
-            out.append(Function(name, first, n, entry))
-            first = 0
-    if first:
-        out.append(Function(name, first, len(texts), entry))
-    return tuple(out)
+        lines.append(reader.line(n, each))
+        reader.pass_line(n, each)
+    reader.end(len(texts))
+    return Listing("llvm", lines, tuple(reader.functions))
 
 
 class _LlvmReader:
@@ -193,8 +162,35 @@ class _LlvmReader:
         self.types = frozenset(
             t.partition(" ")[0] for t in texts if t[:1] == "%" and " = type " in t
         )
+        self.functions: list[Function] = []
+        self.name, self.first, self.entry = "", 0, True
+        """The function whose definition began last; ``first`` is 0 where it has ended."""
+        self.inside = self.listed = False
+        """In a function's body; in a switch's further lines."""
 
-    def line(self, n: int, text: str, state: LlvmState) -> Line:
+    def pass_line(self, n: int, text: str) -> None:
+        """Note what a line begins or ends."""
+        if text.startswith("define "):
+            self.end(n - 1)
+            match = _NAME.search(text)
+            self.name = (match[1] or match[2]) if match else ""
+            self.first, self.entry = n, "ptx_kernel" in text or "internal" not in text
+            self.inside = text.rstrip().endswith("{")
+        elif text[:1] == "}":
+            self.end(n)
+        elif self.listed:
+            self.listed = text.lstrip()[:1] != "]"
+        elif self.inside:
+            self.listed = text.rstrip()[-1:] == "[" and "switch " in text
+
+    def end(self, last: int) -> None:
+        """Note the end of a function."""
+        if self.first:
+            self.functions.append(Function(self.name, self.first, last, self.entry))
+        self.first, self.inside, self.listed = 0, False, False
+
+    def line(self, n: int, text: str) -> Line:
+        """Line ``n``."""
         bare = text.strip()
         if not bare:
             return Line(n, text, Kind.BLANK)
@@ -205,11 +201,11 @@ class _LlvmReader:
             record = bare.partition("(")[0]
             source = self.metadata.of_line(bare)
             return Line(n, text, Kind.DIRECTIVE, record, record, source=source)
-        if not state.inside:
+        if not self.inside:
             return self._top(n, text, bare)
         if first in "}{":
             return Line(n, text, Kind.DIRECTIVE)
-        if state.listed:
+        if self.listed:
             return Line(n, text, Kind.INSTRUCTION)
         if text[:1] not in " \t" and (label := _LABEL.match(bare)):
             return Line(n, text, Kind.LABEL, label=label[1].strip('"'))
@@ -232,16 +228,11 @@ class _LlvmReader:
                 self.metadata.of_line(bare),
                 (name[1] or name[2]) if name else None,
             )
-        if bare[0] in "!@$^}" or (word and word[0] in _TOP):
-            return Line(n, text, Kind.DIRECTIVE)
-        if bare[0] == "%" and " = type " in bare:
+        if bare[0] in "!@$^}" or (word and word[0] in _TOP) or " = type " in bare:
             return Line(n, text, Kind.DIRECTIVE)
         line = self._instruction(n, text, bare)
-        return (
-            line
-            if line.kind is Kind.UNKNOWN or line.base in INSTRUCTIONS
-            else Line(n, text, Kind.UNKNOWN)
-        )
+        known = line.kind is Kind.UNKNOWN or line.base in INSTRUCTIONS
+        return line if known else Line(n, text, Kind.UNKNOWN)
 
     def _instruction(self, n: int, text: str, bare: str) -> Line:
         if '"' in bare:
@@ -308,17 +299,3 @@ def _opcode(code: str, word: re.Match[str]) -> tuple[str, str, int]:
         words.append(following[0])
         end = following.end()
     return base, " ".join(words), end
-
-
-def _after(text: str, state: LlvmState) -> LlvmState:
-    if not state.inside:
-        return (
-            LlvmState(True) if text.startswith("define ") and text.rstrip().endswith("{") else state
-        )
-    if text[:1] == "}":
-        return LlvmState()
-    if state.listed:
-        return LlvmState(True, text.lstrip()[:1] != "]")
-    if text.rstrip()[-1:] == "[" and "switch " in text:
-        return LlvmState(True, True)
-    return state

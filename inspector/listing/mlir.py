@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
 from inspector.base.model import Location
-from inspector.listing.line import Function, Kind, Line, Listing
+from inspector.listing.line import Function, Kind, Line, Listing, unescape
 
 # -- locations ------------------------------------------------------------------------------------
 # MLIR locations: ``loc(...)`` and the ``#loc`` aliases, wherever those are defined.
@@ -16,11 +15,12 @@ from inspector.listing.line import Function, Kind, Line, Listing
 
 _ALIAS_LINE = re.compile(r"\s*(#[\w$.\-]++)\s*=\s*loc\(")
 _TOKEN = re.compile(
-    r'\s*+(?:"((?:[^"\\]|\\.)*+)"|(#[\w$.\-]++)|(callsite|fused|unknown|at|to)\b|(\d++)|(.))',
+    r'\s*+(?:"(?P<string>(?:[^"\\]|\\.)*+)"|(?P<alias>#[\w$.\-]++)|'
+    r"(?P<word>callsite|fused|unknown|at|to)\b|(?P<number>\d++)|(?P<mark>.))",
     re.DOTALL,
 )
 _START = re.compile(r"(?<![\w.$\"])loc\(")
-_ESCAPE = re.compile(r'\\([0-9A-Fa-f]{2}|[nt"\\])')
+_ESCAPE = re.compile(r'\\(?:([0-9A-Fa-f]{2})|([nt"\\]))')
 MAX_DEPTH = 64
 
 
@@ -42,8 +42,7 @@ class Aliases:
         if name not in self._where or depth > MAX_DEPTH:
             return None
         self._done[name] = None  # a definition in terms of itself ends here
-        location = _Reader(self._where[name], 0, self, depth + 1).location()
-        self._done[name] = location
+        location = self._done[name] = _Reader(self._where[name], self).location(depth + 1)
         return location
 
     def trailing(self, text: str) -> tuple[Location | None, int]:
@@ -58,123 +57,98 @@ class Aliases:
                 plain = inside.rstrip(" \t\r),:{")
                 if plain in self._done and plain[:1] == "#":
                     return self._done[plain], start
-                reader = _Reader(inside, 0, self, 0)
+                reader = _Reader(inside, self)
                 location = reader.location()
-                if not inside[reader.at :].strip(" \t\r),:{"):
+                if not inside[reader.start :].strip(" \t\r),:{"):
                     return location, start
             end = start
         return None, -1
 
 
 class _Reader:
-    """Recursive descent over one location attribute; unknown syntax means "no location"."""
+    """Recursive descent over one location attribute; unknown syntax means "no location".
 
-    def __init__(self, text: str, at: int, aliases: Aliases, depth: int) -> None:
+    ``kind`` and ``value`` are the next token's, "" at the end; it begins at ``start``.
+    """
+
+    def __init__(self, text: str, aliases: Aliases) -> None:
         self.text = text
-        self.at = at
         self.aliases = aliases
-        self.depth = depth
+        self.at = 0
+        self.next()
 
-    def _next(self) -> tuple[str, str]:
-        """The next token: its kind (s, #, w, d, p, or empty at the end) and its text."""
+    def next(self) -> None:
+        """Go past the token."""
+        self.start = self.at
         match = _TOKEN.match(self.text, self.at)
-        if match is None:
-            self.at = len(self.text)
-            return "", ""
-        self.at = match.end()
-        for kind, value in zip("s#wdp", match.groups(), strict=True):
-            if value is not None:
-                return kind, value
-        return "", ""
+        self.at = match.end() if match else len(self.text)
+        self.kind = (match.lastgroup or "") if match else ""
+        self.value: str = match[self.kind] if match else ""
 
-    def _peek(self) -> tuple[str, str]:
-        position = self.at
-        token = self._next()
-        self.at = position
-        return token
+    def skip(self, value: str) -> bool:
+        """Go past the token if it is this word or mark."""
+        found = self.kind in ("word", "mark") and self.value == value
+        if found:
+            self.next()
+        return found
 
-    def location(self) -> Location | None:
+    def location(self, depth: int = 0) -> Location | None:
         """The location that begins here; None if unknown."""
-        self.depth += 1
-        if self.depth > MAX_DEPTH:
+        if depth > MAX_DEPTH:
             self.at = len(self.text)
+            self.next()
             return None
-        try:
-            return self._location()
-        finally:
-            self.depth -= 1
+        kind, value = self.kind, self.value
+        self.next()
+        if kind == "alias":
+            return self.aliases.get(value, depth)
+        if kind == "string":
+            return self._file_or_name(value, depth)
+        if value == "callsite" and self.skip("("):
+            callee = self.location(depth + 1)
+            if not self.skip("at"):
+                return callee
+            caller = self.location(depth + 1)
+            self.skip(")")
+            return _chain(callee, caller)
+        return self._fused(depth) if value == "fused" else None
 
-    def _location(self) -> Location | None:
-        kind, value = self._next()
-        if kind == "#":
-            return self.aliases.get(value, self.depth)
-        if kind == "s":
-            return self._file_or_name(value)
-        if kind == "w" and value == "callsite":
-            return self._call_site()
-        if kind == "w" and value == "fused":
-            return self._fused()
-        return None
-
-    def _file_or_name(self, text: str) -> Location | None:
-        following = self._peek()
-        if following == ("p", ":"):
-            self._next()
-            line = self._number()
-            column = 0
-            if self._peek() == ("p", ":"):
-                self._next()
-                column = self._number()
-            if self._peek() == ("w", "to"):  # a range: where it ends is not kept
-                while self._peek() in (("w", "to"), ("p", ":")) or self._peek()[0] == "d":
-                    self._next()
-            return Location(_unescape(text), line, column) if line else None
-        if following == ("p", "("):
-            self._next()
-            child = self.location()
-            self._skip(")")
+    def _file_or_name(self, text: str, depth: int) -> Location | None:
+        if self.skip("("):
+            child = self.location(depth + 1)
+            self.skip(")")
             return child
-        return None
+        if not self.skip(":"):
+            return None
+        line = self._number()
+        column = self._number() if self.skip(":") else 0
+        if self.skip("to"):  # a range: where it ends is not kept
+            while self.kind == "number" or self.value in ("to", ":"):
+                self.next()
+        return Location(unescape(text, _ESCAPE, 16), line, column) if line else None
 
     def _number(self) -> int:
-        kind, value = self._peek()
-        if kind != "d":
+        if self.kind != "number":
             return 0
-        self._next()
-        return int(value) if len(value) < 19 else 0
+        value = int(self.value) if len(self.value) < 19 else 0
+        self.next()
+        return value
 
-    def _call_site(self) -> Location | None:
-        if self._next() != ("p", "("):
-            return None
-        callee = self.location()
-        if self._next() != ("w", "at"):
-            return callee
-        caller = self.location()
-        self._skip(")")
-        return _chain(callee, caller)
-
-    def _fused(self) -> Location | None:
-        if self._peek() == ("p", "<"):
-            depth = 0
-            while (token := self._next()) != ("", ""):
-                depth += (token == ("p", "<")) - (token == ("p", ">"))
-                if depth == 0:
-                    break
-        if self._next() != ("p", "["):
+    def _fused(self, depth: int) -> Location | None:
+        opened = int(self.skip("<"))
+        while opened and self.kind:
+            opened += (self.value == "<") - (self.value == ">")
+            self.next()
+        if not self.skip("["):
             return None
         first: Location | None = None
-        while self._peek() not in (("p", "]"), ("", "")):
-            part = self.location()
+        while self.kind and self.value != "]":
+            part = self.location(depth + 1)
             first = first or part
-            if self._peek() != ("p", ","):
+            if not self.skip(","):
                 break
-            self._next()
-        self._skip("]")
+        self.skip("]")
         return first
-
-    def _skip(self, what: str) -> None:
-        if self._peek() == ("p", what):
-            self._next()
 
 
 def _chain(callee: Location | None, caller: Location | None) -> Location | None:
@@ -184,18 +158,6 @@ def _chain(callee: Location | None, caller: Location | None) -> Location | None:
     for frame in reversed(callee.frames()):
         location = Location(frame.file, frame.line, frame.column, location)
     return location
-
-
-def _unescape(text: str) -> str:
-    if "\\" not in text:
-        return text
-    return _ESCAPE.sub(_escape, text)
-
-
-def _escape(match: re.Match[str]) -> str:
-    code = match[1]
-    plain = {"n": "\n", "t": "\t", '"': '"', "\\": "\\"}.get(code)
-    return plain if plain is not None else chr(int(code, 16))
 
 
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*+"')
@@ -224,19 +186,31 @@ def parse_mlir(text: str, language: str = "ttir") -> Listing:
     aliases = Aliases(texts)
     lines: list[Line] = []
     opened: list[int] = []
-    for i, each in enumerate(texts):
+    functions: list[Function] = []
+
+    def close(last: int) -> Line:
+        """The line that opened the innermost region, which ends on line ``last``."""
+        opener = lines[opened.pop()]
+        if opener.base is not None and _FUNCTION.fullmatch(opener.base):
+            private = " private " in opener.text
+            functions.append(Function(opener.label or "", opener.n, last, not private))
+        return opener
+
+    for n, each in enumerate(texts, 1):
         location, start = aliases.trailing(each) if "loc(" in each else (None, -1)
         body = (each[:start] if start >= 0 else each).strip()
         if body[:1] == "}" and body[-1:] != "{" and opened:
             # unless another region begins, the location after ``}`` is the operation's
-            opener = opened.pop()
-            if location is not None and lines[opener].source is None:
-                lines[opener] = lines[opener]._replace(source=location)
-        line = _line(i + 1, each, body, location)
+            opener = close(n)
+            if location is not None and opener.source is None:
+                lines[opener.n - 1] = opener._replace(source=location)
+        line = _line(n, each, body, location)
         lines.append(line)
         if body[-1:] == "{" and body[:1] != "}" and line.kind is not Kind.COMMENT:
-            opened.append(i)
-    return Listing(language, lines, _functions(lines))
+            opened.append(n - 1)
+    while opened:
+        close(len(lines))
+    return Listing(language, lines, tuple(sorted(functions, key=lambda f: f.first)))
 
 
 def definitions(listing: Listing) -> dict[str, Line]:
@@ -314,31 +288,3 @@ def _operation(
         None,
         targets,
     )
-
-
-def _functions(lines: Sequence[Line]) -> tuple[Function, ...]:
-    """Functions with a body, from their own line to the ``}`` that ends them."""
-    out: list[Function] = []
-    opened: list[tuple[str, int, bool] | None] = []
-    for line in lines:
-        bare = line.text.strip()
-        closes = bare[:1] == "}"
-        if closes and opened and _without_location(bare)[-1:] != "{":
-            opening = opened.pop()
-            if opening:
-                out.append(Function(opening[0], opening[1], line.n, opening[2]))
-        elif bare[-1:] == "{" and not closes and line.kind is not Kind.COMMENT:
-            is_function = line.base is not None and _FUNCTION.fullmatch(line.base)
-            opened.append(
-                (line.label or "", line.n, " private " not in bare) if is_function else None
-            )
-    out += [
-        Function(unclosed[0], unclosed[1], len(lines), unclosed[2])
-        for unclosed in opened
-        if unclosed
-    ]
-    return tuple(sorted(out, key=lambda f: f.first))
-
-
-def _without_location(bare: str) -> str:
-    return bare[: bare.rfind("loc(")].rstrip() if bare.endswith(")") and "loc(" in bare else bare

@@ -1,21 +1,21 @@
-"""PTX: lossless line parser for any producer (LLVM, NVVM, a person).
+"""PTX: lossless line parser for any producer (LLVM, NVVM, a person), and ``.file`` and ``.loc``.
 
 Written from the PTX ISA. A line that is one plain instruction is read by one regular expression,
-as are ``.loc`` and comments; every other line takes the slow way, through ``LineReader``.
+as are comments and data; every other line takes the slow way. ``.loc file line column[,
+function_name label[+offset], inlined_at file line column]``: the call site is that of an earlier
+``.loc``, so chains are found by looking it up. nvcc writes ``.file`` at the end of the text.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping
 from functools import lru_cache
 from sys import intern
-from typing import NamedTuple
 
 from inspector.base.model import Location
 from inspector.base.text import words
-from inspector.listing.line import Function, Kind, Line, Listing
-from inspector.listing.ptx_location import Locations
+from inspector.listing.line import Function, Kind, Line, Listing, unescape
 from inspector.listing.ptx_statement import (
     AHEAD,
     BRANCHES,
@@ -27,19 +27,133 @@ from inspector.listing.ptx_statement import (
     SPECIAL,
     SYMBOL,
     WORD,
-    PtxStatement,
-    function_header,
+    OperandReader,
+    PtxInstruction,
+    SymbolOperand,
+    VectorOperand,
     has_result,
-    parse_statement,
+    split_header,
     strip,
 )
 
-# -- lines that are more than one plain instruction -----------------------------------------------
-# The lines of PTX that are more than one plain instruction.
-#
-# Blocks, labels before an instruction, comments, directives, several statements on a line and
-# statements over several lines. They are read one by one; a ``PtxState`` carries over what the next
-# line needs.
+# -- locations ------------------------------------------------------------------------------------
+
+_FILE = re.compile(
+    r'^[ \t]*+\.file[ \t]+(\d{1,18})[ \t]+"((?:[^"\\\n]|\\.)*+)"(?:[ \t]*"((?:[^"\\\n]|\\.)*+)")?',
+    re.MULTILINE,
+)
+_LOC = re.compile(
+    r"[ \t]*\.loc[ \t]+(\d{1,18})[ \t]+(\d{1,18})(?:[ \t]+(\d{1,18}))?"
+    r"(?:[^/\n]*?inlined_at[ \t]+(\d{1,18})[ \t]+(\d{1,18})(?:[ \t]+(\d{1,18}))?)?"
+)
+# LLVM's comment, which has the chain if the directive has none (Triton before 3.9).
+_COMMENT = re.compile(r"([^@\[\]\n]{1,4096}?):(\d{1,9}):(\d{1,9})[ \]]*\Z")
+_ESCAPE = re.compile(r"\\(?:([0-7]{1,3})|(.))")
+
+
+MAX_FRAMES = 256
+"""Frames of a chain; further ones are left out."""
+
+
+Place = tuple[int, int, int]
+"""A file's index, line and column."""
+
+
+def _read_loc(text: str) -> tuple[Place, Place | None] | None:
+    """The place of a ``.loc`` and the call site it names; None if it is not well-formed."""
+    match = _LOC.match(text)
+    if match is None:
+        return None
+    numbers = [int(number or 0) for number in match.groups()]
+    place, site = (numbers[0], numbers[1], numbers[2]), (numbers[3], numbers[4], numbers[5])
+    return place, None if match[4] is None else site
+
+
+def frames_of(text: str, files: Mapping[int, str]) -> Location | None:
+    """What a ``.loc`` says by itself: its place, and where that was inlined as far as its own line
+    tells. Line 0, which is "no line", stays 0; None if it is not well-formed.
+
+    ``files`` are names by their index; one that is missing there is "".
+    """
+    head, _, comment = text.partition("//")
+    mark = _read_loc(head)
+    if mark is None:
+        return None
+    (file, line, column), site = mark
+    outer = _commented(comment, {})
+    if outer is None and site is not None:
+        outer = Location(files.get(site[0], ""), site[1], site[2])
+    return Location(files.get(file, ""), line, column, outer)
+
+
+def _commented(comment: str, paths: Mapping[str, str]) -> Location | None:
+    """The call sites of ``f.py:263:15 @[ g.py:293:36 @[ h.py:48:26 ] ]``.
+
+    ``paths`` are those of file names.
+    """
+    location: Location | None = None
+    for part in reversed(comment.split(" @[ ")[1 : MAX_FRAMES + 1]):
+        match = _COMMENT.match(part.strip())
+        if match is None:
+            return None
+        if line := int(match[2]):
+            path = paths.get(match[1], match[1])
+            location = Location(path, line, int(match[3]), location)
+    return location
+
+
+class Locations:
+    """The locations of one text's ``.loc`` directives, which are read in order."""
+
+    def __init__(self, text: str) -> None:
+        self.files = read_files(text)
+        # The last path of each file name, the bare name if there are several.
+        self._paths: dict[str, str] = {}
+        for path in dict.fromkeys(self.files.values()):
+            name = path.rpartition("/")[2]
+            self._paths[name] = name if name in self._paths else path
+        self._latest: dict[Place, tuple[Location, int]] = {}
+        """The last location of each place, and how many frames it has."""
+
+    def next(self, text: str) -> Location | None:
+        """The location of the next ``.loc``; None for line 0, which is "no location"."""
+        head, _, comment = text.partition("//")
+        mark = _read_loc(head)
+        if mark is None or mark[0][1] == 0:
+            return None
+        place, site = mark
+        outer: Location | None = None
+        depth = 0
+        if site is not None:
+            outer, depth = self._latest.get(site, (None, 0))
+            if outer is None or depth >= MAX_FRAMES:
+                outer, depth = self._location(site, None), 1
+        elif " @[ " in comment:
+            outer = _commented(comment, self._paths)
+        location = self._location(place, outer)
+        # Equal neighbours are one object.
+        known = self._latest.get(place)
+        if known is not None and known[0] == location:
+            return known[0]
+        self._latest[place] = location, depth + 1
+        return location
+
+    def _location(self, place: Place, inlined_at: Location | None) -> Location:
+        return Location(self.files.get(place[0], ""), place[1], place[2], inlined_at)
+
+
+def read_files(text: str) -> dict[int, str]:
+    """File names by index; if a ``.file`` has two names, the first is the folder."""
+    files: dict[int, str] = {}
+    for index, name, second_name in _FILE.findall(text):
+        path = unescape(name, _ESCAPE, 8)
+        if second_name:
+            path = f"{path.rstrip('/')}/{unescape(second_name, _ESCAPE, 8)}"
+        files.setdefault(int(index), path)
+    return files
+
+
+# -- lines ----------------------------------------------------------------------------------------
 
 _OPERANDS = re.compile(r"[\s%\w$.,{}()\[\]+\-|!<>:&*~^]*+;?\s*+\Z")
 
@@ -51,150 +165,184 @@ ONE_LINE = words(
 )
 """Directives that end with their line instead of a ``;``."""
 
-
-class PtxState(NamedTuple):
-    """What a line needs to know of the lines before it."""
-
-    comment: bool = False
-    open: str = ""
-    """What is unfinished: ``i`` an instruction, ``d`` a directive, ``h`` a function's header."""
-    depth: int = 0
-    """Open braces."""
-    inside: bool = False
-    """Between a function's header and its end."""
-    location: Location | None = None
-    names: frozenset[str] = frozenset()
-    """Registers declared without ``%`` and in scope."""
-    scopes: tuple[tuple[int, frozenset[str]], ...] = ()
-    """For each block that declares such registers: its depth, and ``names`` outside of it."""
+_FUNCTION = re.compile(r"\.(entry|func)\b(?:\s|\.[\w$@]++|\([^)]*+\)?+|[.(])*+([\w$%]++)?")
+_REGISTERS = re.compile(r"%[\w$]++").findall
+_NOTHING = re.compile(
+    r"[ \t]*+(\.b(?:8|16|32|64)[ \t]++[\w,$.+\-() \t]*+)?+(?://.*+)?\r?\Z", re.DOTALL
+).match
+"""A blank, a comment, or the data of a section (of which the debugging ones have thousands)."""
 
 
-Event = tuple[int, str]
-"""A line at which a function's header begins, or ends as declaration, or its body ends."""
+def parse_ptx(text: str) -> Listing:
+    """Parse a PTX text.
+
+    ``source`` is that of the last ``.loc`` before a line in the same function, None if that
+    is line 0. Special registers (``%tid.x``) are not registers of the kernel, so they are neither
+    in ``defs`` nor in ``uses``. A ``call``'s target is the function.
+    """
+    reader = _LineReader(text)
+    lines = [reader.line(n, each) for n, each in enumerate(reader.texts, 1)]
+    if reader.begin:
+        reader.end(len(lines))
+    return Listing("ptx", lines, tuple(reader.functions))
 
 
-class LineReader:
-    """Reads one line at a time, of any kind."""
+@lru_cache(maxsize=4096)
+def _known(opcode: str) -> tuple[str, str, bool]:
+    """Base and opcode, each one string however many lines have it, and whether it has a result."""
+    base = intern(opcode.partition(".")[0])
+    return base, intern(opcode), has_result(base, opcode)
 
-    def __init__(self, text: str, texts: Sequence[str]) -> None:
-        self.texts = texts
+
+def _fresh(text: str) -> bool:
+    """Whether a line inside an unfinished instruction is plainly the next one."""
+    match = PLAIN.match(text)
+    return match is not None and (bool(match[2]) or match[3].partition(".")[0] in KNOWN)
+
+
+class _LineReader:
+    """Reads one line after the other; its state is what a line needs to know of those before."""
+
+    def __init__(self, text: str) -> None:
+        self.texts = text.split("\n")
         self.locations = Locations(text)
-
-    def read(
-        self, n: int, text: str, state: PtxState, events: list[Event]
-    ) -> tuple[Line, PtxState]:
-        """Line ``n`` (from 1) in ``state``, and the state after it."""
-        code, comment = strip(text, state.comment)
-        commented = state.comment or len(code) != len(text)
-        if comment != state.comment:
-            state = state._replace(comment=comment)
-        bare = code.strip()
-        if not bare:
-            return Line(n, text, Kind.COMMENT if commented else Kind.BLANK), state
-        if bare.startswith(".loc") and not bare[4:5].isalnum():
-            in_function = state.inside or state.depth > 0
-            location = self.locations.next(text) if in_function else None
-            return Line(n, text, Kind.DIRECTIVE), state._replace(location=location)
-        if state.open:
-            if state.open != "i" or (_OPERANDS.match(code) and not _fresh(text)):
-                return self._continue(n, text, code, state, events)
-            state = state._replace(open="")
-        return self._statements(n, text, code, state, events)
-
-    def _continue(
-        self, n: int, text: str, code: str, state: PtxState, events: list[Event]
-    ) -> tuple[Line, PtxState]:
-        """A line that begins inside a statement."""
-        kind = Kind.INSTRUCTION if state.open == "i" else Kind.DIRECTIVE
-        end = code.find(";")
-        if state.open == "h":
-            if code.find("{", 0, end if end >= 0 else len(code)) >= 0:
-                return self._statements(n, text, code, state._replace(open=""), events)
-            if end >= 0:
-                events.append((n, "declared"))
-                state = PtxState()
-            return Line(n, text, kind), state
-        source = state.location if state.open == "i" else None
-        head = code if end < 0 else code[:end]
-        depth = max(0, state.depth + head.count("{") - head.count("}"))
-        if end < 0:
-            return Line(n, text, kind, source=source), state._replace(depth=depth)
-        state = state._replace(open="", depth=depth)
-        if code[end + 1 :].strip():
-            line, state = self._statements(n, text, code[end + 1 :], state, events)
-            return line._replace(kind=kind) if line.kind is Kind.UNKNOWN else line, state
-        return Line(n, text, kind, source=source), state
-
-    def _statements(
-        self, n: int, text: str, code: str, state: PtxState, events: list[Event]
-    ) -> tuple[Line, PtxState]:
-        """A line that begins one or several statements, with blocks and labels."""
-        reading = _StatementReading(n, code, state, events, self)
-        position = 0
-        while position < len(code):
-            position = reading.step(position)
-        return reading.line(text, state.location), reading.state
-
-    def rest(self, n: int) -> str:
-        """The code after line ``n`` up to the statement's end."""
-        parts: list[str] = []
-        comment = False
-        for text in self.texts[n : n + AHEAD]:
-            code, comment = strip(text[:4096], comment)
-            end = code.find(";")
-            if end >= 0:
-                parts.append(code[:end])
-                break
-            if code.lstrip()[:1] not in (".", "@"):
-                parts.append(code)
-        return " " + " ".join(parts)
-
-
-class _StatementReading:
-    """Reads one line that begins a statement."""
-
-    def __init__(
-        self, n: int, code: str, state: PtxState, events: list[Event], lines: LineReader
-    ) -> None:
-        self.n = n
-        self.code = code
-        self.state = state
-        self.events = events
-        self.lines = lines
-        self.label: str | None = None
+        self.functions: list[Function] = []
+        self.comment = False
+        self._leave()
+        # Of the line that is read:
+        self.n = 0
+        self.code = ""
         self.kind = Kind.UNKNOWN
-        self.found: list[PtxStatement] = []
+        self.label: str | None = None
+        self.found: list[PtxInstruction] = []
         self.targets: tuple[str, ...] = ()
 
-    def line(self, text: str, source: Location | None) -> Line:
-        """The whole line; registers that an earlier statement on it defines are not ``uses``."""
-        n, statements, label = self.n, self.found, self.label
-        if not statements:
-            return Line(n, text, self.kind, label=label, targets=self.targets)
-        first = statements[0]
+    def _leave(self, begin: int = 0) -> None:
+        """Forget all that was declared; a function's header begins on line ``begin``, if not 0."""
+        self.begin = begin
+        self.open = "h" if begin else ""
+        """What is unfinished: ``i`` an instruction, ``d`` a directive, ``h`` a header."""
+        self.depth = 0
+        """Open braces."""
+        self.location: Location | None = None
+        self.operands = OperandReader()
+        """With the registers declared without ``%`` that are in scope."""
+        self.scopes: list[tuple[int, OperandReader]] = []
+        """For each block that declares such registers: its depth, and the reader outside of it."""
+
+    def end(self, last: int) -> None:
+        """Note the function that ends on line ``last``."""
+        header, *_ = split_header(self.texts[self.begin - 1 : last])
+        match = _FUNCTION.search(header)
+        name, entry = (match[2] or "", match[1] == "entry") if match else ("", False)
+        self.functions.append(Function(name, self.begin, last, entry))
+        self._leave()
+
+    def line(self, n: int, text: str) -> Line:
+        """Line ``n`` (from 1)."""
+        if not self.comment and not self.open:
+            if match := PLAIN.match(text):
+                if (line := self._plain(n, text, match)) is not None:
+                    return line
+            elif empty := _NOTHING(text):
+                blank = Kind.BLANK if not text or text.isspace() else Kind.COMMENT
+                return Line(n, text, Kind.DIRECTIVE if empty[1] else blank)
+        code, comment = strip(text, self.comment)
+        commented = self.comment or len(code) != len(text)
+        self.comment = comment
+        bare = code.strip()
+        if not bare:
+            return Line(n, text, Kind.COMMENT if commented else Kind.BLANK)
+        if bare.startswith(".loc") and not bare[4:5].isalnum():
+            in_function = self.begin > 0 or self.depth > 0
+            self.location = self.locations.next(text) if in_function else None
+            return Line(n, text, Kind.DIRECTIVE)
+        if self.open == "i" and (not _OPERANDS.match(code) or _fresh(text)):
+            self.open = ""
+        self.n, self.code, self.label, self.found, self.targets = n, code, None, [], ()
+        self.kind = Kind.UNKNOWN
+        source = self.location if self.open == "i" else None
+        position = self._continued() if self.open else 0
+        if position < len(code) and not code[position:].isspace():
+            while position < len(code):
+                position = self._step(position)
+        return self._whole(text, source)
+
+    def _plain(self, n: int, text: str, match: re.Match[str]) -> Line | None:
+        """A line that is one instruction; None if it needs its operands told apart."""
+        _, guard, opcode, operands = match.groups()
+        base, opcode, result = _known(opcode)
+        if self.operands.declared or base in BRANCHES:
+            return None
+        defs: tuple[str, ...] = ()
+        # A name of many lines is one string, also for ``ptx_code``.
+        used = list(map(intern, _REGISTERS(operands))) if operands else []
+        if not SPECIAL.isdisjoint(used):
+            used = [r for r in used if r not in SPECIAL]
+        if used and result:
+            if operands[0] == "%" and "|" not in operands:
+                defs = (used.pop(0),)
+            elif operands[0] != "[":
+                written, read = self.operands.made(n, None, None, opcode, operands).accesses()
+                defs, used = tuple(r.name for r in written), [r.name for r in read]
+        if guard:
+            used.insert(0, guard)
+        uses = tuple(dict.fromkeys(used))
+        return Line(n, text, Kind.INSTRUCTION, base, opcode, defs, uses, self.location)
+
+    def _continued(self) -> int:
+        """Where the rest of a line begins that begins inside a statement."""
+        code = self.code
+        self.kind = Kind.INSTRUCTION if self.open == "i" else Kind.DIRECTIVE
+        end = code.find(";")
+        if self.open == "h":
+            if code.find("{", 0, end if end >= 0 else len(code)) >= 0:
+                self.open = ""
+                return 0
+            if end >= 0:
+                self._leave()
+            return len(code)
+        head = code if end < 0 else code[:end]
+        self._braces(head)
+        if end < 0:
+            return len(code)
+        self.open = ""
+        return end + 1
+
+    def _whole(self, text: str, source: Location | None) -> Line:
+        """The line; registers that an earlier statement on it defines are not ``uses``."""
+        n, label = self.n, self.label
+        if not self.found:
+            return Line(n, text, self.kind, label=label, targets=self.targets, source=source)
         defs: dict[str, None] = {}
         uses: dict[str, None] = {}
         defined: set[str] = set()
-        for statement in statements:
-            uses.update((r, None) for r in statement.uses if r not in defined)
-            defs.update((r, None) for r in statement.defs)
-            if not statement.guarded:
-                defined.update(statement.defs)
-        targets = tuple(t for statement in statements for t in statement.targets)
+        targets: list[str] = []
+        for one in self.found:
+            written, read = one.accesses()
+            uses.update((r.name, None) for r in read if r.name not in defined)
+            defs.update((r.name, None) for r in written)
+            if one.guard is None:
+                defined.update(r.name for r in written)
+            places = [o for o in one.operands if not isinstance(o, VectorOperand)]
+            place = places[0 if one.base == "call" else -1] if places else None
+            if one.base in BRANCHES and isinstance(place, SymbolOperand):
+                targets.append(place.name)
+        base, opcode = self.found[0].base, self.found[0].opcode
         return Line(
             n,
             text,
             Kind.INSTRUCTION,
-            first.base,
-            first.opcode,
+            base,
+            opcode,
             tuple(defs),
             tuple(uses),
-            source,
+            self.location,
             label,
-            targets,
+            tuple(targets),
         )
 
-    def step(self, start: int) -> int:
+    def _step(self, start: int) -> int:
         """Read the piece that begins at ``start``; returns where it ends."""
         c = self.code[start]
         if c.isspace() or c == ";":
@@ -202,7 +350,7 @@ class _StatementReading:
         if c in "{}()":
             self._directive()
             if c == "{":
-                self.state = self.state._replace(depth=self.state.depth + 1)
+                self.depth += 1
             elif c == "}":
                 self._close()
             return start + 1
@@ -218,18 +366,16 @@ class _StatementReading:
         if self.kind is Kind.UNKNOWN:
             self.kind = Kind.DIRECTIVE
 
+    def _braces(self, code: str) -> None:
+        self.depth = max(0, self.depth + code.count("{") - code.count("}"))
+
     def _close(self) -> None:
         """Leave a block or the function at its ``}``."""
-        state = self.state
-        depth = max(0, state.depth - 1)
-        if depth == 0 and state.inside:
-            self.events.append((self.n, "end"))
-            self.state = PtxState(state.comment, state.open)
-            return
-        names, scopes = state.names, state.scopes
-        while scopes and scopes[-1][0] > depth:
-            names, scopes = scopes[-1][1], scopes[:-1]
-        self.state = state._replace(depth=depth, names=names, scopes=scopes)
+        self.depth = max(0, self.depth - 1)
+        if self.depth == 0 and self.begin:
+            self.end(self.n)
+        while self.scopes and self.scopes[-1][0] > self.depth:
+            self.operands = self.scopes.pop()[1]
 
     def _read_directive(self, start: int) -> int:
         code, size = self.code, len(self.code)
@@ -238,33 +384,30 @@ class _StatementReading:
         until = end if end >= 0 else size
         word = WORD.match(code, start)
         name = word[1] if word else ""
-        if not self.state.depth and HEADER.match(code, start, min(size, start + 1024)):
+        if not self.depth and HEADER.match(code, start, min(size, start + 1024)):
             return self._header(start, until)
         if name == ".reg":
             self._declare(code[start:until])
         elif name == ".branchtargets":
-            listed = code[start:until] + (self.lines.rest(self.n) if end < 0 else "")
+            listed = code[start:until] + (self._rest() if end < 0 else "")
             self.targets = tuple(SYMBOL.findall(listed)[1:])
         if end >= 0:
             return end + 1
-        open_ = "" if name in ONE_LINE else "d"
+        self.open = "" if name in ONE_LINE else "d"
         if name == ".section" and (body := code.find("{", start)) >= 0:
             return body
-        depth = max(0, self.state.depth + code.count("{", start) - code.count("}", start))
-        self.state = self.state._replace(open=open_, depth=depth)
+        self._braces(code[start:])
         return size
 
     def _header(self, start: int, until: int) -> int:
         """Read ``.entry`` or ``.func`` up to its body, its ``;`` or the line's end."""
-        self.events.append((self.n, "begin"))
-        self.state = PtxState(self.state.comment, "h", inside=True)
+        self._leave(self.n)
         body = self.code.find("{", start, until)
         if body >= 0:
-            self.state = self.state._replace(open="")
+            self.open = ""
             return body
         if until < len(self.code):
-            self.events.append((self.n, "declared"))
-            self.state = PtxState(self.state.comment)
+            self._leave()
             return until + 1
         return until
 
@@ -272,123 +415,40 @@ class _StatementReading:
         """Note the names without ``%`` that a ``.reg`` declares; ``r<3>`` is r0, r1, r2."""
         out: set[str] = set()
         for name, count in DECLARED.findall(statement):
-            if name[0] == "%":
-                continue
-            if count:
-                out.update(f"{name}{i}" for i in range(min(int(count), 4096)))
-            else:
-                out.add(name)
-        if not out:
-            return
-        state = self.state
-        scopes = state.scopes
-        if not scopes or scopes[-1][0] != state.depth:
-            scopes = (*scopes, (state.depth, state.names))
-        self.state = state._replace(names=state.names | out, scopes=scopes)
+            if name[0] != "%":
+                numbered = [f"{name}{i}" for i in range(min(int(count or 0), 4096))]
+                out.update(numbered if count else [name])
+        if out:
+            if not self.scopes or self.scopes[-1][0] != self.depth:
+                self.scopes.append((self.depth, self.operands))
+            self.operands = OperandReader(self.operands.declared | out)
 
     def _instruction(self, start: int) -> int:
         end = self.code.find(";", start)
         piece = self.code[start:end] if end >= 0 else self.code[start:]
-        parsed = parse_statement(piece, self.state.names)
-        if end < 0 and parsed is not None:
-            if parsed.base in KNOWN:
-                parsed = parse_statement(piece + self.lines.rest(self.n), self.state.names)
-                depth = max(0, self.state.depth + piece.count("{") - piece.count("}"))
-                self.state = self.state._replace(open="i", depth=depth)
+        made = self.operands.instruction(piece)
+        if end < 0 and made is not None:
+            if made.base in KNOWN:
+                made = self.operands.instruction(piece + self._rest())
+                self._braces(piece)
+                self.open = "i"
             else:
-                parsed = None
-        if parsed is not None:
-            self.found.append(parsed)
+                made = None
+        if made is not None:
+            self.found.append(made)
             self.kind = Kind.INSTRUCTION
         return end + 1 if end >= 0 else len(self.code)
 
-
-def _fresh(text: str) -> bool:
-    """Whether a line inside an unfinished instruction is plainly the next one."""
-    match = PLAIN.match(text)
-    return match is not None and (bool(match[1]) or match[2].partition(".")[0] in KNOWN)
-
-
-_REGISTERS = re.compile(r"%[\w$]++").findall
-_NOTHING = re.compile(
-    r"[ \t]*+(\.b(?:8|16|32|64)[ \t]++[\w,$.+\-() \t]*+)?+(?://.*+)?\r?\Z", re.DOTALL
-).match
-"""A blank, a comment, or the data of a section (of which the debugging ones have thousands)."""
-
-
-def parse_ptx(text: str) -> Listing:
-    """Parse a PTX text.
-
-    ``source`` is that of the last ``.loc`` before a line in the same function, None if that
-    is line 0. Special registers (``%tid.x``) are not registers of the kernel, so they are neither
-    in ``defs`` nor in ``uses``. A ``call``'s target is the function.
-    """
-    texts = text.split("\n")
-    reader = LineReader(text, texts)
-    state = PtxState()
-    events: list[Event] = []
-    lines: list[Line] = []
-    for n, each in enumerate(texts, 1):
-        line = None
-        if not state.comment and not state.open:
-            if match := PLAIN.match(each):
-                line = _plain(n, each, match, state)
-            elif empty := _NOTHING(each):
-                blank = Kind.BLANK if not each or each.isspace() else Kind.COMMENT
-                line = Line(n, each, Kind.DIRECTIVE if empty[1] else blank)
-        if line is None:
-            line, state = reader.read(n, each, state, events)
-        lines.append(line)
-    return Listing("ptx", lines, _functions(texts, events))
-
-
-def _functions(texts: Sequence[str], events: Sequence[Event]) -> tuple[Function, ...]:
-    """Every function with a body, from its header to its ``}``."""
-    spans: list[tuple[int, int]] = []
-    begin = 0
-    for n, event in events:
-        if event == "end":
-            spans.append((begin, n))
-        begin = n if event == "begin" else 0
-    if begin:
-        spans.append((begin, len(texts)))
-    functions: list[Function] = []
-    for first, last in spans:
-        name, entry = function_header(texts, first, last)
-        functions.append(Function(name, first, last, entry))
-    return tuple(functions)
-
-
-@lru_cache(maxsize=1024)
-def _base(opcode: str) -> str:
-    return intern(opcode.partition(".")[0])
-
-
-@lru_cache(maxsize=4096)
-def _has_result(opcode: str) -> bool:
-    return has_result(opcode.partition(".")[0], opcode)
-
-
-def _plain(n: int, text: str, match: re.Match[str], state: PtxState) -> Line | None:
-    """A line that is one instruction; None if it needs its operands told apart."""
-    guard, opcode, operands = match.groups()
-    base, opcode = _base(opcode), intern(opcode)
-    if state.names or base in BRANCHES:
-        return None
-    defs: tuple[str, ...] = ()
-    # A name of many lines is one string, also for ``ptx_code``.
-    used = list(map(intern, _REGISTERS(operands))) if operands else []
-    if not SPECIAL.isdisjoint(used):
-        used = [r for r in used if r not in SPECIAL]
-    if used and _has_result(opcode):
-        head = operands[0]
-        if head == "%" and "|" not in operands:
-            defs = (used.pop(0),)
-        elif head != "[":
-            statement = parse_statement(f"{opcode} {operands}")
-            if statement is not None:
-                defs, used = statement.defs, list(statement.uses)
-    if guard:
-        used.insert(0, guard)
-    uses = tuple(dict.fromkeys(used))
-    return Line(n, text, Kind.INSTRUCTION, base, opcode, defs, uses, state.location)
+    def _rest(self) -> str:
+        """The code after the line up to the statement's end."""
+        parts: list[str] = []
+        comment = False
+        for text in self.texts[self.n : self.n + AHEAD]:
+            code, comment = strip(text[:4096], comment)
+            end = code.find(";")
+            if end >= 0:
+                parts.append(code[:end])
+                break
+            if code.lstrip()[:1] not in (".", "@"):
+                parts.append(code)
+        return " " + " ".join(parts)

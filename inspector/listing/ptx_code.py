@@ -16,159 +16,32 @@ from types import MappingProxyType
 
 from inspector.base.text import words
 from inspector.listing.line import Function, Listing
-from inspector.listing.ptx_declaration import (
+from inspector.listing.ptx_statement import (
+    AHEAD,
+    INSTRUCTION,
+    KNOWN,
+    LABEL,
+    MAX_STATEMENT_CHARS,
+    PLAIN,
+    Operand,
+    OperandReader,
+    PtxInstruction,
+    RegisterOperand,
+    SpecialOperand,
+    SymbolOperand,
     bounds,
     of_range,
     register_declarations,
+    split,
+    split_header,
+    strip,
     variable_declaration,
 )
-from inspector.listing.ptx_operands import number, parts_of, split
-from inspector.listing.ptx_statement import (
-    AHEAD,
-    KNOWN,
-    LABEL,
-    PLAIN,
-    SPECIAL,
-    has_result,
-    strip,
-)
-
-
-@dataclass(frozen=True, slots=True)
-class RegisterOperand:
-    """A register by its number in ``PtxFunction.registers``; ``negated``: written ``!%p``."""
-
-    number: int
-    negated: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class SpecialOperand:
-    """A read-only value of the hardware, such as ``%tid.x``."""
-
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class ImmediateOperand:
-    """A constant as it is written: ``-1``, ``0f3F800000``, ``0x1F``."""
-
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class SymbolOperand:
-    """The address of a variable, or the name of a function or a label; ``offset`` in bytes."""
-
-    name: str
-    offset: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class AddressOperand:
-    """``[base+offset]``; ``more``: other operands in the brackets (a TMA's coordinates)."""
-
-    base: Operand
-    offset: int = 0
-    more: tuple[Operand, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class VectorOperand:
-    """``{a, b}``, or the list in a call's parentheses."""
-
-    elements: tuple[Operand, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class PairOperand:
-    """``p|q``: two destinations."""
-
-    first: Operand
-    second: Operand
-
-
-@dataclass(frozen=True, slots=True)
-class SinkOperand:
-    """``_``: a result that is discarded."""
-
-
-Operand = (
-    RegisterOperand
-    | SpecialOperand
-    | ImmediateOperand
-    | SymbolOperand
-    | AddressOperand
-    | VectorOperand
-    | PairOperand
-    | SinkOperand
-)
-
-SINK = SinkOperand()
 
 UNDECLARED = "undeclared"
 """The type of a register whose declaration is not in the function."""
-MAX_STATEMENT_CHARS = 1 << 16
-MAX_NESTING = 8
-"""Brackets within brackets of an operand that are read."""
-MAX_KNOWN_OPERANDS = 1024
 MAX_SCOPES = 64
 """Blocks around a name that are searched for its declaration, innermost first."""
-
-
-@dataclass(frozen=True, slots=True)
-class PtxInstruction:
-    """One instruction. ``parts`` is the opcode split at its dots, the base first."""
-
-    line: int
-    opcode: str
-    parts: tuple[str, ...]
-    operands: tuple[Operand, ...]
-    guard: int | None = None
-    """The predicate register under which it runs."""
-    inverted: bool = False
-    """Whether it runs if the guard is false."""
-
-    @property
-    def base(self) -> str:
-        return self.parts[0]
-
-    @property
-    def kind(self) -> str:
-        """The last type that the opcode names, usually that of its operands."""
-        return self.parts[-1]
-
-    def registers(self) -> tuple[list[int], list[int]]:
-        """The registers that its operands write, and those that they and its guard read."""
-        written: list[int] = []
-        read = [] if self.guard is None else [self.guard]
-        rest = self.operands
-        first = rest[0] if rest else SINK
-        if self.base == "call":
-            result = isinstance(first, VectorOperand)
-        else:
-            result = not isinstance(first, AddressOperand) and has_result(self.base, self.opcode)
-        if rest and result:
-            written, rest = registers_in(first), rest[1:]
-            if self.base == "wgmma":  # the accumulators are read as well
-                read += written
-        for operand in rest:
-            read += registers_in(operand)
-        return written, read
-
-
-def registers_in(operand: Operand) -> list[int]:
-    """The registers that an operand names."""
-    match operand:
-        case RegisterOperand(number):
-            return [number]
-        case AddressOperand(base, _, more):
-            return [n for each in (base, *more) for n in registers_in(each)]
-        case VectorOperand(elements):
-            return [n for each in elements for n in registers_in(each)]
-        case PairOperand(first, second):
-            return registers_in(first) + registers_in(second)
-    return []
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +104,7 @@ class PtxModule:
 _SIZES = {"pred": 1, "b128": 16, "f16x2": 4, "bf16x2": 4}
 _SPACES = ("global", "const", "shared", "local", "param", "reg", "tex")
 _TARGET = re.compile(r"\s*\.target\s+(\w+)")
-_OPCODE = re.compile(r"\s*(?:@(!?)\s*([%\w$]+)\s+)?([a-z_][\w.]*(?:::[\w.]+)*)\s*(.*)\Z", re.DOTALL)
+_LABELS = re.compile(rf"(?:{LABEL.pattern})*+\s*+\Z")
 _OUTSIDE = re.compile(r"\s*(?:\.(?:visible|weak|extern|common)\s+)*\.(?:global|const|shared|tex)\b")
 _ONE_LINE = tuple(
     words(
@@ -240,7 +113,6 @@ _ONE_LINE = tuple(
     )
 )
 """Beginnings of directives that end with their line."""
-_ADDED = re.compile(r"([^\d+\-\s][^+\-\s]*)\s*([+-].*)\Z", re.DOTALL)
 
 
 def size_of(kind: str) -> int:
@@ -274,8 +146,8 @@ def read_function(
     instructions = list(reading.rows())
     for n, block in reading.branches.items():
         instructions[n] = reading.resolved(instructions[n], block)
-    reading.made.instructions = instructions
-    return reading.made
+    reading.code.instructions = instructions
+    return reading.code
 
 
 def _statements_outside(texts: Sequence[str], outside: Sequence[bool]) -> Iterator[tuple[int, str]]:
@@ -343,10 +215,10 @@ class _Scope:
         """Count and type of ``%r<28>`` by ``%r``; its registers get a number when first named."""
 
 
-class FunctionReading:
+class FunctionReading(OperandReader):
     """Reads one function, statement by statement; ``rows`` gives its instructions one by one.
 
-    ``made`` is the function without them, whole after the last.
+    ``code`` is the function without them, whole after the last.
     """
 
     def __init__(
@@ -355,17 +227,16 @@ class FunctionReading:
         function: Function,
         outer: Mapping[str, PtxVariable] = MappingProxyType({}),
     ) -> None:
+        super().__init__()
         self.texts = listing.texts(function.first, function.last)
         self.first = function.first
-        self.made = PtxFunction(function.name, function.entry, function.first)
+        self.code = PtxFunction(function.name, function.entry, function.first)
         self.outer = outer
-        self.depth = 0
-        self.scopes = [_Scope(0)]
+        self.scopes = [_Scope(1)]
         """The blocks that declare something, innermost last."""
         self.blocks = [0]
         self.parents = [0]
         """The open blocks, and the block around each, by number."""
-        self.known: dict[str, Operand] = {}
         self.ready: list[PtxInstruction] = []
         self.count = 0
         """Instructions so far."""
@@ -389,12 +260,11 @@ class FunctionReading:
             if n == body:
                 text, statement = statement, ""
             plain = None if comment else PLAIN.match(text)
-            if plain and statement and (plain[1] or plain[2].partition(".")[0] in KNOWN):
-                self.made.unread.append((began, statement[:80]))  # its ``;`` is missing
+            if plain and statement and (plain[2] or plain[3].partition(".")[0] in KNOWN):
+                self.code.unread.append((began, statement[:80]))  # its ``;`` is missing
                 statement, depth = "", 0
             if plain and not statement:
-                inverted = plain[1] is not None and "!" in text[: plain.start(1)]
-                self._instruction(line, plain[1], inverted, plain[2], plain[3] or "")
+                self._instruction(line, text, *plain.groups())
                 continue
             code, comment = strip(text, comment)
             if not statement:
@@ -406,37 +276,27 @@ class FunctionReading:
             statement = f"{statement} {code}" if statement else code
             statement, depth = self._pieces(statement, began, depth)
             if len(statement) > MAX_STATEMENT_CHARS or (statement and line - began > AHEAD):
-                self.made.unread.append((began, statement[:80]))
+                self.code.unread.append((began, statement[:80]))
                 statement, depth = "", 0
         yield from self.ready
         for name, block in self.listed.items():
-            labels = self.made.tables[name]
-            self.made.tables[name] = tuple(self._label(label, block) for label in labels)
+            labels = self.code.tables[name]
+            self.code.tables[name] = tuple(self._label(label, block) for label in labels)
 
     def _header(self) -> tuple[int, str]:
         """Read the header; returns the line on which the body begins, and the code there."""
-        text, comment = "", False
-        for n, line in enumerate(self.texts):
-            if not comment and PLAIN.match(line):
-                break
-            code, comment = strip(line, comment)
-            body = code.find("{")
-            text += " " + (code[:body] if body >= 0 else code)
-            if body >= 0:
-                self._parameters_of(text)
-                self._open()
-                return n, code[body + 1 :]
-        return 0, self.texts[0] if self.texts else ""
-
-    def _parameters_of(self, header: str) -> None:
-        self.made.reqntid = bounds(header).get("reqntid")
+        header, body, code = split_header(self.texts)
         kind = re.search(r"\.(?:entry|func)\b", header)
-        groups = re.findall(r"\(([^()]*)\)", header[kind.end() :]) if kind else []
-        if kind is not None and groups and header[kind.end() :].lstrip()[:1] == "(":
-            self.made.results = self._parameters(groups[0])
-            groups = groups[1:]
+        if body is None or kind is None:
+            return 0, self.texts[0] if self.texts else ""
+        self.code.reqntid = bounds(header).get("reqntid")
+        groups = re.findall(r"\(([^()]*)\)", header[kind.end() :])
+        if groups and header[kind.end() :].lstrip()[:1] == "(":
+            self.code.results = self._parameters(groups.pop(0))
         if groups:
-            self.made.parameters = self._parameters(groups[0])
+            self.code.parameters = self._parameters(groups[0])
+        self._open()
+        return body, code
 
     def _parameters(self, text: str) -> tuple[PtxVariable, ...]:
         out = []
@@ -448,21 +308,19 @@ class FunctionReading:
                 self._register(self.scopes[0], parameter.name, parameter.kind)
             else:
                 self.scopes[0].names[parameter.name] = parameter.name
-                self.made.variables[parameter.name] = parameter
+                self.code.variables[parameter.name] = parameter
             out.append(parameter)
         return tuple(out)
 
     def _open(self) -> None:
-        self.depth += 1
         self.parents.append(self.blocks[-1])
         self.blocks.append(len(self.parents) - 1)
 
     def _close(self) -> None:
-        if self.depth:
-            if self.scopes[-1].depth == self.depth:
+        if len(self.blocks) > 1:
+            if self.scopes[-1].depth == len(self.blocks):
                 self.scopes.pop()
                 self.known.clear()
-            self.depth -= 1
             self.blocks.pop()
 
     def _pieces(self, text: str, line: int, depth: int) -> tuple[str, int]:
@@ -490,20 +348,17 @@ class FunctionReading:
 
     def _between(self, text: str) -> bool:
         """Whether ``text`` holds nothing but labels, which are then noted."""
-        position = 0
-        while label := LABEL.match(text, position):
-            position = label.end()
-        if text[position:].strip():
-            return False
-        self._labels(text)
-        return True
+        alone = _LABELS.match(text) is not None
+        if alone:
+            self._labels(text)
+        return alone
 
     def _labels(self, text: str) -> str:
         """Note the labels that ``text`` begins with; returns the rest."""
         while label := LABEL.match(text):
             name, block = label[1], self.blocks[-1]
-            unique = f"{name}@{block}" if name in self.made.labels else name
-            self.made.labels[unique] = self.count
+            unique = f"{name}@{block}" if name in self.code.labels else name
+            self.code.labels[unique] = self.count
             self.places.setdefault(name, {}).setdefault(block, unique)
             text = text[label.end() :]
         return text
@@ -515,33 +370,32 @@ class FunctionReading:
         if bare[0] == ".":
             self._directive(bare, line)
             return
-        match = _OPCODE.match(bare)
-        if match is None:
-            self.made.unread.append((line, bare))
-            return
-        self._instruction(line, match[2], match[1] == "!", match[3], match[4])
+        if (match := INSTRUCTION.match(bare)) is not None:
+            self._instruction(line, bare, *match.groups())
+        else:
+            self.code.unread.append((line, bare))
 
     def _directive(self, text: str, line: int) -> None:
         if text.startswith(".reg") and not text[4:5].isalnum():
             self._declare(text)
-        elif text.startswith(".branchtargets") and self.made.labels:
-            name = next(reversed(self.made.labels))
-            self.made.tables[name] = tuple(re.findall(r"[^\s,]+", text)[1:])
+        elif text.startswith(".branchtargets") and self.code.labels:
+            name = next(reversed(self.code.labels))
+            self.code.tables[name] = tuple(re.findall(r"[^\s,]+", text)[1:])
             self.listed[name] = self.blocks[-1]
         elif variable := _variable(text, line):
             unique, k = variable.name, 0
-            while unique in self.made.variables or unique in self.outer:
+            while unique in self.code.variables or unique in self.outer:
                 unique, k = f"{variable.name}@{k}", k + 1
             self._scope().names[variable.name] = unique
             self.known.clear()
-            self.made.variables[unique] = replace(variable, name=unique)
+            self.code.variables[unique] = replace(variable, name=unique)
         elif not text.startswith(_ONE_LINE):
-            self.made.unread.append((line, text))
+            self.code.unread.append((line, text))
 
     def _scope(self) -> _Scope:
         """The innermost open block's own."""
-        if self.scopes[-1].depth != self.depth:
-            self.scopes.append(_Scope(self.depth))
+        if self.scopes[-1].depth != len(self.blocks):
+            self.scopes.append(_Scope(len(self.blocks)))
         return self.scopes[-1]
 
     def _declare(self, statement: str) -> None:
@@ -555,9 +409,9 @@ class FunctionReading:
         self.known.clear()
 
     def _register(self, scope: _Scope, name: str, kind: str) -> int:
-        number = scope.names[name] = len(self.made.registers)
-        self.made.registers.append(kind)
-        self.made.names.append(intern(name))  # the listing's own text
+        number = scope.names[name] = len(self.code.registers)
+        self.code.registers.append(kind)
+        self.code.names.append(intern(name))  # the listing's own text
         return number
 
     def _meaning(self, name: str) -> int | str | None:
@@ -572,79 +426,41 @@ class FunctionReading:
         return None
 
     def _instruction(
-        self, line: int, guard: str | None, inverted: bool, opcode: str, rest: str
+        self,
+        line: int,
+        text: str,
+        inverted: str | None,
+        guard: str | None,
+        opcode: str,
+        rest: str | None,
     ) -> None:
-        number = None
-        if guard is not None:
-            register = self.operand(guard)
-            if not isinstance(register, RegisterOperand):
-                self.made.unread.append((line, f"@{guard} {opcode}"))
-                return
-            number = register.number
-        operands = tuple([self.operand(o) for o in split(rest)]) if rest else ()
-        if self.strange:
-            self.made.unread += [(line, name) for name in self.strange]
-            self.strange.clear()
-        parts = parts_of(opcode)
-        if parts[0] in ("bra", "brx"):
+        made = self.made(line, inverted, guard, opcode, rest)
+        if made.guard is not None and made.guard.number < 0:
+            self.code.unread.append((line, text))
+            return
+        self.code.unread += [(line, name) for name in self.strange]
+        self.strange.clear()
+        if made.base in ("bra", "brx"):
             self.branches[self.count] = self.blocks[-1]
-        self.ready.append(PtxInstruction(line, intern(opcode), parts, operands, number, inverted))
+        self.ready.append(made)
         self.count += 1
 
-    def operand(self, text: str, depth: int = 0) -> Operand:
-        """One operand, with names resolved in the current scope."""
-        cached = self.known.get(text)
-        if cached is None:
-            if len(self.known) > MAX_KNOWN_OPERANDS:
-                self.known.clear()
-            cached = self.known[text] = self._operand(text.strip(), depth + 1)
-        return cached
-
-    def _operand(self, text: str, depth: int) -> Operand:
-        if depth > MAX_NESTING or text == "_":
-            return SINK
-        first = text[:1]
-        if first == "[":
-            inside = split(text[1:].rpartition("]")[0])
-            base, offset = self._sum(inside[0]) if inside else (SINK, 0)
-            return AddressOperand(base, offset, tuple(self.operand(o, depth) for o in inside[1:]))
-        if first in ("{", "("):
-            return VectorOperand(tuple(self.operand(o, depth) for o in split(text[1:-1])))
-        if "|" in text:
-            a, _, b = text.partition("|")
-            return PairOperand(self.operand(a, depth), self.operand(b, depth))
-        if first == "!":
-            inner = self.operand(text[1:], depth)
-            return (
-                RegisterOperand(inner.number, True) if isinstance(inner, RegisterOperand) else inner
-            )
-        base, offset = self._sum(text)
-        if isinstance(base, SymbolOperand) and offset:
-            return SymbolOperand(base.name, offset)
-        return base
-
-    def _sum(self, text: str) -> tuple[Operand, int]:
-        """``name+4`` or a name alone: the operand and the bytes added to it."""
-        name, offset = text.strip(), 0
-        if match := _ADDED.match(name):
-            tail = re.sub(r"\s+", "", match[2]).replace("+-", "-")
-            if (added := number(tail.removeprefix("+"))) is not None:
-                name, offset = match[1], added
-        if name[:1].isdigit() or name[:1] in "-+.":
-            return ImmediateOperand(name), offset
+    def named(self, name: str) -> Operand:
+        """What a name represents in the current scope."""
         meaning = self._meaning(name)
-        bare = name.partition(".")[0]
-        if meaning is None and (bare in SPECIAL or name == "WARP_SZ"):
-            return SpecialOperand(name), offset
-        if meaning is None and bare != name:  # an element of a vector
+        plain = super().named(name)
+        if meaning is None and isinstance(plain, SpecialOperand):
+            return plain
+        bare, _, part = name.partition(".")
+        if meaning is None and part:  # an element of a vector
             meaning = self._meaning(bare)
             self.strange.append(name)
         if meaning is None and name[:1] == "%":
             meaning = self._register(self.scopes[0], bare, UNDECLARED)
             self.strange.append(name)
         if isinstance(meaning, int):
-            return RegisterOperand(meaning), offset
-        return SymbolOperand(name if meaning is None else meaning), offset
+            return RegisterOperand(meaning, False, self.code.names[meaning], part)
+        return SymbolOperand(name if meaning is None else meaning)
 
     def resolved(self, branch: PtxInstruction, block: int) -> PtxInstruction:
         """A branch of a block with the unique names of its labels."""

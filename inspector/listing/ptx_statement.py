@@ -1,19 +1,27 @@
-"""One PTX statement: what it does, what it defines, what it uses.
+"""PTX grammar: comments, labels, instructions with their operands, declarations.
 
-Written from the PTX ISA, chapters "Syntax", "Instruction Operands" and "Instruction Set".
+Written from the PTX ISA, chapters "Syntax", "Instruction Operands", "State Spaces, Types, and
+Variables" and "Directives". One tree of operands serves lines, sentences, flow and execution;
+``OperandReader`` takes names as they are written, and a subclass resolves them.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from math import prod
+from sys import intern
 from typing import NamedTuple
 
-from inspector.base.text import commas, words
+from inspector.base.text import at_commas, words
+from inspector.listing.line import Function, Listing, code_of
 
 # -- names, labels, headers, comments -------------------------------------------------------------
 
-_COMMENT_OR_STRING = re.compile(r'//|/\*|"(?:[^"\\]|\\.)*+"?', re.DOTALL)
+_COMMENT_OR_STRING = re.compile(r'//|/\*|"')
 _NAME = re.compile(r"[\w$%]++")
 WORD = re.compile(r"\s*+(\.?+[\w$@]++)")
 _KIND = re.compile(r"\.(entry|func)\b")
@@ -35,50 +43,8 @@ def strip(text: str, comment: bool) -> tuple[str, bool]:
     """The code of a line (comments cut out, strings emptied) and whether a comment is left open."""
     if not comment and "/" not in text and '"' not in text:
         return text, False
-    parts: list[str] = []
-    position = 0
-    if comment:
-        end = text.find("*/")
-        if end < 0:
-            return "", True
-        position = end + 2
-    while mark := _COMMENT_OR_STRING.search(text, position):
-        parts.append(text[position : mark.start()])
-        if mark[0] == "//":
-            return "".join(parts), False
-        if mark[0] == "/*":
-            end = text.find("*/", mark.end())
-            if end < 0:
-                return "".join(parts), True
-            parts.append(" ")
-            position = end + 2
-        else:
-            parts.append('""')
-            position = mark.end()
-    parts.append(text[position:])
-    return "".join(parts), False
-
-
-def function_header(texts: Sequence[str], first: int, last: int) -> tuple[str, bool]:
-    """Name and whether it is an entry, of the function whose header begins on line ``first``."""
-    header = ""
-    comment = False
-    for text in texts[first - 1 : min(last, first + AHEAD)]:
-        code, comment = strip(text[:4096], comment)
-        header += code + " "
-        if "{" in code or len(header) > 65536:
-            break
-    match = _KIND.search(header)
-    position = match.end() if match else 0
-    while position < len(header) and (header[position].isspace() or header[position] in ".("):
-        if header[position] == "(":
-            position = header.find(")", position) + 1 or len(header)
-        elif header[position] == "." and (word := WORD.match(header, position)):
-            position = word.end()
-        else:
-            position += 1
-    name = _NAME.match(header, position)
-    return name[0] if name else "", bool(match and match[1] == "entry")
+    code, until = code_of(text, "*/" if comment else "", _COMMENT_OR_STRING)
+    return code, until == "*/"
 
 
 NO_RESULT = words(
@@ -116,29 +82,14 @@ SPECIAL = words(
 ) | frozenset([f"%pm{i}" for i in range(8)] + [f"%envreg{i}" for i in range(32)])
 """Special registers, read-only values of the hardware: they are neither defined nor used."""
 
-_REGISTER = re.compile(r"%[\w$]+")
 GUARD = re.compile(r"@(!?)\s*+([%\w$]++)\s*+")
 """The guard of an instruction: whether it is inverted, and its predicate."""
-OPCODE = re.compile(r"[a-z_][\w.]*+(?:::[\w.]++)*+")
-
-
 PLAIN = re.compile(
-    r"[ \t]*+(?:@!?+[ \t]*+(%[\w$]++)[ \t]++)?([a-z][\w.]*+(?:::[\w.]++)*+)"
+    r"[ \t]*+(?:@(!?+)[ \t]*+(%[\w$]++)[ \t]++)?([a-z][\w.]*+(?:::[\w.]++)*+)"
     r"(?:[ \t]++([%\w$.,{}\[\]+\-|! \t]*+))?;[ \t]*+(?://.*+)?\r?\Z",
     re.DOTALL,
 )
 """One instruction on its own line: guard, opcode, operands."""
-
-
-class PtxStatement(NamedTuple):
-    """One instruction. ``guarded``: a guard may keep it from writing."""
-
-    base: str
-    opcode: str
-    defs: tuple[str, ...]
-    uses: tuple[str, ...]
-    targets: tuple[str, ...]
-    guarded: bool = False
 
 
 def has_result(base: str, opcode: str) -> bool:
@@ -148,74 +99,525 @@ def has_result(base: str, opcode: str) -> bool:
     return _NO_RESULT_FORM.match(opcode) is None
 
 
-def registers(text: str, names: frozenset[str]) -> list[str]:
-    """The registers in ``text``; ``names`` are those declared without a ``%``."""
-    if names:
-        matches = [r for r in _NAME.findall(text) if r[0] == "%" or r in names]
+# -- operands and instructions --------------------------------------------------------------------
+
+_FLAT = re.compile(r"[^\[\]{}()]*+(?:[\[{(][^\[\]{}(),]*+[\]})][^\[\]{}()]*+)*+\Z")
+"""No comma stands within a bracket."""
+_NUMBER = re.compile(
+    r"(-?)\s*+(?:0[xX]([0-9a-fA-F]{1,40}+)|0[bB]([01]{1,160}+)|(\d{1,40}+))[uU]?\Z"
+)
+_HEX_FLOAT = re.compile(r"(-?)\s*+0(?:[fF]([0-9a-fA-F]{8})|[dD]([0-9a-fA-F]{16}))\Z")
+_DECIMAL = re.compile(r"-?\s*+(?:\d++\.\d*+|\.\d++|\d++(?=[eE]))(?:[eE][+-]?\d++)?\Z")
+INSTRUCTION = re.compile(
+    r"\s*+(?:@(!?)\s*+([%\w$]++)\s*+)?([a-z_][\w.]*+(?:::[\w.]++)*+)(?=[\s{\[(]|\Z)\s*+(.*)\Z",
+    re.DOTALL,
+)
+_REGISTER = re.compile(r"(%[\w$]++)(?:\.(\w++))?")
+_ADDED = re.compile(r"([^\d+\-\s][^+\-\s]*)\s*([+-].*)\Z", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterOperand:
+    """A register; ``negated``: written ``!%p``, ``part``: ``x`` of ``%v.x``.
+
+    ``number`` is its place in ``PtxFunction.registers``, -1 where names are not resolved.
+    """
+
+    number: int
+    negated: bool = False
+    name: str = ""
+    part: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SpecialOperand:
+    """A read-only value of the hardware, such as ``%tid.x``."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ImmediateOperand:
+    """A constant as it is written: ``-1``, ``0f3F800000``, ``0x1F``."""
+
+    text: str
+
+    @property
+    def value(self) -> int | float | None:
+        """The number; of ``0f3F800000`` that of its bits. None if it is no number."""
+        whole = number(self.text)
+        return real(self.text) if whole is None else whole
+
+
+@dataclass(frozen=True, slots=True)
+class SymbolOperand:
+    """The address of a variable, or the name of a function or a label; ``offset`` in bytes."""
+
+    name: str
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class AddressOperand:
+    """``[base+offset]``; ``more``: other operands in the brackets (a TMA's coordinates)."""
+
+    base: Operand
+    offset: int = 0
+    more: tuple[Operand, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class VectorOperand:
+    """``{a, b}``, or the list in a call's parentheses."""
+
+    elements: tuple[Operand, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PairOperand:
+    """``p|q``: two destinations."""
+
+    first: Operand
+    second: Operand
+
+
+@dataclass(frozen=True, slots=True)
+class SinkOperand:
+    """``_``: a result that is discarded."""
+
+
+Operand = (
+    RegisterOperand
+    | SpecialOperand
+    | ImmediateOperand
+    | SymbolOperand
+    | AddressOperand
+    | VectorOperand
+    | PairOperand
+    | SinkOperand
+)
+
+SINK = SinkOperand()
+
+MAX_STATEMENT_CHARS = 1 << 16
+MAX_NESTING = 8
+"""Brackets within brackets of an operand that are read."""
+MAX_KNOWN_OPERANDS = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class PtxInstruction:
+    """One instruction. ``parts`` is the opcode split at its dots, the base first.
+
+    It runs if its ``guard`` is true, or, where that is ``negated``, false.
+    """
+
+    line: int
+    opcode: str
+    parts: tuple[str, ...]
+    operands: tuple[Operand, ...]
+    guard: RegisterOperand | None = None
+
+    @property
+    def base(self) -> str:
+        return self.parts[0]
+
+    @property
+    def kind(self) -> str:
+        """The last type that the opcode names, usually that of its operands."""
+        return self.parts[-1]
+
+    def accesses(self) -> tuple[list[RegisterOperand], list[RegisterOperand]]:
+        """The registers that its operands write, and those that they and its guard read."""
+        written: list[RegisterOperand] = []
+        read = [] if self.guard is None else [self.guard]
+        rest = self.operands
+        first = rest[0] if rest else SINK
+        if self.base == "call":
+            result = isinstance(first, VectorOperand)
+        else:
+            result = not isinstance(first, AddressOperand) and has_result(self.base, self.opcode)
+        if rest and result:
+            written, rest = registers_of(first), rest[1:]
+            if self.base == "wgmma":  # the accumulators are read as well
+                read += written
+        for operand in rest:
+            read += [operand] if isinstance(operand, RegisterOperand) else registers_of(operand)
+        return written, read
+
+    def registers(self) -> tuple[list[int], list[int]]:
+        """The numbers of ``accesses``."""
+        written, read = self.accesses()
+        return [r.number for r in written], [r.number for r in read]
+
+
+def registers_of(operand: Operand) -> list[RegisterOperand]:
+    """The registers that an operand names."""
+    match operand:
+        case RegisterOperand():
+            return [operand]
+        case AddressOperand(base, _, more):
+            return [r for each in (base, *more) for r in registers_of(each)]
+        case VectorOperand(elements):
+            return [r for each in elements for r in registers_of(each)]
+        case PairOperand(first, second):
+            return registers_of(first) + registers_of(second)
+    return []
+
+
+def registers_in(operand: Operand) -> list[int]:
+    """The numbers of the registers that an operand names."""
+    return [register.number for register in registers_of(operand)]
+
+
+class OperandReader:
+    """Reads instructions. ``names`` are registers without a ``%``; none gets a number here."""
+
+    def __init__(self, names: frozenset[str] = frozenset()) -> None:
+        self.declared = names
+        self.known: dict[str, Operand] = {}
+
+    def named(self, name: str) -> Operand:
+        """What a name represents: a register, a special register, or any other symbol."""
+        bare, _, part = name.partition(".")
+        if bare in SPECIAL or name == "WARP_SZ":
+            return SpecialOperand(name)
+        if bare in self.declared:
+            return RegisterOperand(-1, False, intern(bare), part)
+        if match := _REGISTER.match(name):
+            return RegisterOperand(-1, False, intern(match[1]), match[2] or "")
+        return SymbolOperand(name)
+
+    def instruction(self, code: str, line: int = 0) -> PtxInstruction | None:
+        """The instruction in ``code``, which has no label and no ``;``; None if it is none."""
+        match = INSTRUCTION.match(code[:MAX_STATEMENT_CHARS])
+        return None if match is None else self.made(line, *match.groups())
+
+    def made(
+        self, line: int, inverted: str | None, guard: str | None, opcode: str, rest: str | None
+    ) -> PtxInstruction:
+        """An instruction of its parts."""
+        predicate: RegisterOperand | None = None
+        if guard is not None:
+            named = self.operand(f"!{guard}" if inverted else guard)
+            unknown = RegisterOperand(-1, bool(inverted), guard)
+            predicate = named if isinstance(named, RegisterOperand) else unknown
+        known = self.known.get
+        operands = tuple([known(o) or self.operand(o) for o in split(rest)]) if rest else ()
+        return PtxInstruction(line, intern(opcode), parts_of(opcode), operands, predicate)
+
+    def operand(self, text: str, depth: int = 0) -> Operand:
+        """One operand; equal ones are one object."""
+        cached = self.known.get(text)
+        if cached is None:
+            if len(self.known) > MAX_KNOWN_OPERANDS:
+                self.known.clear()
+            cached = self.known[text] = self._operand(text.strip(), depth + 1)
+        return cached
+
+    def _operand(self, text: str, depth: int) -> Operand:
+        if depth > MAX_NESTING or text == "_":
+            return SINK
+        first = text[:1]
+        if first == "[":
+            inside = split(text[1:].rpartition("]")[0])
+            base, offset = self._sum(inside[0]) if inside else (SINK, 0)
+            return AddressOperand(base, offset, tuple(self.operand(o, depth) for o in inside[1:]))
+        if first in ("{", "("):
+            return VectorOperand(tuple(self.operand(o, depth) for o in split(text[1:-1])))
+        if "|" in text:
+            a, _, b = text.partition("|")
+            return PairOperand(self.operand(a, depth), self.operand(b, depth))
+        if first == "!" or text.startswith("-%"):
+            inner = self.operand(text[1:], depth)
+            return replace(inner, negated=True) if isinstance(inner, RegisterOperand) else inner
+        base, offset = self._sum(text)
+        if isinstance(base, SymbolOperand) and offset:
+            return SymbolOperand(base.name, offset)
+        return base
+
+    def _sum(self, text: str) -> tuple[Operand, int]:
+        """``name+4`` or a name alone: the operand and the bytes added to it."""
+        name, offset = text.strip(), 0
+        if match := _ADDED.match(name):
+            tail = re.sub(r"\s+", "", match[2]).replace("+-", "-")
+            if (added := number(tail.removeprefix("+"))) is not None:
+                name, offset = match[1], added
+        if name[:1].isdigit() or name[:1] in "-+.":
+            return ImmediateOperand(name), offset
+        return self.named(name), offset
+
+
+@lru_cache(maxsize=1024)
+def parts_of(opcode: str) -> tuple[str, ...]:
+    """``ld``, ``global``, ``L1::no_allocate``, ``v4``, ``b32``."""
+    return tuple(opcode.split("."))
+
+
+def split(text: str) -> list[str]:
+    """Parts at the commas outside every bracket."""
+    if _FLAT.match(text):
+        parts = [part.strip() for part in text.split(",")]
     else:
-        matches = _REGISTER.findall(text)
-    if not SPECIAL.isdisjoint(matches):
-        matches = [r for r in matches if r not in SPECIAL]
-    return matches
+        parts = at_commas(text, "{[(", "}])")
+    return parts if parts != [""] else []
 
 
-def first_operand(text: str) -> int:
-    """Where the first operand ends: at a comma outside every bracket."""
-    return next(commas(text, "{[(", "}])"), len(text))
+def number(text: str) -> int | None:
+    """An integer as PTX writes it: decimal, ``0x``, ``0b``, octal; None if it is not one."""
+    digits = _NUMBER.match(text)
+    if digits is None or len(text) > 80:
+        return None
+    if digits[2]:
+        value = int(digits[2], 16)
+    elif digits[3]:
+        value = int(digits[3], 2)
+    elif digits[4][0] == "0" and len(digits[4]) > 1:
+        if not set(digits[4]) <= set("01234567"):
+            return None
+        value = int(digits[4], 8)
+    else:
+        value = int(digits[4])
+    return -value if digits[1] else value
 
 
-def parse_statement(code: str, names: frozenset[str] = frozenset()) -> PtxStatement | None:
-    """The instruction in ``code`` (no comment, no label, no ``;``), or None if it is not one."""
-    uses: list[str] = []
-    start = 0
-    guard = GUARD.match(code)
-    if guard:
-        if guard[2][0] == "%" or guard[2] in names:
-            uses.append(guard[2])
-        start = guard.end()
-    match = OPCODE.match(code, start)
+def real(text: str) -> float | None:
+    """A floating-point constant: ``0f3F800000``, ``0d…`` (the bits), ``1.5``; None otherwise."""
+    if match := _HEX_FLOAT.match(text):
+        bits = bytes.fromhex(match[2] or match[3])
+        value: float = struct.unpack(">f" if match[2] else ">d", bits)[0]
+        return -value if match[1] else value
+    if len(text) < 80 and _DECIMAL.match(text):
+        return float(text.replace(" ", "").replace("\t", ""))
+    return None
+
+
+# -- registers ---------------------------------------------------------------------------------
+
+REGISTERS = re.compile(r"\.reg\b((?:\s*+\.[a-z]\w*+(?:\s++\d++)?)++)([^;]*+)")
+"""A ``.reg``: its types, then its names. In a function's header it also ends at ``,`` or ``)``."""
+
+_WIDTH = re.compile(r"[busf]{1,2}(\d{1,3})(?:x\d)?\Z")
+_TYPE_WORD = re.compile(r"\.([a-z]\w*)")
+
+
+class RegisterDeclaration(NamedTuple):
+    """One ``.reg``. ``type`` is ``b32``, ``pred``, ``v2.f32``.
+
+    ``names`` are as written, each with its count, None for a single register: ``%r<28>`` is
+    ``("%r", 28)``, which declares ``%r0`` to ``%r27``.
+    """
+
+    type: str
+    names: tuple[tuple[str, int | None], ...]
+
+    @property
+    def bits(self) -> int | None:
+        """The width in bits of a register, or of an element of a vector; 1 for a predicate."""
+        element = self.type.rpartition(".")[2]
+        width = _WIDTH.match(element)
+        return int(width[1]) if width else 1 if element == "pred" else None
+
+
+_NUMBERED = re.compile(r"(.*?)(0|[1-9]\d{0,8})\Z", re.DOTALL)
+
+
+def of_range(name: str) -> tuple[str, int] | None:
+    """``("%r", 3)`` for ``%r3``, which ``%r<28>`` declares; None if it ends in no number."""
+    match = _NUMBERED.match(name)
+    return (match[1], int(match[2])) if match else None
+
+
+def register_declarations(code: str) -> Iterator[RegisterDeclaration]:
+    """Every ``.reg`` in code without comments."""
+    for types, names in REGISTERS.findall(code):
+        words = [word for word in _TYPE_WORD.findall(types) if word != "align"]
+        rows = ((name, int(count) if count else None) for name, count in DECLARED.findall(names))
+        yield RegisterDeclaration(".".join(words), tuple(rows))
+
+
+# -- variables ---------------------------------------------------------------------------------
+
+_VARIABLE = re.compile(
+    r"((?:\s*+\.(?:attribute\s*+\([^()]*+\)|[a-z][\w:]*+(?:\s++\d++)?))*+)"
+    r"\s*+([\w$%]++)((?:\s*+\[[^\[\]]*+\])*+)"
+)
+_WORD = re.compile(r"\.([a-z][\w:]*+)(?:\s++(\d++))?")
+_TYPE = re.compile(r"(?:b?[bsuf](8|16|32|64|128)(x2)?|pred)\Z")
+_SIZE = re.compile(r"\[([^\[\]]*+)\]")
+
+
+class VariableDeclaration(NamedTuple):
+    """A variable or a parameter.
+
+    ``words`` are those before its name, each with its number if it has one: state space,
+    alignment, type. ``sizes`` are those of an array, None for empty brackets. ``rest`` is the code
+    after it, such as its initial value.
+    """
+
+    words: tuple[tuple[str, int | None], ...]
+    name: str
+    sizes: tuple[int | None, ...]
+    rest: str = ""
+
+    @property
+    def type(self) -> str | None:
+        """The type, such as ``u64``; None if none is named."""
+        return next((word for word, _ in self.words if _TYPE.match(word)), None)
+
+    @property
+    def element_bytes(self) -> int:
+        """Bytes of one element, or of a whole vector; 1 for a predicate, 4 if no type is named."""
+        width = _TYPE.match(self.type or "b32")
+        vector = next((int(word[1]) for word, _ in self.words if word in ("v2", "v4", "v8")), 1)
+        packed = 2 if width and width[2] else 1
+        return vector * packed * (int(width[1]) // 8 if width and width[1] else 1)
+
+    @property
+    def size(self) -> int | None:
+        """Bytes in all; None for an array with empty brackets."""
+        counts = [count for count in self.sizes if count is not None]
+        return self.element_bytes * prod(counts) if len(counts) == len(self.sizes) else None
+
+    @property
+    def pointer(self) -> bool:
+        """Whether it is declared to hold an address (``.ptr``)."""
+        return any(word == "ptr" for word, _ in self.words)
+
+    @property
+    def align(self) -> int | None:
+        """Its own alignment in bytes; after ``.ptr``, ``.align`` is that of what it points to."""
+        for word, value in self.words:
+            if word == "ptr":
+                break
+            if word == "align":
+                return value
+        return None
+
+
+def variable_declaration(code: str) -> VariableDeclaration | None:
+    """The variable that ``code`` declares, from its state space or type on; None if it does not."""
+    match = _VARIABLE.match(code)
     if match is None:
         return None
-    opcode = match[0]
-    rest = code[match.end() :].strip()
-    if rest and not code[match.end()].isspace() and rest[0] not in "{[(":
-        return None
-    base = opcode.partition(".")[0]
-    defs: list[str] = []
-    targets: tuple[str, ...] = ()
-    if base == "call":
-        defs, used, targets = _call(rest, names)
-        uses += used
-    elif base in BRANCHES:
-        label = SYMBOL.findall(rest)
-        targets = (label[-1],) if label else ()
-        if base == "brx":
-            uses += registers(rest, names)
-    elif rest[:1] == "[" or not has_result(base, opcode):
-        uses += registers(rest, names)
-    else:
-        end = first_operand(rest)
-        defs = registers(rest[:end], names)
-        if base == "wgmma":  # the accumulators are read as well
-            uses += defs
-        uses += registers(rest[end:], names)
-        if base in ("mov", "ld", "selp") and not defs and rest[:1] not in "_{%":
-            # a destination with a name of the program's, declared in code that was not seen
-            name = _NAME.match(rest)
-            defs = [name[0]] if name and not name[0][0].isdigit() and names else []
-    return PtxStatement(
-        base, opcode, tuple(dict.fromkeys(defs)), tuple(dict.fromkeys(uses)), targets, bool(guard)
+    words = tuple(
+        (word, int(value[:9]) if value else None) for word, value in _WORD.findall(match[1])
+    )
+    sizes = tuple(map(_size, _SIZE.findall(match[3])))
+    return VariableDeclaration(words, match[2], sizes, code[match.end() :])
+
+
+def _size(text: str) -> int | None:
+    """A size, limited to 30 bits since the text is untrusted; None if it is no number."""
+    size = number(text.strip())
+    return None if size is None else min(size, 1 << 30)
+
+
+# -- headers -----------------------------------------------------------------------------------
+
+MAX_HEADER_LINES = 4096
+"""Most lines of a header that are read: more than 4,352 bytes of parameters need."""
+
+_ENTRY = re.compile(r"^[^/\n]*\.entry\s++([\w$%.]++)", re.MULTILINE)
+MAX_HEADER_CHARS = 20000
+"""Most characters of a header that are read if no body follows."""
+_BOUND = re.compile(
+    r"\.(reqntid|maxntid|reqnctapercluster)\s++(\d{1,9}+)(?!\d)"
+    r"(?:\s*+,\s*+(\d{1,9}+)(?!\d))?(?:\s*+,\s*+(\d{1,9}+)(?!\d))?"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """One ``.param``: ``type`` is ``.u64``, ``offset`` and ``size`` are bytes."""
+
+    symbol: str
+    type: str
+    size: int
+    offset: int
+    pointer: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """A kernel's header: ``block`` and ``most`` are threads by ``.reqntid`` and ``.maxntid``,
+    ``cluster`` blocks by ``.reqnctapercluster``; None without the directive."""
+
+    parameters: tuple[Declared, ...] = ()
+    block: tuple[int, int, int] | None = None
+    most: tuple[int, int, int] | None = None
+    cluster: tuple[int, int, int] | None = None
+
+
+def split_header(texts: Sequence[str]) -> tuple[str, int | None, str]:
+    """The header without comments, up to its ``{``; the place of the line with it, None if there
+    is none, and the code after it there."""
+    parts: list[str] = []
+    comment = False
+    for n, text in enumerate(texts[:MAX_HEADER_LINES]):
+        code, comment = strip(text[:MAX_STATEMENT_CHARS], comment)
+        head, brace, rest = code.partition("{")
+        parts.append(head)
+        if brace:
+            return "\n".join(parts), n, rest
+    return "\n".join(parts), None, ""
+
+
+def read_header(listing: Listing, function: Function) -> Header:
+    """The header of a function of a PTX listing."""
+    text = split_header(listing.texts(function.first, function.last))[0]
+    name_match = re.search(r"(?<![\w$%])" + re.escape(function.name) + r"\s*\(", text)
+    parameters = _parameters(text[name_match.end() :]) if name_match and function.name else ()
+    limits = bounds(text)
+    return Header(
+        parameters, limits.get("reqntid"), limits.get("maxntid"), limits.get("reqnctapercluster")
     )
 
 
-def _call(rest: str, names: frozenset[str]) -> tuple[list[str], list[str], tuple[str, ...]]:
-    """``(result), function, (arguments), prototype``: defs, uses, the function called."""
-    defs: list[str] = []
-    if rest[:1] == "(":
-        end = rest.find(")")
-        end = len(rest) if end < 0 else end
-        defs = registers(rest[:end], names)
-        rest = rest[end + 1 :].lstrip(" \t\r\n,")
-    callee = SYMBOL.match(rest)
-    targets = (callee[0],) if callee and callee[0][0] != "%" else ()
-    return defs, registers(rest, names), targets
+def bounds(header: str) -> dict[str, tuple[int, int, int]]:
+    """``reqntid``, ``maxntid`` and ``reqnctapercluster`` of a header, those that it has."""
+    out: dict[str, tuple[int, int, int]] = {}
+    for name, x, y, z in _BOUND.findall(header):
+        out[name] = (int(x), int(y or 1), int(z or 1))
+    return out
+
+
+def entries(ptx: str) -> Iterator[tuple[str, str]]:
+    """The kernels of a whole text by name, each with its header from the name on up to its ``{``.
+
+    Takes time linear in the text, since there may be thousands.
+    """
+    entry = next(places := _ENTRY.finditer(ptx), None)
+    while entry is not None:
+        following = next(places, None)
+        end = following.start() if following is not None else len(ptx)
+        body = ptx.find("{", entry.end(), end)
+        yield (
+            entry[1],
+            ptx[entry.end() : body if body >= 0 else min(end, entry.end() + MAX_HEADER_CHARS)],
+        )
+        entry = following
+
+
+def _parameters(text: str) -> tuple[Declared, ...]:
+    """Parameters, each at the next offset that its alignment allows, as the PTX ISA says."""
+    end = text.find(")")
+    out: list[Declared] = []
+    offset = 0
+    for part in text[: end if end >= 0 else len(text)].split(","):
+        _, param, rest = part.partition(".param")
+        declaration = variable_declaration(rest) if param else None
+        if declaration is None:
+            continue
+        size = declaration.element_bytes * prod(
+            1 if count is None else count for count in declaration.sizes
+        )
+        align = declaration.align or declaration.element_bytes
+        offset = (offset + align - 1) // align * align
+        out.append(
+            Declared(
+                declaration.name, f".{declaration.type or 'b32'}", size, offset, declaration.pointer
+            )
+        )
+        offset += size
+    return tuple(out)

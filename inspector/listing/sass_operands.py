@@ -98,6 +98,17 @@ _WIDE_DATA = {
     "F32x2": 2, "F32x4": 4, "F16x4": 2, "F16x8": 4, "BF16x4": 2, "BF16x8": 4,
 }  # fmt: skip
 _PAIRS = words("DADD DMUL DFMA DSETP DMNMX DSET FADD2 FMUL2 FFMA2")
+_PLACED = {
+    "LEPC": 0,
+    "CS2R": 0,
+    "CS2UR": 0,
+    "LDTM": 0,
+    "LDSM": 0,
+    "QSPC": -1,
+    "STTM": -1,
+    "STSM": -1,
+}
+"""Where the operand of several registers is, if there is one."""
 _DIMENSIONS = frozenset(("1D", "2D", "3D", "4D", "5D"))
 _WIDE = frozenset(("64", "U64", "S64"))
 _MEMORY = words(
@@ -251,44 +262,27 @@ def _pair_widths(base: str, qualifiers: list[str], operands: list[str]) -> list[
     return [2] * len(operands)
 
 
-def _widths_of_one(operands: list[str], index: int, width: int) -> list[int]:
-    widths = [1] * len(operands)
-    widths[index] = width
-    return widths
-
-
-def _matrices_widths(base: str, qualifiers: list[str], operands: list[str]) -> list[int]:
-    """Matrices of shared memory: their number is the last qualifier."""
-    count = int(qualifiers[-1]) if qualifiers and qualifiers[-1] in "24" else 1
-    return _widths_of_one(operands, 0 if base == "LDSM" else -1, count)
-
-
-def _tensor_memory_widths(base: str, qualifiers: list[str], operands: list[str]) -> list[int]:
-    """Loads and stores of tensor memory: ``x16`` is how many registers."""
+def _placed_widths(base: str, qualifiers: list[str], operands: list[str]) -> list[int]:
+    """One operand of several registers: 64 bits, matrices by their number, tensor memory's x16."""
     times = next((int(m[1]) for q in qualifiers if (m := _TIMES.match(q))), 1)
-    return _widths_of_one(operands, 0 if base == "LDTM" else -1, times)
+    matrices = int(qualifiers[-1]) if qualifiers and qualifiers[-1] in "24" else 1
+    several = {"LDTM": times, "STTM": times, "LDSM": matrices, "STSM": matrices}
+    widths = [1] * len(operands)
+    wide = 1 if base != "LEPC" and "32" in qualifiers else 2
+    widths[_PLACED[base]] = several.get(base, wide)
+    return widths
 
 
 def _product_widths(base: str, qualifiers: list[str], operands: list[str]) -> list[int]:
     """IMAD: ``.WIDE`` gives two registers, and adds two; ``.HI`` adds two."""
     if "WIDE" not in qualifiers and "HI" not in qualifiers:
         return _plain_widths(base, qualifiers, operands)
-    widths = _widths_of_one(operands, 0, 2 if "WIDE" in qualifiers else 1)
+    widths = [2 if "WIDE" in qualifiers else 1, *[1] * (len(operands) - 1)]
     results = _results(base, qualifiers, operands)
     sources = [i for i in range(results, len(operands)) if not _is_predicate(operands[i])]
     if len(sources) > 2:
         widths[sources[2]] = 2
     return widths
-
-
-def _first_pair_widths(base: str, qualifiers: list[str], operands: list[str]) -> list[int]:
-    """A result of 64 bits, unless the opcode says 32."""
-    return _widths_of_one(operands, 0, 1 if base != "LEPC" and "32" in qualifiers else 2)
-
-
-def _last_pair_widths(base: str, qualifiers: list[str], operands: list[str]) -> list[int]:
-    """An address of 64 bits, last."""
-    return _widths_of_one(operands, -1, 2)
 
 
 def _tensor_widths(base: str, qualifiers: list[str], operands: list[str]) -> list[int]:
@@ -381,11 +375,8 @@ _WIDTHS: dict[str, _Widths] = {
         ("F2F", "F2I", "I2F", "FRND", "F2FP", "I2FP", "F2IP", "I2I"), _conversion_widths
     ),
     **dict.fromkeys(_PAIRS, _pair_widths),
-    **dict.fromkeys(("LEPC", "CS2R", "CS2UR"), _first_pair_widths),
-    "QSPC": _last_pair_widths,
+    **dict.fromkeys(_PLACED, _placed_widths),
     **dict.fromkeys(("IMAD", "UIMAD"), _product_widths),
-    **dict.fromkeys(("LDTM", "STTM"), _tensor_memory_widths),
-    **dict.fromkeys(("LDSM", "STSM"), _matrices_widths),
     **dict.fromkeys(SURFACES, surface_widths),
     **dict.fromkeys(TEXTURES, texture_widths),
     **dict.fromkeys((*_BITS, *_GROUP_BITS), _matrix_widths),

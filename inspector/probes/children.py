@@ -15,7 +15,7 @@ from .writer import emit, folder
 
 TYPE_CHECKING = False  # typing takes two milliseconds, and a program may never need it
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from typing import Any
 
 MAX_COMMANDS = 100
@@ -48,64 +48,39 @@ def _before_popen(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     if folder() is None or get_ident() in _starting:
         return
     given = {**dict(zip(PARAMETERS, args, strict=False)), **kwargs}
-    words = _words(given.get("args"))
-    if given.get("executable") is not None:
-        words[:1] = _words(given["executable"])
-    if given.get("shell") or not words or not _is_python(words[0]):
-        return
-    option = next((letter for letter, _ in _options(words) if letter in UNWATCHED), None)
-    if option is None or len(_told) >= MAX_COMMANDS:
-        return
-    command = (_short(words), f"-{option}")
-    if command not in _told:
-        emit({"event": "unwatched", "command": command[0], "why": command[1]})
-        _told.add(command)
-
-
-def _words(given: Any) -> list[str]:
-    """Return the words of a command; none of an iterator, which is the program's to read."""
-    if isinstance(given, str | bytes | os.PathLike):
-        given = (given,)
-    return [os.fsdecode(word) for word in given] if isinstance(given, list | tuple) else []
-
-
-def _is_python(word: str) -> bool:
-    name = os.path.basename(word)
+    command = given.get("args")
+    if given.get("shell") or not isinstance(command, list | tuple) or not command:
+        return  # an iterator is the program's to read
+    words = [os.fsdecode(word) for word in (given.get("executable") or command[0], *command[1:])]
+    name = os.path.basename(words[0])
     rest = name.removeprefix("python").removeprefix("pypy")
-    return word == sys.executable or (rest != name and not rest.strip("0123456789.t"))
+    if words[0] != sys.executable and (rest == name or rest.strip("0123456789.t")):
+        return
+    option, parts = _read(words)
+    shown = " ".join(parts)[:200]
+    if option is not None and (shown, option) not in _told and len(_told) < MAX_COMMANDS:
+        _told.add((shown, option))
+        emit({"event": "unwatched", "command": shown, "why": f"-{option}"})
 
 
-def _options(python: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield an interpreter's own options, letter by letter with their values; then ``""`` and
-    what it runs."""
-    words = iter(python[1:])
-    for word in words:
-        if len(word) < 2 or word[0] != "-" or word == "--":
-            yield "", word
-            return
-        if word.startswith("--"):
-            # Its only long option with a value: --check-hash-based-pycs.
-            yield word, next(words, "")
-            continue
-        for at, letter in enumerate(word[1:], 2):
-            if letter in "cmWX":
-                yield letter, word[at:] or next(words, "")
-                if letter in "cm":
-                    return
-                break
-            yield letter, ""
+def _read(words: Sequence[str]) -> tuple[str | None, list[str]]:
+    """An interpreter's option that keeps the probes out, and the command as it is reported.
 
-
-def _short(words: Sequence[str]) -> str:
-    """A command as it is reported: an interpreter, its options and what it runs.
-
-    No more of its arguments: they may be anybody's secrets.
+    That is its options and what it runs, no arguments: they may be anybody's secrets.
     """
-    out = [os.path.basename(words[0])]
-    for letter, value in _options(words):
-        if not letter:
-            out.append(os.path.basename(value) or value)
-        elif letter not in "WX":
-            shown = value if letter == "m" else "…" if value else ""
-            out.append(f"{'' if letter.startswith('--') else '-'}{letter} {shown}".rstrip())
-    return " ".join(out)[:200]
+    out, unwatched = [os.path.basename(words[0])], None
+    items = iter(words[1:])
+    for word in items:
+        if len(word) < 2 or word[0] != "-" or word[1] == "-":
+            out.append(os.path.basename(word))
+            break
+        for at, letter in enumerate(word[1:], 2):
+            unwatched = unwatched or (letter if letter in UNWATCHED else None)
+            if letter in "WX":  # with a value, which may be the next word
+                _ = word[at:] or next(items, "")
+                break
+            if letter in "cm":
+                shown = (word[at:] or next(items, "")) if letter == "m" else "…"
+                return unwatched, [*out, f"-{letter} {shown}"]
+            out.append(f"-{letter}")
+    return unwatched, out

@@ -20,20 +20,20 @@ PROBES = (
     ("torch", "compiles.libraries", "attach"),
     (TRITON, "compiles.triton_compiles", "attach"),
     (TUNER, "calls.triton_launches", "attach_autotuner"),
-    ("torch._dynamo.convert_frame", "compiles.dynamo_trace", "attach"),
-    (f"{INDUCTOR}.graph", "compiles.dynamo_trace", "attach_graphs"),
-    (f"{INDUCTOR}.graph", "compiles.graph_nodes", "attach_failures"),
-    (f"{INDUCTOR}.compile_fx", "compiles.graph_nodes", "attach_compilation"),
-    (f"{INDUCTOR}.graph", "compiles.graph_nodes", "attach_lowering"),
-    (f"{INDUCTOR}.scheduler", "compiles.graph_nodes", "attach_scheduler"),
-    (f"{INDUCTOR}.debug", "compiles.graph_nodes", "attach_debug"),
+    ("torch._dynamo.convert_frame", "compiles.inductor_graphs", "attach"),
+    (f"{INDUCTOR}.graph", "compiles.inductor_graphs", "attach"),
+    (f"{INDUCTOR}.graph", "compiles.inductor_graphs", "attach_failures"),
+    (f"{INDUCTOR}.compile_fx", "compiles.inductor_graphs", "attach_compilation"),
+    (f"{INDUCTOR}.graph", "compiles.inductor_graphs", "attach_lowering"),
+    (f"{INDUCTOR}.scheduler", "compiles.inductor_graphs", "attach_scheduler"),
+    (f"{INDUCTOR}.debug", "compiles.inductor_graphs", "attach_debug"),
     (f"{INDUCTOR}.output_code", "calls.graphs", "attach_graphs"),
     (f"{INDUCTOR}.graph", "calls.graphs", "attach_compilation"),
     (f"{INDUCTOR}.runtime.benchmarking", "calls.graphs", "attach_benchmarks"),
-    (HEURISTICS, "compiles.inductor_launchers", "attach"),
-    ("torch.utils.cpp_extension", "compiles.extension_builds", "attach"),
+    (HEURISTICS, "compiles.triton_compiles", "attach_launchers"),
+    ("torch.utils.cpp_extension", "compiles.libraries", "attach_builds"),
     ("torch._ops", "compiles.libraries", "attach_ops"),
-    ("torch", "compiles.device", "attach"),
+    ("torch", "compiles.libraries", "attach_device"),
     # Packages whose modules are waited for here: a missing module is reported.
     ("triton.compiler", "private_names", "package"),
     ("triton.runtime", "private_names", "package"),
@@ -47,21 +47,19 @@ PROBES = (
     ("jax._src.compiler", "uncaptured", "attach"),
     ("cuda.bindings.nvrtc", "uncaptured", "attach"),
     ("cuda.nvrtc", "uncaptured", "attach"),
-    ("cuda.core._program", "uncaptured", "attach_core"),
-    ("cuda.core.experimental._program", "uncaptured", "attach_core"),
     ("pycuda.compiler", "uncaptured", "attach"),
-    ("numba.cuda.dispatcher", "numba_kernels", "attach_dispatcher"),
-    ("numba.cuda.compiler", "numba_kernels", "attach_compiler"),
-    ("numba.cuda.codegen", "numba_kernels", "attach_codegen"),
+    ("numba.cuda.dispatcher", "uncaptured", "attach_dispatcher"),
+    ("numba.cuda.compiler", "uncaptured", "attach_compiler"),
+    ("numba.cuda.codegen", "uncaptured", "attach_codegen"),
 )
 """Modules that are waited for, each with the probe and its function that is called."""
 
 LAST = (
     (TUNER, "autotune.triton_tuner", "attach"),
     (HEURISTICS, "autotune.inductor", "attach"),
-    (f"{INDUCTOR}.select_algorithm", "autotune.templates", "attach"),
-    (f"{INDUCTOR}.codegen.triton", "autotune.templates", "attach_code"),
-    (f"{INDUCTOR}.scheduler", "autotune.templates", "attach_scheduler"),
+    (f"{INDUCTOR}.select_algorithm", "autotune.inductor", "attach_selection"),
+    (f"{INDUCTOR}.codegen.triton", "autotune.inductor", "attach_code"),
+    (f"{INDUCTOR}.scheduler", "autotune.inductor", "attach_scheduler"),
 )
 """After all others that change the tuners: what a tuner was given is recorded."""
 
@@ -84,7 +82,7 @@ def start() -> None:
     for module, probe, function in PROBES:
         hooks.when_imported(module, _lazily(probe, function))
     if os.environ.get("PTXVIEW_COMPILE"):
-        hooks.when_imported(TRITON, _lazily("ahead.calls", "attach"))
+        hooks.when_imported(TRITON, _lazily("ahead.compile_job", "attach"))
     for name, install in (("target", _emulate), ("profile", _profile)):
         try:
             install()

@@ -1,24 +1,27 @@
 """Names the kernels of compilers that run within the program, as they are made.
 
-Only compilers are observed, never launches: NVRTC as torch and cuda.core use it, the jiterator,
+Only compilers are observed, never launches: NVRTC as torch and cuda.bindings use it, the jiterator,
 CuPy, JAX and PyCUDA. Their sources are kept with the names: on a GPU the machine code comes from
 the driver (driver/subscriber.py), and is matched by name.
 """
 
 from __future__ import annotations
 
+import inspect
+import os
 import re
 import threading
+import time
+import weakref
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from . import private_names
-from .hooks import observed, per_recording
-from .writer import blob, emit
+from .hooks import argument, per_recording
+from .writer import blob, emit, file_blob
 
 if TYPE_CHECKING:
     from .hooks import Args, Before, Kwargs
-
 
 MAX_KERNELS = 1000
 MAX_NAME_CHARACTERS = 400
@@ -28,10 +31,8 @@ _KERNEL = re.compile(r"__global__\b[^;{}()]{0,400}?\b(\w{1,400})\s*\(")
 # Comments, and launch bounds, which are between __global__ and the name.
 _ASIDE = re.compile(r"//[^\n]*|/\*.*?\*/|__launch_bounds__\s*\([^()]*\)", re.DOTALL)
 _ENTRY = re.compile(r"\.entry\s+([\w$.]{1,400})")
-INHERITABLE = 1 << 10  # Py_TPFLAGS_BASETYPE
 _told: set[tuple[str, str]] = per_recording(set())
 _texts: set[int] = set()  # what NVRTC returned to torch, which is loaded right afterwards
-_within = threading.local()  # maker: whether a compiler runs whose kernels are named already
 
 
 def record(
@@ -115,8 +116,7 @@ def _jax(args: Args, kwargs: Kwargs) -> None:
 
 def _bindings(args: Args, kwargs: Kwargs) -> None:
     source = _given(args, kwargs, 0, "src")
-    if not getattr(_within, "maker", False):
-        record("NVRTC (cuda.bindings)", kernels(source), source)
+    record("NVRTC (cuda.bindings)", kernels(source), source)
 
 
 def _pycuda(args: Args, kwargs: Kwargs) -> None:
@@ -172,36 +172,192 @@ def _loading(args: Args, kwargs: Kwargs) -> None:
         record(maker, _listed(names) or kernels(code), ptx=_ptx(code))
 
 
-# -- cuda.core ------------------------------------------------------------------------------------
+# -- numba.cuda -----------------------------------------------------------------------------------
+# A kernel's Python source with lines and types of arguments, LLVM IR and PTX are recorded when it
+# is compiled, by a launch or by ``cuda.compile``, which needs no GPU; the machine code when numba
+# links it. A refusal of numba, NVVM or the linker is recorded in their words.
+
+BY = "numba.cuda"
+MAX_LOG_CHARACTERS = 20_000
+_now = threading.local()  # library: the last one that gave its PTX in the compile that is under way
+_libraries: weakref.WeakKeyDictionary[Any, dict[str, Any]] = per_recording(
+    weakref.WeakKeyDictionary()
+)
+"""The event of a library's kernel."""
+_numba_told: set[tuple[str, ...]] = per_recording(set())
+_STEP = re.compile(r"Failed in [^\n]{1,200} \(step: [^\n]{1,200}\)\s*")
+_LINKER = re.compile(r"error\s{0,9}: ([^\n]{1,2000})")
+_SHARED = re.compile(r"too much shared data \((0x[0-9a-f]{1,16}) bytes, (0x[0-9a-f]{1,16}) max\)")
+# Where numba says that it was: by a path, and else by one from the current folder.
+_PLACES = (
+    re.compile(r"^During: [^\n]{1,400} at (/[^\n]{1,4096}) \((\d{1,9})\)$", re.MULTILINE),
+    re.compile(r'^File "([^"\n]{1,4096})", line (\d{1,9}):$', re.MULTILINE),
+)
+Making = tuple[Any, Any, Any, float]
+"""What is made (a kernel or a library), of which function, for which types, and when it began."""
 
 
-def attach_core(module: Any) -> None:
-    """``cuda.core``: later versions have ``Program`` in C, and then it is inherited from.
+def attach_dispatcher(module: Any) -> None:
+    """``numba.cuda.dispatcher``: a ``_Kernel`` is a function compiled for types of arguments."""
+    private_names.wrap("numba.cuda.dispatcher:_Kernel.__init__", _before_kernel, _made)
 
-    The earlier ones call ``cuda.bindings`` to create it.
-    """
-    program = private_names.get(f"{module.__name__}:Program")
-    create: Any = getattr(program, "__init__", None)
-    if not isinstance(program, type) or create is object.__init__:
+
+def attach_compiler(module: Any) -> None:
+    """``numba.cuda.compiler``: ``compile`` gives the PTX of a function, and launches nothing."""
+    private_names.wrap("numba.cuda.compiler:compile", _before_compile, _numba_compiled)
+
+
+def attach_codegen(module: Any) -> None:
+    """``numba.cuda.codegen``: a library has LLVM IR, PTX and machine code of a kernel."""
+    library = "numba.cuda.codegen:CUDACodeLibrary"
+    # The first calls the second, which earlier versions have alone.
+    name = "get_asm_strs" if hasattr(module.CUDACodeLibrary, "get_asm_strs") else "get_asm_str"
+    private_names.wrap(f"{library}.{name}", argument(0), _asked)
+    private_names.wrap(f"{library}.get_cubin", _before_link, _linked)
+
+
+def _before_kernel(args: Args, kwargs: Kwargs) -> Making:
+    given = dict(zip(("self", "py_func", "argtypes"), args, strict=False), **kwargs)
+    return given["self"], given["py_func"], given.get("argtypes"), time.time()
+
+
+def _made(making: Making, result: Any, error: BaseException | None) -> None:
+    kernel, function, types, began = making
+    library = getattr(kernel, "_codelibrary", None)
+    types = getattr(kernel, "argtypes", None) or types
+    event = _of_function(function, types, began)
+    if error is not None:
+        _refused(event, error, "ptx")
         return
-    init = observed(create, _core, _cored)
+    ptx, symbol = _text(library, "get_asm_str"), getattr(kernel, "entry_name", None)
+    entry = _ENTRY.search(ptx or "")
+    _tell(event, ptx, library, symbol or (entry and entry[1]))
+
+
+def _before_compile(args: Args, kwargs: Kwargs) -> Making:
+    given = dict(zip(("pyfunc", "sig"), args, strict=False), **kwargs)
+    _now.library = [None]
+    return None, given["pyfunc"], getattr(given["sig"], "args", given["sig"]), time.time()
+
+
+def _numba_compiled(making: Making, result: Any, error: BaseException | None) -> None:
+    event = _of_function(*making[1:])
+    (library,), _now.library = getattr(_now, "library", None) or [None], None
+    if error is not None:
+        _refused(event, error, "ptx")
+        return
+    code = result[0] if isinstance(result, tuple) and result else None
+    entry = _ENTRY.search(code) if isinstance(code, str) else None
+    if entry is not None:  # else a device function, or LTO's intermediate code
+        _tell(event, code, library, entry[1])
+
+
+def _asked(library: Any, result: Any, error: BaseException | None) -> None:
+    compiling = getattr(_now, "library", None)
+    if error is None and compiling is not None:
+        compiling[0] = library
+
+
+def _before_link(args: Args, kwargs: Kwargs) -> tuple[Any, float]:
+    return args[0], time.time()
+
+
+def _linked(token: tuple[Any, float], cubin: Any, error: BaseException | None) -> None:
+    """Record the machine code of a recorded kernel, which numba returns in an object."""
+    library, began = token
+    known = _libraries.get(library)
+    code = getattr(cubin, "code", cubin)
+    if known is not None and error is not None:
+        _refused({**known, "began": began, "seconds": time.time() - began}, error, "sass")
+    elif known is not None and isinstance(code, bytes | bytearray | memoryview):
+        _numba_emit({**known, "cubin": blob(bytes(code))})
+
+
+def _of_function(function: Any, types: Any, began: float) -> dict[str, Any]:
+    """What a kernel is made of: its name, its source with the lines, the types of its arguments."""
+    out: dict[str, Any] = {
+        "by": BY,
+        "name": str(getattr(function, "__qualname__", "a kernel")),
+        "began": began,
+        "seconds": time.time() - began,
+    }
+    code = getattr(function, "__code__", None)
+    if code is not None:
+        names = code.co_varnames[: code.co_argcount]
+        out["signature"] = {n: str(kind) for n, kind in zip(names, types or (), strict=False)}
+        if os.path.isfile(code.co_filename):
+            lines, first = inspect.getsourcelines(function)
+            out["path"] = os.path.abspath(code.co_filename)
+            out["source"] = file_blob(code.co_filename)
+            out["lines"] = [first, first + len(lines) - 1]
+    return out
+
+
+def _tell(made: dict[str, Any], ptx: str | None, library: Any, symbol: Any) -> None:
+    event: dict[str, Any] = {**made, "event": "uncaptured"}
+    if symbol:
+        event["symbol"] = str(symbol)
+    for key, text in (("ptx", ptx), ("llir", _text(library, "get_llvm_str"))):
+        if text:
+            event[key] = blob(text)
+    _numba_emit(event)
+    if library is not None:
+        times = ("began", "seconds")
+        _libraries[library] = {name: v for name, v in event.items() if name not in times}
+
+
+def _refused(made: dict[str, Any], error: BaseException, stage: str) -> None:
+    """A kernel that numba, NVVM or the linker would not compile."""
+    if not isinstance(error, Exception):
+        return  # the program was interrupted
+    log = str(error).strip()
+    tool, message = BY, _first(log) or type(error).__name__
+    if stage == "sass" and (said := _LINKER.search(log)) is not None:
+        tool, message = "nvJitLink", said[1].strip()
+    event = {
+        **made,
+        "event": "made_failed",
+        "stage": stage,
+        "tool": tool,
+        "kind": type(error).__name__,
+        "message": message,
+        "log": blob(log[:MAX_LOG_CHARACTERS]),
+        "messages": [{"severity": "error", "message": message, "tool": tool, **_place(made, log)}],
+    }
+    if (shared := _SHARED.search(log)) is not None:
+        required, limit = int(shared[1], 16), int(shared[2], 16)
+        event.update(required=required, limit=limit, resource="shared memory")
+    _numba_emit(event)
+
+
+def _first(log: str) -> str:
+    """What numba says first, but for the step that it was at: one line, with what it announces."""
+    lines = [line.strip() for line in _STEP.sub("", log).splitlines() if line.strip()]
+    if len(lines) > 1 and lines[0].endswith(":"):
+        return f"{lines[0]} {lines[1].removeprefix('>>> ')}"
+    return lines[0] if lines else ""
+
+
+def _place(made: dict[str, Any], log: str) -> dict[str, Any]:
+    """The line that numba names, else the kernel's first; {} where neither is known."""
+    if "lines" not in made:
+        return {}
+    for path, line in (place for named in _PLACES for place in named.findall(log)):
+        if os.path.isfile(path):
+            return {"file": os.path.abspath(path), "line": int(line)}
+    return {"file": made["path"], "line": made["lines"][0]}
+
+
+def _numba_emit(event: dict[str, Any]) -> None:
+    of = str(event.get("symbol") or event.get("signature"))
+    key = (event["event"], event["name"], of, str("cubin" in event))
+    if key not in _numba_told and len(_numba_told) < MAX_KERNELS:
+        _numba_told.add(key)
+        emit(event)
+
+
+def _text(library: Any, method: str) -> str | None:
     try:
-        program.__init__ = init  # type: ignore[misc]
-    except TypeError:
-        if program.__flags__ & INHERITABLE:
-            copied = ("__doc__", "__module__", "__qualname__")
-            space = {name: getattr(program, name) for name in copied}
-            space.update(__slots__=(), __init__=init)
-            module.Program = type(program)(program.__name__, (program,), space)
-
-
-def _core(args: Args, kwargs: Kwargs) -> bool:
-    code = _given(args, kwargs, 1, "code")
-    record("cuda.core (NVRTC)", kernels(code), code)
-    outer = getattr(_within, "maker", False)
-    _within.maker = True
-    return outer
-
-
-def _cored(outer: bool, result: Any, error: BaseException | None) -> None:
-    _within.maker = outer
+        return str(getattr(library, method)())
+    except Exception:  # some versions need a context for it
+        return None

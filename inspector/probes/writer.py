@@ -157,22 +157,6 @@ def file_blob(path: str) -> str | None:
         return None
 
 
-def moved(path: str) -> str | None:
-    """Turn a file beside the blobs into a blob without loading it; None if that fails."""
-    root = folder()
-    if root is None:
-        return None
-    digest = _load("hashlib").sha256()
-    try:
-        with open(path, "rb") as source:
-            while part := source.read(1 << 20):
-                digest.update(part)
-        os.replace(path, os.path.join(root, "blobs", digest.hexdigest()))
-    except OSError:
-        return None
-    return digest.hexdigest()
-
-
 def emit(event: dict[str, Any]) -> None:
     """Append one event; a recording that cannot be written is given up in silence.
 

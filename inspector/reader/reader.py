@@ -51,7 +51,7 @@ from inspector.base.model import (
 )
 from inspector.listing import parse
 from inspector.listing.line import Listing
-from inspector.listing.wrapper import parse_wrapper
+from inspector.listing.output_code import parse_wrapper
 from inspector.reader import tables
 from inspector.reader.facts import Measurements, VariantFacts, at_hand, made_by
 from inspector.reader.line_annotations import Teller

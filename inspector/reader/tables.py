@@ -24,7 +24,7 @@ from inspector.analyse.isa import (
 )
 from inspector.analyse.links import Operations
 from inspector.analyse.occupancy import Device
-from inspector.analyse.sentences.templates import Templates
+from inspector.analyse.sentences.wording import Templates
 from inspector.system import files
 
 REFERENCE = Path(__file__).parent.parent / "reference"

@@ -33,8 +33,7 @@ from inspector.base.model import (
 )
 from inspector.base.names import argument_types, base_name
 from inspector.base.text import counted, plural
-from inspector.listing.cubin import architecture
-from inspector.listing.one_kernel import only
+from inspector.listing.cubin import architecture, only
 from inspector.recording import facts
 from inspector.recording.driver_records import LOST
 from inspector.recording.facts import (

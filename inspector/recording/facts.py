@@ -31,7 +31,7 @@ from inspector.base.model import (
 from inspector.base.names import base_name
 from inspector.base.text import counted
 from inspector.base.text import first_error as error_line
-from inspector.listing.ptx_declaration import bounds, entries
+from inspector.listing.ptx_statement import bounds, entries
 from inspector.recording.layout import BytesContent
 
 Event = Mapping[str, object]

@@ -20,8 +20,7 @@ from pathlib import Path
 
 from inspector.base.errors import PtxviewError, Unreadable
 from inspector.base.model import Content
-from inspector.listing import embedded
-from inspector.listing.cubin import architecture, read_cubin
+from inspector.listing.cubin import architecture, binaries, read_cubin
 from inspector.recording import output_code
 from inspector.recording.autotune import configuration, finite
 from inspector.recording.facts import CONFIG, as_map
@@ -443,7 +442,7 @@ def _embedded(file: files.File) -> Iterator[_Binary]:
         return file.take(size)
 
     allowance = files.Allowance()
-    for one in embedded.binaries(read):
+    for one in binaries(read):
         allowance.take(one.size, f"{one.name} of {file.path}")
         data = read(one.offset, one.size)
         if read_cubin(data) is not None:

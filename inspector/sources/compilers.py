@@ -32,7 +32,7 @@ from inspector.base.model import (
 )
 from inspector.base.names import base_name
 from inspector.listing.cubin import read_cubin
-from inspector.listing.ptx_declaration import entries
+from inspector.listing.ptx_statement import entries
 from inspector.recording.facts import (
     CONFIG,
     first_error,

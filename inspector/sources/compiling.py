@@ -48,7 +48,7 @@ from inspector.system import files, toolchain
 from inspector.system.process import Finished, side_by_side, stop_tools
 from inspector.system.toolchain import PROBES
 
-MAIN = PROBES.parent / "ahead" / "main.py"
+MAIN = "ptxview_probes.ahead.compile_job"
 DOES_NOT_FIT = 2
 MAX_DEATHS = 20
 """Times that a child is started again because a compilation has ended it."""
@@ -155,7 +155,7 @@ def compile_by_triton(job: AheadJob, writer: Writer, go_on: GoOn) -> str | None:
         asked.write_text(json.dumps(_asked(job, path, folder)), "utf-8")
         own_calls = job.source.language == "triton" and job.given.signature is None
         child = CompileJob(
-            [job.python, str(path if own_calls else MAIN)],
+            [job.python, *([str(path)] if own_calls else ["-m", MAIN])],
             "triton",
             {path.name: job.source.name},
             {path.name: job.source.text},

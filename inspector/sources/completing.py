@@ -22,7 +22,7 @@ from pathlib import Path, PurePath
 
 from inspector.base.errors import PtxviewError, Stopped, Unreadable
 from inspector.base.model import CompilerMessage, Origin, Recording, Stage, Variant
-from inspector.listing.one_kernel import only
+from inspector.listing.cubin import only
 from inspector.recording import variants
 from inspector.recording.calls import MAX_WHOLE_CUBIN_BYTES
 from inspector.recording.facts import SOURCES, as_map, as_text, has_log, message_event

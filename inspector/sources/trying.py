@@ -29,7 +29,7 @@ from inspector.base.model import (
     Variant,
 )
 from inspector.listing.cubin import read_cubin
-from inspector.listing.ptx_declaration import bounds, entries
+from inspector.listing.ptx_statement import bounds, entries
 from inspector.recording.facts import CONFIG, as_int, as_map, from_ptxas, merge
 from inspector.recording.layout import BytesContent, kept_cache
 from inspector.sources import disassembly

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from inspector.analyse.graph_view import buffer_bytes, graph_view, module_path
-from inspector.listing.wrapper import parse_wrapper
+from inspector.listing.output_code import parse_wrapper
 
 
 @pytest.mark.parametrize(

@@ -1,16 +1,12 @@
 """Launches of which ncu on an H200 says what every instruction asked of memory.
 
-    python -m tests.execute.judged
-
-makes the PTX of Triton's kernels again; that of the others is of control.cu. What ncu counted
-belongs to these texts.
+The PTX is Triton's, and that of control.cu: what ncu counted belongs to these texts.
 """
 
 # mypy: allow-untyped-defs, allow-incomplete-defs
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -123,90 +119,3 @@ LAUNCHES = (
     ),
 )
 """Every launch; the shapes are such that some lanes are off and some rows are not aligned."""
-
-
-def _make() -> None:
-    os.environ["TRITON_DISABLE_LINE_INFO"] = "1"
-    import triton
-    from triton.backends.compiler import GPUTarget
-    from triton.compiler import ASTSource
-
-    from kernels.matmul import matmul_kernel
-    from kernels.softmax import softmax_kernel
-    from tests.execute import programs
-
-    def made(
-        name: str,
-        kernel: Any,
-        signature: str,
-        cc: int = 90,
-        aligned: tuple[int, ...] = (),
-        stages: int = 3,
-        **constants: int,
-    ) -> None:
-        kinds = dict(word.split(":") for word in signature.split())
-        source = ASTSource(
-            fn=kernel,
-            signature=kinds | dict.fromkeys(constants, "constexpr"),
-            constexprs=dict(constants),
-            attrs={(n,): [["tt.divisibility", 16]] for n in aligned},
-        )
-        # PTX 8.6 is what drivers since CUDA 12.7 take.
-        done = triton.compile(
-            source,
-            target=GPUTarget("cuda", cc, 32),
-            options={"num_warps": 4, "num_stages": stages, "ptx_version": 86},
-        )
-        (FOLDER / f"{name}.ptx").write_text(done.asm["ptx"], "utf-8")
-        print(name, done.metadata.shared, len(done.asm["ptx"]))
-
-    rows = "output_ptr:*fp32 input_ptr:*fp32 input_row_stride:i32 output_row_stride:i32 n_cols:i32"
-    made("softmax", softmax_kernel, rows, aligned=(0, 1), BLOCK_SIZE=1024)
-    made(
-        "layer_norm",
-        programs.layer_norm_kernel,
-        "y_ptr:*fp32 x_ptr:*fp32 w_ptr:*fp32 b_ptr:*fp32 stride:i32 n_cols:i32 eps:fp32",
-        aligned=(0, 1, 2, 3),
-        BLOCK_SIZE=1024,
-    )
-    product = (
-        "a_ptr:*fp16 b_ptr:*fp16 c_ptr:*fp16 M:i32 N:i32 K:i32 stride_am:i32 "
-        "stride_bk:i32 stride_cm:i32"
-    )
-    blocks = {
-        "BLOCK_M": 64,
-        "BLOCK_N": 64,
-        "BLOCK_K": 32,
-        "GROUP_M": 8,
-        "stride_ak": 1,
-        "stride_bn": 1,
-        "stride_cn": 1,
-    }
-    for cc, stages in ((90, 4), (80, 3)):
-        made(
-            f"matmul_sm{cc}",
-            matmul_kernel.fn,
-            product,
-            cc,
-            (0, 1, 2, 3, 4, 5, 6, 8, 10),
-            stages,
-            **blocks,
-        )
-    made(
-        "transpose",
-        programs.transpose_kernel,
-        "y_ptr:*fp32 x_ptr:*fp32 M:i32 N:i32",
-        aligned=(0, 1),
-        BLOCK=32,
-    )
-    made(
-        "gelu",
-        programs.gelu_kernel,
-        "y_ptr:*fp32 x_ptr:*fp32 n:i32",
-        aligned=(0, 1),
-        BLOCK_SIZE=1024,
-    )
-
-
-if __name__ == "__main__":
-    _make()

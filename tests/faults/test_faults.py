@@ -11,7 +11,7 @@ from tests.faults.__main__ import changes, table
 from tests.faults.injector import Fault, Injector, sample
 from tests.probes.conftest import needs_torch
 
-SAMPLE, SEED = 100, 31
+SAMPLE, SEED = 32, 31
 STARTING = (
     "hooks.Finder._find_spec",
     "hooks._watch_loader",
@@ -53,6 +53,7 @@ def test_no_fault_of_a_sample_changes_a_program(injector: Injector, faults: list
     hold(injector, sample(faults, SAMPLE, SEED))
 
 
+@pytest.mark.nightly
 def test_first_launches_of_other_threads_pass_one_that_waits(
     injector: Injector, faults: list[Fault]
 ) -> None:

@@ -10,7 +10,7 @@ from tests.faults.injector import PROGRAMS
 from tests.helpers.ptxview import REPOSITORY, call, command, environment
 from tests.probes.conftest import needs_torch
 
-ROUNDS = 2
+ROUNDS = 1
 
 
 def test_threads_that_launch_first_at_once_end_as_they_do_alone(tmp_path: Path) -> None:

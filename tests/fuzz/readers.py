@@ -24,14 +24,10 @@ from inspector.commands.explain import meaning
 from inspector.diff.hunks import rows
 from inspector.diff.listings import diff_listings
 from inspector.listing import parse
-from inspector.listing.cubin import (
-    debug_ptx,
-    kernel_parameters,
-    read_cubin,
-)
-from inspector.listing.cuda import parse_cuda
+from inspector.listing.cubin import debug_ptx, kernel_parameters, read_cubin
 from inspector.listing.lexers import MlirLexer, NvSassLexer
 from inspector.listing.line import Listing
+from inspector.listing.source_code import parse_cuda
 from inspector.measure.ncu import report
 from inspector.measure.ncu.report import text_of
 from inspector.measure.profile.read import about, profiles

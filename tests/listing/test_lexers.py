@@ -2,32 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-from hypothesis import given, settings
 from pygments.token import Comment, Error, Keyword, Name, String, _TokenType
 
 from inspector.base.model import Stage
-from inspector.listing.lexers import MlirLexer, NvSassLexer, OutputCodeLexer, lexer_for
+from inspector.listing.lexers import lexer_for
 from tests.helpers.samples import Disassembler, read_sample
-from tests.listing.test_lossless import TEXTS
-
-
-@pytest.mark.parametrize(
-    ("stage", "path", "name"),
-    [
-        (Stage.SOURCE, "a.py", "Python"),
-        (Stage.SOURCE, None, "Python"),
-        (Stage.SOURCE, "a.cu", "CUDA"),
-        (Stage.OUTPUT_CODE, None, "output_code"),
-        (Stage.TTIR, None, "MLIR"),
-        (Stage.TTGIR, None, "MLIR"),
-        (Stage.LLIR, None, "LLVM"),
-        (Stage.PTX, None, "PTX"),
-        (Stage.SASS, None, "NVIDIA SASS"),
-    ],
-)
-def test_a_lexer_for_each_stage(stage: Stage, path: str | None, name: str) -> None:
-    assert lexer_for(stage, path).name == name
 
 
 def tokens(text: str, stage: Stage) -> list[tuple[_TokenType, str]]:
@@ -102,12 +81,3 @@ def test_output_code_is_what_it_holds() -> None:
     assert (Name.Function, "aten.mul") in found
     assert (String, '"f32[8][1]cuda:0"') in found
     assert (Comment.Single, "# kernel path: /tmp/k.py") in found
-
-
-@settings(max_examples=100, deadline=None)
-@given(text=TEXTS)
-def test_any_text_comes_back(text: str) -> None:
-    plain = text.replace("\r\n", "\n").replace("\r", "\n").removeprefix("\ufeff")
-    for lexer in (MlirLexer, NvSassLexer, OutputCodeLexer):
-        made = lexer(stripnl=False, ensurenl=False)
-        assert "".join(value for _, value in made.get_tokens(text)) == plain

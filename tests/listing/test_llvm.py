@@ -7,7 +7,6 @@ import pytest
 from inspector.base.model import Location
 from inspector.listing.line import Kind, Line
 from inspector.listing.llvm import parse_llvm
-from tests.helpers.samples import read_sample
 
 METADATA = """
 !1 = !DIFile(filename: "f.py", directory: "/d\\22ir")
@@ -65,11 +64,6 @@ def test_instructions(text: str, opcode: str, defs: str, uses: str) -> None:
     assert line.kind is Kind.INSTRUCTION
     assert (line.opcode, line.defs, line.uses) == (opcode, tuple(defs.split()), tuple(uses.split()))
     assert line.base == next(w for w in opcode.split() if w != "tail")
-
-
-def test_named_types_are_no_values() -> None:
-    text = "%s = type { i32 }\ndefine void @f() {\n  %1 = alloca %s, align 4\n}"
-    assert parse_llvm(text).lines[2].uses == ()
 
 
 @pytest.mark.parametrize(
@@ -135,18 +129,3 @@ def test_functions() -> None:
         Location('/d"ir/f.py', 7),
     )
     assert listing.lines[2].targets == ("no",)
-
-
-@pytest.mark.parametrize("name", ["matmul_sm90.llir", "gelu_sm90.llir"])
-def test_real_modules(name: str) -> None:
-    listing = parse_llvm(read_sample(name))
-    assert Kind.UNKNOWN not in {line.kind for line in listing.lines}
-    (function,) = listing.functions
-    inside = listing.lines[function.first : function.last - 1]
-    marked = [line for line in inside if "!dbg" in line.text]
-    assert marked
-    assert all(line.source and line.source.file.endswith(".py") for line in marked)
-    assert len(marked) > len(inside) / 2
-    defined = {d for line in listing.lines for d in line.defs}
-    used = {u for line in listing.lines for u in line.uses}
-    assert used <= defined

@@ -56,23 +56,6 @@ def test_locations(location: str, expected: Location | None) -> None:
     assert lines_of(text)[2].source == expected
 
 
-def test_an_operation() -> None:
-    line = lines_of('  %a_1 = tt.load %p, %m {x = "%no"} : !tt.ptr<f32> loc("f.py":1:2)')[0]
-    assert (line.kind, line.base, line.opcode) == (Kind.INSTRUCTION, "tt.load", "tt.load")
-    assert (line.defs, line.uses, line.source) == (("%a_1",), ("%p", "%m"), A)
-
-
-def test_several_results() -> None:
-    line = lines_of("%0:2, %x = arith.thing %1#0, %c-1_i32 : i32")[0]
-    assert line.defs == ("%0#0", "%0#1", "%x")
-    assert line.uses == ("%1#0", "%c-1_i32")
-
-
-def test_an_alloc_is_no_location() -> None:
-    line = lines_of("%1 = ttg.local_alloc(%0) : (i32) -> i32")[0]
-    assert (line.opcode, line.source, line.uses) == ("ttg.local_alloc", None, ("%0",))
-
-
 def test_regions_have_the_location_behind_them() -> None:
     text = """%acc:2 = scf.for %k = %c0 to %K step %c1 iter_args(%s = %x, %t = %y) -> (i32, i32) {
   %2 = scf.if %b -> i32 {
@@ -122,16 +105,3 @@ def test_real_kernels(kernel: str, stage: str) -> None:
         nowhere = any(line.text.endswith(f"loc({name})") for name in unknown)
         if line.kind is Kind.INSTRUCTION:
             assert (line.source is None) == nowhere, line.text
-
-
-def test_inlined_functions_of_a_real_kernel() -> None:
-    listing = parse_mlir(read_sample("layer_norm_sm90.ttir"))
-    chains = {len(line.source.frames()) for line in listing.lines if line.source}
-    assert max(chains) > 1
-
-
-def test_layouts_are_found() -> None:
-    listing = parse_mlir(read_sample("matmul_sm90.ttgir"), "ttgir")
-    found = definitions(listing)
-    assert {"#blocked", "#mma", "#shared", "#smem", "#loc1"} <= set(found)
-    assert "nvidia_mma" in found["#mma"].text

@@ -84,32 +84,10 @@ def test_branches_and_calls() -> None:
     assert (line.defs, line.uses, line.targets) == (("%r1",), ("%rd1", "%r2"), ())
 
 
-def test_a_statement_over_several_lines() -> None:
-    text = "\tcall.uni (%r1), \n\tf, \n\t(\n\t%r2 // the argument\n\t);\n\tadd.s32 %r1, %r1, 1;"
-    lines = parse_ptx(text).lines
-    assert [line.kind for line in lines] == [Kind.INSTRUCTION] * 6
-    assert [line.opcode for line in lines] == ["call.uni", None, None, None, None, "add.s32"]
-    assert (lines[0].defs, lines[0].uses, lines[0].targets) == (("%r1",), ("%r2",), ("f",))
-
-
 def test_an_unfinished_statement_does_not_swallow_the_next() -> None:
     lines = parse_ptx("ld.global.b32 %r1\nadd.s32 %r3, %r1, %r2;\n?!\nret;").lines
     assert [line.opcode for line in lines] == ["ld.global.b32", "add.s32", None, "ret"]
     assert lines[2].kind is Kind.UNKNOWN
-
-
-def test_several_statements_on_a_line() -> None:
-    line = one("{ add.s32 %r2, %r1, 1; @%p1 mul.lo.s32 %r3, %r2, %r2; }")
-    assert (line.opcode, line.defs) == ("add.s32", ("%r2", "%r3"))
-    assert line.uses == ("%r1", "%p1"), "%r2 is made on this line"
-
-
-def test_a_label_before_an_instruction() -> None:
-    lines = parse_ptx("L1: add.s32 %r3, %r1, %r2;\nL2:\n$L__tmp0: // note\n%L3:").lines
-    assert (lines[0].label, lines[0].opcode, lines[0].kind) == ("L1", "add.s32", Kind.INSTRUCTION)
-    assert [(li.label, li.kind) for li in lines[1:]] == [
-        ("L2", Kind.LABEL), ("$L__tmp0", Kind.LABEL), ("%L3", Kind.LABEL),
-    ]  # fmt: skip
 
 
 def test_comments() -> None:
@@ -185,19 +163,6 @@ def test_functions_and_their_locations() -> None:
     assert returns == [Location("/there/x.cu", 5, 3), None, None, nine, nine, None]
 
 
-def test_a_function_without_an_end() -> None:
-    listing = parse_ptx(".entry a\n{\nret;\n.entry b() {\nret;")
-    assert [(f.name, f.first, f.last) for f in listing.functions] == [("a", 1, 5)]
-    listing = parse_ptx(".entry a\n{\nret;\n}\n.entry b() { ret; }")
-    assert [(f.name, f.first, f.last) for f in listing.functions] == [("a", 1, 4), ("b", 5, 5)]
-
-
-def test_no_locations_at_all() -> None:
-    assert {line.source for line in parse_ptx(".entry a() {\nadd.s32 %r1, %r1, 1;\n}").lines} == {
-        None
-    }
-
-
 @pytest.mark.parametrize(
     ("line", "file"),
     [
@@ -224,16 +189,6 @@ def test_inlined_frames() -> None:
     assert [f.line for f in by_text["mul.f32 \t%f2, %f1, %f1;"].source.frames()] == [  # type: ignore[union-attr]
         3, 7, 12, 25,
     ]  # fmt: skip
-
-
-def test_call_sites_that_go_in_circles_end() -> None:
-    text = (
-        ".entry a() {\n.loc 1 1 1, function_name $L+4, inlined_at 1 2 2\n"
-        ".loc 1 2 2, function_name $L, inlined_at 1 1 1\nret;\n}"
-    )
-    source = parse_ptx(text).lines[3].source
-    assert source is not None
-    assert len(source.frames()) < 9
 
 
 @pytest.mark.parametrize("name", ["matmul_sm90.ptx", "gelu_sm90.ptx", "nested.ptx"])

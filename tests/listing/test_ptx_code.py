@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from inspector.listing.ptx import parse_ptx
-from inspector.listing.ptx_code import (
+from inspector.listing.ptx_code import PtxFunction, PtxModule, read_module
+from inspector.listing.ptx_statement import (
     AddressOperand,
     ImmediateOperand,
     PairOperand,
-    PtxFunction,
-    PtxModule,
     RegisterOperand,
     SinkOperand,
     SpecialOperand,
     SymbolOperand,
     VectorOperand,
-    read_module,
 )
 
 HEAD = ".version 8.6\n.target sm_90a\n.address_size 64\n"
@@ -47,8 +45,7 @@ def test_operands_of_every_form() -> None:
         "cp.async.bulk.tensor.2d.shared::cta.global [%r1], [%rd1, {%r2, 3}], [%r4 + 8];"
     )
     load, compare, special, symbol, bulk, _ = made.instructions
-    assert load.guard is not None and load.inverted
-    assert made.names[load.guard] == "%p1"
+    assert named(made, load.guard) == "!%p1"
     vector, address = load.operands
     assert isinstance(vector, VectorOperand) and isinstance(address, AddressOperand)
     assert named(made, vector.elements[0]) == "%r1"
@@ -136,23 +133,3 @@ def test_lines_are_those_of_the_text() -> None:
     for row in made.instructions:
         assert row.base in lines[row.line - 1]
     assert made.labels == {"$L": 2}
-
-
-def test_a_table_of_branches() -> None:
-    made = kernel("ts: .branchtargets $A, $B;\nbrx.idx %r1, ts;\n$A: ret;\n$B:")
-    assert made.tables == {"ts": ("$A", "$B")}
-
-
-def test_registers_that_are_declared_and_not_named_cost_nothing() -> None:
-    made = kernel("mov.b32 %r7, 1;", ".reg .b32 %r<999999999>;")
-    assert (made.names, made.registers, made.unread) == (["%r7"], ["b32"], [])
-
-
-def test_an_overlong_statement_is_not_read() -> None:
-    long = kernel("add.s32 %r1, " + "%r2 " * 40_000)
-    assert long.unread
-
-
-def test_deep_brackets_end() -> None:
-    made = kernel("mov.b32 %r1, " + "{" * 9000 + "%r2" + "}" * 9000 + ";")
-    assert [row.base for row in made.instructions] == ["mov", "ret"]

@@ -9,7 +9,7 @@ import pytest
 
 from inspector.base.model import Stage
 from inspector.listing import parse
-from inspector.listing.ptx_declaration import (
+from inspector.listing.ptx_statement import (
     entries,
     read_header,
     register_declarations,
@@ -82,16 +82,6 @@ def test_parameters_stand_where_ptxas_reads_them(tmp_path: Path) -> None:
     # On sm_90 parameters begin at 0x210 of the constant bank.
     read = {int(at, 16) - 0x210 for at in re.findall(r"c\[0x0\]\[(0x[0-9a-f]+)\]", code)}
     assert {p.offset for p in header.parameters} <= read
-
-
-def test_an_array_without_a_size_has_no_bytes() -> None:
-    one = variable_declaration(".shared .align 16 .b8 room[];")
-    assert one is not None and (one.name, one.sizes, one.size, one.align) == (
-        "room",
-        (None,),
-        None,
-        16,
-    )
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
-from inspector.base.model import Location
 from inspector.listing.line import Control, Kind, Line
 from inspector.listing.sass import parse_sass
 from tests.helpers.samples import read_sample
@@ -13,77 +10,6 @@ from tests.helpers.samples import read_sample
 def one(instruction: str) -> Line:
     """The line of one instruction."""
     return parse_sass(f"        /*0010*/                   {instruction} ;").lines[0]
-
-
-def numbered(first: str, count: int) -> tuple[str, ...]:
-    """``R4``, 3: R4, R5, R6."""
-    name = first.rstrip("0123456789")
-    start = int(first[len(name) :])
-    return tuple(f"{name}{i}" for i in range(start, start + count))
-
-
-@pytest.mark.parametrize(
-    ("text", "opcode", "defs", "uses"),
-    [
-        ("MOV R1, c[0x0][0x28]", "MOV", "R1", ""),
-        ("IMAD.MOV.U32 R0, RZ, RZ, RZ", "IMAD.MOV.U32", "R0", ""),
-        ("IADD3 R3, P0, P1, R4.reuse, -R5, UR6", "IADD3", "R3 P0 P1", "R4 R5 UR6"),
-        ("IADD3.X R3, R4, R5, RZ, P0, !P1", "IADD3.X", "R3", "R4 R5 P0 P1"),
-        ("ISETP.GE.AND P0, PT, R2, R9, PT", "ISETP.GE.AND", "P0", "R2 R9"),
-        ("LOP3.LUT P0, RZ, R3, 0x1, RZ, 0xc0, !PT", "LOP3.LUT", "P0", "R3"),
-        ("PLOP3.LUT P0, PT, P1, P2, PT, 0x80, 0x0", "PLOP3.LUT", "P0", "P1 P2"),
-        ("UISETP.GT.AND UP0, UPT, UR4, URZ, UPT", "UISETP.GT.AND", "UP0", "UR4"),
-        ("SEL R0, R1, RZ, !P3", "SEL", "R0", "R1 P3"),
-        ("@!UP0 UMOV UR4, 0x400", "UMOV", "UR4", "UP0"),
-        ("@P0 LDG.E.128 R8, desc[UR8][R12.64+0x10]", "LDG.E.128", "R8 R9 R10 R11",
-         "P0 UR8 UR9 R12 R13"),
-        ("STG.E.128 desc[UR8][R12.64], R8", "STG.E.128", "", "UR8 UR9 R12 R13 R8 R9 R10 R11"),
-        ("LDG.E R0, [R2.U32+UR4]", "LDG.E", "R0", "R2 UR4 UR5"),
-        ("LDG.E.SYS R0, [R2]", "LDG.E.SYS", "R0", "R2 R3"),
-        ("LDS.64 R2, [R5+UR4+0x8]", "LDS.64", "R2 R3", "R5 UR4"),
-        ("LDSM.16.MT88.4 R4, [R9]", "LDSM.16.MT88.4", "R4 R5 R6 R7", "R9"),
-        ("LDGSTS.E.BYPASS.128 [R53], desc[UR18][R24.64], P0", "LDGSTS.E.BYPASS.128", "P0",
-         "R53 UR18 UR19 R24 R25 P0"),
-        ("ATOMG.E.ADD.F64.RN.STRONG.GPU PT, R2, desc[UR8][R8.64], R12",
-         "ATOMG.E.ADD.F64.RN.STRONG.GPU", "R2 R3", "UR8 UR9 R8 R9 R12 R13"),
-        ("ATOMG.E.ADD.F32x4.FTZ.RN.STRONG.GPU PT, R20, desc[UR6][R2.64], R16",
-         "ATOMG.E.ADD.F32x4.FTZ.RN.STRONG.GPU", "R20 R21 R22 R23",
-         "UR6 UR7 R2 R3 R16 R17 R18 R19"),
-        ("CS2UR UR8, SR_CLOCKLO", "CS2UR", "UR8 UR9", ""),
-        ("IMAD.WIDE.U32 R6, R2, 0x4, R8", "IMAD.WIDE.U32", "R6 R7", "R2 R8 R9"),
-        ("DFMA R2, R4, -R6, |R8|", "DFMA", "R2 R3", "R4 R5 R6 R7 R8 R9"),
-        ("F2F.F64.F32 R2, R4", "F2F.F64.F32", "R2 R3", "R4"),
-        ("F2F.F32.F64 R2, R4", "F2F.F32.F64", "R2", "R4 R5"),
-        ("I2F.S64 R2, R4", "I2F.S64", "R2", "R4 R5"),
-        ("CS2R R4, SRZ", "CS2R", "R4 R5", ""),
-        ("CS2R.32 R4, SR_CLOCKLO", "CS2R.32", "R4", ""),
-        ("S2R R3, SR_TID.X", "S2R", "R3", ""),
-        ("SHFL.BFLY PT, R14, R3, 0x10, 0x1f", "SHFL.BFLY", "R14", "R3"),
-        ("VOTE.ANY R2, PT, P0", "VOTE.ANY", "R2", "P0"),
-        ("HMMA.16816.F32 R4, R8, R12, R4", "HMMA.16816.F32", "R4 R5 R6 R7",
-         "R8 R9 R10 R11 R12 R13 R4 R5 R6 R7"),
-        ("HMMA.1688.F32.TF32 R4, R8, R12, RZ", "HMMA.1688.F32.TF32", "R4 R5 R6 R7",
-         "R8 R9 R10 R11 R12 R13"),
-        ("R2P PR, R0, 0x5", "R2P", "P0 P2", "R0"),
-        ("BSSY B0, `(.L_x_2)", "BSSY", "B0", ""),
-        ("BSYNC B0", "BSYNC", "", "B0"),
-        ("NOP", "NOP", "", ""),
-    ],
-)  # fmt: skip
-def test_opcode_and_registers(text: str, opcode: str, defs: str, uses: str) -> None:
-    line = one(text)
-    assert (line.kind, line.opcode, line.address) == (Kind.INSTRUCTION, opcode, 16)
-    assert line.base == opcode.partition(".")[0]
-    assert (line.defs, line.uses) == (tuple(defs.split()), tuple(uses.split()))
-
-
-def test_warp_group_products() -> None:
-    line = one("HGMMA.64x128x16.F32.BF16 R24, gdesc[UR8].tnspB, R24, gsb0")
-    assert line.defs == numbered("R24", 64)
-    assert line.uses == (*numbered("UR8", 4), *numbered("R24", 64))
-    line = one("HGMMA.64x64x16.F16 R24, R4, gdesc[UR8], !UPT")
-    assert line.defs == numbered("R24", 16)
-    assert line.uses == (*numbered("R4", 4), "UR8", "UR9")
 
 
 def test_branches() -> None:
@@ -135,16 +61,6 @@ ANNOTATED = """\t.section\t.text.a,"ax",@progbits
 """
 
 
-def test_annotations_are_joined() -> None:
-    listing = parse_sass(PLAIN, ANNOTATED)
-    lines = [line for line in listing.lines if line.kind is Kind.INSTRUCTION]
-    top = Location("/x/top.py", 20)
-    deep = Location("/x/inner.py", 7, None, Location("/x/outer.py", 13, None, top))
-    assert [line.source for line in lines] == [deep, deep, Location("/x/top.py", 21), None]
-    assert [line.ptx_line for line in lines] == [5, 6, 6, None]
-    assert [line.address for line in lines] == [0, 16, 32, 0]
-
-
 def test_control_words() -> None:
     """Bits 105 to 125 of the instruction: stall, yield, barriers, wait mask, reuse."""
     control = parse_sass(PLAIN, ANNOTATED).lines[8].control
@@ -190,9 +106,3 @@ def test_cuobjdump_text() -> None:
         assert inside[0].text.strip() == f"Function : {function.name}"
         addresses = [line.address for line in inside if line.address is not None]
         assert addresses == list(range(0, 16 * len(addresses), 16))
-
-
-def test_two_instructions_issued_as_one() -> None:
-    """sm_50 to sm_62 print pairs in braces."""
-    lines = parse_sass("  /*0008*/  { IADD R1, R1, -0x8 ;\n  /*0010*/  S2R R0, SR_TID.X  }\n").lines
-    assert (lines[0].opcode, lines[0].defs) == ("IADD", ("R1",))

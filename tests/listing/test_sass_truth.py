@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cache
 
 import pytest
 from elftools.dwarf.structs import DWARFStructs
@@ -11,9 +12,9 @@ from elftools.elf.elffile import ELFFile
 
 from inspector.base.model import Location, Stage
 from inspector.listing import parse
-from inspector.listing.line import Kind, Line
+from inspector.listing.line import Kind, Line, Listing
 from inspector.listing.sass import parse_sass
-from tests.helpers.samples import DATA, Disassembler, read_sample
+from tests.helpers.samples import DATA, disassemble, read_sample
 
 EVERY = sorted(path.name for path in DATA.glob("*.cubin"))
 WITH_LINES = [name for name in EVERY if not name.startswith("zoo")]
@@ -38,19 +39,22 @@ def addressed(text: str) -> Iterator[tuple[Where | None, str]]:
         yield ((section, int(address[1], 16)) if address else None), line
 
 
-def parsed(name: str, nvdisasm: Disassembler) -> dict[Where, Line]:
+@cache
+def listed(name: str) -> Listing:
+    return parse_sass(disassemble(name, "-c"), disassemble(name, *ANNOTATE))
+
+
+@cache
+def parsed(name: str) -> dict[Where, Line]:
     """Our lines of a cubin."""
-    plain = nvdisasm(name, "-c")
-    lines = parse_sass(plain, nvdisasm(name, *ANNOTATE)).lines
-    where = (where for where, _ in addressed(plain))
-    return {at: line for at, line in zip(where, lines, strict=True) if at is not None}
+    where = (where for where, _ in addressed(disassemble(name, "-c")))
+    return {at: line for at, line in zip(where, listed(name).lines, strict=True) if at is not None}
 
 
 @pytest.mark.parametrize("name", EVERY)
-def test_every_line_is_known(name: str, nvdisasm: Disassembler) -> None:
-    plain = nvdisasm(name, "-c")
-    listing = parse_sass(plain, nvdisasm(name, *ANNOTATE))
-    assert listing.text == plain
+def test_every_line_is_known(name: str) -> None:
+    listing = listed(name)
+    assert listing.text == disassemble(name, "-c")
     assert Kind.UNKNOWN not in {line.kind for line in listing.lines}
     instructions = [line for line in listing.lines if line.address is not None]
     assert all(line.control is not None for line in instructions)
@@ -60,14 +64,14 @@ def test_every_line_is_known(name: str, nvdisasm: Disassembler) -> None:
 
 
 @pytest.mark.parametrize("name", WITH_LINES)
-def test_locations_and_ptx_lines(name: str, nvdisasm: Disassembler) -> None:
+def test_locations_and_ptx_lines(name: str) -> None:
     """Every mark of -gi and -gp stands on the line after it, with its chain."""
-    ours = parsed(name, nvdisasm)
+    ours = parsed(name)
     frames: list[tuple[str, int]] = []
     ptx: int | None = None
     seen = 0
     mark = re.compile(r'"([^"]*)", line (\d+)')
-    for where, line in addressed(nvdisasm(name, *ANNOTATE)):
+    for where, line in addressed(disassemble(name, *ANNOTATE)):
         if "//## " in line:
             found = [(file, int(number)) for file, number in mark.findall(line)]
             if found[0][0] == ".nv_debug_ptx_txt":
@@ -119,9 +123,9 @@ def line_table(name: str) -> dict[str, dict[int, int]]:
 
 
 @pytest.mark.parametrize("name", WITH_LINES)
-def test_locations_are_those_of_the_line_table(name: str, nvdisasm: Disassembler) -> None:
+def test_locations_are_those_of_the_line_table(name: str) -> None:
     """Independent of nvdisasm: pyelftools reads the cubin's DWARF. Rows hold until the next."""
-    ours = parsed(name, nvdisasm)
+    ours = parsed(name)
     table = line_table(name)
     assert table
     for (section, address), line in ours.items():
@@ -132,11 +136,11 @@ def test_locations_are_those_of_the_line_table(name: str, nvdisasm: Disassembler
 
 
 @pytest.mark.parametrize("name", ["matmul_sm90", "gelu_sm90", "nested"])
-def test_the_ptx_line_has_the_same_location(name: str, nvdisasm: Disassembler) -> None:
+def test_the_ptx_line_has_the_same_location(name: str) -> None:
     """SASS → PTX by -gp, then our own reading of the PTX: the same source line."""
     ptx = parse(Stage.PTX, read_sample(f"{name}.ptx")).lines
     same = other = 0
-    for line in parsed(f"{name}.cubin", nvdisasm).values():
+    for line in parsed(f"{name}.cubin").values():
         there = ptx[line.ptx_line - 1] if line.ptx_line else None
         if there is None or there.kind is not Kind.INSTRUCTION or there.source is None:
             continue  # the function's opening brace stands for what ptxas adds
@@ -179,11 +183,11 @@ def marked(text: str) -> dict[Where, tuple[set[str], set[str]]]:
 
 
 @pytest.mark.parametrize("name", LIVENESS)
-def test_registers_are_those_of_nvdisasm(name: str, nvdisasm: Disassembler) -> None:
+def test_registers_are_those_of_nvdisasm(name: str) -> None:
     """Every instruction's defined and used registers, as ``nvdisasm -plr`` marks them."""
-    truth = marked(nvdisasm(name, "-c", "-plr"))
+    truth = marked(disassemble(name, "-c", "-plr"))
     assert len(truth) > 200
-    for where, line in parsed(name, nvdisasm).items():
+    for where, line in parsed(name).items():
         if where not in truth or line.base == "CALL":
             continue  # -plr leaves out padding, and charges a call with what the callee does
         defs = {r for r in line.defs if r[0] != "B"}

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from inspector.base.model import Location, Stage
 from inspector.listing import parse
-from inspector.listing.cuda import parse_cuda
 from inspector.listing.line import Kind
-from inspector.listing.python import parse_python
+from inspector.listing.source_code import parse_cuda, parse_python
 from tests.helpers.samples import read_sample
 
 PYTHON = '''"""A docstring # no comment
@@ -52,16 +51,6 @@ def test_python() -> None:
 def test_python_functions() -> None:
     listing = parse_python(PYTHON)
     assert [(f.name, f.first, f.last) for f in listing.functions] == [("kernel", 6, 15)]
-
-
-def test_python_that_is_not_finished() -> None:
-    lines = parse_python("x = 'no end\ny = 1\nz = '''open\n# in the string").lines
-    assert [line.kind for line in lines] == [
-        Kind.UNKNOWN,
-        Kind.INSTRUCTION,
-        Kind.INSTRUCTION,
-        Kind.INSTRUCTION,
-    ]
 
 
 def test_output_code() -> None:
@@ -115,10 +104,3 @@ def test_cuda_functions() -> None:
     ]
     names = [f.name for f in parse_cuda(read_sample("nested.cu")).functions]
     assert names == ["square", "cube", "poly", "outer", "nested", "calls"]
-
-
-def test_the_file_name_decides() -> None:
-    text = "int x; // a comment\n// one\n"
-    assert parse(Stage.SOURCE, text, path="/a.cu").lines[1].kind is Kind.COMMENT
-    assert parse(Stage.SOURCE, text, path="/a.py").lines[1].kind is not Kind.COMMENT
-    assert parse(Stage.SOURCE, "# one\n", path=None).lines[0].kind is Kind.COMMENT

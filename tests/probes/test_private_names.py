@@ -1,20 +1,14 @@
 """A library that calls something otherwise costs a recording that alone, which says so by its name.
 
-Libraries here have every name that the probes know of but one, in a process each; then Triton and
-torch as they are, with names hidden from the probes alone, of which the program must not notice.
+Triton and torch are as they are, with names hidden from the probes alone, of which the program must
+not notice.
 """
 
 from __future__ import annotations
 
 import ast
-import json
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -25,32 +19,8 @@ __all__ = ["caches", "forked", "parents"]  # fixtures
 TABLES = private_names.tables()
 NAMES = TABLES["names"]
 LIBRARIES = ("torch", "triton", "cupy", "numba", "jax", "cuda", "pycuda", "cupti")
-VERSIONS = {"torch": "2.13.0", "triton": "3.9.0"}
 OUTSIDE = ("emulator", "replay", "ahead")
 """Rooms of parts that are written against a library's insides, and ask for them as a whole."""
-STAND_INS = """
-import os, sys
-library, recordings, names, modules = sys.argv[1:]
-sys.path.insert(0, library)
-for number, name in enumerate(names.split()):
-    if not os.fork():
-        os.environ.update(WITHOUT=name, PTXVIEW_RECORDING=f"{recordings}/{number}")
-        for module in modules.split():
-            __import__(module)
-        print("done", name, flush=True)
-        os._exit(0)
-    os.wait()
-"""
-WITHOUT = """
-import os
-def take(module, names):
-    name, _, path = os.environ["WITHOUT"].partition(":")
-    first, _, second = path.partition(".")
-    if name == module and second:
-        delattr(names[first], second)
-    elif name == module:
-        del names[first]
-"""
 PROGRAM = """
 import torch, triton, triton.language as tl
 import ptxview_probes.late as late
@@ -141,121 +111,6 @@ def test_every_name_is_one_that_a_probe_asks_for() -> None:
         assert row[0], f"what is lost without {key} is not said"
 
 
-def stand_ins(folder: Path) -> list[str]:
-    """Libraries with every name that is asked for; their modules, outer ones first.
-
-    Each takes away what the environment says when it has run.
-    """
-    modules: dict[str, dict[str, set[str]]] = {}
-    for key in NAMES:
-        module, _, path = key.partition(":")
-        first, _, second = path.partition(".")
-        modules.setdefault(module, {}).setdefault(first, set()).update({second} if second else ())
-    for module in (m for inner in TABLES["modules"].values() for m in inner):
-        modules.setdefault(module, {})
-    packages = {".".join(m.split(".")[:n]) for m in modules for n in range(1, m.count(".") + 1)}
-    for name in sorted({*modules, *packages}):
-        place = folder.joinpath(*name.split("."))
-        file = place / "__init__.py" if name in packages else place.with_suffix(".py")
-        file.parent.mkdir(parents=True, exist_ok=True)
-        lines = [f"__version__ = {VERSIONS.get(name, '1.0')!r}"]
-        for first, methods in modules.get(name, {}).items():
-            if methods or first[0].isupper():
-                body = [f"    def {m}(self, choice=None): pass" for m in sorted(methods)]
-                lines += [f"class {first}:", *(body or ["    pass"])]
-            else:
-                lines.append(f"def {first}(*args): pass")
-        lines += ["import without", "without.take(__name__, globals())"]
-        file.write_text("\n".join(lines) + "\n")
-    (folder / "without.py").write_text(WITHOUT)
-    return sorted(modules, key=lambda m: m.count("."))
-
-
-def attached() -> list[str]:
-    """Names that are asked for as soon as their module is imported, and modules."""
-    lazily = (
-        ":CompiledKernel",
-        ":CompiledKernel._run",
-        ":get_cache_manager",
-        ":JITFunction",
-        "_guards:",
-        ":GraphLowering",
-        ":DebugFormatter._write_ir",
-        "structured:",
-        ":get_path",
-        "torch._C",
-        ":V",
-        ":CachingAutotuner",
-        "cache_dir_utils",
-        ":benchmarker",
-        "_python_dispatch",
-        "torch:Tensor",
-        "torch.autograd:",
-        "torch.cuda:_",
-        "torch._dynamo.utils",
-        "eval_frame",
-        "optimizer:",
-    )
-    until = [k for k, row in NAMES.items() if row[3:] not in ([], [""])]
-    return [
-        k
-        for k in NAMES
-        if not k.endswith(lazily)
-        and not any(part in k for part in lazily if part[0] != ":")
-        and k not in until
-    ]
-
-
-def test_of_each_name_that_a_library_lacks_the_recording_tells(tmp_path: Path) -> None:
-    """Each in a separate process, all of them forked from one."""
-    names = ["nothing:nothing", *attached()]
-    assert len(names) > 40
-    modules = stand_ins(tmp_path / "lib")
-    for number in range(len(names)):
-        (tmp_path / str(number) / "blobs").mkdir(parents=True)
-    env = {k: v for k, v in os.environ.items() if not k.startswith("PTXVIEW_")} | {
-        "PYTHONPATH": str(PROBES / "bootstrap"),
-        "PTXVIEW_RECORDING": str(tmp_path / "0"),
-        "PTXVIEW_DRIVER": "1",
-    }
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            STAND_INS,
-            str(tmp_path / "lib"),
-            str(tmp_path),
-            " ".join(names),
-            " ".join(modules),
-        ],
-        env=env,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.splitlines() == [f"done {name}" for name in names]
-    for number, without in enumerate(names):
-        problems = [e for e in events(tmp_path / str(number)) if e["event"] == "problem"]
-        told = {e["where"]: e["text"] for e in problems if "has no such" in e["text"]}
-        if not number:
-            assert not told
-            continue
-        name = without.replace(":", ".")
-        assert NAMES[without][0] in told[name]
-        # Of a class that is missing its methods are, too.
-        assert all(other == name or other.startswith(f"{name}.") for other in told), without
-
-
-def events(recording: Path) -> list[dict[str, Any]]:
-    return [
-        json.loads(line)
-        for file in sorted(recording.glob("events*.jsonl"))
-        for line in file.read_text().splitlines()
-    ]
-
-
-NEEDED = {"triton.compiler.compiler:compile", "triton.runtime.autotuner:Autotuner"}
 PROFILED = ("profiler", "torch.cuda:", "eval_frame", "optimizer", "torch._dynamo.utils", "cupti")
 
 

@@ -73,6 +73,7 @@ sys.exit(rank * 7)
 
 
 @pytest.mark.nightly
+@pytest.mark.nightly
 def test_two_ranks_of_torchrun(
     tmp_path: Path, warm_python: Callable[..., Path], caches: Path
 ) -> None:

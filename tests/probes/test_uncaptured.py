@@ -33,11 +33,6 @@ def _compile_module_with_cache(source, options=(), *, arch=None, extra_source=No
                                name_expressions=None, log_stream=None, jitify=False):
     return "compiled"
 """
-NUMBA = """
-class _Kernel:
-    def __init__(self, py_func, argtypes, link=None, debug=False, lineinfo=False):
-        self.py_func = py_func
-"""
 JAX = """
 def compile_or_get_cached(backend, computation, devices, compile_options, host_callbacks,
                           executable_devices, pgle_profiler=None):
@@ -46,37 +41,6 @@ def compile_or_get_cached(backend, computation, devices, compile_options, host_c
 BINDINGS = """
 def nvrtcCreateProgram(src, name, numHeaders, headers, includeNames):
     return 0, "program"
-"""
-# cuda.core 0.3: written in Python, beneath ``experimental``, and it calls cuda.bindings.
-CORE_OF_PYTHON = """
-from dataclasses import dataclass
-from cuda.bindings import nvrtc
-class Program:
-    __slots__ = ("code",)
-    def __init__(self, code, code_type, options=None):
-        assert nvrtc.nvrtcCreateProgram(code.encode(), b"", 0, [], [])[0] == 0
-        self.code = code
-    def compile(self, target_type, name_expressions=(), logs=None):
-        return self.code
-"""
-# cuda.core 1.2: ``Program`` is an extension's class, whose attributes cannot be set, in a folder
-# for each major version of CUDA that the package takes for its own.
-CORE_OF_C = """
-class _Immutable(type):
-    def __setattr__(cls, name, value):
-        raise TypeError(f"cannot set {name!r} attribute of immutable type")
-class Program(metaclass=_Immutable):
-    def __init__(self, code, code_type, options=None):
-        self.code = code
-    def compile(self, target_type, name_expressions=(), logs=None, *, cache=None):
-        return self.code
-__all__ = ["Program"]
-"""
-CORE_PACKAGE_OF_PYTHON = "from cuda.core.experimental._program import Program"
-CORE_PACKAGE = """
-import importlib
-globals().update(importlib.import_module(".cu12", __package__).__dict__)
-from cuda.core._program import *
 """
 PYCUDA = """
 def compile(source, nvcc="nvcc", options=None, keep=False, no_extern_c=False):
@@ -133,17 +97,6 @@ compiler._compile_module_with_cache({CUDA!r}, name_expressions=("second<float>",
     assert found == [("CuPy", "first"), ("CuPy", "second"), ("CuPy", "second<float>")]
 
 
-def test_numbas_kernels_have_their_functions_names(tmp_path: Path) -> None:
-    program = """
-from numba.cuda.dispatcher import _Kernel
-def add(x): pass
-assert _Kernel(add, ("float32[:]",)).py_func is add
-"""
-    assert names(ran(tmp_path, program, {"numba.cuda.dispatcher": NUMBA})) == [
-        ("numba.cuda", "add")
-    ]
-
-
 def test_jax_names_the_module_of_a_gpu_and_is_silent_of_a_cpus(tmp_path: Path) -> None:
     program = """
 from types import SimpleNamespace as Object
@@ -167,40 +120,6 @@ assert SourceModule({CUDA!r}).module == b"cubin"
     makers = ("NVRTC (cuda.bindings)", "PyCUDA")
     found = names(ran(tmp_path, program, modules))
     assert found == [(by, name) for by in makers for name in ("first", "second")]
-
-
-@pytest.mark.parametrize(
-    ("modules", "package"),
-    [
-        (
-            {
-                "cuda.core.experimental.__init__": CORE_PACKAGE_OF_PYTHON,
-                "cuda.core.experimental._program": CORE_OF_PYTHON,
-            },
-            "cuda.core.experimental",
-        ),
-        ({"cuda.core.__init__": CORE_PACKAGE, "cuda.core.cu12._program": CORE_OF_C}, "cuda.core"),
-    ],
-    ids=["in Python", "in C"],
-)
-def test_a_program_of_cuda_core_is_named_once(
-    tmp_path: Path, modules: dict[str, str], package: str
-) -> None:
-    program = f"""
-from cuda.bindings import nvrtc
-from {package} import Program
-assert isinstance(Program({CUDA!r}, "c++"), Program)
-assert Program(code={CUDA!r}, code_type="c++").compile("cubin") == {CUDA!r}
-class Mine(Program):
-    pass
-assert Mine("__global__ void third() {{}}", "c++").compile("ptx")
-nvrtc.nvrtcCreateProgram(b"__global__ void fourth() {{}}", b"", 0, [], [])
-"""
-    made = names(ran(tmp_path, program, {"cuda.bindings.nvrtc": BINDINGS, **modules}))
-    assert made == [
-        *(("cuda.core (NVRTC)", name) for name in ("first", "second", "third")),
-        ("NVRTC (cuda.bindings)", "fourth"),
-    ]
 
 
 def test_torchs_own_nvrtc_and_jiterator_are_named(tmp_path: Path) -> None:

@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from inspector.base.model import Kernel, Origin, Recording, Stage
-from inspector.listing.cubin import architecture, kernel_parameters, read_cubin
-from inspector.listing.one_kernel import only
+from inspector.listing.cubin import architecture, kernel_parameters, only, read_cubin
 from inspector.recording.calls import maker_of
 from inspector.report.naming import under
 from inspector.sources.opening import open_path

@@ -234,7 +234,7 @@ class _MlirFlow:
                 self._close(line.n)
             return
         region = self._open[-1].opened[-1] if self._open else 0
-        self.blocks.read(region, line, (name for name in line.targets if name[0] == "^"))
+        self.blocks.read(region, line, (name for name in line.targets if name[:1] == "^"))
         if bare[-1] == "{":
             operation = _MLIR_REGION.match(bare)
             self._open.append(_OpenRegion(operation[1] if operation else "", [line.n], []))

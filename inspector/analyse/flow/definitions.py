@@ -13,9 +13,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from inspector.analyse.flow.graph import FlowGraph
-from inspector.analyse.flow.sass_live import scratch
-from inspector.analyse.flow.steps import StepRows, Steps, Way
+from inspector.analyse.flow.graph import FlowGraph, StepRows, Steps, Way
+from inspector.analyse.flow.liveness import scratch
 
 ROW_BITS = 32
 MAX_FORGOTTEN_READS = 8

@@ -1,21 +1,381 @@
-"""Control flow of a function of PTX or SASS: basic blocks, edges, loops.
+"""Steps, basic blocks, edges and loops of a function of PTX or SASS.
+
+A function's instructions as numbers are its steps: a register is a small integer, so that a set of
+them is one Python int; two registers of one name in two blocks ``{ }`` of PTX are two registers. A
+line with several statements is one step, that of all of them.
 
 Edges of PTX are those of the PTX ISA ("Control Flow Instructions"): ``bra``, ``brx.idx`` with its
-``.branchtargets``, ``ret``, ``exit``, ``trap``. Edges of SASS were read off ``nvdisasm -bbcfg``.
-A call goes on with the next instruction; a function called within the section begins with a block
-that has no predecessor from its callers.
+``.branchtargets``, ``ret``, ``exit``, ``trap``. NVIDIA documents SASS's mnemonics (CUDA Binary
+Utilities, "Instruction Set Reference"); its edges were read off ``nvdisasm -bbcfg``, which draws
+every one, and the tests compare with it. A call goes on with the next instruction; a function
+called within the section begins with a block that has no predecessor from its callers.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+import re
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from itertools import groupby
+from operator import attrgetter
+from typing import NamedTuple
 
-from inspector.analyse.flow.ptx_steps import read_ptx
-from inspector.analyse.flow.sass_steps import read_sass
-from inspector.analyse.flow.steps import Jump, StepRows, Steps, Way
-from inspector.listing.line import Function, Listing
+from inspector.base.text import words
+from inspector.listing.line import Function, Kind, Line, Listing
+from inspector.listing.ptx_code import FunctionReading, PtxFunction
+from inspector.listing.ptx_statement import (
+    PtxInstruction,
+    SymbolOperand,
+    register_declarations,
+    strip,
+)
+from inspector.listing.sass_operands import BRANCHES, CALLS
+
+
+class Step(NamedTuple):
+    """One line with at least one instruction.
+
+    ``last`` is the last line of its statement. ``defs`` may be written, ``kills`` (some of them)
+    are written for certain: no guard keeps the instruction from it, and the whole is written.
+    """
+
+    line: int
+    last: int
+    defs: tuple[int, ...]
+    kills: tuple[int, ...]
+    uses: tuple[int, ...]
+
+
+class StepRows:
+    """Steps in the order of their lines, as numbers: each takes about 35 bytes."""
+
+    def __init__(self, steps: Iterable[Step] = ()) -> None:
+        self._lines = array("I")
+        self._fields = array("I")
+        """Of each step its last line, and where its kills, defs and uses end."""
+        self._registers = array("I")
+        for step in steps:
+            self.append(step)
+
+    def append(self, step: Step) -> None:
+        """Add a step; its kills come first among its defs."""
+        registers = self._registers
+        self._lines.append(step.line)
+        self._fields.append(step.last)
+        registers.extend(step.kills)
+        self._fields.append(len(registers))
+        if len(step.defs) > len(step.kills):
+            registers.extend(r for r in step.defs if r not in step.kills)
+        self._fields.append(len(registers))
+        registers.extend(step.uses)
+        self._fields.append(len(registers))
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    def __getitem__(self, row: int) -> Step:
+        last, kills, defs, uses = self._fields[4 * row : 4 * row + 4]
+        first = self._fields[4 * row - 1] if row else 0
+        registers = self._registers[first:uses].tolist()
+        kills, defs = kills - first, defs - first
+        return Step(
+            self._lines[row],
+            last,
+            tuple(registers[:defs]),
+            tuple(registers[:kills]),
+            tuple(registers[defs:]),
+        )
+
+    def __iter__(self) -> Iterator[Step]:
+        return self.between(0, len(self))
+
+    def between(self, start: int, end: int) -> Iterator[Step]:
+        """Rows ``start`` to ``end``, without the last."""
+        return map(self.__getitem__, range(start, end))
+
+    def line(self, row: int) -> int:
+        """The line of a row."""
+        return self._lines[row]
+
+    def row(self, line: int) -> int | None:
+        """The row of a line, None if no instruction begins on it."""
+        row = bisect_left(self._lines, line)
+        return row if row < len(self._lines) and self._lines[row] == line else None
+
+
+class Way(StrEnum):
+    """How an instruction leaves its line."""
+
+    BRANCH = "branch"
+    CALL = "call"
+    RETURN = "return"
+    EXIT = "exit"
+    SYNC = "sync"
+    """Threads meet, and go on where the barrier register's ``BSSY`` says (SASS)."""
+
+
+class Jump(NamedTuple):
+    """Where an instruction goes on. ``targets`` are lines; of a call, those of its callee.
+
+    ``falls``: also, or only, with the next instruction. ``barrier``: of ``SYNC``, its register.
+    """
+
+    way: Way
+    targets: tuple[int, ...]
+    falls: bool
+    barrier: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """A function. ``names`` and ``classes`` by register number;
+    ``jumps`` by line. ``kinds`` are the classes of its registers in the order of first mention.
+    """
+
+    steps: StepRows
+    jumps: Mapping[int, Jump]
+    names: Sequence[str] = ()
+    classes: Sequence[str] = ()
+    kinds: tuple[str, ...] = ()
+    entries: tuple[int, ...] = ()
+    """Lines other than the first instruction at which code is entered: functions called within."""
+    barriers: Mapping[int, tuple[str, int]] = field(default_factory=dict)
+    """``BSSY`` by line: its barrier register and the line it names."""
+    labelled: tuple[int, ...] = ()
+    """Lines of the first instructions after labels, used or not (SASS)."""
+
+
+def declared(listing: Listing, function: Function) -> dict[str, int]:
+    """How many registers of each class ``.reg`` declares (``b32``, ``pred``, ``v2.f32``).
+
+    They are virtual: ptxas allocates the machine's registers.
+    """
+    out: dict[str, int] = {}
+    if listing.language != "ptx":
+        return out
+    for line in listing.between(function.first, function.last):
+        if ".reg" not in line.text or line.kind is not Kind.DIRECTIVE:
+            continue
+        for one in register_declarations(strip(line.text, False)[0]):
+            count = sum(1 if count is None else count for _, count in one.names)
+            out[one.type] = out.get(one.type, 0) + count
+    return out
+
+
+_WAYS = {
+    "bra": Way.BRANCH,
+    "brx": Way.BRANCH,
+    "call": Way.CALL,
+    "ret": Way.RETURN,
+    "exit": Way.EXIT,
+    "trap": Way.EXIT,
+}
+
+
+def read_ptx(listing: Listing, function: Function) -> Steps:
+    """The steps of ``function`` of a PTX ``listing``."""
+    reading = FunctionReading(listing, function)
+    code = reading.code
+    steps = StepRows()
+    lines = array("I")
+    leaving: dict[int, list[tuple[int, PtxInstruction]]] = {}
+    kinds: dict[str, None] = {}
+    for line, rows in groupby(reading.rows(), key=attrgetter("line")):
+        defs: dict[int, None] = {}
+        kills: dict[int, None] = {}
+        uses: dict[int, None] = {}
+        for row in rows:
+            written, read = row.accesses()
+            base = row.parts[0]
+            for register in read:
+                if register.number not in kills:
+                    uses[register.number] = None
+            if base == "ret":
+                results = [v.name for v in code.results if v.space == "reg"]
+                uses.update((code.names.index(name), None) for name in results)
+            certain = row.guard is None and line not in leaving
+            for register in written:
+                number = register.number
+                defs[number] = None
+                # ``v.x`` writes a part of the vector ``v``
+                if certain and "." not in code.registers[number]:
+                    kills[number] = None
+            if base in _WAYS or line in leaving:
+                leaving.setdefault(line, []).append((len(lines), row))
+            lines.append(line)
+        for r in (*defs, *uses):
+            kinds[code.registers[r]] = None
+        last = _last_line(listing, line, function.last)
+        steps.append(Step(line, last, tuple(defs), tuple(kills), tuple(uses)))
+    jumps: dict[int, Jump] = {}
+    for line, ways in leaving.items():
+        jump: Jump | None = None
+        for at, row in ways:
+            if row.base in _WAYS:
+                if at in reading.branches:
+                    row = reading.resolved(row, reading.branches[at])
+                jump = _merged(jump, _jump(code, lines, row))
+            elif jump is not None:
+                jump = jump._replace(falls=True)
+        if jump is not None:
+            jumps[line] = jump
+    return Steps(steps, jumps, code.names, code.registers, tuple(kinds))
+
+
+def _jump(code: PtxFunction, lines: Sequence[int], row: PtxInstruction) -> Jump:
+    way = _WAYS[row.base]
+    labels: Iterable[str] = ()
+    if way is Way.BRANCH:
+        names = [o.name for o in row.operands if isinstance(o, SymbolOperand)]
+        labels = code.tables.get(names[-1], names) if names and row.base == "brx" else names
+    places = (code.labels.get(label, len(lines)) for label in labels)
+    targets = (lines[at] for at in places if at < len(lines))
+    return Jump(way, tuple(dict.fromkeys(targets)), row.guard is not None or row.base == "call")
+
+
+def _merged(first: Jump | None, second: Jump) -> Jump:
+    """Two jumps of one line: the last says whether it goes on."""
+    if first is None:
+        return second
+    way = Way.BRANCH if Way.BRANCH in (first.way, second.way) else second.way
+    return Jump(way, first.targets + second.targets, second.falls)
+
+
+def _last_line(listing: Listing, first: int, end: int) -> int:
+    """The last line of a statement that begins on line ``first``."""
+    last = first
+    while last < min(end, len(listing.lines)):
+        following = listing.lines[last]
+        if following.kind is not Kind.INSTRUCTION or following.opcode is not None:
+            break
+        last += 1
+    return last
+
+
+_LABEL = re.compile(r"`\(([^()\n]*)\)")
+_ADDRESS = re.compile(r"\b0x[0-9a-f]+\b")
+_BARRIER = re.compile(r"\bB\d+\b")
+_GUARD = re.compile(r"[^@;]*?/\s*(?:\{\s*)?@(!?)(U?P[0-9T])\b")
+_OPERANDS = re.compile(r"(?<![\w.])[A-Z][\w.]*+\s++([^;`]*+)")
+_LOCAL = re.compile(r"\.?L_x?_?\d+\Z|\.L")
+_RETURNS = words("RET PRET")
+_EXITS = words("EXIT KILL RTT")
+_JUMPS = BRANCHES | _RETURNS | _EXITS | words("BSYNC BSSY SYNC BRK CONT SSY")
+_FILES = {"R": "gpr", "P": "pred", "UR": "ugpr", "UP": "upred", "B": "barrier"}
+_NAME = re.compile(r"(UR|UP|R|P|B)\d+\Z")
+
+
+def read_sass(listing: Listing, function: Function) -> Steps:
+    """The steps of ``function`` of a SASS ``listing``."""
+    lines = listing.lines[function.first - 1 : function.last]
+    labels, addresses = _places(lines)
+    numbers: dict[str, int] = {}
+    classes: list[str] = []
+    steps = StepRows()
+    jumps: dict[int, Jump] = {}
+    entries: dict[int, None] = {}
+    barriers: dict[int, tuple[str, int]] = {}
+    for line in lines:
+        if line.opcode is None or line.kind is not Kind.INSTRUCTION:
+            continue
+        n, text, base = line.n, line.text, line.base or ""
+        guard = _GUARD.match(text) if "@" in text else None
+        defs = _numbers(line.defs, numbers, classes)
+        kills = () if guard and guard[2] not in ("PT", "UPT") else defs
+        steps.append(Step(n, n, defs, kills, _numbers(line.uses, numbers, classes)))
+        if base not in _JUMPS:
+            continue
+        targets = _targets(line, labels, addresses)
+        always = guard is None or (guard[2] in ("PT", "UPT") and not guard[1])
+        if base in ("BSSY", "SSY"):
+            register = _BARRIER.search(text)
+            if targets:
+                barriers[n] = (register[0] if register else "", targets[0])
+        elif base in CALLS:
+            jumps[n] = Jump(Way.CALL, targets, True)
+            entries.update((t, None) for t in targets)
+        elif base in _RETURNS:
+            jumps[n] = Jump(Way.RETURN, (), not always)
+        elif base in _EXITS:
+            jumps[n] = Jump(Way.EXIT, (), not always)
+        elif base in BRANCHES:
+            jumps[n] = Jump(Way.BRANCH, targets, not always or _conditional(line))
+        elif base in ("BSYNC", "SYNC"):
+            register = _BARRIER.search(text)
+            jumps[n] = Jump(Way.SYNC, (), not always, register[0] if register else "")
+    entries.update((n, None) for label, n in labels.items() if not _LOCAL.match(label))
+    return Steps(
+        steps,
+        jumps,
+        tuple(numbers),
+        tuple(classes),
+        tuple(dict.fromkeys(classes)),
+        tuple(entries),
+        barriers,
+        tuple(dict.fromkeys(labels.values())),
+    )
+
+
+def _numbers(
+    registers: tuple[str, ...], numbers: dict[str, int], classes: list[str]
+) -> tuple[int, ...]:
+    out = []
+    for register in registers:
+        number = numbers.get(register)
+        if number is None:
+            number = numbers[register] = len(numbers)
+            file = _NAME.match(register)
+            # PT, UPT and the like hold no value
+            classes.append(_FILES[file[1]] if file else "")
+        out.append(number)
+    return tuple(out)
+
+
+def _places(lines: Sequence[Line]) -> tuple[dict[str, int], dict[int, int]]:
+    """The line of the first instruction at each label, and at each address."""
+    labels: dict[str, int] = {}
+    addresses: dict[int, int] = {}
+    waiting: list[str] = []
+    for line in lines:
+        if line.label is not None:
+            waiting.append(line.label)
+        elif line.opcode is not None and line.kind is Kind.INSTRUCTION:
+            for label in waiting:
+                labels.setdefault(label, line.n)
+            waiting = []
+            if line.address is not None:
+                addresses.setdefault(line.address, line.n)
+    return labels, addresses
+
+
+def _targets(line: Line, labels: dict[str, int], addresses: dict[int, int]) -> tuple[int, ...]:
+    """The lines that a jump names, in this function."""
+    named = line.targets or tuple(_LABEL.findall(line.text))
+    if not named and (found := _ADDRESS.findall(line.text)):
+        named = (found[-1],)
+    out: dict[int, None] = {}
+    for name in named:
+        at = labels.get(name)
+        if at is None and name.startswith("0x") and len(name) < 20:
+            at = addresses.get(int(name, 16))
+        if at is not None:
+            out[at] = None
+    return tuple(out)
+
+
+def _conditional(line: Line) -> bool:
+    """Whether a branch depends on more than its guard: ``BRA P0, …``, ``BRA.DIV UR4, …``."""
+    if line.base not in ("BRA", "JMP"):
+        return False
+    match = _OPERANDS.search(line.text, line.text.find(line.opcode or ""))
+    first = match[1].strip().rstrip(",") if match else ""
+    conditional = first not in ("", "PT", "UPT") and not first.startswith("0x")
+    qualifiers = (line.opcode or "").split(".")[1:]
+    return conditional or not {"DIV", "CONV"}.isdisjoint(qualifiers)
+
 
 # -- loops ----------------------------------------------------------------------------------------
 # Loops of a graph: strongly connected parts, and those that remain without their header.

@@ -2,29 +2,319 @@
 
 A register is live at an instruction that reads or writes it, and between a write and a read of
 what it wrote. An instruction under a guard may leave the previous value: it ends no range. Counts
-of PTX are by declared class, those of the virtual registers that ``ptxas`` is given; counts of
-SASS are those that ``nvdisasm -plr`` prints (see ``sass_live``).
+of PTX are by declared class, those of the virtual registers that ``ptxas`` is given. Counts of SASS
+are those that ``nvdisasm -plr`` prints. NVIDIA documents the option (CUDA Binary Utilities,
+"nvdisasm"), and not what it does: these conventions were read off its output, of versions 12.8 and
+13.5, and the tests compare every instruction.
+
+- Within a region (code between two labels, branches out of it included) a guarded write ends no
+  range, as it may leave the previous value. Across regions it does: a register that is read further
+  on, and only written under a guard in this region, is not live before it.
+- nvdisasm 13.5 has labels that no instruction names, at those that the file's own records name (one
+  that a warp executes together, an exit), and each begins a region. Of a file of the older ELF ABI
+  (``.headerflags`` in its listing, not ``.target``) it writes them too, but counts nothing; that
+  is left to the versions before 13, which write no such label, and to which they begin no region.
+- A guard that is a uniform predicate (``@UP0``) is as no guard.
+- ``P2R`` and ``R2P`` are not seen to read and write the predicates behind ``PR``.
+- A call reads R0 and R1; it writes R0, R3 to R15, and of those from R32 the first four of every
+  eight, P0 to P6, UR4 to UR35 and every UP. The others are its caller's and live through it. At a
+  return those of the caller's are live: R1, R2, R16 to R31, and the last four of every eight from
+  R32. Counted are those that the function has: two more than the highest that it or a function
+  that it calls names, but none above the highest that the whole file names. (The count is in the
+  binary's ``EIATTR_REGCOUNT``, which is not in the text.)
+- R1, the stack's pointer, is live wherever control leaves straight-line code.
+- On sm_80 to sm_89 a global access reads a descriptor in a pair of uniform registers that its text
+  does not name. It is the pair that ``ULDC.64 UR4, c[0x0][0x118]`` loaded, or that
+  ``R2UR`` made of the registers that ``c[0x0][0x118]`` was moved to, as code without optimisation
+  does.
+- Barrier registers are not counted.
 """
 
 from __future__ import annotations
 
+import re
 from array import array
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from types import MappingProxyType
 from typing import NamedTuple
 
-from inspector.analyse.flow.graph import FlowGraph
-from inspector.analyse.flow.sass_live import as_nvdisasm
-from inspector.analyse.flow.steps import Step, StepRows, Steps
-from inspector.listing.line import Function, Listing
+from inspector.analyse.flow.graph import FlowGraph, Step, StepRows, Steps, Way
+from inspector.listing.line import Function, Kind, Line, Listing
 
-# -- backward data flow, on numbers ---------------------------------------------------------------
+_UNIFORM_GUARD = re.compile(r"\*/\s*(?:\{\s*)?@!?UP\d")
+_GUARD = re.compile(r"@!?(U?P\d)")
+_DESCRIPTOR = re.compile(r"\bUR(\d{1,9}+)(?!\d), c\[0x0\]\[0x118\]")
+_DESCRIPTOR_COPY = re.compile(r"\bMOV R(\d{1,9}+)(?!\d), c\[0x0\]\[0x118\]")
+_TO_UNIFORM = re.compile(r"\bR2UR UR(\d{1,9}+), R(\d{1,9}+)\b")
+_REGISTER = re.compile(r"(UR|UP|R|P)(\d{1,3})\Z")
+_LOCAL_LABEL = re.compile(r"\.L[\w$.]*")
+_CALLEE = re.compile(r"`\(([^()\n]*)\)")
+_INDIRECT = re.compile(r"\bCALL[\w.]*\s+(?:U?R\d+|c\[)")
+_GLOBAL = frozenset(("LD", "LDG", "ST", "STG", "ATOM", "ATOMG", "RED", "REDG", "LDGSTS", "CCTL"))
+_FILES = {"R": "gpr", "P": "pred", "UR": "ugpr", "UP": "upred"}
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """The highest register of each file that a listing names, -1 for none; ``R`` by function.
+
+    ``highest["R"]`` also counts what is live at returns.
+    """
+
+    highest: dict[str, int]
+    of: dict[str, int]
+
+
+def as_nvdisasm(listing: Listing, function: Function, steps: Steps, graph: FlowGraph) -> Steps:
+    """``steps`` with what ``nvdisasm -plr`` sees in each instruction."""
+    lines = listing.lines[function.first - 1 : function.last]
+    return _Rewriting(listing, function, steps, lines).steps(graph)
+
+
+class _Rewriting:
+    """The steps of one function."""
+
+    def __init__(
+        self, listing: Listing, function: Function, steps: Steps, lines: Sequence[Line]
+    ) -> None:
+        self.listing = listing
+        self.function = function
+        self.old = steps
+        self.first = function.first
+        self.lines = lines
+        self.names = {name: i for i, name in enumerate(steps.names)}
+        self.classes = list(steps.classes)
+        self.extent: Extent | None = None
+
+    def number(self, name: str) -> int:
+        number = self.names.get(name)
+        if number is None:
+            number = self.names[name] = len(self.names)
+            file = _REGISTER.match(name)
+            self.classes.append(_FILES[file[1]] if file else "")
+        return number
+
+    def steps(self, graph: FlowGraph) -> Steps:
+        descriptors = self._descriptors(graph)
+        stack = self.number("R1")
+        leaving = {end - 1 for end in graph.starts[1:]}
+        out = StepRows()
+        for i, step in enumerate(self.old.steps):
+            line = self.lines[step.line - self.first]
+            step = self._seen(step, line)
+            if i in leaving:
+                step = step._replace(uses=(*step.uses, stack))
+            pair = descriptors.get(i)
+            if pair is not None:
+                used = (self.number(f"UR{pair}"), self.number(f"UR{pair + 1}"))
+                step = step._replace(uses=(*step.uses, *used))
+            out.append(step)
+        classes = tuple("" if c == "barrier" else c for c in self.classes)
+        return replace(
+            self.old,
+            steps=out,
+            names=tuple(self.names),
+            classes=classes,
+            kinds=tuple(dict.fromkeys(classes)),
+            labelled=self._labelled(),
+        )
+
+    def _labelled(self) -> tuple[int, ...]:
+        """The lines at whose labels a region begins."""
+        if not _of_older_abi(self.listing):
+            return self.old.labelled
+        named = {
+            label
+            for line in self.lines
+            if line.kind is Kind.INSTRUCTION and ".L" in line.text
+            for label in _LOCAL_LABEL.findall(line.text)
+        }
+        begin = False
+        out: list[int] = []
+        for line in self.lines:
+            if line.label is not None:
+                begin = begin or line.label in named or not line.label.startswith(".L")
+            elif begin and line.opcode is not None and line.kind is Kind.INSTRUCTION:
+                out.append(line.n)
+                begin = False
+        return tuple(out)
+
+    def _seen(self, step: Step, line: Line) -> Step:
+        """One instruction as it is counted."""
+        base = line.base
+        if base == "P2R":
+            guard = _GUARD.search(line.text)
+            kept = tuple(
+                r
+                for r in step.uses
+                if self.classes[r] != "pred" or (guard and self.names.get(guard[1]) == r)
+            )
+            step = step._replace(uses=kept)
+        elif base == "R2P":
+            step = step._replace(defs=(), kills=())
+        if "@" in line.text and _UNIFORM_GUARD.search(line.text):
+            step = step._replace(kills=step.defs)
+        jump = self.old.jumps.get(step.line)
+        if jump is None:
+            return step
+        if jump.way is Way.CALL:
+            made = tuple(self.number(name) for name in self._clobbered())
+            kills = made if step.kills or "@" not in line.text else ()
+            used = (self.number("R0"), self.number("R1"))
+            return step._replace(
+                defs=(*step.defs, *made), kills=(*step.kills, *kills), uses=(*step.uses, *used)
+            )
+        if jump.way is Way.RETURN:
+            kept = tuple(self.number(name) for name in self._preserved())
+            return step._replace(uses=(*step.uses, *kept))
+        return step
+
+    def _known(self) -> tuple[Extent, int]:
+        """What the listing names, and the highest general register of this function."""
+        if self.extent is None:
+            self.extent = extent(self.listing)
+        return self.extent, self.extent.of.get(self.function.name, -1)
+
+    def _clobbered(self) -> list[str]:
+        known, own = self._known()
+        highest = known.highest | {"R": min(own, known.highest["R"])}
+        names = (f"{file}{i}" for file, top in highest.items() for i in range(top + 1))
+        return [name for name in names if scratch(name)]
+
+    def _preserved(self) -> list[str]:
+        return [f"R{i}" for i in _preserved(self._known()[1])]
+
+    def _descriptors(self, graph: FlowGraph) -> dict[int, int]:
+        """The pair of uniform registers that each global access reads, by row."""
+        loads: dict[int, int] = {}
+        reads: list[int] = []
+        copies: set[str] = set()
+        for i, step in enumerate(self.old.steps):
+            line = self.lines[step.line - self.first]
+            if line.base == "ULDC" and (match := _DESCRIPTOR.search(line.text)):
+                loads[i] = int(match[1])
+            elif line.base == "MOV" and (match := _DESCRIPTOR_COPY.search(line.text)):
+                copies.add(match[1])
+            elif line.base == "R2UR" and (match := _TO_UNIFORM.search(line.text)):
+                if match[2] in copies:
+                    loads[i] = int(match[1])
+            elif (
+                line.base in _GLOBAL
+                and ".64]" in line.text.replace("+", "]")
+                and ("desc[" not in line.text)
+            ):
+                reads.append(i)
+        if not loads or not reads:
+            return {}
+        if len(set(loads.values())) == 1:
+            pair = next(iter(loads.values()))
+            return dict.fromkeys(reads, pair)
+        return _reaching(graph, loads, reads)
+
+
+def _reaching(graph: FlowGraph, loads: dict[int, int], reads: list[int]) -> dict[int, int]:
+    """For each read the pair that a load on a way to it wrote, the first way that is found."""
+    inside: list[list[int]] = [[] for _ in graph.successors]
+    for row in (*loads, *reads):
+        inside[bisect_right(graph.starts, row) - 1].append(row)
+    out: dict[int, int] = {}
+    seen = set(graph.entries)
+    work: list[tuple[int, int | None]] = [(block, None) for block in sorted(seen, reverse=True)]
+    while work:
+        block, pair = work.pop()
+        for row in sorted(inside[block]):
+            if row in loads:
+                pair = loads[row]
+            elif pair is not None:
+                out[row] = pair
+        for other in graph.successors[block]:
+            if other not in seen:
+                seen.add(other)
+                work.append((other, pair))
+    return out
+
+
+def _of_older_abi(listing: Listing) -> bool:
+    """Whether the listing is of a cubin of ELF ABI 7 (CUDA 12): nvdisasm heads these otherwise."""
+    return any(line.text.lstrip().startswith(".headerflags") for line in listing.lines[:16])
+
+
+def scratch(name: str) -> bool:
+    """Whether a call may write the register ``name``."""
+    match = _REGISTER.match(name)
+    if match is None:
+        return False
+    number = int(match[2])
+    if match[1] == "R":
+        return number == 0 or 3 <= number <= 15 or (number > 31 and number % 8 < 4)
+    return match[1] != "UR" or 4 <= number <= 35
+
+
+def _preserved(top: int) -> list[int]:
+    """The general registers up to ``top`` that a function leaves as they were."""
+    return [i for i in range(top + 1) if i in (1, 2) or 16 <= i <= 31 or (i > 31 and i % 8 >= 4)]
+
+
+@lru_cache(maxsize=2)
+def extent(listing: Listing) -> Extent:
+    """The highest registers that ``listing`` names."""
+    highest = dict.fromkeys(_FILES, -1)
+    own: dict[str, int] = {}
+    calls: dict[str, set[str]] = {}
+    returns: list[str] = []
+    linked = any("ET_EXEC" in line.text for line in listing.lines[:16])
+    for function in listing.functions:
+        top = -1
+        called: set[str] = set()
+        for line in listing.between(function.first, function.last):
+            if line.kind is not Kind.INSTRUCTION:
+                continue
+            for name in (*line.defs, *line.uses):
+                register = _REGISTER.match(name)
+                if register:
+                    number = int(register[2])
+                    if register[1] == "R":
+                        top = max(top, number)
+                    highest[register[1]] = max(highest[register[1]], number)
+            if line.base == "RET":
+                returns.append(function.name)
+            elif line.base == "CALL" and not _INDIRECT.search(line.text):
+                called.update(_CALLEE.findall(line.text))
+        own[function.name] = top + 2
+        calls[function.name] = called
+    if linked:
+        most = _closed(own, calls)
+        own.update((f.name, most[f.name]) for f in listing.functions if f.entry)
+    kept = [max(_preserved(own[name])) for name in returns]
+    highest["R"] = max(highest["R"], *kept, -1)
+    return Extent(highest, own)
+
+
+def _closed(own: dict[str, int], calls: dict[str, set[str]]) -> dict[str, int]:
+    """The highest of each function and of all that it calls, directly or not."""
+    callers: dict[str, list[str]] = {}
+    for name, called in calls.items():
+        for other in called:
+            if other in own:
+                callers.setdefault(other, []).append(name)
+    out = dict(own)
+    work = sorted(own, key=lambda name: own[name])
+    while work:
+        name = work.pop()
+        for caller in callers.get(name, ()):
+            if out[caller] < out[name]:
+                out[caller] = out[name]
+                work.append(caller)
+    return out
+
+
+# -- backward data flow ---------------------------------------------------------------------------
 # Code is looked at in regions: a region is entered at its top only, and may be left on the way.
-# Within one, registers are sets; across regions, only those that some region reads before it
-# writes them are carried, as bits of an int.
+# Across regions, only registers are carried that some region reads before it writes them.
 
 
 class RegionExit(NamedTuple):
@@ -61,8 +351,6 @@ class Ranges:
         self.starts = starts
         self.exits = exits
         self.classes = classes
-        self._bits: dict[int, int] = {}
-        self._registers: list[int] = []
         self._before = self._solve()
 
     def region(self, number: int) -> Iterator[tuple[Step, set[int], Counter[str]]]:
@@ -76,10 +364,7 @@ class Ranges:
             if (left := leaving.get(at)) is not None:
                 if not left.falls:
                     live.clear()
-                mask = 0
-                for target in left.targets:
-                    mask |= self._before[target]
-                live.update(self._set(mask))
+                live.update(*(self._before[target] for target in left.targets))
                 counts.clear()
                 counts.update(classes[r] for r in live)
             step = self.rows[at]
@@ -90,12 +375,6 @@ class Ranges:
             for register in set(step.uses) - live:
                 live.add(register)
                 counts[classes[register]] += 1
-
-    def _set(self, mask: int) -> Iterator[int]:
-        """The registers of some bits."""
-        for at, digit in enumerate(f"{mask:b}"[::-1]):
-            if digit == "1":
-                yield self._registers[at]
 
     def _exposed(self) -> list[set[int]]:
         """What each region reads before it writes it."""
@@ -112,33 +391,23 @@ class Ranges:
             out.append(read)
         return out
 
-    def _solve(self) -> list[int]:
-        """What is live at the top of each region, as bits."""
-        bits = self._bits
-        exposed = self._exposed()
-        for read in exposed:
-            for register in sorted(read):
-                if register not in bits:
-                    bits[register] = len(bits)
-        self._registers = list(bits)
-        before = [self._mask(read) for read in exposed]
-        passing: list[list[tuple[int, int]]] = []
-        sources: list[list[int]] = [[] for _ in exposed]
+    def _solve(self) -> list[set[int]]:
+        """What is live at the top of each region."""
+        before = self._exposed()
+        carried = set[int]().union(*before)
+        passing: list[list[tuple[int, set[int]]]] = []
+        sources: list[list[int]] = [[] for _ in before]
         for number, exits in enumerate(self.exits):
-            hidden: set[int] = set()
-            mask, at = 0, self.starts[number]
-            ways: list[tuple[int, int]] = []
+            written: set[int] = set()
+            at = self.starts[number]
+            ways: list[tuple[int, set[int]]] = []
             for each in exits:
-                if not each.targets:
-                    continue
-                for step in self.rows.between(at, each.row + 1):
-                    hides = step.defs if self._every else step.kills
-                    hidden.update(r for r in hides if r in bits)
-                at = each.row + 1
-                if hidden:
-                    mask |= self._mask(hidden)
-                    hidden.clear()
-                ways += [(target, ~mask) for target in each.targets]
+                if each.targets:
+                    for step in self.rows.between(at, each.row + 1):
+                        written.update(step.defs if self._every else step.kills)
+                    at = each.row + 1
+                    hidden = written & carried
+                    ways += [(target, hidden) for target in each.targets]
             passing.append(ways)
             for target, _ in ways:
                 sources[target].append(number)
@@ -147,26 +416,14 @@ class Ranges:
         while work:
             number = work.pop()
             waiting.discard(number)
-            mask = before[number]
-            for target, kept in passing[number]:
-                mask |= before[target] & kept
-            if mask != before[number]:
-                before[number] = mask
-                for source in sources[number]:
-                    if source not in waiting:
-                        waiting.add(source)
-                        work.append(source)
+            live = before[number]
+            known = len(live)
+            for target, hidden in passing[number]:
+                live |= before[target] - hidden
+            if len(live) != known:
+                work += [source for source in sources[number] if source not in waiting]
+                waiting.update(sources[number])
         return before
-
-    def _mask(self, registers: set[int]) -> int:
-        """The bits of ``registers``, made in time linear in how many there are."""
-        if not registers:
-            return 0
-        data = bytearray((len(self._bits) + 7) // 8)
-        for register in registers:
-            bit = self._bits[register]
-            data[bit >> 3] |= 1 << (bit & 7)
-        return int.from_bytes(data, "little")
 
 
 @dataclass(frozen=True, slots=True)

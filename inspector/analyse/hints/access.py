@@ -35,7 +35,7 @@ from inspector.analyse.tensors import (
 from inspector.base.model import Stage
 from inspector.base.text import counted
 from inspector.listing.line import Line
-from inspector.listing.ptx_code import Operand
+from inspector.listing.ptx_statement import Operand
 
 # -- narrow accesses of Triton --------------------------------------------------------------------
 # Rows that begin where nothing is aligned.

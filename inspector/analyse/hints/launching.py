@@ -18,7 +18,7 @@ from inspector.analyse.tensors import Tensors, operand_shape, uses
 from inspector.base.model import Call, Origin, Stage
 from inspector.base.text import counted, words
 from inspector.listing.line import Line
-from inspector.listing.ptx_declaration import variable_declaration
+from inspector.listing.ptx_statement import variable_declaration
 
 # -- local memory ---------------------------------------------------------------------------------
 # What spilled out of registers, and arrays that never were in them.

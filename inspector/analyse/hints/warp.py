@@ -17,20 +17,20 @@ from dataclasses import dataclass, field
 
 from inspector.analyse.hints.subject import WARP, HintSubject
 from inspector.analyse.tensors import COMPARE, quotient
-from inspector.listing.ptx_code import (
+from inspector.listing.ptx_code import PtxFunction
+from inspector.listing.ptx_statement import (
     SINK,
     AddressOperand,
     ImmediateOperand,
     Operand,
     PairOperand,
-    PtxFunction,
     PtxInstruction,
     RegisterOperand,
     SpecialOperand,
     SymbolOperand,
     VectorOperand,
+    number,
 )
-from inspector.listing.ptx_operands import number
 
 # -- integer instructions ---------------------------------------------------------------------
 
@@ -306,7 +306,7 @@ class Warp:
             self._stretch += 1
         mask: Lanes | None = (1,) * WARP
         if row.guard is not None:
-            mask = self._value(RegisterOperand(row.guard, row.inverted))
+            mask = self._value(row.guard)
         if row.base in ("ld", "st", "ldu") and mask is not None:
             self._access(row, mask)
         results = [*self._results(row), *[None] * len(written)]

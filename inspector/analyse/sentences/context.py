@@ -10,7 +10,7 @@ from typing import TypeVar
 from inspector.base.model import Call, Kernel, Origin, Variant
 from inspector.base.names import argument_types
 from inspector.listing.line import Function, Listing
-from inspector.listing.ptx_declaration import Declared, Header, read_header
+from inspector.listing.ptx_statement import Declared, Header, read_header
 
 T = TypeVar("T")
 Size = tuple[int, int, int]
@@ -253,15 +253,9 @@ def _common(values: Sequence[T | None]) -> T | None:
 
 def _with_values(parameters: tuple[Parameter, ...], calls: Sequence[Call]) -> tuple[Parameter, ...]:
     """The values that scalars had in every call, found by their names."""
-    if not calls:
-        return parameters
     seen = [{a.name: a.value for a in call.arguments} for call in calls]
     out: list[Parameter] = []
     for p in parameters:
-        value = seen[0].get(p.name) if p.name else None
-        same = all(p.name in s and s[p.name] == value for s in seen)
-        if same and not p.hidden and isinstance(value, int | float):
-            out.append(replace(p, value=value))
-        else:
-            out.append(p)
+        value = _common([s.get(p.name) for s in seen]) if p.name and not p.hidden else None
+        out.append(replace(p, value=value) if isinstance(value, int | float) else p)
     return tuple(out)

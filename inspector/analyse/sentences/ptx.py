@@ -1,43 +1,347 @@
-"""PTX read out: a sentence for an instruction, a directive, a label."""
+"""PTX read out: a sentence for an instruction, a directive, a label.
+
+An instruction's sentence is a template whose places ``Pieces`` fills. Written from the PTX ISA,
+chapter "Instruction Set".
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from inspector.analyse.isa import Isa
 from inspector.analyse.sentences import forms
-from inspector.analyse.sentences.basic import BITS, Basic
 from inspector.analyse.sentences.context import Context, before_launch, of_header
-from inspector.analyse.sentences.directives import directive, label
-from inspector.analyse.sentences.statements import MAX_FOLLOWED_LINES, Statements
-from inspector.analyse.sentences.templates import Templates, fill
-from inspector.analyse.sentences.values import Values, special, types_of
-from inspector.analyse.sentences.wording import Wording
+from inspector.analyse.sentences.values import (
+    MAX_FOLLOWED_LINES,
+    Statements,
+    Values,
+    integer,
+    special,
+    types_of,
+)
+from inspector.analyse.sentences.wording import (
+    Templates,
+    Wording,
+    directive,
+    fill,
+    formula,
+    label,
+    named,
+)
+from inspector.base.text import plural
 from inspector.listing.line import Function, Kind, Line, Listing
-from inspector.listing.ptx_operands import Operand, OperandKind, WordedStatement, registers
-from inspector.listing.ptx_statement import AHEAD
+from inspector.listing.ptx_statement import (
+    AHEAD,
+    AddressOperand,
+    ImmediateOperand,
+    Operand,
+    PairOperand,
+    PtxInstruction,
+    RegisterOperand,
+    SinkOperand,
+    SpecialOperand,
+    SymbolOperand,
+    VectorOperand,
+    has_result,
+    registers_of,
+)
 
-# -- threads together, matrices, copies, calls ----------------------------------------------------
-# The pieces of sentences of threads together, of matrices and of copies, and of calls.
-#
-# Written from the PTX ISA, chapter "Instruction Set".
+MAX_NAMED_ELEMENTS = 4
+"""Elements of a vector that are named one by one."""
 
+_TYPE = re.compile(r"[busf]\d+(?:x\d)?\Z|t?f32\Z|bf16(?:x2)?\Z|u?e\dm\d(?:x\d)?\Z|pred\Z")
+_VECTOR = re.compile(r"v([248])\Z")
+_BITS = re.compile(r"[busf]([1-9]\d{0,3})\Z")
 _SHAPE = re.compile(r"m(\d{1,9}+)(?!\d)n(\d{1,9}+)(?!\d)k(\d{1,9}+)(?!\d)\Z")
 _TILE = re.compile(r"m(\d{1,9}+)(?!\d)n(\d{1,9}+)(?!\d)\Z")
+_MANY = re.compile(r"x([124])\Z")
+_DIMENSIONS = re.compile(r"([1-5])d\Z")
+_TENSOR_MEMORY = re.compile(r"\d+x\d+b\Z|x\d+\Z|32x32b\Z")
+_BITWISE = ("and", "or", "xor", "not", "lop3", "prmt")
+"""Instructions whose larger numbers are masks, told in hexadecimal."""
+_ARGUMENTS = "abcefgh"
+"""Names of the operands after the result."""
 
 
-class Pieces(Basic):
-    """All pieces of one instruction."""
+def byte_picks(a: str, b: str, selector: int) -> str:
+    """``prmt.b32``: the four bytes of the result, highest first; bytes 0 to 3 are ``a``'s."""
+    picks = [selector >> 4 * i & 15 for i in range(3, -1, -1)]
+    said: list[str] = []
+    for pick in picks:
+        name, place = (a, pick & 7) if pick & 7 < 4 else (b, (pick & 7) - 4)
+        sign = "the sign of " if pick & 8 else ""
+        said.append(f"{sign}byte {place} of {name}")
+    return f"bytes, the highest first: {', '.join(said)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What the sentences of a function draw on; ``tables`` are words by name and word."""
+
+    isa: Isa
+    context: Context
+    statements: Statements
+    values: Values
+    wording: Wording
+    templates: Templates
+    tables: Mapping[str, Mapping[str, str]]
+
+
+class Pieces:
+    """The pieces of one instruction of a function; ``get`` finds them by name."""
+
+    def __init__(self, one: PtxInstruction, reader: Reading) -> None:
+        self.one = one
+        self.reader = reader
+        self.parts = one.parts
+        self.tables = reader.tables
+        self.types = tuple(part for part in one.parts[1:] if _TYPE.match(part))
+        operands = one.operands
+        first = operands[0] if operands else None
+        self.addresses = [o for o in operands if isinstance(o, AddressOperand)]
+        self.result = None if isinstance(first, AddressOperand) else first
+        if first is not None and not has_result(one.base, one.opcode):
+            self.result = None
+        self.args = operands if self.result is None else operands[1:]
+
+    def get(self, name: str) -> str:
+        """A piece by its name, "" if this instruction has none of it."""
+        if name in _ARGUMENTS:
+            return self._argument(_ARGUMENTS.index(name))
+        made = getattr(self, f"_{name}", None)
+        return str(made()) if callable(made) else self.words(name)
+
+    def words(self, table: str) -> str:
+        """What the opcode's qualifiers are called in a table of pieces, in order."""
+        known = self.tables.get(table, {})
+        said = [known[p] for p in self.parts[1:] if p in known]
+        text = ", ".join(dict.fromkeys(said))
+        return fill(text, self.get) if "{" in text else text
+
+    def _part(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
+        """The first part of the opcode that fits."""
+        return next((match for p in self.parts if (match := pattern.match(p))), None)
+
+    # -- operands ---------------------------------------------------------------------------
+
+    def say(self, one: Operand) -> str:
+        """An operand in words."""
+        match one:
+            case ImmediateOperand(text):
+                if isinstance(one.value, float):
+                    return self.reader.wording.real(one)
+                if one.value is None:
+                    return text
+                bits = types_of(self.one)
+                if self.parts[0] in _BITWISE and bits and not -10 < one.value < 1 << 16:
+                    return f"0x{one.value % (1 << bits[-1][0]):x}"
+                return str(one.value).replace("-", "−")
+            case VectorOperand(elements):
+                said = [self.say(p) for p in elements]
+                if len(said) > MAX_NAMED_ELEMENTS:
+                    return f"{{{said[0]} … {said[-1]}}} ({len(said)} registers)"
+                return said[0] if len(said) == 1 else "{" + ", ".join(said) + "}"
+            case SpecialOperand(name):
+                return self._special(name) if self.parts[0] == "mov" else name
+            case RegisterOperand(_, negated, name, part):
+                sign = "−" if self.parts[0][0] == "v" else "not "
+                return f"{sign if negated else ''}{name}{f'.{part}' if part else ''}"
+            case AddressOperand():
+                return self.place(one)
+            case PairOperand(first, second):
+                return f"{self.say(first)} and {self.say(second)}"
+            case SymbolOperand(name, offset):
+                return name + _added(offset)
+        return "_"
+
+    def _special(self, name: str) -> str:
+        reader = self.reader
+        base, _, axis = name.partition(".")
+        phrase = reader.templates.section("special").get(base)
+        if phrase is None:
+            entry = reader.isa.word(name)
+            return f"{name} ({entry.summary.strip().removesuffix('.')})" if entry else name
+        text = phrase.replace("{block}", reader.wording.block)
+        text = text.replace("{axis}", axis or "x, y and z")
+        value = special(name, reader.context)
+        if value is None:
+            return text
+        if value.number is not None:
+            return f"{text}: {value.number}"
+        span = reader.wording.span(value.low, value.high)
+        return f"{text}, {span}" if span else text
+
+    def place(self, one: AddressOperand) -> str:
+        """An address: the register and what is added, and known facts about it."""
+        base = one.base
+        text = self.say(base) + _added(one.offset)
+        value = self.reader.values.operand(one, self.one.line)
+        if not isinstance(base, RegisterOperand) or value is None:
+            return text
+        leaves = forms.leaves(value)
+        if all(leaf.op == "register" and leaf.name == base.name for leaf in leaves) and leaves:
+            return text
+        form = self.reader.wording.form(value, self.one.line)
+        return f"{text} ({form})" if form else text
+
+    def _argument(self, i: int) -> str:
+        return self.say(self.args[i]) if i < len(self.args) else ""
+
+    def _destination(self, one: Operand | None) -> str:
+        return "" if one is None or isinstance(one, SinkOperand) else self.say(one)
+
+    def _d(self) -> str:
+        pair = self.result
+        return self._destination(pair.first if isinstance(pair, PairOperand) else pair)
+
+    def _p(self) -> str:
+        pair = self.result
+        return self._destination(pair.second if isinstance(pair, PairOperand) else None)
+
+    def _last(self) -> str:
+        return self.say(self.args[-1]) if self.args else ""
+
+    def _args(self, but: int = 0) -> str:
+        said = [self.say(a) for a in self.args[: len(self.args) - but]]
+        return " and ".join([", ".join(said[:-1]), said[-1]] if len(said) > 1 else said)
+
+    def _but(self) -> str:
+        return self._args(1)
+
+    def _at(self, i: int = 0) -> str:
+        return self.place(self.addresses[i]) if i < len(self.addresses) else ""
+
+    def _at2(self) -> str:
+        return self._at(1)
+
+    def _name(self) -> str:
+        return self.say(self.addresses[0].base) if self.addresses else ""
+
+    def number(self, i: int) -> int | None:
+        """The number that operand ``i`` after the result is."""
+        return integer(self.args[i]) if -len(self.args) <= i < len(self.args) else None
+
+    # -- types and sizes --------------------------------------------------------------------
+
+    def type_name(self, type_: str) -> str:
+        """``32-bit float``; the type itself where it is not known."""
+        return self.tables["types"].get(type_, type_)
+
+    def _type(self) -> str:
+        return self.type_name(self.types[-1]) if self.types else ""
+
+    def _to(self) -> str:
+        return self.type_name(self.types[0]) if self.types else ""
+
+    def _from(self) -> str:
+        return self.type_name(self.types[-1]) if len(self.types) > 1 else ""
+
+    def _data(self) -> str:
+        type_ = self.types[-1] if self.types else ""
+        match, vector = _BITS.match(type_), self._part(_VECTOR)
+        name = self.type_name(type_)
+        if match is None:
+            return name or "data"
+        many = int(vector[1]) if vector else 1
+        plain = type_[0] == "b"
+        if many > 1:
+            amount = f"{many} × {name}{'' if plain else 's'}"
+        else:
+            amount = name if plain else f"{'an' if name.startswith('8') else 'a'} {name}"
+        return f"{amount} ({plural(many * int(match[1]) // 8, 'byte')} a thread)"
+
+    def _space(self, i: int = 0) -> str:
+        words = self.tables.get("space", {})
+        spaces = [words[p] for p in self.parts[1:] if p in words]
+        return spaces[i] if i < len(spaces) else spaces[0] if spaces else "memory"
+
+    def _space2(self) -> str:
+        return self._space(1)
+
+    def _count(self) -> str:
+        vectors = [o for o in self.one.operands if isinstance(o, VectorOperand)]
+        return f"{len(vectors[0].elements) if vectors else 1} registers"
+
+    def _float(self) -> str:
+        table = self.tables.get("float", {})
+        return next((table[t] for t in self.types if t in table), "")
+
+    def _saturate(self) -> str:
+        if "satfinite" in self.parts:
+            return "kept within the type's finite range"
+        if "sat" not in self.parts:
+            return ""
+        real = bool(self.types) and self.types[0] in self.tables.get("float", {})
+        return "kept within 0…1" if real else "kept within the type's range"
+
+    # -- integers ---------------------------------------------------------------------------
+
+    def _power(self) -> str:
+        by = self.number(1)
+        return str(1 << by) if by is not None and 0 <= by < 128 else f"2^{self._argument(1)}"
+
+    def _field(self) -> str:
+        at, many = self.number(1), self.number(2)
+        extended = ", sign-extended" if self.types and self.types[-1][0] == "s" else ""
+        if at is None or many is None:
+            text = f"{self._argument(2)} bits from bit {self._argument(1)} of {self._argument(0)}"
+        elif many == 1:
+            text = f"bit {at} of {self._argument(0)}"
+        else:
+            text = f"bits {at} to {at + many - 1} of {self._argument(0)}"
+        return text + extended
+
+    def _truth(self) -> str:
+        table = self.number(3)
+        names = [self._argument(i) for i in range(3)]
+        if table is None:
+            return f"{', '.join(names)} combined bit by bit, by table {self._argument(3)}"
+        text = named(formula(table), names)
+        return "all ones" if text == "1" else text
+
+    def _pin(self) -> str:
+        return self._last() if len(self.args) > 4 else ""
+
+    def _picks(self) -> str:
+        mode = self.words("prmt")
+        selector = self.number(2)
+        a, b = self._argument(0), self._argument(1)
+        if selector is None or self.parts[-1] != "b32":
+            return f"bytes of {a} and {b} that {self._argument(2)} picks ({self.parts[-1]})" + mode
+        return byte_picks(a, b, selector)
+
+    # -- comparing --------------------------------------------------------------------------
+
+    def _set(self) -> str:
+        signs = self.tables["compare"]
+        part = next((p for p in self.parts[1:] if p in signs or p in ("num", "nan")), "")
+        a, b = self._argument(0), self._argument(1)
+        if not part:
+            return f"{a} compared to {b}"
+        if part in ("num", "nan"):
+            text = f"neither {a} nor {b} is NaN" if part == "num" else f"{a} or {b} is NaN"
+        else:
+            sign, _, or_nan = signs[part].partition(" ")
+            text = f"{a} {sign} {b}" + (f", {or_nan}" if or_nan else "")
+        joined = self.words("boolean")
+        return f"({text}) {joined} {self._argument(2)}" if joined and len(self.args) > 2 else text
+
+    def _also(self) -> str:
+        joined = self.words("boolean")
+        return f", {joined} {self._argument(2)}" if joined and len(self.args) > 2 else ""
+
+    def _settype(self) -> str:
+        return "1.0" if self.types and self.types[0] in ("f32", "f16", "bf16") else "all ones"
 
     # -- threads ----------------------------------------------------------------------------
 
     def _waits(self) -> str:
-        left = self.number(0)
-        return "none" if left == 0 else f"at most {self._letter(0)}"
+        return "none" if self.number(0) == 0 else f"at most {self._argument(0)}"
 
     def _who(self) -> str:
-        who = f"{self._letter(1)} threads" if len(self.args) > 1 else "all threads of the block"
+        who = f"{self._argument(1)} threads" if len(self.args) > 1 else "all threads of the block"
         return f"{who} are"
 
     def _lanes(self) -> str:
@@ -57,7 +361,7 @@ class Pieces(Basic):
     # -- matrices ---------------------------------------------------------------------------
 
     def _shape(self) -> str:
-        shape = next((size for p in self.parts if (size := _SHAPE.match(p))), None)
+        shape = self._part(_SHAPE)
         if shape is None:
             return "matrices"
         m, n, k = shape.groups()
@@ -71,7 +375,7 @@ class Pieces(Basic):
 
     def _share(self) -> str:
         """Which matrix ``wmma.load`` and ``wmma.store`` move."""
-        shape = next((s for p in self.parts if (s := _SHAPE.match(p))), None)
+        shape = self._part(_SHAPE)
         which = next((part for part in self.parts[1:] if part in ("a", "b", "c", "d")), "")
         if shape is None or not which:
             return "a matrix"
@@ -80,54 +384,53 @@ class Pieces(Basic):
         return f"matrix {which.upper()}, {size}" + (f" {self.types[-1]}" if self.types else "")
 
     def _tiles(self) -> str:
-        tile = next((m for p in self.parts if (m := _TILE.match(p))), None)
+        tile, many = self._part(_TILE), self._part(_MANY)
         size = f"{tile[1]}×{tile[2]}" if tile else "8×8"
         bits = self.types[-1][1:] if self.types else "16"
-        many = next((p[1:] for p in self.parts if re.fullmatch(r"x[124]", p)), "1")
-        plural = f"{many} {size} matrices" if many != "1" else f"one {size} matrix"
-        return f"{plural} of {bits}-bit elements"
+        several = many is not None and many[1] != "1"
+        matrices = f"{many[1]} {size} matrices" if many and several else f"one {size} matrix"
+        return f"{matrices} of {bits}-bit elements"
 
     def _eachlane(self) -> str:
-        many = next((int(p[1:]) for p in self.parts if re.fullmatch(r"x[124]", p)), 1)
-        tile = next((tile for p in self.parts if (tile := _TILE.match(p))), None)
-        return f"0…{min(32, many * (int(tile[1]) if tile else 8)) - 1}"
+        tile, many = self._part(_TILE), self._part(_MANY)
+        lanes = (int(many[1]) if many else 1) * (int(tile[1]) if tile else 8)
+        return f"0…{min(32, lanes) - 1}"
 
     def _sum(self) -> str:
-        product = f"{self._letter(0)} · {self._letter(1)}"
+        product = f"{self._argument(0)} · {self._argument(1)}"
         d = self._d() or "its registers"
-        fresh = self.added()
+        fresh = self._adds()
         if fresh is None:
-            return f"{d} = {product}, + what it was if {self._letter(2)}"
+            return f"{d} = {product}, + what it was if {self._argument(2)}"
         return f"{d} += {product}" if fresh else f"{d} = {product}"
 
-    def added(self) -> bool | None:
+    def _adds(self) -> bool | None:
         """Whether wgmma adds to its accumulator; None if a predicate says so."""
         if len(self.args) < 3:
             return True
-        fresh = self.number(2)
-        return bool(fresh) if fresh is not None else None
+        fresh, scale = self.number(2), self.args[2]
+        if fresh is None and isinstance(scale, RegisterOperand):
+            condition = self.reader.values.condition(scale.name)
+            return condition.always if condition is not None else None
+        return None if fresh is None else bool(fresh)
 
     def _half(self) -> str:
-        match = BITS.match(self.types[-1]) if self.types else None
+        match = _BITS.match(self.types[-1]) if self.types else None
         if "wide" in self.parts and match:
             return f"as {2 * int(match[1])} bits"
         return self.words("half")
 
     def _flag(self) -> str:
         value = self.number(0)
-        return self._letter(0) if value is None else "true" if value else "false"
+        return self._argument(0) if value is None else "true" if value else "false"
 
     def _enable(self) -> str:
         after = 5 if "sp" in self.parts else 4
-        later = [
-            a
-            for a in self.args[after:]
-            if a.kind in (OperandKind.REGISTER, OperandKind.NUMBER, OperandKind.NAME)
-        ]
-        return self.say(later[0]) if later else ""
+        kinds = RegisterOperand | ImmediateOperand | SymbolOperand
+        return next((self.say(a) for a in self.args[after:] if isinstance(a, kinds)), "")
 
     def _tmem(self) -> str:
-        return ", ".join(p for p in self.parts if re.fullmatch(r"\d+x\d+b|x\d+|32x32b", p))
+        return ", ".join(p for p in self.parts if _TENSOR_MEMORY.match(p))
 
     # -- copies -----------------------------------------------------------------------------
 
@@ -135,30 +438,28 @@ class Pieces(Basic):
         """How much of what ``cp.async`` writes is read."""
         if len(self.args) - ("L2::cache_hint" in self.parts) < 4:
             return ""
-        if self.is_predicate(self.args[3]):
-            return f"if {self._letter(3)} nothing is read, and all are 0"
-        return f"only {self._letter(3)} of them are read, the others are 0"
-
-    def is_predicate(self, one: Operand) -> bool:
-        """Whether an operand is a predicate, by its name where no more is known."""
-        return one.kind is OperandKind.REGISTER and one.name.startswith("%p")
+        size = self.args[3]
+        if isinstance(size, RegisterOperand) and self.reader.statements.bits(size.name) == 1:
+            return f"if {self._argument(3)} nothing is read, and all are 0"
+        return f"only {self._argument(3)} of them are read, the others are 0"
 
     def _tensor(self) -> int:
         """Which address is a tensor map with its coordinates."""
-        return next((i for i, a in enumerate(self.addresses) if len(a.parts) > 1), 0)
+        return next((i for i, a in enumerate(self.addresses) if a.more), 0)
 
     def _map(self) -> str:
-        return self.say(self.addresses[self._tensor()].parts[0]) if self.addresses else ""
+        return self.say(self.addresses[self._tensor()].base) if self.addresses else ""
 
     def _coordinates(self) -> str:
-        if not self.addresses or len(self.addresses[self._tensor()].parts) < 2:
+        if not self.addresses or not self.addresses[self._tensor()].more:
             return ""
-        vector = self.addresses[self._tensor()].parts[1]
-        return " at " + ", ".join(self.say(p) for p in vector.parts or (vector,))
+        vector = self.addresses[self._tensor()].more[0]
+        elements = vector.elements if isinstance(vector, VectorOperand) else (vector,)
+        return " at " + ", ".join(map(self.say, elements))
 
     def _dimensions(self) -> str:
-        digit = next((p[0] for p in self.parts if re.fullmatch(r"[1-5]d", p)), "several")
-        return f"{digit}-dimensional"
+        many = self._part(_DIMENSIONS)
+        return f"{many[1] if many else 'several'}-dimensional"
 
     def _direction(self) -> str:
         if self._tensor() == 0:
@@ -168,33 +469,46 @@ class Pieces(Basic):
     def _completion(self) -> str:
         if "bulk_group" in self.parts:
             return "it belongs to the group that is closed next"
-        if len(self.addresses) > 2:
-            return f"the barrier at {self._nth_address(2)} counts the bytes"
-        return ""
+        return f"the barrier at {self._at(2)} counts the bytes" if len(self.addresses) > 2 else ""
 
     def _call(self) -> str:
-        groups = [o for o in self.one.operands if o.kind is OperandKind.GROUP]
-        callee = next((o for o in self.one.operands if o.kind is not OperandKind.GROUP), None)
+        lists = [o for o in self.one.operands if isinstance(o, VectorOperand)]
+        callee = next((o for o in self.one.operands if not isinstance(o, VectorOperand)), None)
         if callee is None:
             return "a function"
-        at = self.one.operands.index(callee)
-        given = [g for g in groups if self.one.operands.index(g) < at]
-        taken = [g for g in groups if g not in given]
-        inside = ", ".join(self.say(p) for p in taken[0].parts) if taken else ""
-        text = (
-            f"{callee.text}({inside})"
-            if callee.kind is OperandKind.NAME
-            else f"the function at {callee.text}({inside})"
+        given = lists[:1] if self.one.operands[0] is not callee else []
+        inside, out = (
+            ", ".join(self.say(p) for each in some for p in each.elements)
+            for some in (lists[len(given) :][:1], given)
         )
-        out = ", ".join(self.say(p) for p in given[0].parts) if given else ""
+        text = f"{self.say(callee)}({inside})"
+        text = text if isinstance(callee, SymbolOperand) else f"the function at {text}"
         return f"{text}, which gives {out}" if out else text
 
+    # -- what the function tells ------------------------------------------------------------
 
-MAX_NAMED_ELEMENTS = 4
-"""Elements of a vector that are named one by one."""
+    def _parameter(self) -> str:
+        if not self.addresses:
+            return ""
+        address = self.addresses[0]
+        p = self.reader.values.parameter(address)
+        if p is None:
+            return f"what {self.say(address.base)}{_added(address.offset)} holds"
+        if p.name is None:
+            return p.shown
+        value = f", {p.value} in this launch" if p.value is not None else ""
+        return f"{p.shown} (parameter {p.index}{value})"
 
-_BITWISE = ("and", "or", "xor", "not", "lop3", "prmt")
-"""Instructions whose larger numbers are masks, told in hexadecimal."""
+    def _where(self) -> str:
+        target = self._last()
+        line = self.reader.statements.labels.get(target)
+        if line is None:
+            return target
+        return f"{target} (line {line}{', back' if line <= self.one.line else ''})"
+
+
+def _added(offset: int) -> str:
+    return f" {'+' if offset > 0 else '−'} {abs(offset)}" if offset else ""
 
 
 class PtxReader:
@@ -213,19 +527,22 @@ class PtxReader:
     ) -> None:
         self.listing = listing
         self.function = function
-        self.isa = isa
         self.templates = templates
         self.context = context if context is not None else of_header(listing, function)
         self.statements = Statements(listing, function)
         self.values = Values(self.statements, self.context)
         self._unlaunched: Values | None = None
-        section = templates.section
-        self.wording = Wording(self.context, section("names"), section("constants"))
-        self._tables = {
-            **templates.pieces,
-            "types": section("types"),
-            "compare": section("compare"),
-        }
+        words = templates.section
+        self.wording = Wording(self.context, words("names"), words("constants"))
+        self._reading = Reading(
+            isa,
+            self.context,
+            self.statements,
+            self.values,
+            self.wording,
+            templates,
+            {**templates.pieces, "types": words("types"), "compare": words("compare")},
+        )
 
     def sentence(self, n: int) -> str | None:
         """What line ``n`` (from 1) does; None if it does nothing or that is not known."""
@@ -242,7 +559,7 @@ class PtxReader:
             followed = self.function.last - self.function.first < MAX_FOLLOWED_LINES
             if ".callprototype" in line.text:
                 return f"{line.label}: what the functions called by it take and give"
-            return label(line.label, n, self.statements.jumps(line.label), followed)
+            return label(line.label, n, self.statements.jumps.get(line.label, []), followed)
         if line.kind is Kind.DIRECTIVE:
             if line.text.strip() == "}" and n == self.function.last:
                 return "the function ends"
@@ -261,8 +578,8 @@ class PtxReader:
 
     # -- instructions -----------------------------------------------------------------------
 
-    def _instruction(self, one: WordedStatement, line: Line) -> str | None:
-        pieces = _Worded(one, line, self)
+    def _instruction(self, one: PtxInstruction, line: Line) -> str | None:
+        pieces = Pieces(one, self._reading)
         template = self.templates.of(one.parts)
         if template is None:
             text = self._summary(one, pieces)
@@ -270,24 +587,19 @@ class PtxReader:
             text = fill(template, pieces.get)
             result = self._result(one, line)
             text = f"{text} ({result})" if result else text
-        if text is None:
-            return None
-        return f"{self._guard(one)}{text}"
-
-    def _guard(self, one: WordedStatement) -> str:
-        if one.guard is None:
-            return ""
-        condition = self.values.condition(one.guard)
+        if text is None or one.guard is None:
+            return text
+        name = one.guard.name
+        condition = self.values.condition(name)
         meaning = self.wording.told(condition) if condition is not None else ""
-        if condition is not None and condition.always is not None and not self._without(one.guard):
+        if condition is not None and condition.always is not None and not self._without(name):
             meaning = self._launched(condition.always)
-        return (
-            f"{'unless' if one.unless else 'if'} {one.guard}{f' ({meaning})' if meaning else ''}: "
-        )
+        meaning = f" ({meaning})" if meaning else ""
+        return f"{'unless' if one.guard.negated else 'if'} {name}{meaning}: {text}"
 
-    def _summary(self, one: WordedStatement, pieces: Pieces) -> str | None:
+    def _summary(self, one: PtxInstruction, pieces: Pieces) -> str | None:
         """An instruction without its own sentence: what the reference says, and operands."""
-        entry = self.isa.ptx(one.opcode)
+        entry = self._reading.isa.ptx(one.opcode)
         if entry is None:
             return None
         said = entry.summary.strip().removesuffix(".")
@@ -295,30 +607,30 @@ class PtxReader:
         operands = ", ".join(pieces.say(o) for o in one.operands)
         return f"{one.opcode} {operands}: {said}" if operands else said
 
-    def _result(self, one: WordedStatement, line: Line) -> str:
+    def _result(self, one: PtxInstruction, line: Line) -> str:
         """The value of the result, in addition to the sentence."""
         first = one.operands[0] if one.operands else None
-        if first is None or first.kind is not OperandKind.REGISTER or first.name not in line.defs:
+        if not isinstance(first, RegisterOperand) or first.name not in line.defs:
             return ""
-        base, last, typed = one.parts[0], one.operands[-1], bool(types_of(one))
-        if base == "setp" or one.parts[-1] == "pred":
-            return self._predicate(first.name) if base != "mov" else ""
+        name, base, last, typed = first.name, one.base, one.operands[-1], bool(types_of(one))
+        if base == "setp" or one.kind == "pred":
+            return self._predicate(name) if base != "mov" else ""
         if base == "mov":
-            return self._moved(last, line.n) if last.kind is OperandKind.REGISTER and typed else ""
-        if base == "ld" or not typed or self.statements.definition(first.name) != line.n:
+            if not isinstance(last, RegisterOperand) or not typed:
+                return ""
+            copied = self.values.operand(last, line.n)
+            if copied is None or (copied.atom is not None and copied.atom.name == last.name):
+                return ""  # the register itself
+            return self.wording.known(copied, line.n)
+        if base == "ld" or not typed or self.statements.definition(name) != line.n:
             return ""
-        value = self.values.register(first.name, line.n)
-        if self._is_what_it_says(value, first.name, one.operands[1:]):
-            return self._range(value, first.name)
+        value = self.values.register(name, line.n)
+        if self._is_what_it_says(value, name, one.operands[1:]):
+            most = 1 << max(0, self.statements.bits(name) - 8)
+            narrow = value.high - value.low < most
+            return self.wording.span(value.low, value.high) if narrow else ""
         text = self.wording.known(value, line.n)
-        return f"byte offset: {text}" if text and self._is_offset(first.name) else text
-
-    def _moved(self, source: Operand, n: int) -> str:
-        """The value of a copied register, unless that is the register itself."""
-        value = self.values.operand(source, n)
-        if value is None or (value.atom is not None and value.atom.name == source.name):
-            return ""
-        return self.wording.known(value, n)
+        return f"byte offset: {text}" if text and self._is_offset(name) else text
 
     @staticmethod
     def _is_what_it_says(value: forms.LinearForm, name: str, operands: Sequence[Operand]) -> bool:
@@ -326,13 +638,9 @@ class PtxReader:
         atom = value.atom
         if atom is not None and atom.op == "register" and atom.name == name:
             return True
-        named = {register.name for operand in operands for register in registers(operand)}
+        named = {register.name for operand in operands for register in registers_of(operand)}
         leaves = forms.leaves(value)
         return bool(leaves) and all(x.op == "register" and x.name in named for x in leaves)
-
-    def _range(self, value: forms.LinearForm, name: str) -> str:
-        most = 1 << max(0, self.statements.bits(name) - 8)
-        return self.wording.span(value.low, value.high) if value.high - value.low < most else ""
 
     def _predicate(self, name: str) -> str:
         condition = self.values.condition(name)
@@ -357,120 +665,12 @@ class PtxReader:
 
     def _is_offset(self, register: str) -> bool:
         """Whether a register is added to an address."""
-        for n in self.statements.uses(register)[:4]:
+        for n in self.statements.uses.get(register, ())[:4]:
             for one in self.statements.at(n):
-                if one.parts[0] != "add" or not one.operands:
+                names = [o.name for o in one.operands[1:] if isinstance(o, RegisterOperand)]
+                if one.base != "add" or register not in names:
                     continue
-                others = [o for o in one.operands[1:] if o.kind is OperandKind.REGISTER]
-                if all(o.name != register for o in others):
-                    continue
-                values = [self.values.register(o.name, n) for o in others if o.name != register]
+                values = [self.values.register(name, n) for name in names if name != register]
                 if any(self.wording.is_address(v) for v in values):
                     return True
         return False
-
-
-class _Worded(Pieces):
-    """The pieces of an instruction of a function, whose registers are known."""
-
-    def __init__(self, one: WordedStatement, line: Line, reader: PtxReader) -> None:
-        self.reader = reader
-        self.line = line
-        super().__init__(one, reader._tables)
-
-    def say(self, one: Operand) -> str:
-        wording = self.reader.wording
-        match one.kind:
-            case OperandKind.FLOAT:
-                return wording.real(one)
-            case OperandKind.NUMBER:
-                value = int(one.value or 0)
-                bits = types_of(self.one)
-                if self.parts[0] in _BITWISE and bits and not -10 < value < 1 << 16:
-                    return f"0x{value % (1 << bits[-1][0]):x}"
-                return str(value).replace("-", "−")
-            case OperandKind.VECTOR:
-                return self._vector(one)
-            case OperandKind.SPECIAL:
-                return self._special(one)
-            case OperandKind.REGISTER if one.negated:
-                return f"{'not ' if one.text[0] == '!' else '−'}{one.text.lstrip('!- ')}"
-            case OperandKind.ADDRESS:
-                return self.place(one)
-            case OperandKind.PAIR:
-                return " and ".join(self.say(p) for p in one.parts)
-            case _:
-                return one.text
-
-    def _vector(self, one: Operand) -> str:
-        said = [self.say(p) for p in one.parts]
-        if len(said) > MAX_NAMED_ELEMENTS:
-            return f"{{{said[0]} … {said[-1]}}} ({len(said)} registers)"
-        return said[0] if len(said) == 1 else "{" + ", ".join(said) + "}"
-
-    def _special(self, one: Operand) -> str:
-        if self.parts[0] != "mov":
-            return one.text
-        base, _, axis = one.text.partition(".")
-        phrase = self.reader.templates.section("special").get(base)
-        if phrase is None:
-            entry = self.reader.isa.word(one.text)
-            return f"{one.text} ({entry.summary.strip().removesuffix('.')})" if entry else one.text
-        block = self.reader.wording.block
-        text = phrase.replace("{block}", block).replace("{axis}", axis or "x, y and z")
-        value = special(one.text, self.reader.context)
-        if value is None:
-            return text
-        if value.number is not None:
-            return f"{text}: {value.number}"
-        span = self.reader.wording.span(value.low, value.high)
-        return f"{text}, {span}" if span else text
-
-    def place(self, one: Operand) -> str:
-        """An address: the register and what is added, and known facts about it."""
-        base = one.parts[0]
-        text = self.say(base)
-        if one.offset:
-            text += f" {'+' if one.offset > 0 else '−'} {abs(one.offset)}"
-        if base.kind is not OperandKind.REGISTER:
-            return text
-        value = self.reader.values.operand(one, self.line.n)
-        if value is None:
-            return text
-        leaves = forms.leaves(value)
-        if all(leaf.op == "register" and leaf.name == base.name for leaf in leaves) and leaves:
-            return text
-        form = self.reader.wording.form(value, self.line.n)
-        return f"{text} ({form})" if form else text
-
-    def added(self) -> bool | None:
-        said = super().added()
-        if said is None and self.args[2].kind is OperandKind.REGISTER:
-            condition = self.reader.values.condition(self.args[2].name)
-            return condition.always if condition is not None else None
-        return said
-
-    def is_predicate(self, one: Operand) -> bool:
-        return one.kind is OperandKind.REGISTER and self.reader.statements.bits(one.name) == 1
-
-    # -- pieces that need the function ------------------------------------------------------
-
-    def _parameter(self) -> str:
-        if not self.addresses:
-            return ""
-        address = self.addresses[0]
-        p = self.reader.values.parameter(address)
-        if p is None:
-            name = address.parts[0].text + (f" + {address.offset}" if address.offset else "")
-            return f"what {name} holds"
-        if p.name is None:
-            return p.shown
-        value = f", {p.value} in this launch" if p.value is not None else ""
-        return f"{p.shown} (parameter {p.index}{value})"
-
-    def _where(self) -> str:
-        target = next((o.text for o in reversed(self.one.operands)), "")
-        line = self.reader.statements.label(target)
-        if line is None:
-            return target
-        return f"{target} (line {line}, back)" if line <= self.line.n else f"{target} (line {line})"

@@ -13,17 +13,300 @@ from itertools import islice
 from typing import Any
 
 from inspector.analyse.isa import Isa
-from inspector.analyse.sentences import sass_flow, sass_moves, sass_values
+from inspector.analyse.sentences import sass_values
 from inspector.analyse.sentences.context import Context
 from inspector.analyse.sentences.sass_parts import (
     Handler,
     Pieces,
     SassInstruction,
+    SassOperand,
     SassWording,
+    destination,
+    integer,
+    joined,
+    many,
     take_apart,
     value,
+    where,
 )
 from inspector.listing.line import Function, Kind, Line, Listing
+
+# -- memory ---------------------------------------------------------------------------------------
+
+
+def _policies(i: SassInstruction) -> list[str]:
+    """Hints to the caches, and whom an ordered access is ordered for.
+
+    Before sm_80 every access of global memory has .SYS; without .STRONG it means nothing.
+    """
+    return i.among("policies") + (i.among("scopes") if i.has("STRONG") else [])
+
+
+def _memory(i: SassInstruction) -> list[SassOperand]:
+    """The operands in brackets."""
+    return [o for o in i.operands if "[" in o.bare]
+
+
+def _unless(i: SassInstruction, instead: str) -> str:
+    """``; 0 unless P0`` where the last predicate decides what is read."""
+    conditions = [o for o in i.operands if o.predicate and o.always is None]
+    return f"; {instead} unless {i.words.predicate(conditions[-1])}" if conditions else ""
+
+
+def _address(i: SassInstruction, operand: SassOperand) -> str:
+    # Before sm_90 nvdisasm names only the first register of a 64-bit address: [R2] with .E.
+    pair = bool(i.string("pairs")) and i.has("E") and "desc[" not in operand.bare
+    return where(operand, pair=pair)
+
+
+def access(i: SassInstruction) -> Pieces | None:
+    """A load or a store: how much, where, into or from which registers."""
+    memory = _memory(i)[:1]
+    data = [o for o in i.operands if o.general and o not in memory]
+    if not memory or not data:
+        return None
+    registers = -(-i.bits // 32)
+    d = destination(i, data[0], registers)
+    if i.string("stores"):
+        d = "of zeros" if data[-1].zero else f"from {i.words.plain(data[-1], registers)}"
+    return {
+        "d": d,
+        "width": i.found("small") or many(i.bits),
+        "address": _address(i, memory[0]),
+        "also": _unless(i, "0"),
+        "space": i.string("space"),
+        "notes": joined(_policies(i)),
+    }
+
+
+def constant(i: SassInstruction) -> Pieces | None:
+    """A load from a constant bank."""
+    if len(i.operands) < 2:
+        return None
+    registers = max(1, i.bits // 32)
+    d = destination(i, i.operands[0], registers)
+    return {"d": d, "a": i.words.plain(i.operands[1], registers)}
+
+
+def atomic(i: SassInstruction) -> Pieces | None:
+    """An atomic operation; the value before goes nowhere where nobody asks for it."""
+    memory, name = _memory(i), i.first(i.table["atomics"])
+    if not memory or name is None:
+        return None
+    at = i.operands.index(memory[0])
+    values = [o for o in i.operands[at + 1 :] if o.general]
+    if not values and name != "POPC":
+        return None
+    registers = {64: 2, 128: 4}.get(i.bits, 1)
+    texts = [i.words.signed(v, registers) for v in values] or [""]
+    text = i.table["atomics"][name].format(
+        b=texts[0],
+        c="?" if name == "CAS" and len(texts) < 2 else texts[-1],
+        address=_address(i, memory[0]),
+        space=i.string("space"),
+    )
+    before = [o for o in i.operands[:at] if o.general]
+    d = destination(i, before[-1], registers) if before else "nowhere"
+    unit = i.found("types") or ("64 bits" if i.bits == 64 else "")
+    return {
+        "value": text,
+        "also": "" if d == "nowhere" else f"; the value before into {d}",
+        "notes": joined([unit, *_policies(i)]),
+    }
+
+
+def copy_async(i: SassInstruction) -> Pieces | None:
+    """LDGSTS: global to shared memory past the registers."""
+    memory = _memory(i)
+    if len(memory) < 2:
+        return None
+    return {
+        "width": many(i.bits),
+        "to": where(memory[0]),
+        "from": where(memory[1], pair="desc[" not in memory[1].bare),
+        "also": _unless(i, "zeros"),
+        "notes": joined(_policies(i)),
+    }
+
+
+def matrices(i: SassInstruction) -> Pieces | None:
+    """LDSM, STSM, LDTM, STTM: matrices of 8×8 elements, or columns of tensor memory."""
+    memory = _memory(i)
+    data = [o for o in i.operands if o.file == "R"]
+    if not memory or not data:
+        return None
+    count = next((int(q) for q in reversed(i.qualifiers) if q in ("1", "2", "4")), 1)
+    times = next((int(q[1:]) for q in i.qualifiers if q[:1] == "x" and q[1:].isdecimal()), count)
+    shapes = [f"shape {q}" for q in i.qualifiers if "dp" in q][:1]
+    return {
+        "count": str(times),
+        "d": i.words.plain(data[0], min(times, 255)),
+        "address": where(memory[0]),
+        "plural": "s" if times > 1 else "",
+        "matrices": "matrices" if times > 1 else "matrix",
+        "notes": joined(["transposed"] * i.has("MT88", "MT168") + shapes),
+    }
+
+
+def tensor_copy(i: SassInstruction) -> Pieces | None:
+    """UTMALDG and its like: registers that hold addresses and coordinates, and a descriptor."""
+    memory = _memory(i)
+    if not memory:
+        return None
+    rank = next((q[0] for q in i.qualifiers if q in ("1D", "2D", "3D", "4D", "5D")), "")
+    return {
+        "tile": f"{rank}-dimensional tile" if rank else "tile",
+        "a": where(memory[0]),
+        "b": where(memory[-1]),
+        "operation": (i.first(i.table["atomics"]) or "").lower(),
+        "notes": joined(_policies(i)),
+    }
+
+
+def mbarrier(i: SassInstruction) -> Pieces | None:
+    """SYNCS: what it does with which mbarrier, by its qualifiers."""
+    memory = _memory(i)
+    if not memory:
+        return None
+    rest = [x for x in i.operands if x is not memory[0]]
+    first = destination(i, rest[0]) if rest else "nowhere"
+    last = i.words.plain(rest[-1], 2 if i.variant == "EXCH" else 1) if rest else ""
+    state = "" if first == "nowhere" or len(rest) < 2 else f"; the state before into {first}"
+    return {"address": where(memory[0]), "p": first, "a": last, "also": state}
+
+
+# -- control --------------------------------------------------------------------------------------
+
+
+def _conditions(i: SassInstruction) -> str:
+    """``, if P0``: predicate operands are further conditions beside the guard."""
+    conditions = [i.words.predicate(o) for o in i.operands if o.predicate and o.always is not True]
+    return f", if {' and '.join(conditions)}" if conditions else ""
+
+
+def branch(i: SassInstruction) -> Pieces | None:
+    """To a label, or an address; a predicate operand is a second condition."""
+    others = [o for o in i.operands if not o.predicate]
+    by = next((o.bare for o in others if o.general), "")
+    if not by and others and others[0].bare.startswith(("R", "UR")):
+        by = others[0].bare.split()[0]
+    label = i.label
+    if label is None and not by:
+        if not others:
+            return None
+        label = others[-1].bare
+    to = f"the address in {by}"
+    if label:
+        helpers = (said for part, said in i.table["helpers"].items() if part in label)
+        helper = next(helpers, "")  # of the compiler's own, what it does
+        to = f"{label} ({helper})" if helper else label
+    return {
+        "label": to,
+        "by": by or "a register",
+        "bar": others[0].bare if others else "",
+        "also": _conditions(i),
+        "targets": ", ".join(i.line.targets[:8]),
+    }
+
+
+def ends(i: SassInstruction) -> Pieces:
+    """EXIT, with its second condition."""
+    return {"also": _conditions(i)}
+
+
+def barrier(i: SassInstruction) -> Pieces:
+    """BAR: which barrier, and how many threads where that is said."""
+    numbers = [o for o in i.operands if not o.predicate]
+    predicate = next((i.words.predicate(o) for o in i.operands if o.predicate), "a predicate")
+    first = integer(numbers[0]) if numbers else 0
+    return {
+        "which": f"the barrier in {numbers[0].bare}" if first is None else f"barrier {first}",
+        "who": f"{i.words.plain(numbers[1])} threads"
+        if len(numbers) > 1
+        else "all threads of the block",
+        "p": predicate,
+    }
+
+
+def shuffle(i: SassInstruction) -> Pieces:
+    """SHFL: from which lane."""
+    valid, segment = i.o.get("p"), integer(i.o["c"]) if "c" in i.o else None
+    also = ""
+    if segment is not None and segment >> 8 & 31:
+        also = f", within groups of {32 - (segment >> 8 & 31)} lanes"
+    if valid is not None and valid.always is None:
+        also += f"; {valid.bare} = whether that lane is in range"
+    return {
+        "d": destination(i, i.o["d"]),
+        "a": i.words.plain(i.o["a"]),
+        "n": i.words.plain(i.o["n"]),
+        "also": also,
+    }
+
+
+def vote(i: SassInstruction) -> Pieces | None:
+    """VOTE: the mask of lanes, whether all or any, or both."""
+    if not i.operands:
+        return None
+    *targets, last = i.operands
+    asked = i.words.predicate(last)
+    kind = "all" if i.has("ALL") else "any" if i.has("ANY") else "all or none"
+    lanes = "of the active lanes" if asked == "true" else f"of the lanes where {asked}"
+    out = [f"{x.bare} = the mask {lanes}" for x in targets if x.general][:1]
+    out = [text for text in out if not text.startswith(("RZ", "URZ"))]
+    out += [
+        f"{x.bare} = whether {asked} in {kind} of the active lanes"
+        for x in targets
+        if x.predicate and x.always is None
+    ][:1]
+    return {"value": ", ".join(out) or f"ask the warp for {asked}"}
+
+
+def match(i: SassInstruction) -> Pieces | None:
+    """MATCH: lanes with the same value."""
+    value = next((x for x in reversed(i.operands) if x.general), None)
+    targets = [x for x in i.operands if x is not value]
+    if value is None or not targets:
+        return None
+    what = i.words.plain(value, 2 if i.has("U64") else 1)
+    names = " and ".join(x.bare for x in targets if destination(i, x) != "nowhere")
+    kind = "the mask of the lanes that hold"
+    if i.has("ALL"):
+        kind = "whether (and the mask if) all active lanes hold"
+    return {"value": f"{names} = {kind} the same {what}"}
+
+
+def wait(i: SassInstruction) -> Pieces | None:
+    """DEPBAR, WARPGROUP.DEPBAR: a scoreboard and how many operations may be unfinished."""
+    bar = next((o.bare for o in i.operands if o.file in ("SB", "gsb")), None)
+    if bar is None:
+        if i.has("ARRIVE"):
+            return {"form": "arrive"}
+        listed = sorted(o.bare.strip("{} ") for o in i.operands)
+        return {"form": "all", "bar": ", ".join(listed)} if listed else None
+    count = next((n for o in i.operands if (n := integer(o)) is not None), 0)
+    left = "until all its operations are done"
+    if count:
+        left = f"until no more than {count} of its operations are unfinished"
+    return {"bar": bar, "left": left}
+
+
+def plain(i: SassInstruction) -> Pieces:
+    """The operands by the names of the entry's ``form``."""
+    wide = i.string("wide").split()
+    out: dict[str, str] = {}
+    for name, operand in i.o.items():
+        width = 2 if name in wide or (i.has("64") and not operand.predicate) else 1
+        if name in ("d", "p", "q"):
+            out[name] = destination(i, operand, width)
+        elif operand.predicate:
+            out[name] = i.words.predicate(operand)
+        elif "[" in operand.bare and not operand.bare.startswith("c["):
+            out[name] = where(operand)
+        else:
+            out[name] = i.words.signed(operand, width)
+    return {**out, "notes": joined([i.string("unit"), *i.among("notes")])}
+
 
 # -- constant banks -------------------------------------------------------------------------------
 # What the driver and the compiler put there.
@@ -91,36 +374,36 @@ class Banks:
 
 
 HANDLERS: Mapping[str, tuple[Handler, str]] = {
-    "access": (sass_flow.access, ""),
-    "atomic": (sass_flow.atomic, ""),
-    "constant": (sass_flow.constant, ""),
-    "copy_async": (sass_flow.copy_async, ""),
-    "matrices": (sass_flow.matrices, ""),
-    "mbarrier": (sass_flow.mbarrier, ""),
-    "tensor_copy": (sass_flow.tensor_copy, ""),
+    "access": (access, ""),
+    "atomic": (atomic, ""),
+    "constant": (constant, ""),
+    "copy_async": (copy_async, ""),
+    "matrices": (matrices, ""),
+    "mbarrier": (mbarrier, ""),
+    "tensor_copy": (tensor_copy, ""),
     "compute": (sass_values.compute, "d"),
     "compare": (sass_values.compare, "p a b"),
     "logic": (sass_values.logic, "d a b c lut"),
     "predicates": (sass_values.predicates, "p q a b c lut"),
     "smaller": (sass_values.smaller, "d a b r"),
-    "convert": (sass_moves.convert, "d a"),
-    "function": (sass_moves.function, "d a"),
-    "lea": (sass_moves.lea, "d a b"),
-    "permute": (sass_moves.permute, "d a n c"),
-    "select": (sass_moves.select, "d a b r"),
-    "shift": (sass_moves.shift, "d a n c"),
-    "special": (sass_moves.special, "d a"),
-    "product": (sass_moves.product, ""),
-    "group_product": (sass_moves.group_product, ""),
-    "block_product": (sass_moves.block_product, ""),
-    "barrier": (sass_flow.barrier, ""),
-    "branch": (sass_flow.branch, ""),
-    "ends": (sass_flow.ends, ""),
-    "match": (sass_flow.match, ""),
-    "plain": (sass_flow.plain, ""),
-    "shuffle": (sass_flow.shuffle, "d a n"),
-    "vote": (sass_flow.vote, ""),
-    "wait": (sass_flow.wait, ""),
+    "convert": (sass_values.convert, "d a"),
+    "function": (sass_values.function, "d a"),
+    "lea": (sass_values.lea, "d a b"),
+    "permute": (sass_values.permute, "d a n c"),
+    "select": (sass_values.select, "d a b r"),
+    "shift": (sass_values.shift, "d a n c"),
+    "special": (sass_values.special, "d a"),
+    "product": (sass_values.product, ""),
+    "group_product": (sass_values.group_product, ""),
+    "block_product": (sass_values.block_product, ""),
+    "barrier": (barrier, ""),
+    "branch": (branch, ""),
+    "ends": (ends, ""),
+    "match": (match, ""),
+    "plain": (plain, ""),
+    "shuffle": (shuffle, "d a n"),
+    "vote": (vote, ""),
+    "wait": (wait, ""),
 }
 """How to take an instruction apart, and the operands of its form that this needs."""
 
@@ -144,7 +427,8 @@ class SassReader:
         self._isa = isa
         self._table = templates
         self._context = context or Context()
-        self._words: SassWording | None = None
+        sm = architecture(listing, self._context)
+        self._words = SassWording(Banks(templates["banks"], sm, self._context).say)
 
     def sentence(self, n: int) -> str | None:
         """The sentence of line ``n``; None if it is no instruction, or one not known."""
@@ -160,7 +444,7 @@ class SassReader:
         ):
             return None
         told = self._of(line.base)
-        i = take_apart(line, self._wording(), self._context, told, self._table)
+        i = take_apart(line, self._words, self._context, told, self._table)
         if i is None:
             return None
         text = self._told_of(i) or self._summary(line, i)
@@ -191,12 +475,6 @@ class SassReader:
         operands = [o.text.replace(".reuse", "") for o in i.operands]
         operands += [i.label] if i.label else []
         return f"{text}: {', '.join(operands)}" if operands else text
-
-    def _wording(self) -> SassWording:
-        if self._words is None:
-            sm = architecture(self._listing, self._context)
-            self._words = SassWording(Banks(self._table["banks"], sm, self._context).say)
-        return self._words
 
     def _of(self, base: str) -> Mapping[str, Any]:
         """The entry of an opcode, with what the one that it is ``like`` says."""

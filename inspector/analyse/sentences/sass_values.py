@@ -1,7 +1,8 @@
-"""What arithmetic of SASS computes, as formulas."""
+"""What arithmetic, moves, conversions and matrix products of SASS compute, as formulas."""
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 from inspector.analyse.sentences.sass_parts import (
@@ -15,7 +16,7 @@ from inspector.analyse.sentences.sass_parts import (
     is_number,
     joined,
 )
-from inspector.analyse.sentences.truth_tables import formula, named, restrict
+from inspector.analyse.sentences.wording import formula, named, restrict
 
 _COMPARISONS = {
     "EQ": "=", "NE": "≠", "LT": "<", "LE": "≤", "GT": ">", "GE": "≥",
@@ -278,3 +279,288 @@ def _flipped(table: int, n: int) -> int:
     """The table with input ``n`` negated."""
     bit = 4 >> n
     return sum((table >> (k ^ bit) & 1) << k for k in range(8))
+
+
+# -- matrix products ------------------------------------------------------------------------------
+
+_SMALL = re.compile(r"(16|8)x?(16|8)x?(256|128|64|32|16|8|4)\Z")
+_GROUP = re.compile(r"(\d{2,3})x(\d{1,3})x(\d{1,3})\Z")
+
+
+def _types(i: SassInstruction) -> tuple[str, str]:
+    """The inputs' type and the accumulator's. One alone is the accumulator's (HMMA.16816.F32)."""
+    named = i.among("types")
+    accumulated, inputs = i.string("accumulated"), i.string("inputs")
+    if i.base.removeprefix("U") in ("IMMA", "IGMMA"):
+        return " by ".join(dict.fromkeys(named)) or inputs, accumulated
+    return " by ".join(dict.fromkeys(named[1:])) or inputs, named[0] if named else accumulated
+
+
+def _shape(i: SassInstruction, pattern: re.Pattern[str]) -> tuple[int, int, int] | None:
+    """Rows, columns and depth of a tile, by the opcode."""
+    shape = next((found for q in i.qualifiers if (found := pattern.match(q))), None)
+    return (int(shape[1]), int(shape[2]), int(shape[3])) if shape else None
+
+
+def product(i: SassInstruction) -> Pieces | None:
+    """HMMA, IMMA, DMMA, QMMA …: one warp's product of registers."""
+    shape = _shape(i, _SMALL)
+    if shape is None or len(i.operands) < 4:
+        return None
+    m, n, k = shape
+    inputs, accumulated = _types(i)
+    each = {"fp64": 64, "fp16": 16}.get(accumulated, 32)
+    out = max(1, m * n * each // 1024)
+    d, a, b, c = i.operands[:4]
+    sparse = i.has("SP")
+    bits = _bits(inputs)
+    return {
+        "shape": f"{m}×{n}×{k}",
+        "inputs": inputs,
+        "accumulated": accumulated,
+        "a": i.words.plain(a, max(1, m * k * bits // 1024 // (1 + sparse))),
+        "b": i.words.plain(b, max(1, n * k * bits // 1024)),
+        "d": i.words.plain(d, out),
+        "plus": "" if c.zero else f", add {i.words.plain(c, out)}",
+        "notes": joined(["A sparse"] * sparse),
+    }
+
+
+def _bits(inputs: str) -> int:
+    """The bits of one element, by its name: fp16, int8, tf32 (held in 32); 0 if unknown."""
+    match = re.search(r"tf32|\d+", inputs)
+    return int(match[0].removeprefix("tf")) if match else 0
+
+
+def group_product(i: SassInstruction) -> Pieces | None:
+    """HGMMA and its like: a warp group's product from shared memory."""
+    shape = _shape(i, _GROUP)
+    if shape is None or not i.operands:
+        return None
+    m, n, k = shape
+    inputs, accumulated = _types(i)
+    count = max(1, m * n * (16 if accumulated == "fp16" else 32) // (128 * 32))
+    fresh = any(o.text.strip() in ("!UPT", "RZ") for o in i.operands[1:])
+    both = next((o.bare for o in i.operands if "gdesc" in o.bare), "")
+    from_registers = len(i.operands) > 2 and i.operands[1].file == "R"
+    bar = next((o.bare for o in i.operands if o.file == "gsb"), "")
+    turned = [f"{name} transposed" for name in ("A", "B") if f"tnsp{name}" in both]
+    return {
+        "shape": f"{m}×{n}×{k}",
+        "inputs": inputs,
+        "accumulated": accumulated,
+        "d": i.words.plain(i.operands[0], count),
+        "source": f"A {'in registers, B' if from_registers else 'and B'} in shared memory",
+        "plus": "the product alone" if fresh else "added to what is there",
+        "also": f"; {bar} tells when it is done" if bar else "",
+        "notes": joined(turned + ["A sparse"] * i.has("SP")),
+    }
+
+
+def block_product(i: SassInstruction) -> Pieces | None:
+    """UTCHMMA and its like: shape and types are in the instruction descriptor, not in the text."""
+    names = [o.bare for o in i.operands]
+    tensor = [n for n in names if n.startswith("tmem[")]
+    shared = [n for n in names if n.startswith("gdesc[")]
+    if not tensor:
+        return None
+    described = next((n for n in names if n.startswith("idesc[")), "")
+    # A comes first: from shared memory, or from tensor memory.
+    a = names[0]
+    last = i.operands[-1]
+    plus = ""
+    if last.predicate:
+        plus = ", the product alone"
+        if last.always is not False:
+            condition = "" if last.always else f" if {i.words.predicate(last)}"
+            plus = f", added to what is there{condition}"
+    return {
+        "a": a,
+        "b": shared[-1] if shared else names[min(1, len(names) - 1)],
+        "d": tensor[1] if a.startswith("tmem[") and len(tensor) > 1 else tensor[0],
+        "plus": plus,
+        "also": f"; {described} holds shape and types" if described else "",
+        "notes": joined(["two blocks together"] * i.has("2CTA")),
+        "inputs": i.string("inputs"),
+    }
+
+
+# -- moves ----------------------------------------------------------------------------------------
+
+_TYPE = re.compile(r"(?:BF16|TF32|F16|F32|F64|[US](?:4|8|16|32|64)|E4M3|E5M2|E2M1|E3M2|E2M3|E8)\Z")
+
+
+def shift(i: SassInstruction) -> Pieces:
+    """SHF: a plain shift where the half that is shifted in is 0."""
+    d, count = destination(i, i.o["d"]), integer(i.o["n"])
+    by = i.words.signed(i.o["n"]) if count is None else str(count & 31)
+    low, upper = i.words.signed(i.o["a"]), i.words.signed(i.o["c"])
+    left, high, signed = i.has("L"), i.has("HI"), i.has("S32", "S64")
+    half, shifted_in = (upper, i.o["a"]) if high else (low, i.o["c"])
+    if not shifted_in.zero:
+        whole = f"{_pair(i.o['c'], i.o['a'], upper, low)} {'<<' if left else '>>'} {by}"
+        text = f"the {'upper' if high else 'lower'} 32 bits of ({whole})"
+        if by == "0" and not left and not high:
+            text = low
+    elif left:
+        times = f" (× {1 << count})" if count is not None and 0 < count < 17 else ""
+        text = f"{half} << {by}{times}"
+    elif high and signed and count == 31:
+        return {"d": d, "value": f"the sign of {half} in all bits", "notes": ""}
+    else:
+        text = f"{half} >> {by}"
+    sign = "keeping the sign" if signed and not left else ""
+    wrap = "positions modulo 32" if i.has("W") and count is None else ""
+    return {"d": d, "value": text, "notes": joined([sign, wrap])}
+
+
+def _pair(high: SassOperand, low: SassOperand, upper: str, lower: str) -> str:
+    """The number of 64 bits that two registers are."""
+    if high.number is not None and low.number is not None and high.file == low.file:
+        if high.number == low.number + 1:
+            return f"{low.file}{low.number}:{high.file}{high.number}"
+        if high.number == low.number:
+            return f"{lower} twice"
+    return f"({upper} above {lower})"
+
+
+def lea(i: SassInstruction) -> Pieces | None:
+    """LEA: an index times a power of two, and a base."""
+    high, extended = i.has("HI"), i.has("X")
+    left = [v for k, v in i.o.items() if k not in ("d", "p", "a", "b", "r") and not v.predicate]
+    # With .HI the upper half of the index comes before the count, but for .SX32.
+    count = integer(left[-1]) if left else None
+    if count is None or (high and len(left) < 2 and not i.has("SX32")):
+        return None
+    a, plus = i.words.signed(i.o["a"]), ""
+    if not i.o["b"].zero:
+        plus = f" + {i.words.signed(i.o['b'])}"
+    carry = i.o.get("p")
+    also = f"; the carry into {carry.bare}" if carry is not None and carry.always is None else ""
+    upper = left[0]
+    if i.has("SX32"):
+        whole = f"{a} with its sign"
+    else:
+        whole = a if upper.zero else _pair(upper, i.o["a"], i.words.signed(upper), a)
+    if not high:
+        text = f"{a} × {1 << (count & 31)}{plus}"
+    elif i.has("SX32") and not extended:
+        text = f"({a} >> {32 - count}, keeping the sign){plus}"
+    elif upper.zero and not extended:
+        text = f"({whole} >> {32 - count}){plus}"
+    else:
+        text = f"the upper 32 bits of ({whole} × {1 << (count & 31)}){plus}"
+    last = i.operands[-1]
+    if high and extended and last.predicate and last.always is None:
+        text += f" + the carry in {i.words.predicate(last)}"
+    return {"d": destination(i, i.o["d"]), "value": text, "also": also, "notes": ""}
+
+
+def permute(i: SassInstruction) -> Pieces:
+    """PRMT: what the selector picks, of constants that are common."""
+    a, c = i.words.plain(i.o["a"]), i.words.plain(i.o["c"])
+    modes = i.among("modes")
+    selector = integer(i.o["n"]) if is_number(i.o["n"]) else None
+    halves = {0x1: ("lower", a), 0x3: ("upper", a), 0x5: ("lower", c), 0x7: ("upper", c)}
+    picked = [selector >> 4 * n & 15 for n in range(4)] if selector is not None else []
+    one, two = (halves.get(_half(picked[n : n + 2])) for n in (0, 2))
+    if selector is None or modes:
+        text = f"four bytes of {a} (0 to 3) and {c} (4 to 7) as {i.words.plain(i.o['n'])} selects"
+    elif one is None or two is None:
+        text = f"bytes {', '.join(_byte(i, p, a, c) for p in picked)} (lowest first)"
+    elif one == two:
+        text = f"the {one[0]} half of {one[1]} in both halves"
+    elif one[1] == two[1] and one[0] == "lower":
+        text = one[1]
+    else:
+        text = f"the {one[0]} half of {one[1]} below, the {two[0]} half of {two[1]} above"
+    return {"d": destination(i, i.o["d"]), "value": text, "notes": joined(modes)}
+
+
+def _half(picked: list[int]) -> int:
+    """The upper of two neighbouring bytes that are half a register; 0 for any others."""
+    return picked[1] if picked in ([0, 1], [2, 3], [4, 5], [6, 7]) else 0
+
+
+def _byte(i: SassInstruction, picked: int, a: str, c: str) -> str:
+    source, operand = (c, i.o["c"]) if picked & 4 else (a, i.o["a"])
+    if operand.zero:
+        return "0"
+    name = f"{picked & 3} of {source}"
+    return f"the sign of {name}" if picked & 8 else name
+
+
+def select(i: SassInstruction) -> Pieces:
+    """``a if P0 else b``."""
+    condition = i.o["r"]
+    a, b = (i.words.signed(i.o[n], width_of(i, n)) for n in "ab")
+    if condition.always is not None:
+        text = a if condition.always else b
+    else:
+        a, b = (b, a) if condition.inverted else (a, b)
+        text = f"{a} if {condition.bare}, else {b}"
+    return {"d": destination(i, i.o["d"], width_of(i, "d")), "value": text, "notes": notes(i)}
+
+
+def function(i: SassInstruction) -> Pieces | None:
+    """MUFU: the function that its qualifier names."""
+    name = i.first(i.table["functions"])
+    if name is None:
+        return None
+    kind = next((t for t in ("F16", "BF16") if i.has(t)), "" if name.endswith("64H") else "F32")
+    unit = i.table["types"].get(kind, "")
+    return {
+        "d": destination(i, i.o["d"]),
+        "value": i.table["functions"][name].format(a=i.words.signed(i.o["a"])),
+        "notes": joined([unit, *i.among("notes")]),
+    }
+
+
+def convert(i: SassInstruction) -> Pieces:
+    """F2F.F16.F32: destination's type first; one that is not named is the entry's."""
+    types = i.table["types"]
+    named = [q for q in i.qualifiers if _TYPE.match(q)]
+    to, source = i.string("to"), i.string("from")
+    if len(named) > 1:
+        to, source = named[0], named[1]
+    elif named:
+        # One alone is the one that is not what the entry says.
+        to, source = _one(i.base.removeprefix("U"), named[0], to, source)
+    wide = ("F64", "S64", "U64")
+    said = [i.words.signed(i.o[n], 2 if source in wide else 1) for n in ("a", "b") if n in i.o]
+    what = said[0] if len(said) < 2 else f"{said[0]} (upper half) and {said[1]} (lower half)"
+    return {
+        "d": destination(i, i.o["d"], 2 if to in wide else 1),
+        "a": what,
+        "from": types.get(source, source),
+        "to": types.get(to, to),
+        "notes": joined(i.among("notes")),
+    }
+
+
+def _one(base: str, named: str, to: str, source: str) -> tuple[str, str]:
+    if base == "FRND":
+        return named, named
+    floating = named.startswith(("F", "BF", "TF", "E"))
+    read = {"F2I": floating, "F2IP": floating, "I2F": not floating, "I2FP": not floating}
+    return (to, named) if read.get(base) else (named, source)
+
+
+def special(i: SassInstruction) -> Pieces | None:
+    """What a special register holds, and its range where the launch is known."""
+    name = i.o["a"].bare
+    wide = i.has("64") or (i.base in ("CS2R", "CS2UR") and not i.has("32"))
+    d = destination(i, i.o["d"], 1 + wide)
+    if name == "SRZ":
+        return {"form": "zero", "d": d}
+    # SR_CLOCKLO read into two registers is all of SR_CLOCK.
+    table = i.table["special"]
+    said = table.get(name.removesuffix("LO") if wide else name, table.get(name))
+    if said is None:
+        return None
+    base, _, axis = name.removeprefix("SR_").partition(".")
+    size = {"TID": i.context.block, "CTAID": i.context.grid}.get(base)
+    if size is not None and axis in ("X", "Y", "Z"):
+        most = size["XYZ".index(axis)] - 1
+        said += f" (0…{most})" if most > 0 else " (always 0)"
+    return {"d": d, "a": said}

@@ -1,7 +1,10 @@
 """Values of a PTX function's registers, derived from its instructions and its launch.
 
 Only registers with exactly one definition are followed; any other goes by its own name together
-with the line that reads it, since what it holds changes. Values are computed on request.
+with the line that reads it, since what it holds changes. Values are computed on request. Written
+from the PTX ISA, chapters "Integer Arithmetic Instructions", "Logic and Shift Instructions",
+"Data Movement and Conversion Instructions" and "Special Registers"; the ranges of blocks and grids
+are those of the CUDA C++ Programming Guide, "Compute Capabilities".
 """
 
 from __future__ import annotations
@@ -9,120 +12,136 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from math import gcd
 
 from inspector.analyse.sentences import forms
 from inspector.analyse.sentences.context import Context, Parameter
-from inspector.analyse.sentences.forms import (
-    Atom,
-    LinearForm,
-    add,
-    constant,
-    divided,
-    made,
-    modulo,
-    scale,
-    wrapped,
+from inspector.analyse.sentences.forms import LinearForm
+from inspector.listing.line import Function, Kind, Line, Listing
+from inspector.listing.ptx_statement import (
+    AHEAD,
+    LABEL,
+    MAX_STATEMENT_CHARS,
+    AddressOperand,
+    ImmediateOperand,
+    Operand,
+    OperandReader,
+    PtxInstruction,
+    RegisterOperand,
+    SpecialOperand,
+    SymbolOperand,
+    VectorOperand,
+    register_declarations,
+    registers_of,
+    strip,
 )
-from inspector.analyse.sentences.statements import Statements
-from inspector.listing.ptx_operands import Operand, OperandKind, WordedStatement
 
-# -- and, or, xor of forms ------------------------------------------------------------------------
-# ``and``, ``or`` and ``xor`` of forms: sums where no bit can be set on both sides.
+# -- statements -----------------------------------------------------------------------------------
 
+MAX_FOLLOWED_LINES = 131072
+"""Lines of a function that are gone through for where things are defined and used: as many as a
+listing keeps parsed. In a longer function every register goes by its own name."""
 
-def bitwise(op: str, a: LinearForm, b: LinearForm, bits: int) -> LinearForm:
-    """``and``, ``or``, ``xor`` of two registers of ``bits``."""
-    for one, other in ((a, b), (b, a)):
-        if one.number is not None:
-            plain = _with_number(op, other, one.number % (1 << bits), bits)
-            if plain is not None:
-                return plain
-    if op != "and" and _disjoint(a, b, bits):
-        return add(a, b)
-    if a == b:
-        return constant(0) if op == "xor" else a
-    x, y = sorted((wrapped(a, bits, False), wrapped(b, bits, False)), key=repr)
-    if op == "and":
-        return made(op, "", 0, min(x.high, y.high), [x, y])
-    high = (1 << max(x.high.bit_length(), y.high.bit_length())) - 1
-    low = max(x.low, y.low) if op == "or" else 0
-    multiple = gcd(x.multiple & -x.multiple, y.multiple & -y.multiple) or 1
-    return made(op, "", low, high, [x, y], multiple)
+MAX_USES = 16
+
+MAX_KEPT_LINES = 1024
+"""Lines whose statements are kept taken apart."""
 
 
-def _with_number(op: str, a: LinearForm, mask: int, bits: int) -> LinearForm | None:
-    if a.number is not None:
-        value = a.number % (1 << bits)
-        done = {"and": value & mask, "or": value | mask, "xor": value ^ mask}
-        return constant(done[op])
-    if op == "xor" and mask == (1 << bits) - 1:
-        return add(scale(a, -1), constant(-1))
-    if op != "and" and mask == 0:
-        return a
-    if op != "and":
-        return None
-    if mask == 0:
-        return constant(0)
-    low = (mask & -mask).bit_length() - 1
-    ones = mask >> low
-    if ones & (ones + 1):
-        return None
-    if low == 0:
-        return modulo(a, mask + 1) if mask + 1 < 1 << bits else a
-    top = mask + (1 << low)
-    if a.multiple % (1 << low) == 0:
-        return modulo(a, top) if top < 1 << bits else a
-    kept = modulo(a, top) if top < 1 << bits else wrapped(a, bits, False)
-    return scale(divided(kept, 1 << low), 1 << low)
+class Statements:
+    """What is on each line of a function, and what leads from line to line. Lines count from 1.
 
+    ``labels`` are lines by label, ``jumps`` the lines that may jump to one, ``uses`` the first
+    lines that use a register.
+    """
 
-def _disjoint(a: LinearForm, b: LinearForm, bits: int) -> bool:
-    """Whether no bit can be set in both."""
-    for one, other in ((a, b), (b, a)):
-        zeros = one.multiple & -one.multiple or 1 << bits
-        if other.low >= 0 and other.high < zeros:
-            return True
-    return _ones(a, bits) & _ones(b, bits) == 0
+    def __init__(self, listing: Listing, function: Function) -> None:
+        self.listing = listing
+        self.labels: dict[str, int] = {}
+        self.jumps: dict[str, list[int]] = {}
+        self.uses: dict[str, list[int]] = {}
+        self._kept: dict[int, tuple[PtxInstruction, ...]] = {}
+        self._defined: dict[str, int] = {}
+        self._bits: dict[str, int] = {}
+        if function.last - function.first < MAX_FOLLOWED_LINES and function.first > 0:
+            for line in listing.between(function.first, function.last):
+                self._index(line)
 
+    def line(self, n: int) -> Line | None:
+        """Line ``n`` of the listing."""
+        lines = self.listing.lines
+        return lines[n - 1] if 1 <= n <= len(lines) else None
 
-def _ones(a: LinearForm, bits: int) -> int:
-    """The bits that may be set in a register that holds ``a``."""
-    full = (1 << bits) - 1
-    out = a.constant & full
-    for atom, factor in a.terms:
-        mask = _ones_of(atom, factor) & full
-        if out & mask:
-            break
-        out |= mask
-    else:
-        return out
-    zeros = a.multiple & -a.multiple or 1 << bits
-    most = a.high if a.low >= 0 and a.high <= full else full
-    return (1 << most.bit_length()) - 1 & ~(zeros - 1)
+    def at(self, n: int) -> tuple[PtxInstruction, ...]:
+        """The instructions that begin on line ``n``."""
+        kept = self._kept.get(n)
+        if kept is None:
+            if len(self._kept) > MAX_KEPT_LINES:
+                self._kept.clear()
+            kept = self._kept[n] = tuple(self._read(n))
+        return kept
 
+    def _read(self, n: int) -> Iterator[PtxInstruction]:
+        line = self.line(n)
+        if line is None or line.opcode is None:
+            return
+        reader = OperandReader(frozenset([r for r in (*line.defs, *line.uses) if r[0] != "%"]))
+        for piece in self._code(n)[:MAX_STATEMENT_CHARS].split(";"):
+            bare = piece.strip()
+            while bare:
+                if bare[0] in "{}" and not bare.startswith("{%"):
+                    bare = bare[1:].lstrip()
+                elif match := LABEL.match(bare):
+                    bare = bare[match.end() :].lstrip()
+                else:
+                    break
+            if (one := reader.instruction(bare, n)) is not None:
+                yield one
 
-def _ones_of(atom: Atom, factor: int) -> int:
-    """The bits that may be set in a multiple of an atom, however many."""
-    if factor & (factor - 1) == 0 and factor > 0:
-        zeros, most, shift = atom.multiple & -atom.multiple, atom.high, factor
-    else:
-        zeros, most, shift = (
-            atom.multiple * factor & -(atom.multiple * factor),
-            atom.high * factor,
-            1,
-        )
-    if atom.low < 0 or factor < 0:
-        return -zeros * shift
-    return ((1 << most.bit_length()) - 1 & -zeros) * shift
+    def _code(self, n: int) -> str:
+        """The code of line ``n`` without comments and, where a statement goes on, what follows."""
+        lines = self.listing.lines
+        text = lines[n - 1].text
+        closing = text.find("*/")
+        code, comment = strip(text, closing >= 0 and text.find("/*", 0, closing) < 0)
+        for line in lines[n : n + AHEAD]:
+            if ";" in code or line.opcode is not None or line.kind is Kind.LABEL:
+                break
+            more, comment = strip(line.text, comment)
+            if more.lstrip()[:1] != ".":
+                code += " " + more
+        return code
+
+    def definition(self, register: str) -> int | None:
+        """The line of a register's only definition, None if it has none, or several."""
+        return self._defined.get(register) or None
+
+    def bits(self, register: str) -> int:
+        """The width that a register is declared with; 64 where it is not known."""
+        family = register.rstrip("0123456789") + "<"
+        return max(self._bits.get(register, 0), self._bits.get(family, 0)) or 64
+
+    def _index(self, line: Line) -> None:
+        n = line.n
+        if line.kind is Kind.DIRECTIVE and ".reg" in line.text:
+            for one in register_declarations(strip(line.text, False)[0]):
+                # ``%r<28>``: where a name is declared again, the widest counts
+                for name, count in one.names:
+                    key = name if count is None else f"{name}<"
+                    self._bits[key] = max(one.bits or 0, self._bits.get(key, 0))
+        for register in line.defs:
+            # 0: defined more than once
+            self._defined[register] = 0 if register in self._defined else n
+        for register in line.uses:
+            seen = self.uses.setdefault(register, [])
+            if len(seen) < MAX_USES:
+                seen.append(n)
+        if line.label is not None:
+            self.labels[line.label] = n
+        for target in line.targets:
+            self.jumps.setdefault(target, []).append(n)
 
 
 # -- special registers ----------------------------------------------------------------------------
-# Special registers as forms: those that stay the same while a thread runs.
-#
-# Ranges are from the PTX ISA, chapter "Special Registers", and from the CUDA C++ Programming
-# Guide, "Compute Capabilities" (a block: 1024 threads, 64 along z; a grid: 2^31-1, 65535, 65535
-# blocks).
 
 AXES = "xyz"
 BLOCK = (1024, 1024, 64)
@@ -167,10 +186,6 @@ def special(name: str, context: Context) -> LinearForm | None:
 
 
 # -- integer instructions -------------------------------------------------------------------------
-# What integer instructions of PTX do to forms.
-#
-# Written from the PTX ISA, chapters "Integer Arithmetic Instructions", "Logic and Shift
-# Instructions" and "Data Movement and Conversion Instructions".
 
 Get = Callable[[Operand], LinearForm]
 
@@ -183,21 +198,25 @@ def kind_of(part: str) -> tuple[int, bool] | None:
     return (int(match[1]), part[0] == "s") if match and part[0] != "f" else None
 
 
-def types_of(one: WordedStatement) -> tuple[tuple[int, bool], ...]:
+def types_of(one: PtxInstruction) -> tuple[tuple[int, bool], ...]:
     """The integer types in an opcode, in order."""
     return tuple(kind for part in one.parts[1:] if (kind := kind_of(part)))
 
 
-_PLAIN = (
-    OperandKind.REGISTER,
-    OperandKind.SPECIAL,
-    OperandKind.NUMBER,
-    OperandKind.NAME,
-    OperandKind.VECTOR,
-)
+def integer(operand: Operand) -> int | None:
+    """The whole number that an operand is; None if it is anything else."""
+    value = operand.value if isinstance(operand, ImmediateOperand) else None
+    return value if isinstance(value, int) else None
 
 
-def result(one: WordedStatement, register: str, width: int, get: Get) -> LinearForm | None:
+def _followed(operand: Operand) -> bool:
+    """Whether an operand is an integer as it stands, not a part or the opposite of one."""
+    if isinstance(operand, RegisterOperand):
+        return not operand.part and not operand.negated
+    return isinstance(operand, SpecialOperand | SymbolOperand) or integer(operand) is not None
+
+
+def result(one: PtxInstruction, register: str, width: int, get: Get) -> LinearForm | None:
     """What ``register`` of ``width`` bits holds after a statement that defines it.
 
     None if that is not known. ``get`` gives the form of an operand, modulo its own width.
@@ -206,72 +225,65 @@ def result(one: WordedStatement, register: str, width: int, get: Get) -> LinearF
     if not kinds or not one.operands or kinds[-1][0] not in (8, 16, 32, 64):
         return None
     bits, signed = kinds[-1]
-    first = one.operands[0]
-    parts = one.parts
-    if first.kind is OperandKind.VECTOR:
+    first, *args = one.operands
+    base, parts = one.base, one.parts
+    if isinstance(first, VectorOperand):
         return _unpacked(one, register, bits, get)
-    if first.kind is not OperandKind.REGISTER or "." in first.text or first.name != register:
+    if not isinstance(first, RegisterOperand) or first.part or first.name != register:
         return None
-    args = one.operands[1:]
-    if any(
-        a.kind not in _PLAIN or ("." in a.text and a.kind is OperandKind.REGISTER) for a in args
-    ):
+    if base == "mov" and len(args) == 1 and isinstance(args[0], VectorOperand):
+        return _packed(args[0], bits, get)
+    if not all(_followed(a) for a in args):
         return None
-    if any(a.negated for a in args):
-        return None
-    base = parts[0]
     if base == "mov" and len(args) == 1:
-        return (
-            get(args[0]) if args[0].kind is not OperandKind.VECTOR else _packed(args[0], bits, get)
-        )
-    if any(a.kind is OperandKind.VECTOR for a in args):
-        return None
+        return get(args[0])
     if base == "cvt":
-        return _converted(one, width, args, get)
+        return _converted(parts, kinds, width, args, get)
     if base == "cvta":
         return get(args[0]) if "global" in parts and len(args) == 1 else None
     if "sat" in parts or "cc" in parts or base in ("addc", "subc", "madc"):
         return None
     made = _computed(one, bits, signed, [get(a) for a in args])
-    wide = "wide" in parts
-    return forms.reduced(made, bits * 2 if wide else bits) if made is not None else None
+    return None if made is None else forms.reduced(made, bits * 2 if "wide" in parts else bits)
 
 
-def _unpacked(one: WordedStatement, register: str, bits: int, get: Get) -> LinearForm | None:
+def _unpacked(one: PtxInstruction, register: str, bits: int, get: Get) -> LinearForm | None:
     """``mov.b64 {%r1, %r2}, %rd1``: the lowest bits first."""
-    names = [p.name for p in one.operands[0].parts]
-    if one.parts[0] != "mov" or len(one.operands) != 2 or names.count(register) != 1:
+    first, source = one.operands[0], one.operands[-1]
+    if one.base != "mov" or len(one.operands) != 2 or not isinstance(source, RegisterOperand):
         return None
-    if one.operands[1].kind is not OperandKind.REGISTER:
+    elements = first.elements if isinstance(first, VectorOperand) else ()
+    places = [i for i, e in enumerate(elements) if register in [r.name for r in registers_of(e)]]
+    if len(places) != 1:
         return None
-    each, at = bits // max(1, len(names)), names.index(register)
-    whole = get(one.operands[1])
-    if at == 0:
+    whole = get(source)
+    if places == [0]:
         return whole
-    return forms.divided(forms.wrapped(whole, bits, False), 1 << each * at)
+    low = forms.wrapped(whole, bits, False)
+    return forms.divided(low, 1 << bits // len(elements) * places[0])
 
 
-def _packed(vector: Operand, bits: int, get: Get) -> LinearForm | None:
-    each = bits // max(1, len(vector.parts))
+def _packed(vector: VectorOperand, bits: int, get: Get) -> LinearForm | None:
+    each = bits // max(1, len(vector.elements))
     out = forms.constant(0)
-    for i, part in enumerate(vector.parts):
-        if part.kind not in (OperandKind.REGISTER, OperandKind.NUMBER) or each not in (8, 16, 32):
+    for i, part in enumerate(vector.elements):
+        if each not in (8, 16, 32) or not isinstance(part, RegisterOperand | ImmediateOperand):
+            return None
+        if not _followed(part):
             return None
         out = forms.add(out, forms.scale(forms.wrapped(get(part), each, False), 1 << each * i))
     return out
 
 
 def _converted(
-    one: WordedStatement, width: int, args: tuple[Operand, ...], get: Get
+    parts: tuple[str, ...],
+    kinds: tuple[tuple[int, bool], ...],
+    width: int,
+    args: list[Operand],
+    get: Get,
 ) -> LinearForm | None:
     """``cvt.u64.u32``: the source is read as its type, and kept modulo the destination's."""
-    kinds = types_of(one)
-    plain = len(one.parts) == 3 and len(kinds) == 2 and len(args) == 1
-    if not plain or args[0].kind not in (
-        OperandKind.REGISTER,
-        OperandKind.SPECIAL,
-        OperandKind.NUMBER,
-    ):
+    if len(parts) != 3 or len(kinds) != 2 or len(args) != 1 or isinstance(args[0], SymbolOperand):
         return None
     to, of = kinds
     read = forms.wrapped(get(args[0]), *of)
@@ -280,7 +292,7 @@ def _converted(
 
 
 def _computed(
-    one: WordedStatement, bits: int, signed: bool, args: list[LinearForm]
+    one: PtxInstruction, bits: int, signed: bool, args: list[LinearForm]
 ) -> LinearForm | None:
     base, parts = one.parts[0], one.parts
     read = [forms.wrapped(a, bits, signed) for a in args]
@@ -302,7 +314,7 @@ def _computed(
                 return forms.add(forms.product(*read[:2]), args[2])
             return forms.add(forms.product(*args[:2]), args[2]) if "lo" in parts else None
         case (("and" | "or" | "xor"), 2):
-            return bitwise(base, args[0], args[1], bits)
+            return forms.bitwise(base, args[0], args[1], bits)
         case (("shl" | "shr"), 2):
             return _shifted(base, bits, signed, args)
         case (("div" | "rem"), 2):
@@ -342,6 +354,8 @@ def _field(bits: int, signed: bool, args: list[LinearForm]) -> LinearForm | None
     return forms.modulo(kept, 1 << length) if length < bits else kept
 
 
+# -- values ---------------------------------------------------------------------------------------
+
 MAX_CONDITIONS = 4
 
 
@@ -368,7 +382,6 @@ class Values:
         self.context = context
         self._known: dict[str, LinearForm] = {}
         self._conditions: dict[str, Condition | None] = {}
-        self._parameters = {p.symbol: p for p in context.parameters if p.symbol}
 
     # -- integers ---------------------------------------------------------------------------
 
@@ -376,15 +389,16 @@ class Values:
         """What a register holds when line ``line`` reads it, modulo its width."""
         if name in self._known:
             return self._known[name]
-        if self._definition(name) is None:
+        defined = self.statements.definition
+        if defined(name) is None:
             return self._own_name(name, line)
         # Depth first without recursion: a chain may be as long as the function.
-        stack: list[tuple[str, Iterator[str]]] = [(name, self._needs(name))]
+        stack = [(name, self._needs(name))]
         open_ = {name}
         while stack:
             current, needs = stack[-1]
             for need in needs:
-                if need not in self._known and need not in open_ and self._definition(need):
+                if need not in self._known and need not in open_ and defined(need):
                     stack.append((need, self._needs(need)))
                     open_.add(need)
                     break
@@ -396,53 +410,53 @@ class Values:
 
     def operand(self, one: Operand, line: int) -> LinearForm | None:
         """What an operand of line ``line`` represents; None if that is no integer."""
-        if one.kind is OperandKind.NUMBER:
-            return forms.constant(int(one.value or 0))
-        if one.kind is OperandKind.REGISTER:
-            bare = "." not in one.text and not one.negated
-            return self.register(one.name, line) if bare else None
-        if one.kind is OperandKind.SPECIAL:
-            return special(one.text, self.context)
-        if one.kind is OperandKind.NAME:
-            return forms.leaf("symbol", one.text, 0, (1 << 64) - 1)
-        if one.kind is OperandKind.ADDRESS:
-            base = self.operand(one.parts[0], line)
-            return forms.add(base, forms.constant(one.offset)) if base is not None else None
+        match one:
+            case ImmediateOperand():
+                value = integer(one)
+                return None if value is None else forms.constant(value)
+            case RegisterOperand():
+                return self.register(one.name, line) if _followed(one) else None
+            case SpecialOperand(name):
+                return special(name, self.context)
+            case SymbolOperand(name, offset):
+                return forms.add(
+                    forms.leaf("symbol", name, 0, (1 << 64) - 1), forms.constant(offset)
+                )
+            case AddressOperand(base, offset):
+                form = self.operand(base, line)
+                return None if form is None else forms.add(form, forms.constant(offset))
         return None
 
     def parameter(self, address: Operand) -> Parameter | None:
         """The parameter of the kernel that an address is the beginning of."""
-        if address.kind is not OperandKind.ADDRESS or address.parts[0].kind is not OperandKind.NAME:
-            return None
-        return self._parameters.get(address.parts[0].text) if not address.offset else None
+        match address:
+            case AddressOperand(SymbolOperand(name), 0):
+                return self.context.parameter(name)
+        return None
 
-    def _definition(self, name: str) -> int | None:
-        return self.statements.definition(name)
-
-    def _defining(self, name: str, line: int) -> WordedStatement | None:
-        """The statement that defines a register without a guard."""
+    def _defining(self, name: str) -> PtxInstruction | None:
+        """The instruction that alone defines a register, without a guard."""
+        line = self.statements.definition(name)
         found = [
             one
-            for one in self.statements.at(line)
-            if one.operands and any(name == r for r in _names(one.operands[0]))
+            for one in (() if line is None else self.statements.at(line))
+            if one.operands and any(name == r.name for r in registers_of(one.operands[0]))
         ]
         return found[0] if len(found) == 1 and found[0].guard is None else None
 
     def _needs(self, name: str) -> Iterator[str]:
-        line = self._definition(name)
-        one = self._defining(name, line) if line is not None else None
-        for operand in one.operands[1:] if one is not None else ():
-            yield from _names(operand)
+        one = self._defining(name)
+        for operand in () if one is None else one.operands[1:]:
+            yield from (register.name for register in registers_of(operand))
 
     def _own_name(self, name: str, line: int | None) -> LinearForm:
         return forms.leaf("register", name, 0, (1 << self.statements.bits(name)) - 1, line=line)
 
     def _compute(self, name: str) -> LinearForm:
-        line = self._definition(name)
-        one = self._defining(name, line) if line is not None else None
+        one = self._defining(name)
         made: LinearForm | None = None
-        if one is not None and line is not None:
-            made = self._loaded(one) if one.parts[0] == "ld" else self._result(one, name, line)
+        if one is not None:
+            made = self._loaded(one) if one.base == "ld" else self._result(one, name)
         small = made is not None and len(made.terms) <= forms.MAX_TERMS
         if made is not None and small and made.size <= forms.MAX_ATOMS:
             return made
@@ -451,34 +465,35 @@ class Values:
             low, high, multiple = made.low, made.high, made.multiple or 1
         return forms.leaf("register", name, low, high, multiple)
 
-    def _result(self, one: WordedStatement, name: str, line: int) -> LinearForm | None:
+    def _result(self, one: PtxInstruction, name: str) -> LinearForm | None:
         missing = False
 
         def get(operand: Operand) -> LinearForm:
             nonlocal missing
-            if operand.kind is OperandKind.REGISTER:
+            if isinstance(operand, RegisterOperand):
                 form = self._known.get(operand.name)
-                return form if form is not None else self._own_name(operand.name, line)
-            value = self.operand(operand, line)
+                return form if form is not None else self._own_name(operand.name, one.line)
+            value = self.operand(operand, one.line)
             missing = missing or value is None
             return value if value is not None else forms.constant(0)
 
         made = result(one, name, self.statements.bits(name), get)
         return None if missing else made
 
-    def _loaded(self, one: WordedStatement) -> LinearForm | None:
+    def _loaded(self, one: PtxInstruction) -> LinearForm | None:
         """A scalar that is a parameter of the kernel."""
         kinds = types_of(one)
         if "param" not in one.parts or len(one.operands) != 2 or len(kinds) != 1:
             return None
-        p = self.parameter(one.operands[1])
+        target, address = one.operands
+        p = self.parameter(address)
         bits = kinds[0][0]
         if p is None or p.symbol is None or p.size is None or p.size * 8 != bits:
             return None
-        if one.operands[0].kind is not OperandKind.REGISTER:
+        if not isinstance(target, RegisterOperand):
             return None
         # PTX has no sign for a parameter; a narrow one is extended as it is loaded.
-        whole = self.statements.bits(one.operands[0].name) == bits
+        whole = self.statements.bits(target.name) == bits
         signed = (p.type or "").startswith(("i", "s")) if whole else kinds[0][1]
         low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
         if isinstance(p.value, int) and not isinstance(p.value, bool) and low <= p.value <= high:
@@ -491,28 +506,27 @@ class Values:
         """What a predicate with one definition says, None if that is not known."""
         if name in self._conditions:
             return self._conditions[name]
-        line = self._definition(name)
-        one = self._defining(name, line) if line is not None else None
+        one = self._defining(name)
         condition: Condition | None = None
-        if one is not None and line is not None and depth < MAX_CONDITIONS:
-            if one.parts[0] == "setp":
-                condition = self._comparison(one, name, line)
-            elif one.parts[0] in ("and", "or", "not") and one.parts[-1] == "pred":
+        if one is not None and depth < MAX_CONDITIONS:
+            if one.base == "setp":
+                condition = self._comparison(one)
+            elif one.base in ("and", "or", "not") and one.kind == "pred":
                 condition = self._combined(one, depth)
-            elif one.opcode == "mov.pred" and one.operands[-1].kind is OperandKind.NUMBER:
-                condition = Condition("number", always=bool(one.operands[-1].value))
+            elif one.opcode == "mov.pred" and (value := integer(one.operands[-1])) is not None:
+                condition = Condition("number", always=bool(value))
         if condition is not None and condition.size > MAX_CONDITIONS:
             condition = None
         if depth == 0:
             self._conditions[name] = condition
         return condition
 
-    def _comparison(self, one: WordedStatement, name: str, line: int) -> Condition | None:
-        kind = kind_of(one.parts[-1])
+    def _comparison(self, one: PtxInstruction) -> Condition | None:
+        kind = kind_of(one.kind)
         plain = len(one.parts) == 3 and len(one.operands) == 3
-        if kind is None or not plain or one.operands[0].kind is not OperandKind.REGISTER:
+        if kind is None or not plain or not isinstance(one.operands[0], RegisterOperand):
             return None
-        a, b = (self.operand(o, line) for o in one.operands[1:])
+        a, b = (self.operand(o, one.line) for o in one.operands[1:])
         if a is None or b is None:
             return None
         op = one.parts[1]
@@ -521,16 +535,18 @@ class Values:
         a, b = forms.wrapped(a, kind[0], signed), forms.wrapped(b, kind[0], signed)
         return Condition(op, (a, b), always=_decided(op, a, b))
 
-    def _combined(self, one: WordedStatement, depth: int) -> Condition | None:
+    def _combined(self, one: PtxInstruction, depth: int) -> Condition | None:
         parts: list[Condition] = []
         for operand in one.operands[1:]:
+            if not isinstance(operand, RegisterOperand):
+                return None
             known = self.condition(operand.name, depth + 1)
-            if operand.kind is not OperandKind.REGISTER or known is None:
+            if known is None:
                 return None
             parts.append(denied(known) if operand.negated else known)
-        if one.parts[0] == "not":
+        if one.base == "not":
             return denied(parts[0]) if len(parts) == 1 else None
-        return joined(one.parts[0], tuple(parts)) if len(parts) == 2 else None
+        return joined(one.base, tuple(parts)) if len(parts) == 2 else None
 
 
 def joined(op: str, parts: tuple[Condition, ...]) -> Condition:
@@ -570,9 +586,3 @@ def _decided(op: str, a: LinearForm, b: LinearForm) -> bool | None:
             if same or below or above:
                 return same == (op == "eq")
     return None
-
-
-def _names(one: Operand) -> list[str]:
-    if one.kind is OperandKind.REGISTER:
-        return [one.name]
-    return [name for part in one.parts for name in _names(part)]

@@ -1,17 +1,147 @@
-"""Numbers, forms and conditions as short text."""
+"""Templates and what fills them: formulas of bits, numbers, forms, conditions, directives, labels.
+
+The tables of ``lop3``, ``LOP3.LUT`` and ``PLOP3.LUT`` are functions of three bits: bit
+``a << 2 | b << 1 | c`` is the result for bits a, b, c, so that 0xf0 is a alone, 0xcc b, 0xaa c
+(PTX ISA, Logic and Shift Instructions: lop3).
+"""
 
 from __future__ import annotations
 
 import math
 import re
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from itertools import product
+from typing import Any
 
 from inspector.analyse.sentences import forms
 from inspector.analyse.sentences.context import Context, Parameter
 from inspector.analyse.sentences.forms import Atom, LinearForm
 from inspector.analyse.sentences.values import Condition
-from inspector.listing.ptx_operands import Operand
+from inspector.base.text import plural
+from inspector.listing.ptx_statement import (
+    ImmediateOperand,
+    register_declarations,
+    split,
+    strip,
+    variable_declaration,
+)
+
+_TEXT = """
+0; ~(a | b | c); c & ~(a | b); ~(a | b); b & ~(a | c); ~(a | c); ~a & (b ^ c); ~(a | b & c); b & c
+& ~a; ~(a | (b ^ c)); c & ~a; ~a & (c | ~b); b & ~a; ~a & (b | ~c); ~a & (b | c); ~a; a & ~(b |
+c); ~(b | c); ~b & (a ^ c); ~(b | a & c); ~c & (a ^ b); ~(c | a & b); a ^ (a & b | (b ^ c)); a ^
+((b ^ c) | (a ^ ~b)); (a ^ b) & (a ^ c); ~(a & b | (b ^ c)); a ^ (c | a & b); (a & c) ^ (c | ~b);
+a ^ (b | a & c); (a & b) ^ (b | ~c); a ^ (b | c); ~(a & (b | c)); a & c & ~b; ~(b | (a ^ c)); c &
+~b; ~b & (c | ~a); (a ^ b) & (b ^ c); ~(a & b | (a ^ c)); b ^ (c | a & b); (a | c) ^ (b | ~c); c &
+(a ^ b); a ^ (a & b | (b ^ ~c)); c & ~(a & b); a ^ ((a ^ c) | (a ^ ~b)); (a ^ b) & (b | c); a ^ (b
+| ~c); (a & b) ^ (b | c); ~a | c & ~b; a & ~b; ~b & (a | ~c); ~b & (a | c); ~b; b ^ (a | b & c);
+(a & b) ^ (a | ~c); b ^ (a | c); ~(b & (a | c)); (a ^ b) & (a | c); b ^ (a | ~c); (a & b) ^ (a |
+c); ~b | c & ~a; a ^ b; (a ^ b) | ~(a | c); (a ^ b) | c & ~a; ~(a & b); a & b & ~c; ~(c | (a ^
+b)); (a ^ c) & (b ^ c); ~(a & c | (a ^ b)); b & ~c; ~c & (b | ~a); c ^ (b | a & c); (a | b) ^ (c |
+~b); b & (a ^ c); a ^ (a & c | (b ^ ~c)); (a ^ c) & (b | c); a ^ (c | ~b); b & ~(a & c); a ^ ((a ^
+b) | (a ^ ~c)); (a & c) ^ (b | c); ~a | b & ~c; a & ~c; ~c & (a | ~b); c ^ (a | b & c); (a & c) ^
+(a | ~b); ~c & (a | b); ~c; c ^ (a | b); ~(c & (a | b)); (a ^ c) & (a | b); c ^ (a | ~b); a ^ c;
+(a ^ c) | ~(a | b); (a & c) ^ (a | b); ~c | b & ~a; (a ^ c) | b & ~a; ~(a & c); a & (b ^ c); b ^
+(b & c | (a ^ ~c)); (a | c) & (b ^ c); b ^ (c | ~a); (a | b) & (b ^ c); c ^ (b | ~a); b ^ c; (b ^
+c) | ~(a | b); (a & b) ^ (c & (a | b)); a ^ b ^ ~c; c ^ (a & b); a ^ ~((a | b) & (b ^ c)); b ^ (a
+& c); a ^ ~((a | c) & (b ^ c)); (b ^ c) | b & ~a; ~a | (b ^ c); a & ~(b & c); a ^ ~((a ^ b) | (a ^
+c)); (a | c) ^ (b & c); ~b | a & ~c; (a | b) ^ (b & c); ~c | a & ~b; (b ^ c) | a & ~b; ~(b & c); a
+^ (b & c); b ^ ~((a ^ c) & (b | c)); (a ^ c) | a & ~b; ~b | (a ^ c); (a ^ b) | a & ~c; ~c | (a ^
+b); (a ^ b) | (a ^ c); ~(a & b & c); a & b & c; ~((a ^ b) | (a ^ c)); c & (a ^ ~b); (a ^ ~b) & (c
+| ~a); b & (a ^ ~c); (a ^ ~c) & (b | ~a); b ^ ((a ^ c) & (b | c)); a ^ ~(b & c); b & c; (b ^ ~c) &
+(b | ~a); c & (b | ~a); (a | b) ^ ~(b & c); b & (c | ~a); (a | c) ^ ~(b & c); a ^ ((a ^ b) | (a ^
+c)); ~a | b & c; a & (b ^ ~c); (a | ~b) & (b ^ ~c); a ^ ((a | c) & (b ^ c)); b ^ ~(a & c); a ^ ((a
+| b) & (b ^ c)); c ^ ~(a & b); a ^ b ^ c; a ^ ((b ^ c) | ~(a | b)); (a | b) & (b ^ ~c); b ^ ~c; c
+^ (a & ~b); ~((a | b) & (b ^ c)); b ^ (a & ~c); ~((a | c) & (b ^ c)); b & c | (a ^ (b | c)); ~(a &
+(b ^ c)); a & c; (a ^ ~c) & (a | ~b); c & (a | ~b); (a & c) ^ ~(a | b); (a | b) & (a ^ ~c); a ^
+~c; c ^ (b & ~a); ~((a ^ c) & (a | b)); c & (a | b); c ^ ~(a | b); c; c | ~(a | b); a & c | ~a &
+b; b & c | (a ^ ~c); c | b & ~a; c | ~a; a & (c | ~b); (a & c) ^ ~(b | c); a ^ ((a ^ c) & (b ^
+c)); ~b | a & c; a ^ (b & ~c); ~((a ^ c) & (b | c)); a & c | (a ^ b ^ c); ~(b & (a ^ c)); b & c |
+~b & a; a & c | (b ^ ~c); c | a & ~b; c | ~b; a & c | (a ^ b); (a ^ b) | (a ^ ~c); c | (a ^ b); c
+| ~(a & b); a & b; (a ^ ~b) & (a | ~c); (a | c) & (a ^ ~b); a ^ ~b; b & (a | ~c); (a & b) ^ ~(a |
+c); b ^ (c & ~a); ~((a ^ b) & (a | c)); b & (a | c); b ^ ~(a | c); a & b | ~a & c; b & c | (a ^
+~b); b; b | ~(a | c); b | c & ~a; b | ~a; a & (b | ~c); (a & b) ^ ~(b | c); a ^ (c & ~b); ~((a ^
+b) & (b | c)); a ^ ((a ^ b) & (b ^ c)); ~c | a & b; a & b | (a ^ b ^ c); ~(c & (a ^ b)); c & b |
+~c & a; a & b | (b ^ ~c); a & b | (a ^ c); (a ^ c) | (a ^ ~b); b | a & ~c; b | ~c; b | (a ^ c); b
+| ~(a & c); a & (b | c); a ^ ~(b | c); b & a | ~b & c; a & c | (a ^ ~b); c & a | ~c & b; a & b |
+(a ^ ~c); a & b | (b ^ c); (b ^ c) | (a ^ ~b); a & b | a & c | b & c; a ^ ~(a & b | (b ^ c)); c |
+a & b; c | (a ^ ~b); b | a & c; b | (a ^ ~c); b | c; b | c | ~a; a; a | ~(b | c); a | c & ~b; a |
+~b; a | b & ~c; a | ~c; a | (b ^ c); a | ~(b & c); a | b & c; a | (b ^ ~c); a | c; a | c | ~b; a |
+b; a | b | ~c; a | b | c; 1
+"""
+"""Of each table from 0 to 255, the shortest formula."""
+_FORMULAS = tuple(" ".join(_TEXT.split()).split("; "))
+
+
+def restrict(table: int, constants: Sequence[int | None]) -> int:
+    """The table where some inputs are always 0 or always 1 (None: not known)."""
+    out = 0
+    for i, bits in enumerate(product((0, 1), repeat=3)):
+        fixed = [b if k is None else k for b, k in zip(bits, constants, strict=True)]
+        out |= (table >> (fixed[0] << 2 | fixed[1] << 1 | fixed[2]) & 1) << i
+    return out
+
+
+def formula(table: int) -> str:
+    """A formula in a, b, c with ``~ & ^ |`` of a table of eight bits; ``0`` and ``1`` too."""
+    return _FORMULAS[table & 255]
+
+
+def named(text: str, names: Sequence[str]) -> str:
+    """A formula with what a, b and c represent."""
+    words = dict(zip("abc", names, strict=True))
+    return "".join(words.get(c, c) for c in text)
+
+
+_PLACE = re.compile(r"\{(\w+)\}")
+_ONE = re.compile(r"(?<![×−+] )(?<![\w.…])1 (arrival|register|thread|byte|column|block)s\b")
+_OPTION = re.compile(r"\[([^\[\]]*)\]")
+
+Piece = Callable[[str], str]
+
+
+class Templates:
+    """The table ptx_sentences.toml; sections that it does not have are empty."""
+
+    def __init__(self, table: Mapping[str, Any]) -> None:
+        self.table = table
+        self.pieces: Mapping[str, Mapping[str, str]] = table.get("pieces", {})
+        self._by_base: dict[str, list[tuple[frozenset[str], str]]] = {}
+        for key, text in self.section("say").items():
+            base, *needs = key.split(".")
+            self._by_base.setdefault(base, []).append((frozenset(needs), text))
+
+    def section(self, name: str) -> Mapping[str, str]:
+        """One table of words."""
+        found = self.table.get(name, {})
+        return found if isinstance(found, Mapping) else {}
+
+    def of(self, parts: Sequence[str]) -> str | None:
+        """The template of an opcode: the one that names most of its parts."""
+        have = set(parts[1:])
+        fitting = [f for f in self._by_base.get(parts[0], ()) if f[0] <= have]
+        return max(fitting, key=lambda f: len(f[0]))[1] if fitting else None
+
+
+def fill(template: str, piece: Piece) -> str:
+    """A template with its places filled; options with an empty piece are left out."""
+    filled: dict[str, str] = {}
+
+    def of(name: str) -> str:
+        if name not in filled:
+            filled[name] = piece(name)
+        return filled[name]
+
+    def option(match: re.Match[str]) -> str:
+        return match[1] if all(map(of, _PLACE.findall(match[1]))) else ""
+
+    chosen = _OPTION.sub(option, template) if "[" in template else template
+    said = _PLACE.sub(lambda place: of(place[1]) or "_", chosen)
+    if "−" in said:
+        said = said.replace("+ −", "− ").replace("− −", "+ ")
+    return _ONE.sub(r"1 \1", said) if "1 " in said else said
+
 
 MAX_FORMULA_CHARS = 160
 """Characters of a formula that are still read."""
@@ -43,7 +173,7 @@ class Wording:
 
     # -- numbers ----------------------------------------------------------------------------
 
-    def real(self, one: Operand) -> str:
+    def real(self, one: ImmediateOperand) -> str:
         """A floating-point constant in the fewest digits that give its bits."""
         value = float(one.value if one.value is not None else 0)
         if math.isnan(value):
@@ -252,3 +382,132 @@ def _shortest(value: float) -> str:
         except OverflowError:
             continue
     return repr(value)
+
+
+# -- directives and labels ------------------------------------------------------------------------
+
+_WORD = re.compile(r"\s*+(\.?[\w@]++)")
+_LINKING = re.compile(r"\s*+\.(?:visible|extern|weak|common)\b")
+_FILE = re.compile(r'(\d++)\s++"((?:[^"\\]|\\.)*+)"')
+_DEBUGGING = re.compile(r"\$L__(?:tmp|func_begin|func_end|info_string|pubNames|set)\w*+\Z")
+
+
+def directive(text: str, templates: Templates, context: Context) -> str | None:
+    """What a line that is a directive says."""
+    code = strip(text[:4096], False)[0].strip()
+    table = templates.section("directive")
+    if code.startswith(")") and (code := code[1:].strip()) == "":
+        return "the parameters end"
+    if code[:1] in ("{", "}"):
+        rest = code[1:].strip(" ;")
+        inner = directive(rest, templates, context) if rest[:1] == "." else None
+        return inner or table.get(code[0])
+    while match := _LINKING.match(code):
+        code = code[match.end() :]
+    word = _WORD.match(code)
+    if word is None or (template := table.get(word[1])) is None:
+        return None
+    rest = code[word.end() :].strip().rstrip(";").rstrip()
+    pieces = _Pieces(rest, text, templates, context)
+    return fill(template, pieces.get)
+
+
+class _Pieces:
+    """The pieces of a directive; ``{0}`` is the first word after it."""
+
+    def __init__(self, rest: str, text: str, templates: Templates, context: Context) -> None:
+        self.rest = rest
+        self.text = text
+        self.templates = templates
+        self.context = context
+        self.items = [w for part in split(rest) for w in part.split()]
+
+    def get(self, name: str) -> str:
+        if name.isdigit():
+            if self.items and '"' in self.rest and (match := _FILE.match(_rest(self.text))):
+                return match[int(name) + 1] if int(name) < 2 else ""
+            return self.items[int(name)] if int(name) < len(self.items) else ""
+        made = getattr(self, f"_{name}", None)
+        return str(made()) if callable(made) else ""
+
+    def _args(self) -> str:
+        if self.rest == '""' or '""' in self.rest:
+            return ", ".join(re.findall(r'"([^"]*)"', self.text)) or self.rest
+        return self.rest
+
+    def _name(self) -> str:
+        match = re.search(
+            r"(?<![\w$%])([\w$%]++)\s*+(?:\(|\Z)", self.rest.rpartition(")")[2] or self.rest
+        )
+        return match[1] if match else self.rest
+
+    def _product(self) -> str:
+        sizes = [int(p[:9]) for p in split(self.rest) if p.isascii() and p.isdecimal()]
+        many = " × ".join(str(s) for s in sizes)
+        return f"{many} = {math.prod(sizes)}" if len(sizes) > 1 else many
+
+    def _registers(self) -> str:
+        one = next(register_declarations(f".reg {self.rest}"), None)
+        if one is None:
+            return f"registers: {self.rest}"
+        of_type = self.templates.section("types").get(one.type, one.type)
+        names = ", ".join(
+            name if count is None else f"{name}0 … {name}{max(0, count - 1)}"
+            for name, count in one.names
+        )
+        what = "predicates" if one.type == "pred" else f"registers of type {of_type}"
+        if one.type[:1] == "b":
+            what = f"registers of {of_type}"
+        return f"{what}: {names}"
+
+    def _parameter(self) -> str:
+        one = variable_declaration(self.rest)
+        p = self.context.parameter(one.name if one else "")
+        if p is None:
+            return f"the parameter {self._variable()}"
+        place = f", at byte {p.offset} of the parameters" if p.offset is not None else ""
+        own = " (the compiler's own)" if p.hidden else ""
+        value = f", {p.value} in this launch" if p.value is not None else ""
+        multiple = f", a multiple of {p.multiple}" if p.multiple and p.value is None else ""
+        head = f"parameter {p.index} is {p.shown}" if p.name else p.shown
+        return f"{head}{own}{multiple}{value}{place}"
+
+    def _variable(self) -> str:
+        one = variable_declaration(self.rest)
+        if one is None:
+            return self.rest
+        if one.type is None:  # textures and the like have no size
+            return one.name
+        if one.size is not None:
+            size = plural(one.size, "byte")
+        elif ".extern" in self.text:
+            size = "as many bytes as the launch asks for"
+        else:
+            size = "as many bytes as its values take"
+        return f"{one.name}: {size}" + (f", aligned to {one.align}" if one.align else "")
+
+    def _file(self) -> str:
+        return f"source file {self.items[0]}" if self.items else "a source file"
+
+
+def _rest(text: str) -> str:
+    return text.partition(".file")[2].strip()
+
+
+def label(name: str, line: int, jumps: list[int], all_seen: bool) -> str:
+    """What a label is there for; ``known`` where all jumps of the function were looked at."""
+    if jumps:
+        back = [n for n in jumps if n >= line]
+        who = "line" if len(jumps) == 1 else "lines"
+        text = f"jumped to from {who} {_listed(jumps)}"
+        return f"{name}: the head of a loop, {text}" if back else f"{name}: {text}"
+    if _DEBUGGING.match(name):
+        return f"{name}: a place that debugging information names"
+    return f"{name}: no jump names it" if all_seen else name
+
+
+def _listed(lines: list[int]) -> str:
+    some = [str(n) for n in lines[:6]]
+    if len(lines) > 6:
+        some.append(f"{len(lines) - 6} more")
+    return ", ".join(some[:-1]) + f" and {some[-1]}" if len(some) > 1 else some[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import median
@@ -23,7 +23,7 @@ from inspector.measure.profile.trace import (
     summarise,
     whole,
 )
-from inspector.measure.restored import restored
+from inspector.measure.time.results import restored
 from inspector.recording.layout import DerivedCache, Events, read_events
 from inspector.system import files
 
@@ -32,29 +32,59 @@ Times = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
-class ProcessFacts:
-    """What one process recorded when it ended: times in seconds since 1970."""
+class CompiledFact:
+    """Something that was compiled, with its times in seconds since 1970."""
 
-    pid: int | None
-    seen: int | None
-    compiles: tuple[tuple[str, str, Times], ...]
-    calls: tuple[tuple[str, int, tuple[Times, ...]], ...]
-    pairs: tuple[tuple[str, int, tuple[Times, ...]], ...]
+    began: float
+    ended: float
+    name: str = ""
+    file: str = ""
+    line: int | None = None
+
+    @property
+    def times(self) -> Times:
+        """When it was compiled."""
+        return self.began, self.ended
+
+    @property
+    def what(self) -> str:
+        """The function's name."""
+        # A function of torch's own goes through one of Dynamo's, whose name says nothing.
+        return "a function of torch's" if "/torch/" in self.file else self.name
+
+    @property
+    def placed(self) -> str:
+        """The function's name and place."""
+        if not self.file or "/torch/" in self.file:
+            return self.what
+        return f"{self.name} ({self.file}{'' if self.line is None else f':{self.line}'})"
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatedFact:
+    """A line, or a pair of lines, that ran ``count`` times; the ``times`` of some of them."""
+
+    times: tuple[Times, ...]
+    site: str = ""
+    sites: str = ""
+    count: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessFacts:
+    """What one process recorded when it ended, of torch.compile, Triton and timing events."""
+
+    pid: int | None = None
+    dynamo: tuple[CompiledFact, ...] = ()
+    triton: tuple[CompiledFact, ...] = ()
+    calls: tuple[RepeatedFact, ...] = ()
+    pairs: tuple[RepeatedFact, ...] = ()
 
 
 def facts(event: Said) -> ProcessFacts:
     """The facts of a ``profile_facts`` event; invalid parts are left out."""
-    compiles = [(*_compiled_what(e), t) for e in _rows(event, "dynamo") if (t := _span(e))]
-    compiles += [
-        (f"Triton's {_text(e, 'name')}", "", t) for e in _rows(event, "triton") if (t := _span(e))
-    ]
-    return ProcessFacts(
-        whole(event.get("pid")),
-        whole(event.get("seen")),
-        tuple(compiles),
-        tuple(_timed(event, "calls", "site")),
-        tuple(_timed(event, "pairs", "sites")),
-    )
+    made: ProcessFacts = restored(ProcessFacts, dict(event))
+    return made
 
 
 def warned(profile: Profile, facts: Sequence[ProcessFacts]) -> Profile:
@@ -65,19 +95,13 @@ def warned(profile: Profile, facts: Sequence[ProcessFacts]) -> Profile:
         return replace(profile, warnings=tuple(_compiled(profile)))
     within = (window.began, window.ended)
     triton = [
-        Compiling(f"{what}", _us(times, within))
+        Compiling(f"Triton's {one.name}", _us(one.times, within))
         for f in mine
-        for what, _, times in f.compiles
-        if what.startswith("Triton's ") and _us(times, within) > 0
+        for one in f.triton
+        if _us(one.times, within) > 0
     ]
-    compiling = (*profile.compiling, *triton)
-    names = [
-        f"{what} ({place})" if place else what
-        for f in mine
-        for what, place, times in f.compiles
-        if not what.startswith("Triton's ") and _us(times, within) > 0
-    ]
-    changed = replace(profile, compiling=compiling)
+    names = [one.placed for f in mine for one in f.dynamo if _us(one.times, within) > 0]
+    changed = replace(profile, compiling=(*profile.compiling, *triton))
     warnings = [
         *_compiled(changed, names),
         *(w for f in mine for w in _calls(f, within)),
@@ -113,12 +137,12 @@ def _compiled(profile: Profile, names: Sequence[str] = ()) -> Iterator[str]:
 
 def _calls(facts: ProcessFacts, within: Times) -> Iterator[str]:
     """Warnings about lines that call torch.compile repeatedly."""
-    for site, count, times in facts.calls:
-        inside = [t for t in times if _us(t, within) > 0]
-        if count > 1 and inside:
-            typical = median(b - a for a, b in times) * 1e6
+    for call in facts.calls:
+        count = call.count or len(call.times)
+        if count > 1 and any(_us(t, within) > 0 for t in call.times):
+            typical = median(b - a for a, b in call.times) * 1e6
             yield (
-                f"torch.compile was called {count:,} times at {site}, {_time(typical)} each "
+                f"torch.compile was called {count:,} times at {call.site}, {_time(typical)} each "
                 "(median): what is timed around it times the wrapper and its checks; call it "
                 "once, outside"
             )
@@ -126,18 +150,21 @@ def _calls(facts: ProcessFacts, within: Times) -> Iterator[str]:
 
 def _pairs(facts: ProcessFacts) -> Iterator[str]:
     """Warnings about pairs of timing events with a compile between them."""
-    for sites, _, times in facts.pairs:
-        first, _, last = sites.partition("\n")
+    compiles = [(one.what, one.times) for one in facts.dynamo]
+    compiles += [(f"Triton's {one.name}", one.times) for one in facts.triton]
+    for timed in facts.pairs:
+        first, _, last = timed.sites.partition("\n")
         spoilt = [
-            (pair, [(what, _us(span, pair)) for what, _, span in facts.compiles if _us(span, pair)])
-            for pair in times
+            (pair, [(what, us) for what, t in compiles if (us := _us(t, pair))])
+            for pair in timed.times
         ]
         spoilt = [(pair, compiling) for pair, compiling in spoilt if compiling]
         if spoilt:
             pair, compiling = spoilt[0]
             names = ", ".join(dict.fromkeys(what for what, _ in compiling))
             spent = max(us for _, us in compiling)
-            often = f", in {len(spoilt)} of {len(times)} measurements" if len(times) > 1 else ""
+            of = len(timed.times)
+            often = f", in {len(spoilt)} of {of} measurements" if of > 1 else ""
             yield (
                 f"between the events of {first} and {last} {names} was compiled: {_time(spent)} of "
                 f"{_time((pair[1] - pair[0]) * 1e6)}{often}; warm up first"
@@ -156,48 +183,7 @@ def _time(us: float) -> str:
     return f"{us:.3g} µs"
 
 
-def _rows(event: Said, name: str) -> Iterable[Said]:
-    rows = event.get(name)
-    return [e for e in rows if isinstance(e, dict)] if isinstance(rows, list) else []
-
-
-def _timed(event: Said, name: str, key: str) -> Iterator[tuple[str, int, tuple[Times, ...]]]:
-    for row in _rows(event, name):
-        pairs = row.get("times")
-        times = [t for t in map(_pair, pairs if isinstance(pairs, list) else []) if t is not None]
-        if times:
-            yield _text(row, key), whole(row.get("count")) or len(times), tuple(times)
-
-
-def _span(row: Said) -> Times | None:
-    return _pair([row.get("began"), row.get("ended")])
-
-
-def _pair(value: object) -> Times | None:
-    if isinstance(value, list) and len(value) == 2:
-        first, last = value
-        if isinstance(first, int | float) and isinstance(last, int | float) and last >= first:
-            return (float(first), float(last))
-    return None
-
-
-def _compiled_what(row: Said) -> tuple[str, str]:
-    """The name of the function that torch.compile compiled, and its place."""
-    line = row.get("line")
-    path = _text(row, "file")
-    if "/torch/" in path:
-        # A function of torch's own goes through one of Dynamo's, whose name says nothing.
-        return "a function of torch's", ""
-    return _text(row, "name"), f"{path}:{line}" if path and isinstance(line, int) else path
-
-
-def _text(row: Said, name: str) -> str:
-    value = row.get(name)
-    return value[:1000] if isinstance(value, str) else ""
-
-
-# -- which kernel of the recording it is ----------------------------------------------------------
-# Which kernel of the recording, and which variants of it, a kernel of the profile is.
+# -- which kernel of the recording, and which variants of it, a kernel of the profile is ----------
 
 
 def linked(profile: Profile, rec: Recording) -> Profile:
@@ -285,20 +271,15 @@ def windows(events: Events) -> list[Window]:
 
 def _window(event: Said, number: int, ranks: Mapping[int | None, int | None]) -> Window:
     pid = whole(event.get("pid"))
-    return Window(
-        number=number,
-        by="program" if event.get("by") == "program" else "ptxview",
-        about=about(event),
-        rank=None if pid is None else ranks.get(pid),
-        pid=pid,
-        seen=whole(event.get("seen")),
-        began=_float(event.get("began")),
-        ended=_float(event.get("ended")),
-        trace=str(event["trace"]) if isinstance(event.get("trace"), str) else None,
-        torch=str(event["torch"]) if isinstance(event.get("torch"), str) else None,
-        stacks=event.get("stacks") is True,
-        gpu=event.get("gpu") is True,
-    )
+    own = {
+        "number": number,
+        "by": "program" if event.get("by") == "program" else "ptxview",
+        "about": about(event),
+        "rank": None if pid is None else ranks.get(pid),
+        "steps": (),
+    }
+    made: Window = restored(Window, {**event, **own})
+    return made
 
 
 def about(event: Said) -> str:

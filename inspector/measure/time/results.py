@@ -4,12 +4,66 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
+from types import NoneType
+from typing import Any, get_args, get_origin, get_type_hints
 
 from inspector.base.model import Kernel, Variant
-from inspector.measure.restored import restored
 from inspector.recording.layout import kept
+
+MAX_NUMBER = float(1 << 63)
+"""No figure (bytes, operations or µs) is as large as this."""
+
+
+def restored(kind: Any, value: object) -> Any:
+    """Read a value of JSON as a type: a dataclass, a tuple, a mapping, a text or a number.
+
+    Fields that are missing or of another type get their defaults, elements of another type are
+    left out. Raises ``TypeError`` for a value of another type, or a needed field without one.
+    """
+    arguments = get_args(kind)
+    if NoneType in arguments:
+        (kind,) = (each for each in arguments if each is not NoneType)
+        return None if value is None else restored(kind, value)
+    if is_dataclass(kind):
+        return _dataclass(kind, value)
+    if get_origin(kind) is tuple:
+        return _tuple(arguments, value)
+    kind = get_origin(kind) or kind
+    wrong = isinstance(value, bool) and kind is not bool
+    if isinstance(value, int | float) and not wrong:
+        wrong = not -MAX_NUMBER < value < MAX_NUMBER
+        value = float(value) if kind is float and not wrong else value
+    if wrong or not isinstance(value, kind):
+        raise TypeError(f"not of type {kind}")
+    return value
+
+
+def _dataclass(kind: Any, value: object) -> Any:
+    if not isinstance(value, dict):
+        raise TypeError(f"not an object, which {kind} is")
+    hints, given = get_type_hints(kind), {}
+    for each in fields(kind):
+        with suppress(TypeError, KeyError):
+            given[each.name] = restored(hints[each.name], value[each.name])
+    return kind(**given)
+
+
+def _tuple(kinds: tuple[Any, ...], value: object) -> tuple[Any, ...]:
+    if not isinstance(value, list | tuple):
+        raise TypeError("not an array")
+    if kinds[-1] is not Ellipsis:
+        if len(value) != len(kinds):
+            raise TypeError(f"not an array of {len(kinds)}")
+        return tuple(map(restored, kinds, value))
+    out = []
+    for each in value:
+        with suppress(TypeError):
+            out.append(restored(kinds[0], each))
+    return tuple(out)
+
 
 # -- the median and its interval ------------------------------------------------------------------
 # The median of samples and its 95 % interval, by order statistics of any distribution.
@@ -180,27 +234,31 @@ def with_time(
     middle = median(samples)
     if middle is None:
         return None
-    per_us = 1 / middle.value if middle.value > 0 else None
-    gb = timing.bytes * per_us / 1e3 if timing.bytes is not None and per_us else None
-    flop = timing.flops * per_us / 1e6 if timing.flops is not None and per_us else None
-    part = 100 * gb / peak.gb_per_s if gb is not None and peak is not None else None
-    return replace(
+    warnings = (*_warnings(middle, clocks), *_drift(samples), *_disturbed(answer))
+    timed = replace(
         timing,
         median_us=middle.value,
         low_us=middle.low,
         high_us=middle.high,
         samples=middle.samples,
-        gb_per_s=gb,
-        tflop_per_s=flop,
-        percent_of_peak=part,
         traced_us=_traced(answer, "traced"),
-        warnings=(
-            *timing.warnings,
-            *_warnings(middle, clocks),
-            *_drift(samples),
-            *_disturbed(answer),
-        ),
+        warnings=(*timing.warnings, *warnings),
         clocks=dict(clocks),
+    )
+    return _with_rates(timed, peak)
+
+
+def _with_rates(timing: Timing, peak: Peak | None) -> Timing:
+    """A timing with what its bytes and operations come to in its time."""
+    us = timing.median_us
+    if us is None or us <= 0:
+        return timing
+    gb = None if timing.bytes is None else timing.bytes / us / 1e3
+    return replace(
+        timing,
+        gb_per_s=gb,
+        tflop_per_s=None if timing.flops is None else timing.flops / us / 1e6,
+        percent_of_peak=None if gb is None or peak is None else 100 * gb / peak.gb_per_s,
     )
 
 
@@ -292,25 +350,14 @@ def with_amounts(session: Session, moved: int | None, done: int | None) -> Sessi
     """
     if moved is None and done is None:
         return session
-    return replace(session, rows=tuple(_with(t, session, moved, done) for t in session.rows))
-
-
-def _with(timing: Timing, session: Session, moved: int | None, done: int | None) -> Timing:
-    us = timing.median_us or None
-    if moved is not None:
-        peak = next((p for p in session.peaks if p.stopwatch == timing.stopwatch), None)
-        gb = None if us is None else moved / us / 1e3
-        timing = replace(
-            timing,
-            bytes=moved,
-            bytes_from="given",
-            gb_per_s=gb,
-            percent_of_peak=None if gb is None or peak is None else 100 * gb / peak.gb_per_s,
-        )
+    given: dict[str, Any] = {} if moved is None else {"bytes": moved, "bytes_from": "given"}
     if done is not None:
-        rate = None if us is None else done / us / 1e6
-        timing = replace(timing, flops=done, flops_from="given", tflop_per_s=rate)
-    return timing
+        given |= {"flops": done, "flops_from": "given"}
+    peaks = {peak.stopwatch: peak for peak in reversed(session.peaks)}
+    rows = [
+        _with_rates(replace(row, **given), peaks.get(row.stopwatch or "")) for row in session.rows
+    ]
+    return replace(session, rows=tuple(rows))
 
 
 OWN, COLD = "cupti", "cold"

@@ -14,7 +14,6 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -177,40 +176,20 @@ def watched(stop: threading.Event, tell: Callable[[int], None]) -> Child:
 
     def child(argv: Sequence[str], seconds: float, folder: Path) -> Finished:
         nonlocal before
-        growing = _Growing(Path(argv[-1]))
+
+        def taken() -> int:
+            return before + sum(isinstance(r.get("n"), int) for r in records(Path(argv[-1])))
 
         def go_on() -> bool:
-            tell(before + growing.rows())
+            tell(taken())
             return not stop.is_set()
 
         try:
             return run_tool(argv, seconds=seconds, cwd=folder, go_on=go_on)
         finally:
-            before += growing.rows()
+            before = taken()
 
     return child
-
-
-class _Growing:
-    """A child's results as they grow; each part of the file is read only once."""
-
-    def __init__(self, results: Path) -> None:
-        self._results = results
-        self._read, self._count = 0, 0
-
-    def rows(self) -> int:
-        """The number of times written so far."""
-        try:
-            new_bytes = files.part(self._results, self._read)
-        except Unreadable:
-            return self._count
-        complete = new_bytes[: new_bytes.rfind(b"\n") + 1]
-        self._read += len(complete)
-        for line in complete.splitlines():
-            with suppress(ValueError):
-                record = files.parsed(line)
-                self._count += isinstance(record, dict) and isinstance(record.get("n"), int)
-        return self._count
 
 
 def measure(

@@ -7,12 +7,28 @@ JOB is a JSON file: ``stage`` (``source``, Triton's own IR before its first pass
 (a number, 90), ``options`` by name as they were recorded or chosen (what this version of Triton's
 does not know is left out, and said), ``gluon``, ``until`` (the last stage to make), ``folder`` (for
 the stages), ``said`` (a file for the output), ``watch`` (null, or the files of the
-told of passes: ``timed``, ``printed``, ``arrivals``, ``mark``, as in ``watched_passes``; ``only``
+told of passes: ``timed``, ``printed``, ``arrivals``, ``mark``, as below; ``only``
 where it is known to die, and nothing but what is printed is wanted), ``most`` (bytes of one file).
 
 RESULTS grows by one JSON object a line, flushed: ``{"triton", "unknown": [option…]}``, for each
 stage ``{"begin"}`` and ``{"stage", "path", "seconds"}``, then ``{"metadata"}``, or where one failed
 ``{"failed", "stage", "messages"}``. A process that dies leaves the stage that it had begun.
+
+Where passes are watched the stages are made again, once with MLIR's and LLVM's own reports of time
+(``timed``), and once with the IR before every MLIR pass and after every LLVM pass (``printed``).
+Lines that begin with the mark, a word that nobody else knows, separate the parts:
+
+    <mark> stage ttgir          a stage begins
+    <mark> pipeline TEXT        a pass manager of MLIR's begins, with its passes as text
+    <mark> ended                it has ended; the module follows
+    <mark> module               LLVM's module before LLVM's first pass follows
+    <mark> translate            LLVM's code generator begins
+    <mark> over                 what followed is complete
+
+LLVM does not time the passes of its optimizer where Triton runs it. It prints a line when it begins
+a pass and when it ends one: a second process notes when these lines arrive. ``arrivals`` holds, for
+each piece that was read at once with such a line in it, the byte at which it ends in the output,
+and the seconds.
 """
 
 from __future__ import annotations
@@ -24,17 +40,18 @@ import re
 import resource
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
+from ..hooks import observed
 from ..writer import plain
-from . import one, said, watched_passes
+from . import compile_job, said
 
 NO_TRITON = 3
 MEMORY = 32 << 30
 """Bytes of address space: a text may ask for any amount."""
 MLIR = ("source", "ttir", "ttgir")
-AFTER = {"source": "", "ttir": "ttir", "ttgir": "ttgir", "llir": "llir", "ptx": "ptx"}
 # Paths, and what would be looked for on this machine, are never taken from a recording.
 NEVER = ("extern_libs", "ir_override", "arch", "backend_name", "warp_size", "triton_version")
 _WARPS = re.compile(r'"?(?:ttg|triton_gpu)\.num-(warps|ctas)"? = (\d{1,4})')
@@ -91,60 +108,50 @@ class Remaining:
 
     def run(self) -> None:
         """Make every stage, as the compiler would have, and write a line for each."""
-        self.at = self.stage
         self.tell(begin=self.stage)
         try:
             self._prepare()
             if self.job.get("watch") is None:
-                self._make(self._begun, self._done)
+                self._make()
             else:
-                self._watched(self.job["watch"])
+                self._watched(**self.job["watch"])
         except Exception as error:
             self._failed(self.at, error)
             return
         self.tell(metadata=plain(self.metadata))
 
-    def _make(self, begun: Callable[[str], None], done: Callable[[str, Any, float], None]) -> None:
+    def _make(self, mark: Callable[[str], None] | None = None) -> None:
+        """Make the stages and keep them; with ``mark``, which gets each as it begins, keep none."""
         module = self._parsed(self.job["path"])
         for name in self._following():
-            begun(name)
+            self.at = name
+            self.tell(begin=name)
+            if mark is not None:
+                mark(f"stage {name}")
             clock = time.perf_counter()
             module = self.stages[name](module, self.metadata)
-            done(name, module, time.perf_counter() - clock)
+            seconds = time.perf_counter() - clock
+            if mark is None:
+                self.tell(stage=name, path=self._kept(name, module), seconds=seconds)
             if name == self.job["until"]:
                 break
 
-    def _begun(self, name: str) -> None:
-        self.at = name
-        self.tell(begin=name)
-
-    def _done(self, name: str, module: Any, seconds: float) -> None:
-        self.tell(stage=name, path=self._kept(name, module), seconds=seconds)
-
-    def _watched(self, watch: dict[str, Any]) -> None:
+    def _watched(self, timed: str, printed: str, arrivals: str, mark: str, only: bool) -> None:
         """The same with passes, whose output goes into separate files."""
         failed: Exception | None = None
-        if not watch["only"]:
+        marks = Marks(mark, arrivals)
+        if not only:
             try:  # compilers are woken, too, for the times that follow
-                self._make(self._begun, self._done)
+                self._make()
             except Exception as error:
                 failed = error  # told with the passes that it came to
-
-        def make(mark: Callable[[str], None]) -> None:
-            def begun(name: str) -> None:
-                self._begun(name)
-                mark(name)
-
-            self._make(begun, lambda name, module, seconds: None)
-
+            with suppress(Exception), _printing(TIMED, timed):  # it will fail again below
+                self._make(marks.line)
         at = self.at
         try:
-            if watch["only"]:
-                watched_passes.run_printed(make, watch["printed"], watch["mark"], watch["arrivals"])
-            else:
-                watched_passes.run_twice(
-                    make, (watch["timed"], watch["printed"]), watch["mark"], watch["arrivals"]
-                )
+            with _printing(PRINTED, printed):
+                marks.attach()
+                self._make(marks.line)
         except Exception:
             if failed is None:
                 raise
@@ -153,12 +160,12 @@ class Remaining:
             raise failed
 
     def _prepare(self) -> None:
-        target = one.gpu_target(int(self.job["target"]))
-        self._backend = one.backend_of(target)
-        options, unknown = self._options(target)
+        target = compile_job.gpu_target(int(self.job["target"]))
+        self._backend = compile_job.backend_of(target)
+        options, unknown = self._options()
         self.tell(triton=self.version, unknown=unknown)
         parsed = self._backend.parse_options(options)
-        self.stages = one.stages_of(self._backend, parsed, self.job["gluon"])
+        self.stages = compile_job.stages_of(self._backend, parsed, self.job["gluon"])
         self.metadata.update(vars(parsed), triton_version=self.version)
         self.metadata["target"] = vars(target) if hasattr(target, "__dict__") else target
         if self.stage in ("llir", "ptx"):
@@ -170,7 +177,7 @@ class Remaining:
             if "-p3:32:32" in self.text[: 1 << 16]:
                 getattr(nvidia, "set_short_ptr", bool)()
 
-    def _options(self, target: Any) -> tuple[dict[str, Any], list[str]]:
+    def _options(self) -> tuple[dict[str, Any], list[str]]:
         """The options that this Triton knows, and the names of those that it does not."""
         usual = vars(self._backend.parse_options({}))
         given = {k: v for k, v in self.job["options"].items() if k not in NEVER and v is not None}
@@ -194,8 +201,7 @@ class Remaining:
 
     def _following(self) -> list[str]:
         names = list(self.stages)
-        after = AFTER[self.stage]
-        return names[names.index(after) + 1 :] if after else names
+        return names if self.stage == "source" else names[names.index(self.stage) + 1 :]
 
     def _kept(self, name: str, module: Any) -> str:
         """Write a stage down as Triton's cache would; its path."""
@@ -218,27 +224,22 @@ class Remaining:
         self.tell(failed=first["message"], stage=at, messages=messages)
 
     def _messages(self, error: Exception, path: str) -> list[dict[str, Any]]:
-        printed = self._printed() + "\n" + str(error)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        printed = _read(self.job["said"]) + "\n" + str(error)
         names = {path: self.job["file"], os.path.realpath(path): self.job["file"]}
         texts = {self.job["file"]: self.text}
         ptx = os.path.join(self.job["folder"], "made.ptx")
         if self.stage == "ptx":
             texts["ptx"] = self.text
         elif os.path.exists(ptx):
-            with open(ptx, encoding="utf-8", errors="replace") as file:
-                texts["ptx"] = file.read()
+            texts["ptx"] = _read(ptx)
         messages = [_whole(m, printed) for m in said.printed(printed, names, texts)]
         if self.stage == "ptx":
             messages = [m | {"file": self.job["file"]} if "file" in m else m for m in messages]
         if not any(m["severity"] == "error" for m in messages):
             messages.insert(0, said.of_error(error, None, names))
         return messages
-
-    def _printed(self) -> str:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        with open(self.job["said"], encoding="utf-8", errors="replace") as file:
-            return file.read(1 << 22)
 
     def _at_own_lines(self, at: str) -> list[dict[str, Any]]:
         """What a pass says where each operation's location is its line of the text itself.
@@ -256,11 +257,16 @@ class Remaining:
             for name in self._following():
                 module = self.stages[name](module, self.metadata)
                 if name == at:
-                    return []
+                    break
         except Exception as error:
             messages = self._messages(error, path)
             return messages if any("line" in m for m in messages) else []
         return []
+
+
+def _read(path: str) -> str:
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return file.read(1 << 22)
 
 
 def _whole(message: dict[str, Any], printed: str) -> dict[str, Any]:
@@ -275,5 +281,113 @@ def _whole(message: dict[str, Any], printed: str) -> dict[str, Any]:
 def _like(usual: Any, value: Any) -> Any:
     """A value of JSON's as the option has it: tuples are lists there."""
     if isinstance(value, list) and not isinstance(usual, list):
-        return tuple(_like((), one) if isinstance(one, list) else one for one in value)
+        return tuple(_like((), item) if isinstance(item, list) else item for item in value)
     return value
+
+
+# -- passes ---------------------------------------------------------------------------------------
+
+TIMED = {"MLIR_ENABLE_TIMING": "1", "LLVM_ENABLE_TIMING": "1"}
+# Triton sets a flag of LLVM's for each name in the second, and there is no other way to set one:
+# what is printed after each pass is then the whole module, as MLIR's are.
+PRINTED = {
+    "MLIR_ENABLE_DUMP": "1",
+    "LLVM_IR_ENABLE_DUMP": "1",
+    "DISABLE_LLVM_OPT": "print-module-scope",
+}
+CHUNK_BYTES = 1 << 16
+NOTED = (b"Running pass: ", b"*** IR Dump After ")
+
+
+class Marks:
+    """Lines between what compilers print, and the modules that they do not print themselves."""
+
+    def __init__(self, mark: str, times: str) -> None:
+        self._mark, self._times = mark, times
+
+    def attach(self) -> None:
+        """Observe MLIR's pass managers, LLVM's optimizer and its code generator."""
+        from triton._C.libtriton import ir, llvm
+
+        run, optimize, translate = ir.pass_manager.run, llvm.optimize_module, llvm.translate_to_asm
+        ir.pass_manager.run = observed(run, self._pipeline, self._ended)
+        llvm.optimize_module = observed(optimize, self._optimizing, self._optimized)
+        llvm.translate_to_asm = observed(
+            translate, lambda args, kwargs: self.line("translate"), self._translated
+        )
+
+    def line(self, text: str, module: str | None = None) -> None:
+        """Write a mark, and a module after it."""
+        sys.stdout.flush()
+        sys.stderr.buffer.write(f"\n{self._mark} {text}\n".encode())
+        if module is not None:
+            sys.stderr.buffer.write(f"{module}\n{self._mark} over\n".encode("utf-8", "replace"))
+        sys.stderr.flush()
+
+    def _pipeline(self, args: Any, kwargs: Any) -> Any:
+        pipeline = getattr(args[0], "get_pipeline_str", None)
+        self.line(f"pipeline {pipeline() if pipeline is not None else ''}")
+        return args[1]
+
+    def _ended(self, module: Any, result: Any, error: BaseException | None) -> None:
+        if error is None:
+            self.line("ended", str(module))
+
+    def _translated(self, _: None, result: Any, error: BaseException | None) -> None:
+        if error is None:
+            self.line("over")
+
+    def _optimizing(self, args: Any, kwargs: Any) -> tuple[int, int]:
+        """Have another process note the arrivals of output; its descriptor and number."""
+        self.line("module", str(args[0]))
+        file, (reader, writer) = os.dup(2), os.pipe()
+        child = os.fork()
+        if child == 0:
+            try:
+                os.close(writer)
+                _note(reader, file, self._times)
+            finally:
+                os._exit(0)
+        os.close(reader)
+        os.dup2(writer, 2)
+        os.close(writer)
+        return file, child
+
+    def _optimized(self, noting: tuple[int, int], result: Any, error: BaseException | None) -> None:
+        file, child = noting
+        sys.stderr.flush()
+        os.dup2(file, 2)
+        os.close(file)
+        os.waitpid(child, 0)
+        self._translated(None, result, error)
+
+
+def _note(reader: int, file: int, times: str) -> None:
+    """Copy all that arrives, and keep when each part of it did."""
+    arrived: list[tuple[int, float]] = []
+    with open(file, "ab", closefd=False) as copy:
+        while data := os.read(reader, CHUNK_BYTES):
+            now = time.perf_counter()
+            copy.write(data)
+            if any(word in data for word in NOTED):
+                arrived.append((copy.tell(), now))
+    with open(times, "w", encoding="ascii") as out:
+        json.dump(arrived, out)
+
+
+@contextmanager
+def _printing(settings: dict[str, str], path: str) -> Iterator[None]:
+    """Within it, compilers find these in the environment, and standard error is this file."""
+    before = os.dup(2)
+    with open(path, "wb") as file:
+        sys.stderr.flush()
+        os.dup2(file.fileno(), 2)
+    os.environ.update(settings)
+    try:
+        yield
+    finally:
+        for name in settings:
+            del os.environ[name]
+        sys.stderr.flush()
+        os.dup2(before, 2)
+        os.close(before)

@@ -72,7 +72,9 @@ def of_error(error: BaseException, fn: Any, names: dict[str, str]) -> dict[str, 
     first += _before_def(own)
     line = first + node.lineno - 1
     source = linecache.getline(code.co_filename, line).rstrip("\n")
-    indent = len(source) - len(source.lstrip()) if node.lineno == 1 else _indent(own)
+    # A kernel's text is without the indent that it has in its file.
+    row = source if node.lineno == 1 else (getattr(own, "raw_src", None) or [""])[0]
+    indent = len(row) - len(row.lstrip())
     return message(
         "error",
         text,
@@ -90,12 +92,6 @@ def _before_def(function: Any) -> int:
     if not raw:
         return 0
     return next((n for n, row in enumerate(raw) if re.match(r"\s*(async\s+)?def\s", row)), 0)
-
-
-def _indent(function: Any) -> int:
-    """Columns by which the kernel is indented in its file."""
-    raw = getattr(function, "raw_src", None) or [""]
-    return len(raw[0]) - len(raw[0].lstrip())
 
 
 def _function(fn: Any, src: str | None) -> Any:

@@ -6,16 +6,21 @@ against all, coordinate descent, or the parts of a combined kernel in turn.
 
 from __future__ import annotations
 
+import ast
 import base64
 import json
+import math
+import re
 import threading
+import time
 import weakref
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from .. import private_names
-from ..hooks import argument, arguments, during, per_recording
+from ..hooks import Changed, argument, arguments, during, observed, per_recording
 from ..writer import emit
-from .trials import (
+from .triton_tuner import (
     Trial,
     config_of,
     emulated,
@@ -28,25 +33,10 @@ from .trials import (
 )
 
 if TYPE_CHECKING:
-    from ..hooks import After, Args, Kwargs
-
+    from ..hooks import After, Args, Before, Kwargs
 
 HEURISTICS = "torch._inductor.runtime.triton_heuristics"
 _now = threading.local()  # file, hints: of the kernel whose configuration is looked for
-
-
-def attach_cached(module: Any) -> None:
-    """``torch._inductor.runtime.triton_heuristics``: it looks configurations up."""
-    recheck = f"{HEURISTICS}:CachingAutotuner.recheck_autotune_cache"
-    private_names.wrap(recheck, *during(_now, "hints", lambda args, kwargs: args[0].size_hints))
-    private_names.wrap(f"{HEURISTICS}:AutotuneCache.create", _before_create)
-    private_names.wrap(
-        f"{HEURISTICS}:AutotuneCache.read_best",
-        arguments("self", "inductor_meta", "configs"),
-        _read,
-    )
-    cached = during(_now, "hints", argument(0, "size_hints"))
-    private_names.wrap(f"{HEURISTICS}:cached_autotune", *cached)
 
 
 def sizes(hints: Any) -> Any:
@@ -71,11 +61,10 @@ def _before_create(args: Args, kwargs: Kwargs) -> None:
 
 
 def _read(asked: tuple[Any, Any, Any], best: Any, error: BaseException | None) -> None:
-    if best is not None:
-        _cached(*asked, best)
-
-
-def _cached(cache: Any, meta: Any, configs: Any, best: Any) -> None:
+    """Record a tuning whose best configuration was in the cache."""
+    if best is None:
+        return
+    cache, meta, configs = asked
     stored: dict[str, Any] = {}
     try:
         with open(cache.local_cache[1], encoding="utf-8") as file:
@@ -128,7 +117,13 @@ def attach(module: Any) -> None:
     private_names.wrap(f"{tuner}.bench", arguments("self", "launcher"), _measured)
     private_names.wrap(f"{tuner}.precompile", argument(0), _precompiled)
     private_names.wrap(f"{tuner}._precompile_config", arguments("self", "cfg"), _compiled)
-    attach_cached(module)
+    recheck = f"{tuner}.recheck_autotune_cache"
+    private_names.wrap(recheck, *during(_now, "hints", lambda args, kwargs: args[0].size_hints))
+    cached = during(_now, "hints", argument(0, "size_hints"))
+    private_names.wrap(f"{HEURISTICS}:cached_autotune", *cached)
+    private_names.wrap(f"{HEURISTICS}:AutotuneCache.create", _before_create)
+    asked = arguments("self", "inductor_meta", "configs")
+    private_names.wrap(f"{HEURISTICS}:AutotuneCache.read_best", asked, _read)
 
 
 def _of(tuner: Any) -> Tuning:
@@ -195,17 +190,10 @@ def _hash(launcher: Any) -> str | None:
 
 
 def _precompiled(tuner: Any, result: Any, error: BaseException | None) -> None:
-    if error is None:
-        _candidates(tuner)
-
-
-def _candidates(tuner: Any) -> None:
-    """Record the configurations that will be measured, if there are several.
-
-    Until torch 2.6 what is only compiled ahead has None in the place of a launcher.
-    """
-    launchers = [launcher for launcher in tuner.launchers if launcher is not None]
-    if len(launchers) < 2:
+    """Record the configurations that will be measured, if there are several."""
+    # Until torch 2.6 what is only compiled ahead has None in the place of a launcher.
+    launchers = [launcher for launcher in tuner.launchers or () if launcher is not None]
+    if error is not None or len(launchers) < 2:
         return
     tuning = _of(tuner)
     for launcher in launchers:
@@ -282,3 +270,359 @@ def stopwatch() -> str | None:
     """What Inductor measures with."""
     benchmarker = private_names.get("torch._inductor.runtime.benchmarking:benchmarker")
     return None if benchmarker is None else type(benchmarker).__name__
+
+
+CODE = "torch._inductor.codegen.triton:TritonScheduling"
+CACHE = "torch._inductor.select_algorithm:AlgorithmSelectorCache"
+_selecting_now = threading.local()  # selection: the one under way in this thread
+_asked: weakref.WeakKeyDictionary[Any, tuple[Any, dict[str, Any]]] = per_recording(
+    weakref.WeakKeyDictionary()
+)
+"""What each choice is given, and which node of which graph it is for: torch asks for times when
+nobody says it any more."""
+_writers: weakref.WeakKeyDictionary[Any, tuple[int, int]] = per_recording(
+    weakref.WeakKeyDictionary()
+)
+"""The tuning and the place in it of the choice that each function writes the code of."""
+_reasons: weakref.WeakKeyDictionary[Any, str] = per_recording(weakref.WeakKeyDictionary())
+_watched: weakref.WeakSet[type] = weakref.WeakSet()
+_SETTING = re.compile(r"(\w{1,64})=('[^']{0,200}'|\[[^\]]{0,200}\]|\([^)]{0,200}\)|[^,]{1,200})")
+MAX_CHOICES = 2000
+MAKERS = {
+    "Triton": "Triton",
+    "Extern": "ATen",
+    "CUTLASS": "CUTLASS",
+    "CUDA": "CUTLASS",
+    "ROCm": "CK",
+    "Cpp": "C++",
+    "Subgraph": "subgraph",
+}
+"""Makers of a choice by the beginning of its class's name."""
+FIRST = ("BLOCK_M", "BLOCK_N", "BLOCK_K", "GROUP_M", "num_warps", "num_stages")
+"""Settings by which people tell templates apart, before all others."""
+
+
+class Selection:
+    """The choices for one operation, as torch gave them, and their results."""
+
+    def __init__(self, name: Any, inputs: Any, choices: list[Any], asked: dict[str, Any]) -> None:
+        self.number = number()
+        self.asked = asked
+        self.name, self.inputs = str(name), inputs
+        self.choices = choices[:MAX_CHOICES]
+        self.key: str | None = None  # torch's own text of the inputs, where they are not known
+        self.measured = False
+        self.seconds: float | None = None
+        self.timings: dict[Any, float] = {}
+
+
+def attach_selection(module: Any) -> None:
+    """``torch._inductor.select_algorithm``; call it after all else that changes it."""
+    for name in ("do_autotuning", "__call__"):
+        private_names.wrap(f"{CACHE}.{name}", *_selecting(name))
+    private_names.wrap(f"{CACHE}.lookup", _before_lookup, _looked_up, inherited=True)
+    private_names.wrap(f"{CACHE}.benchmark_choice", _choice, _fails("failed when it was measured"))
+
+
+def _selecting(name: str) -> tuple[Before, After]:
+    """``__call__`` knows the inputs in every version; ``do_autotuning`` may come long after it."""
+
+    def before(args: Args, kwargs: Kwargs) -> tuple[Selection, Selection | None]:
+        operation = args[1] if len(args) > 1 else kwargs["name"]
+        outer: Selection | None = getattr(_selecting_now, "selection", None)
+        if outer is not None and outer.name == str(operation):
+            selection = outer  # which the outer of the two functions has begun
+        else:
+            selection = _begin(name, operation, args[2:], kwargs)
+        _selecting_now.selection = selection
+        return selection, outer
+
+    def after(
+        token: tuple[Selection, Selection | None], result: Any, error: BaseException | None
+    ) -> None:
+        selection, _selecting_now.selection = token
+        if name == "do_autotuning" and isinstance(result, dict):
+            selection.timings.update(result)
+        told_later = name == "__call__" and not selection.timings
+        if selection is not _selecting_now.selection and not told_later:
+            _tell_selection(selection)
+
+    return before, after
+
+
+def _begin(name: str, operation: Any, args: Any, given: Any) -> Selection:
+    # __call__(name, choices, input_nodes, …), do_autotuning(name, input_nodes, …, choices, …).
+    if name == "__call__":
+        choices = given.get("choices", args[0] if args else ())
+        inputs = given.get("input_nodes", args[1] if len(args) > 1 else ())
+    else:
+        inputs = given.get("input_nodes", args[0] if args else ())
+        choices = given.get("choices", args[4] if len(args) > 4 else ())
+    choices = _listed(choices)
+    known = None if name == "__call__" or not choices else _asked.get(choices[0])
+    asked = _node() if known is None else known[1]
+    selection = Selection(operation, inputs, choices, asked)
+    for choice in selection.choices:
+        _watch(type(choice))
+        _asked[choice] = inputs, asked
+    return selection
+
+
+def _listed(choices: Any) -> list[Any]:
+    """The choices; none where they are an iterator, which is torch's to read."""
+    return list(choices) if isinstance(choices, list | tuple) else []
+
+
+def _node() -> dict[str, Any]:
+    """The node that is being lowered, and its graph as torch's trace names it."""
+    from ..compiles import inductor_graphs
+
+    handlers = private_names.get("torch._inductor.virtualized:V")
+    name = getattr(getattr(handlers.graph, "current_node", None), "name", None)
+    node = name if isinstance(name, str) else None
+    return {"node": node, "graph": inductor_graphs.aot(), **inductor_graphs.ids()}
+
+
+def _watch(owner: type) -> None:
+    """Note why a choice of this class could not be compiled, which torch itself does not keep."""
+    if owner in _watched:
+        return
+    _watched.add(owner)
+    precompile = vars(owner).get("precompile")
+    if isinstance(precompile, FunctionType):
+        owner.precompile = observed(precompile, _choice, _fails("failed"))  # type: ignore[attr-defined]
+
+
+def _choice(args: Args, kwargs: Kwargs) -> Any:
+    """The choice that a method is called for, which may come after its class."""
+    given = [arg for arg in args[:2] if not isinstance(arg, type)]
+    return given[0] if given else kwargs["choice"]
+
+
+def _fails(how: str) -> After:
+    """Return a hook that notes the first failure of a choice, compiling or measuring."""
+
+    def after(choice: Any, result: Any, error: BaseException | None) -> None:
+        if isinstance(error, Exception):
+            _reasons.setdefault(choice, f"{how}: {first_line(error)}")
+
+    return after
+
+
+def _before_lookup(args: Args, kwargs: Kwargs) -> Any:
+    """Have the time of torch's own measuring taken; None where it only asks its table."""
+    given = dict(zip(("self", "choices", "op", "inputs", "benchmark"), args, strict=False))
+    given.update(kwargs)
+    benchmark = given["benchmark"]
+    if benchmark is None:
+        return None
+    selection = getattr(_selecting_now, "selection", None)
+    alone = selection is None
+    if selection is None:
+        # Until torch 2.8 what is chosen while graphs are scheduled comes here at once.
+        choices = _listed(given["choices"])
+        known = _asked.get(choices[0]) if choices else None
+        inputs, asked = ((), {}) if known is None else known
+        selection = Selection(given["op"], inputs, choices, asked)
+        selection.key = str(given["inputs"])[:1000] if known is None else None
+    timed = observed(benchmark, lambda args, kwargs: time.perf_counter(), _took(selection))
+    if len(args) > 4:
+        args = (*args[:4], timed, *args[5:])
+    else:
+        kwargs = {**kwargs, "benchmark": timed}
+    return Changed(args, kwargs, (selection, alone))
+
+
+def _took(selection: Selection) -> After:
+    def after(began: float, result: Any, error: BaseException | None) -> None:
+        selection.measured = True
+        selection.seconds = (selection.seconds or 0.0) + time.perf_counter() - began
+
+    return after
+
+
+def _looked_up(
+    token: tuple[Selection, bool] | None, timings: Any, error: BaseException | None
+) -> None:
+    if token is None or error is not None:
+        return
+    selection, alone = token
+    if isinstance(timings, dict):
+        selection.timings.update(timings)
+    if alone:
+        _tell_selection(selection)
+
+
+# -- writing --------------------------------------------------------------------------------------
+
+
+def _tell_selection(selection: Selection) -> None:
+    if len(selection.choices) < 2:
+        return
+    configurations = []
+    finite: list[tuple[float, int]] = []
+    for index, choice in enumerate(selection.choices):
+        timed = selection.timings.get(choice)
+        writer = getattr(choice, "make_kernel_render", None)
+        if callable(writer):
+            _writers[writer] = selection.number, index
+        known = _milliseconds(timed)
+        if known is not None:
+            finite.append((known, index))
+        configurations.append(
+            {
+                "config": settings(choice),
+                "hash": None,
+                # The file of the kernel that was compiled to be measured.
+                "file": getattr(getattr(choice, "bmreq", None), "module_path", None),
+                "maker": maker(choice),
+                "times_ms": None if known is None else [known],
+                "reason": _no_time(selection, choice, timed) if known is None else None,
+            }
+        )
+    layouts = [_layout(node) for node in selection.inputs]
+    sizes = ", ".join("x".join(shape) for shape, _, _ in layouts)
+    key = {
+        "sizes": sizes,
+        "strides": ", ".join(str(strides) for _, strides, _ in layouts),
+        "dtypes": ", ".join(dtype for _, _, dtype in layouts),
+    }
+    write(
+        "inductor",
+        f"{selection.name}({sizes})",
+        configurations,
+        **selection.asked,
+        tuning=selection.number,
+        operation=selection.name,
+        key=key if selection.key is None else {"inputs": selection.key},
+        stopwatch=stopwatch() if finite else None,
+        method="templates",
+        from_cache=bool(selection.timings) and not selection.measured and not emulated(),
+        seconds=None if emulated() else selection.seconds,
+        winner=min(finite)[1] if finite else None,
+    )
+
+
+def attach_code(module: Any) -> None:
+    """``torch._inductor.codegen.triton``: it gives a kernel its name when its code is written, and
+    measures what a fusion would give."""
+    private_names.wrap(f"{CODE}.define_kernel", argument(2, "node_schedule"), _written)
+    nodes = during(_selecting_now, "nodes", argument(1, "nodes"))
+    private_names.wrap(f"{CODE}.benchmark_fused_nodes", *nodes)
+    private_names.wrap(f"{CODE}.benchmark_codegened_module", _before_benchmark, _benchmarked)
+
+
+def attach_scheduler(module: Any) -> None:
+    """``torch._inductor.scheduler``: it compiles a template with what could be fused into it."""
+    name = "torch._inductor.scheduler:Scheduler.compile_kernel"
+    private_names.wrap(name, argument(1, "nodes"), _fusion_compiled)
+
+
+def _written(nodes: Any, name: Any, error: BaseException | None) -> None:
+    chosen = _choice_of(nodes) if _writers and error is None else None
+    if chosen is not None:
+        tuning, index = chosen
+        emit({"event": "written", "tuning": tuning, "configuration": index, "kernel": str(name)})
+
+
+def _choice_of(nodes: Any) -> tuple[int, int] | None:
+    """The tuning and the place in it of the choice that is now to write the nodes' code."""
+    for node in _listed(nodes):
+        buffer = getattr(node, "node", None)
+        # Where it writes one kernel for each of several sizes, its own function is of none of them.
+        several = len(getattr(buffer, "_make_kernel_renders", None) or ()) > 1
+        writer = getattr(buffer, "make_kernel_render", None)
+        if not several and callable(writer) and writer in _writers:
+            return _writers[writer]
+    return None
+
+
+def _fusion_compiled(nodes: Any, result: Any, error: BaseException | None) -> None:
+    module = result[1] if isinstance(result, tuple) and len(result) > 1 else None
+    path = getattr(module, "__file__", None)
+    if isinstance(path, str):
+        _fusion(path, nodes)
+
+
+def _before_benchmark(args: Args, kwargs: Kwargs) -> str | None:
+    module = args[1] if len(args) > 1 else kwargs["module"]
+    nodes, path = getattr(_selecting_now, "nodes", None), getattr(module, "__file__", None)
+    if nodes is not None and isinstance(path, str):
+        _fusion(path, nodes)
+    return path
+
+
+def _benchmarked(path: str | None, result: Any, error: BaseException | None) -> None:
+    if isinstance(path, str) and isinstance(result, tuple) and result:
+        emit({"event": "fusion_time", "file": path, "ms": _milliseconds(result[0])})
+
+
+def _milliseconds(measured: Any) -> float | None:
+    known = isinstance(measured, int | float) and math.isfinite(measured) and not emulated()
+    return float(measured) if known else None
+
+
+def _fusion(path: str, nodes: Any) -> None:
+    """Record operations that are compiled into one kernel to measure their fusion."""
+    from ..compiles import inductor_graphs
+
+    names: dict[str, None] = {}
+    for node in _listed(nodes):
+        operation = getattr(node, "node", None)
+        own = inductor_graphs.origins_of(operation)
+        names.update(dict.fromkeys([own["result"]] if own["result"] else own["origins"]))
+    chosen = _choice_of(nodes)
+    emit(
+        {
+            "event": "fusion_tried",
+            "file": path,
+            "nodes": list(names),
+            "tuning": None if chosen is None else chosen[0],
+            "configuration": None if chosen is None else chosen[1],
+            "graph": inductor_graphs.aot(),
+            **inductor_graphs.ids(),
+        }
+    )
+
+
+def _no_time(selection: Selection, choice: Any, timed: Any) -> str | None:
+    if choice in _reasons:
+        return _reasons[choice]
+    if getattr(choice, "failed", False):
+        return "failed: it could not be compiled"
+    if isinstance(timed, float) and math.isinf(timed):
+        return "failed when it was measured: torch gave it no time"
+    if selection.timings and choice not in selection.timings:
+        return "not measured: torch left it out"
+    return None
+
+
+def maker(choice: Any) -> str:
+    """Whose code a choice is: Triton's template, CUTLASS's, ATen's own, or torch's class's name."""
+    choice = getattr(choice, "_wrapped", choice)  # one whose inputs are changed first
+    name = type(choice).__name__
+    return next((word for start, word in MAKERS.items() if name.startswith(start)), name)
+
+
+def settings(choice: Any) -> dict[str, Any]:
+    """A choice's name, without its running number, and what torch says of it, as values."""
+    name = str(getattr(choice, "name", type(choice).__name__))
+    out: dict[str, Any] = {"choice": re.sub(r"_\d{1,9}$", "", name)}
+    for key, text in _SETTING.findall(str(getattr(choice, "description", "") or "")[:4000]):
+        try:
+            value = ast.literal_eval(text.strip())
+        except (ValueError, SyntaxError):
+            value = text.strip()
+        out[key] = value if isinstance(value, bool | int | float | str) else text.strip()
+    first = [name for name in ("choice", *FIRST) if name in out]
+    return {name: out[name] for name in dict.fromkeys((*first, *out))}
+
+
+def _layout(node: Any) -> tuple[list[str], list[Any], str]:
+    """The sizes, strides and dtype of an input; Inductor has none of an input without a layout."""
+    try:
+        strides = [int(s) if str(s).isdecimal() else str(s) for s in node.get_stride()]
+        dtype = str(node.get_dtype()).removeprefix("torch.")
+        return [str(size) for size in node.get_size()], strides, dtype
+    except Exception:
+        return ["?"], [], "?"

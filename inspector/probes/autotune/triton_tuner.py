@@ -8,32 +8,133 @@ here, and an emulated device gives no times.
 
 from __future__ import annotations
 
+import itertools
+import math
 import os
 import threading
 import weakref
 from collections.abc import Collection
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from .. import private_names
 from ..calls import subjects
 from ..hooks import argument, during, observed
-from ..writer import plain
-from .trials import (
-    Trial,
-    config_of,
-    emulated,
-    first_line,
-    infinite,
-    now,
-    number,
-    times_of,
-    trial_of,
-    write,
-)
+from ..writer import emit, plain
 
 if TYPE_CHECKING:
     from ..hooks import Args, Kwargs
+
+now = threading.local()  # trial: the configuration that is measured in this thread
+_numbers = itertools.count()
+MAX_REASON_CHARACTERS = 300
+
+
+class Trial:
+    """One configuration and its result."""
+
+    def __init__(self, config: dict[str, Any], reason: str | None = None) -> None:
+        self.config, self.reason = config, reason
+        self.times: list[float] | None = None  # milliseconds, as the tuner was given them
+        self.hash: str | None = None
+        self.error: str | None = None
+        self.compiled: dict[str, str] = {}
+
+    def event(self) -> dict[str, Any]:
+        """The trial as the recording holds it."""
+        return {
+            "config": self.config,
+            "hash": self.hash,
+            "times_ms": self.times,
+            "reason": self.reason,
+        }
+
+
+def trial_of(trials: list[Trial], config: dict[str, Any]) -> Trial:
+    """The trial of a configuration, added to ``trials`` if it is not among them."""
+    for trial in trials:
+        if trial.config == config:
+            return trial
+    trials.append(Trial(config))
+    return trials[-1]
+
+
+def number() -> int:
+    """A number for a tuning, unique in this process."""
+    return next(_numbers)
+
+
+def write(by: str, name: Any, configurations: list[dict[str, Any]], **more: Any) -> None:
+    """Write the event of a tuning; ``more``: facts in the place of those that are unknown."""
+    event = {
+        "event": "autotune",
+        "by": by,
+        "name": name,
+        "file": None,
+        "key": None,
+        "stopwatch": None,
+        "method": None,
+        "from_cache": False,
+        "seconds": None,
+        "configurations": configurations,
+        "winner": None,
+    }
+    emit(event | more)
+
+
+def emulated() -> bool:
+    """Whether nothing can be measured in this process."""
+    return bool(os.environ.get("PTXVIEW_TARGET"))
+
+
+def config_of(config: Any) -> dict[str, Any]:
+    """A ``triton.Config`` as plain values, without those that it leaves to the compiler."""
+    # num_consumer_groups and the like are 0 where they are not used.
+    settings = {
+        **config.kwargs,
+        **{
+            name: getattr(config, name, None)
+            for name in ("num_warps", "num_stages", "num_ctas", "maxnreg", "ir_override")
+        },
+    }
+    return {str(k): plain(v) for k, v in settings.items() if v is not None}
+
+
+def times_of(measured: Any) -> list[float] | None:
+    """Milliseconds as floats; None where the tuner has none: infinite, or not a number."""
+    several = measured if isinstance(measured, list | tuple) else [measured]
+    out = [float(t) for t in several if isinstance(t, int | float)]
+    if emulated() or not out or len(out) != len(several) or not all(map(math.isfinite, out)):
+        return None
+    return out
+
+
+def infinite(measured: Any) -> bool:
+    """Whether a time is infinite, by which a tuner marks a configuration that failed."""
+    several = measured if isinstance(measured, list | tuple) else [measured]
+    return bool(several) and all(t == float("inf") for t in several)
+
+
+def first_line(error: BaseException) -> str:
+    """An error in one line: of Triton's own, the message and not the place before it."""
+    message = getattr(error, "error_message", None) or str(error)
+    lines = [line.strip() for line in str(message).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {lines[0] if lines else ''}"[:MAX_REASON_CHARACTERS]
+
+
+def compiled(digest: Any, name: Any) -> None:
+    """Note a kernel that was compiled or taken from the cache, maybe for the current trial."""
+    trial = getattr(now, "trial", None)
+    if trial is not None and digest:
+        trial.compiled[str(digest)] = str(name or "")
+
+
+def failed(error: BaseException) -> None:
+    """Note why a kernel could not be compiled or loaded, which the tuner itself does not say."""
+    trial = getattr(now, "trial", None)
+    if trial is not None:
+        trial.error = first_line(error)
+
 
 TUNER = "triton.runtime.autotuner:Autotuner"
 MAX_CONFIGURATIONS = 4096
@@ -47,37 +148,32 @@ _observed_classes: weakref.WeakSet[type] = weakref.WeakSet()
 
 
 class Tuning:
-    """One tuning of Triton's: the configurations in the order of the program."""
+    """One tuning of Triton's: the configurations in the order of the program.
 
-    def __init__(self, owner: Any, kwargs: dict[str, Any]) -> None:
+    Args:
+        remaining: The configurations that the pruners kept. An iterator is the tuner's to read: its
+            configurations are known as they are tried.
+    """
+
+    def __init__(self, owner: Any, kwargs: dict[str, Any], remaining: Any) -> None:
         self.owner = owner
         self.known = _keys(owner)
         self.timings = getattr(owner, "configs_timings", None)
         self.named = _named(owner, kwargs)
         self.trials: list[Trial] = []
         self.tried = False
-
-    def prune(self, remaining: Any) -> None:
-        """Take in the configurations, and those that the pruners kept.
-
-        An iterator is the tuner's to read: its configurations are known as they are tried.
-        """
         if not isinstance(remaining, Collection):
             return
+        pruner = f"perf_model ranks it below the best {owner.configs_top_k} (top_k)"
+        if not owner.perf_model:
+            pruner = "early_config_prune"
+        elif owner.early_config_prune:
+            pruner = f"early_config_prune, or {pruner}"
         kept = [config_of(config) for config in remaining]
-        pruner = self._pruner()
-        for config in map(config_of, self.owner.configs):
-            reason = None if config in kept else f"pruned: {pruner}"
-            self.trials.append(Trial(config, reason))
+        for config in map(config_of, owner.configs):
+            self.trials.append(Trial(config, None if config in kept else f"pruned: {pruner}"))
         for config in kept:
             trial_of(self.trials, config)
-
-    def _pruner(self) -> str:
-        owner = self.owner
-        model = f"perf_model ranks it below the best {owner.configs_top_k} (top_k)"
-        if not owner.perf_model:
-            return "early_config_prune"
-        return f"early_config_prune, or {model}" if owner.early_config_prune else model
 
 
 def attach(module: Any) -> None:
@@ -134,8 +230,7 @@ def _pruned(pruning: tuple[Any, Any] | None, remaining: Any, error: BaseExceptio
     if pruning is None or error is not None:
         return
     owner, kwargs = pruning
-    tuning = Tuning(owner, kwargs)
-    tuning.prune(remaining)
+    tuning = Tuning(owner, kwargs, remaining)
     stack = _now.__dict__.setdefault("begun", [])
     if stack and stack[-1].owner is owner and not stack[-1].tried:
         stack.pop()  # the program itself pruned, and measured nothing
@@ -146,13 +241,8 @@ def _pruned(pruning: tuple[Any, Any] | None, remaining: Any, error: BaseExceptio
 # -- measuring ------------------------------------------------------------------------------------
 
 
-class Trying(NamedTuple):
-    """A configuration that is being measured."""
-
-    owner: Any
-    trial: Trial
-    launched: dict[str, int]
-    outer: Trial | None
+Trying = tuple[Any, Trial, dict[str, int], Trial | None]
+"""A tuner, the configuration that it measures, launches before, and the trial around this one."""
 
 
 def _before_trying(args: Args, kwargs: Kwargs) -> Trying | None:
@@ -162,22 +252,22 @@ def _before_trying(args: Args, kwargs: Kwargs) -> Trying | None:
     tuning = stack[-1]
     trial = trial_of(tuning.trials, config_of(kwargs["config"]))
     launched = {digest: count for digest, (count, _) in _benchmarked().items()}
-    trying = Trying(args[0], trial, launched, getattr(now, "trial", None))
+    outer = getattr(now, "trial", None)
     now.trial, tuning.tried = trial, True
-    return trying
+    return args[0], trial, launched, outer
 
 
 def _tried(trying: Trying | None, measured: Any, error: BaseException | None) -> None:
     if trying is None:
         return
-    now.trial, trial = trying.outer, trying.trial
+    owner, trial, launched, now.trial = trying
     if error is not None:
         trial.reason = f"failed: {first_line(error)}"
     else:
         trial.times = times_of(measured)
         if infinite(measured):
             trial.reason = f"failed: {trial.error or 'the tuner gave it no time'}"
-    trial.hash = _binary(trying)
+    trial.hash = _binary(owner, trial, launched)
 
 
 def _benchmarked() -> dict[str, tuple[int, str]]:
@@ -189,15 +279,15 @@ def _benchmarked() -> dict[str, tuple[int, str]]:
     }
 
 
-def _binary(trying: Trying) -> str | None:
+def _binary(owner: Any, trial: Trial, launched: dict[str, int]) -> str | None:
     """The hash of the trial's binary; None if it is not certain which one that is."""
     binaries = {
         digest: name
         for digest, (count, name) in _benchmarked().items()
-        if count > trying.launched.get(digest, 0)
-    } or trying.trial.compiled
+        if count > launched.get(digest, 0)
+    } or trial.compiled
     if len(binaries) > 1:  # a hook of the program's may launch kernels, too
-        kernel_name = trying.owner.base_fn.__name__
+        kernel_name = owner.base_fn.__name__
         binaries = {digest: name for digest, name in binaries.items() if name == kernel_name}
     return next(iter(binaries)) if len(binaries) == 1 else None
 

@@ -9,7 +9,7 @@ from .. import private_names
 from ..hooks import guarded, observed
 from ..writer import problem
 from . import subjects
-from .arguments import Item, Traced, sign
+from .subjects import Item, Traced, sign
 
 Token = tuple[subjects.Subject, subjects.Entry | None] | None
 
@@ -20,39 +20,17 @@ _paths: dict[str, str] = {}  # of graphs' code, by torch's key
 FUNCTIONS = ("builtin_function_or_method", "instancemethod", "nb_func", "pybind11_function")
 
 
-def _entry(subject: subjects.Subject, args: Any, kwargs: dict[str, Any]) -> subjects.Entry | None:
+def _find(
+    subject: subjects.Subject, key: Any, args: Any, kwargs: dict[str, Any]
+) -> subjects.Entry | None:
     """The call's entry, described before its arguments change; None if a compiler is calling."""
-    key = (tuple(map(sign, args)), tuple((k, sign(v)) for k, v in kwargs.items()))
-    entry = subject.seen.get(key)
-    if entry is not None:
+    entry = subject.known(key)
+    if entry is not None or subjects._tuning[0]:
         return entry
-    if subjects.tuning():
-        return None
     try:
         return subject.entry(key, _items(args, kwargs))
     except Traced:
         return None
-
-
-def _quick(subject: subjects.Subject, inputs: Any) -> subjects.Entry | None:
-    """The entry of a graph's call: by its sizes alone once enough calls were described."""
-    key = tuple([a for a in inputs if isinstance(a, int)])
-    entry = subject.known(key)
-    if entry is None:
-        entry = _entry(subject, inputs, {})
-        if entry is not None:
-            subject.learn(key, entry)
-    return entry
-
-
-def _described(
-    subject: subjects.Subject, find: Callable[..., subjects.Entry | None], *args: Any
-) -> subjects.Entry | None:
-    try:
-        return find(subject, *args)
-    except Exception as error:
-        subjects.failed(f"a call of {subject.name or 'a graph'}", error)
-        return subject.others
 
 
 def _returned(token: Token, result: Any, error: BaseException | None) -> None:
@@ -84,7 +62,10 @@ def _graph_called(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Token:
 
 def _graph_begins(compiled: Any, inputs: Any) -> Token:
     subject = _graph(compiled)
-    return None if subject is None else (subject, _described(subject, _quick, inputs))
+    if subject is None:
+        return None
+    # By its sizes alone, once enough calls were described.
+    return subject, _find(subject, tuple([a for a in inputs if isinstance(a, int)]), inputs, {})
 
 
 def _graph(compiled: Any) -> subjects.Subject | None:
@@ -162,7 +143,7 @@ def library(path: str) -> dict[str, Any]:
 def counted_function(name: str, function: Callable[..., Any], facts: dict[str, Any]) -> Any:
     def before(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Token:
         subject = subjects.subject("extension", name, name, facts)
-        return subject, _described(subject, _entry, args, kwargs)
+        return subject, _find(subject, sign((*args, *kwargs.items())), args, kwargs)
 
     for emulated in EMULATED:
         function = emulated(function)
@@ -180,8 +161,7 @@ def _launched(name: str, numbers: list[int]) -> None:
     facts = {"block": block, "shared_bytes": shared, "symbol": name}
     subject = subjects.subject("cuda", name, f"{name} {block} {shared}", facts)
     grid = tuple(numbers[:3])
-    entry = subject.seen.get(grid) or subject.entry(grid, (), grid)
-    subjects.add(subject, entry)
+    subjects.add(subject, subject.known(grid) or subject.entry(grid, (), grid))
 
 
 launched = guarded(_launched, "launches of CUDA C++")

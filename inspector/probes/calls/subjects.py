@@ -15,17 +15,151 @@ import sys
 import threading
 import time
 from collections.abc import Iterable
+from contextlib import ExitStack
 from typing import Any
 
 from .. import hooks, private_names
 from ..writer import emit, folder, problem
-from .arguments import Described, Item, describe, ranges
+
+# torch's allocator begins every block at a multiple of 512 bytes, and in the host's memory, where
+# the emulated device's tensors are, of 64: the rest of an address is chance.
+HOST_ALIGNMENT = 64
+ALIGNMENT = HOST_ALIGNMENT if os.environ.get("PTXVIEW_TARGET") else 512
+MAX_ARGUMENTS = 1024
+MAX_TEXT_CHARACTERS = 200
+
+Item = tuple[str, Any, Any]  # an argument's name, type and value
+Described = dict[str, Any]
+
+
+class Traced(Exception):
+    """The arguments are a compiler's stand-ins: this is no call of the program."""
+
+
+def sign(value: Any) -> Any:
+    """A hashable that tells an argument apart at little cost and keeps no reference to it."""
+    shape = getattr(value, "shape", None)
+    if shape is not None:
+        return tuple(shape)
+    if isinstance(value, list | tuple):
+        return tuple(map(sign, value))
+    plain = value is None or isinstance(value, bool | int | float | str)
+    return type(value), value if plain else None
+
+
+def mask(tensor: Any) -> int:
+    """The bits of a tensor's address that tell calls apart: those below the alignment."""
+    return (ALIGNMENT if getattr(tensor, "is_cuda", True) else HOST_ALIGNMENT) - 1
+
+
+def describe(items: Iterable[Item]) -> tuple[list[Described], list[tuple[Described, Any]]]:
+    """Arguments as an event holds them, and each described tensor with the tensor itself."""
+    out: list[Described] = []
+    tensors: list[tuple[Described, Any]] = []
+    for name, kind, value in items:
+        _describe(out, tensors, name, kind, value)
+    return out, tensors
+
+
+def _describe(
+    out: list[Described], tensors: list[tuple[Described, Any]], name: str, kind: Any, value: Any
+) -> None:
+    if len(out) >= MAX_ARGUMENTS:
+        return
+    if isinstance(value, list | tuple):
+        kinds = kind if isinstance(kind, list | tuple) else [None] * len(value)
+        for index, element in enumerate(value):
+            element_kind = kinds[index] if index < len(kinds) else None
+            _describe(out, tensors, f"{name}[{index}]", element_kind, element)
+        return
+    description: Described = {"name": name, "type": None if kind is None else str(kind)}
+    out.append(description)
+    tensor = value if hasattr(value, "data_ptr") else getattr(value, "base", None)
+    if hasattr(tensor, "data_ptr"):
+        _layout(description, value, tensor)
+        tensors.append((description, tensor))
+        return
+    plain = getattr(value, "value", value) if kind == "constexpr" else value
+    if isinstance(plain, int) and not isinstance(plain, bool) and str(kind).startswith("*"):
+        description["alignment"] = aligned(plain)  # a bare address, which says nothing elsewhere
+    elif plain is None or isinstance(plain, bool | int | float):
+        description["value"] = plain
+    else:
+        description["value"] = str(getattr(plain, "__name__", None) or plain)[:MAX_TEXT_CHARACTERS]
+        description["python_type"] = type(plain).__name__
+
+
+def _layout(description: Described, value: Any, tensor: Any) -> None:
+    if any(k.__name__ in ("FakeTensor", "FunctionalTensor") for k in type(tensor).__mro__):
+        raise Traced
+    description["dtype"] = str(getattr(tensor, "dtype", "")).removeprefix("torch.") or None
+    strides = getattr(value, "stride", None)
+    for field, read in (
+        ("shape", lambda: [int(n) for n in value.shape]),
+        ("strides", lambda: [int(n) for n in (strides() if callable(strides) else value.strides)]),
+        ("alignment", lambda: aligned(int(tensor.data_ptr()), mask(tensor) + 1)),
+        ("device", lambda: str(tensor.device.type)),
+    ):
+        try:
+            description[field] = read()
+        except Exception:
+            description[field] = (
+                None  # a tensor that has no storage, or a shape that is not of numbers
+            )
+
+
+def aligned(address: int, most: int = ALIGNMENT) -> int | None:
+    """The largest power of two, up to ``most`` bytes, that divides an address; None for null."""
+    return min(address & -address, most) if address else None
+
+
+def ranges(tensors: list[tuple[Described, Any]]) -> None:
+    """Fill in the range of each integer tensor; waits for the device, so once for a call."""
+    torch: Any = sys.modules.get("torch")
+    if torch is None or os.environ.get("PTXVIEW_RANGES") == "0":
+        return
+    integer_tensors = [
+        (description, tensor)
+        for description, tensor in tensors
+        if isinstance(tensor, torch.Tensor)
+        and tensor.numel()
+        and not (tensor.dtype.is_floating_point or tensor.dtype.is_complex)
+        and tensor.dtype != torch.bool
+    ]
+    if not integer_tensors or not _may_wait(torch):
+        return
+    hiding = (
+        private_names.get("torch.utils._python_dispatch:_disable_current_modes"),
+        private_names.get("torch._C:DisableTorchFunction"),
+    )
+    for description, tensor in integer_tensors:
+        try:
+            # Hidden from the program's torch modes and subclasses.
+            with ExitStack() as contexts:
+                for context in (*filter(None, hiding), torch.no_grad):
+                    contexts.enter_context(context())
+                low, high = torch.aminmax(tensor.detach())
+                description["low"], description["high"] = int(low.item()), int(high.item())
+        except Exception:
+            continue  # no operator for this dtype, or values that are absent
+
+
+def _may_wait(torch: Any) -> bool:
+    """Whether our own operator may run now: not in a profile, not in a CUDA graph's capture."""
+    is_profiled = private_names.get("torch.autograd:_profiler_enabled")
+    if is_profiled is None or is_profiled():
+        return False
+    cuda = torch.cuda
+    if not cuda.is_initialized():
+        return True
+    return not (cuda.is_current_stream_capturing() or cuda.get_sync_debug_mode())
+
 
 MAX_CALLS = 256
 """Distinct calls that are kept of one kernel, graph or function; the rest are counted together."""
 MAX_KEYS = 4096
-"""Keys that lead to them: addresses differ more often than their alignment does."""
-DESCRIBED_CALLS = 100
+"""Keys that lead to them."""
+DESCRIBED_CALLS = 32
 """Calls of one kernel or graph whose arguments are all looked at; then only those of new keys."""
 Entry = list[int]
 """A call's count; the count at which it is written again, which is when it has grown by an eighth;
@@ -55,65 +189,55 @@ os.register_at_fork(after_in_child=hooks.guarded(_in_child))
 
 
 class Subject:
-    """One thing that is called: a compiled kernel, a graph, a function of an extension."""
+    """One thing that is called: a compiled kernel, a graph, a function of an extension.
 
-    __slots__ = (
-        "benchmarks",
-        "calls",
-        "described",
-        "facts",
-        "kind",
-        "name",
-        "others",
-        "quick",
-        "seen",
-    )
+    ``calls`` are its distinct calls, ``quick`` the same by grid and scalars alone, and
+    ``described`` says how many calls were looked at in full so far. ``others`` are calls beyond
+    MAX_CALLS and ``benchmarks`` launches by autotuning, each counted as one call.
+    """
+
+    __slots__ = ("benchmarks", "calls", "described", "facts", "kind", "name", "others", "quick")
 
     def __init__(self, kind: str, name: str, facts: dict[str, Any]) -> None:
         self.kind, self.name, self.facts = kind, name, facts
         self.calls: dict[Any, Entry] = {}
-        self.seen: dict[Any, Entry] = {}
-        # Calls by their grid and scalars alone, and how many were described in full so far.
         self.quick: dict[Any, Entry] = {}
         self.described = 0
-        # Calls beyond MAX_CALLS, and launches by autotuning, counted as one call each.
         self.others: Entry = [0, 1, -1]
         self.benchmarks: Entry = [0, 1, -1]
 
     def known(self, key: Any) -> Entry | None:
-        """The entry of an earlier call with these scalars; None if this call is to be described."""
+        """The entry of an earlier call with this key; None if this call is to be described."""
         if self.described < DESCRIBED_CALLS:
             self.described += 1
             return None
         return self.quick.get(key)
 
-    def learn(self, key: Any, entry: Entry) -> None:
-        """Remember the entry of a call by its scalars."""
-        if len(self.quick) >= MAX_KEYS:
-            self.quick.clear()
-        self.quick[key] = entry
-
     def entry(self, key: Any, items: Iterable[Item], grid: Any = None) -> Entry:
-        """The entry of a call that ``seen`` lacks; raises Traced on a compiler's stand-ins."""
-        full = len(self.calls) >= MAX_CALLS
-        if full and len(self.seen) >= MAX_KEYS:
+        """The entry of a call that is not ``known``; raises Traced on a compiler's stand-ins."""
+        try:
+            described, tensors = describe(items)
+        except Traced:
+            raise
+        except Exception as error:
+            failed(f"a call of {self.name or 'a graph'}", error)
             return self.others
-        described, tensors = describe(items)
         exact = (grid, repr(described))
         with _lock:
             entry = self.calls.get(exact)
-            if entry is None and full:
-                entry = self.others
-            elif entry is None:
+            if entry is None and len(self.calls) >= MAX_CALLS:
+                return self.others
+            if entry is None:
                 ranges(tensors)
                 entry = self._new(exact, described, grid)
-            if len(self.seen) >= MAX_KEYS:
-                self.seen.clear()
-            self.seen[key] = entry
+            if len(self.quick) >= MAX_KEYS:
+                self.quick.clear()
+            self.quick[key] = entry
             return entry
 
     def _new(self, exact: Any, described: list[Described], grid: Any) -> Entry:
         global _next
+        held = [e for s in list(_all.values()) for e in (*list(s.calls.values()), s.others)]
         entry = [0, 1, _next]
         _next += 1
         self.calls[exact] = entry
@@ -123,7 +247,7 @@ class Subject:
                 "id": entry[2],
                 "kind": self.kind,
                 "name": self.name,
-                "first": _made(),
+                "first": sum(e[0] for e in held),  # calls that this process has made so far
                 "grid": grid,
                 "arguments": described,
                 "final": False,
@@ -140,11 +264,6 @@ def subject(kind: str, name: str, identity: str, facts: dict[str, Any]) -> Subje
         if entry is None:
             entry = _all[kind, identity] = Subject(kind, name, {**facts, "subject": identity})
         return entry
-
-
-def _made() -> int:
-    """Calls that this process has made so far."""
-    return sum(e[0] for s in list(_all.values()) for e in (*list(s.calls.values()), s.others))
 
 
 def add(subject: Subject, entry: Entry, times: int = 1) -> None:
@@ -227,11 +346,6 @@ def failed(where: str, error: BaseException) -> None:
 
 
 # -- autotuning -----------------------------------------------------------------------------
-
-
-def tuning() -> bool:
-    """Whether launches are a tuner's now, and not the program's."""
-    return bool(_tuning[0])
 
 
 def _begin_comparing(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:

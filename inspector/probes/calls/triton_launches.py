@@ -7,13 +7,132 @@ gets the grid as it was evaluated and the arguments as they were bound, from any
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+import operator
+from collections.abc import Callable, Iterator
+from operator import itemgetter
 from typing import Any
 
-from .. import private_names
+from .. import hooks, private_names
 from ..hooks import guarded
 from . import subjects
-from .launch import Counter, Parameters, counted, counted_function, counter_of
+from .subjects import Entry, Item, Subject
+
+Parameters = list[tuple[str, Any, Any]]  # name, type, the value of one that was compiled in
+
+
+def items(parameters: Parameters, values: tuple[Any, ...]) -> Iterator[Item]:
+    """Parameters with their values; those that were compiled in and not passed have their own."""
+    if len(values) == len(parameters):
+        for (name, kind, _), value in zip(parameters, values, strict=True):
+            yield name, kind, value
+        return
+    passed = [p for p in parameters if p[1] != "constexpr"]
+    if len(values) != len(passed):
+        for n, value in enumerate(values):
+            yield f"arg{n}", None, value
+        return
+    remaining = iter(values)
+    for name, kind, value in parameters:
+        yield name, kind, value if kind == "constexpr" else next(remaining)
+
+
+class Counter:
+    """Counts the launches of one launcher.
+
+    Args:
+        record: Records the kernel where this recording lacks it, and returns its subject.
+        leading: Number of arguments before the kernel's own; the first three are the grid.
+    """
+
+    def __init__(self, record: Callable[[], Subject], leading: int, parameters: Parameters) -> None:
+        self.record, self.leading, self.parameters = record, leading, parameters
+        self._epoch = -1
+        # What picks the grid and the scalars out of a launch's arguments, which are so many.
+        self._key: Callable[[Any], Any] = itemgetter(0, 1, 2)
+        self._arity = 0
+
+    def before(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Subject, Entry]:
+        """The entry that a launch with these arguments counts for once it has succeeded."""
+        if self._epoch != subjects.epoch:
+            self.subject = self.record()
+            self._epoch = subjects.epoch
+        subject = self.subject
+        if subjects._tuning[0]:
+            return subject, subject.benchmarks
+        if len(args) != self._arity:
+            self._look_at(len(args))
+        key = self._key(args)
+        described = subject.described >= subjects.DESCRIBED_CALLS
+        entry = subject.quick.get(key) if described else subject.known(key)
+        if entry is None:
+            entry = subject.entry(key, items(self.parameters, args[self.leading :]), args[:3])
+        return subject, entry
+
+    def after(self, token: tuple[Subject, Entry], result: Any, error: Any) -> None:
+        """Count a launch that did not raise."""
+        if error is None:
+            subject, entry = token
+            entry[0] += 1
+            if entry[0] >= entry[1]:
+                subjects.grown(subject, entry)
+
+    def _look_at(self, arity: int) -> None:
+        """Find the scalars in launches with that many arguments: in all, or in those passed on."""
+        kinds = [kind for _, kind, _ in self.parameters]
+        passed = [kind for kind in kinds if kind != "constexpr"]
+        kinds = kinds if len(kinds) == arity - self.leading else passed
+        places = [
+            self.leading + n
+            for n, kind in enumerate(kinds)
+            if kind != "constexpr" and isinstance(kind, str) and kind[:1] in "iufb"
+        ]
+        fits = len(kinds) == arity - self.leading
+        self._key = itemgetter(0, 1, 2, *(places if fits else ()))
+        self._arity = arity
+
+
+class LaunchProxy(functools.partial[Any]):
+    """A counted launcher as an object: in all but being called it is the launcher.
+
+    A ``partial`` calls what it is of without a frame of Python's, as ``__call__`` would need.
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.func.__wrapped__, name)  # type: ignore[attr-defined]
+
+    @property
+    def _ptxview(self) -> Counter:
+        counter: Counter = self.func._ptxview  # type: ignore[attr-defined]
+        return counter
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        # Inductor keeps kernels in its cache: what it keeps is what it would keep without us.
+        return operator.getitem, ((self.func.__wrapped__,), 0)  # type: ignore[attr-defined]
+
+
+def counter_of(launcher: Any) -> Counter | None:
+    """The ``Counter`` of a launcher's launches; None if the launcher is not wrapped."""
+    counter = getattr(launcher, "_ptxview", None)
+    return counter if isinstance(counter, Counter) else None
+
+
+def counted_function(launcher: Any, counter: Counter) -> Any:
+    """A function that counts the launches of ``launcher``, for Inductor's launchers.
+
+    Nothing but their ``__self__`` is ever read.
+    """
+    made = hooks.observed(launcher, counter.before, counter.after, "counting launches")
+    made._ptxview = counter
+    if hasattr(launcher, "__self__"):
+        made.__self__ = launcher.__self__  # Inductor takes its kernel from there
+    return made
+
+
+def counted(launcher: Any, counter: Counter) -> Any:
+    """An object that counts the launches of ``launcher`` and has all attributes of the launcher."""
+    return LaunchProxy(counted_function(launcher, counter))
+
 
 # grid x, y, z, stream, function, metadata, launch metadata, enter hook, exit hook
 LEADING = 9

@@ -2,18 +2,361 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import json
+import linecache
 import os
+import re
+import sys
+import threading
 import time
 import weakref
 from collections.abc import Iterable
-from typing import Any
+from contextlib import suppress
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from .. import private_names
-from ..autotune import trials
-from ..calls import triton_launches
-from ..hooks import per_recording
-from ..writer import blob, emit, file_blob, plain, problem
-from . import triton_failures, triton_sources
+from ..autotune.triton_tuner import compiled, failed, first_line
+from ..calls import subjects, triton_launches
+from ..hooks import argument, observed, per_recording
+from ..writer import blob, emit, file_blob, plain, problem, standing, withdraw
+
+if TYPE_CHECKING:
+    from ..hooks import Before
+
+# Functions that are looked at for what a kernel needs.
+MAX_FUNCTIONS = 256
+
+
+def source(src: Any) -> dict[str, Any]:
+    """Where the kernel's Python stands, and how its arguments were specialised."""
+    out: dict[str, Any] = {
+        "signature": {str(k): str(v) for k, v in (getattr(src, "signature", None) or {}).items()},
+        "constexprs": constexprs(src),
+        "specialization": attributes(src),
+        "declared": _declared(src),
+    }
+    function = getattr(src, "fn", None)
+    python = getattr(function, "fn", None)
+    code = getattr(python, "__code__", None)
+    if code is not None:
+        path = code.co_filename
+        digest = file_blob(path) if os.path.isfile(path) else None
+        if digest is None:
+            # Typed in at a prompt or made by exec: what linecache or Triton kept of it.
+            text = "".join(linecache.getlines(path))
+            digest = blob(text) if text else None
+        lines = getattr(function, "raw_src", None) or str(getattr(function, "src", "")).splitlines()
+        start = getattr(function, "starting_line_number", None) or code.co_firstlineno
+        out["source"] = {
+            "file": os.path.abspath(path) if os.path.isfile(path) else path,
+            "blob": digest,
+            "first": start,
+            "last": start + max(len(lines) - 1, 0),
+            "cut": blob("".join(lines)) if digest is None and lines else None,
+            **_reached([function, *_passed(src)]),
+        }
+    return out
+
+
+def _passed(src: Any) -> list[Any]:
+    """Jitted functions among the values that were compiled in."""
+    constants = getattr(src, "constants", None) or getattr(src, "constexprs", None) or {}
+    values = [getattr(v, "value", v) for v in dict(constants).values()]
+    return [v for v in values if hasattr(v, "fn")]
+
+
+def _reached(waiting: list[Any]) -> dict[str, Any]:
+    """The files of jitted functions and of those that they call, and globals of them by value."""
+    files: dict[str, str | None] = {}
+    values: dict[str, dict[str, Any]] = {}
+    seen: set[Any] = set()
+    while waiting and len(seen) < MAX_FUNCTIONS:
+        python: Any = getattr(waiting.pop(), "fn", None)
+        code = getattr(python, "__code__", None)
+        if code is None or code in seen or _own(getattr(python, "__module__", None)):
+            continue
+        seen.add(code)
+        path = os.path.abspath(code.co_filename)
+        if path not in files and os.path.isfile(path):
+            files[path] = file_blob(path)
+        names, space = code.co_names, python.__globals__
+        for name in names:
+            value = space.get(name)
+            if isinstance(value, ModuleType):
+                within = [] if _own(value.__name__) else [getattr(value, n, None) for n in names]
+                waiting += [v for v in within if hasattr(v, "fn")]
+            elif hasattr(value, "fn"):
+                waiting.append(value)
+            elif name in space:
+                number = value.value if type(value).__name__ == "constexpr" else value
+                if number is None or isinstance(number, bool | int | float | str):
+                    values.setdefault(path, {})[name] = number
+    return {"files": files, "globals": values}
+
+
+def _own(module: object) -> bool:
+    """Whether a module is Triton's or torch's, which every user of a kernel has."""
+    return str(module).partition(".")[0] in ("triton", "torch")
+
+
+def _names(src: Any) -> list[str]:
+    return [str(n) for n in getattr(getattr(src, "fn", None), "arg_names", ())]
+
+
+def _by_name(src: Any, items: dict[Any, Any]) -> dict[str, Any]:
+    """Keys are names, indices, or paths of indices, by version of Triton; names come out."""
+    names = _names(src)
+    out = {}
+    for key, value in items.items():
+        path = key if isinstance(key, tuple) else (key,)
+        first = path[0] if path else key
+        if isinstance(first, int) and first < len(names):
+            out[names[first] + "".join(f"[{i}]" for i in path[1:])] = plain(value)
+        else:
+            out[str(key)] = plain(value)
+    return out
+
+
+def constexprs(src: Any) -> dict[str, Any]:
+    constants = getattr(src, "constants", None) or getattr(src, "constexprs", None) or {}
+    return _by_name(src, dict(constants)) if hasattr(constants, "items") else {}
+
+
+def _declared(src: Any) -> list[str] | None:
+    """Names of the arguments that the kernel itself declares ``tl.constexpr``."""
+    params = getattr(getattr(src, "fn", None), "params", None)
+    if params is None:
+        return None
+    return [str(p.name) for p in params if getattr(p, "is_constexpr", False)]
+
+
+def attributes(src: Any) -> dict[str, Any]:
+    attributes: Any = getattr(src, "attrs", None)
+    if hasattr(attributes, "items"):
+        return _by_name(src, dict(attributes))
+    # Triton 3.2 keeps an object with the properties' argument indices.
+    out: dict[str, Any] = {}
+    for name in ("divisible_by_16", "divisibility_16", "equal_to_1"):
+        if getattr(attributes, name, None):
+            out[name] = [n for i, n in enumerate(_names(src)) if i in getattr(attributes, name)]
+    return out
+
+
+def made_by() -> dict[str, str]:
+    """The versions of what compiles in this process; what is cached is of the same ones."""
+    modules = ((name, sys.modules.get(name)) for name in ("torch", "triton"))
+    versions = {name: getattr(module, "__version__", None) for name, module in modules}
+    return {name: str(version) for name, version in versions.items() if version}
+
+
+STAGES = ("source", "ttir", "ttgir", "llir", "ptx")
+"""What Triton's cache holds of a kernel before its machine code; ``source`` is TTIR as it was
+before the first pass."""
+MAX_LOG_CHARACTERS = 20_000
+_COMMAND = re.compile(r"^Repro command: (.{1,8000})$", re.MULTILINE)
+_recorded: set[str] = per_recording(set())
+MAX_STAGES = 64
+"""Stages of one compilation that are timed."""
+# Of the compile under way: stages ([name, seconds]), making (the last stage that was begun, with
+# Triton's metadata and what it is made of), digest (Triton's hash of it), missed (what is called
+# where it is in no cache).
+_now = threading.local()
+
+
+class Compile:
+    """A call of ``compile(src, target, options)`` under way in this thread.
+
+    Its event is in a separate file until the call returns: LLVM may end the process.
+    """
+
+    def __init__(self, args: Any, kwargs: Any) -> None:
+        given = dict(zip(("src", "target", "options"), args, strict=False)) | kwargs
+        self.src, options, target = given["src"], given.get("options"), given.get("target")
+        # The target and the options that Triton was asked for, where it has no metadata yet.
+        self.asked = dict(plain(options)) if isinstance(options, dict) else {}
+        if getattr(target, "arch", None) is not None:
+            backend = getattr(target, "backend", None)
+            self.asked["target"] = {"backend": backend, "arch": plain(target.arch)}
+        self.began = time.time()
+        self._standing: str | None = None
+        _now.stages, _now.making, _now.digest, _now.missed = [], None, None, self._missed
+
+    def _missed(self) -> None:
+        """Note a compilation that is in no cache: LLVM may end the process at any stage."""
+        digest = self._digest()
+        self._standing = standing(
+            {
+                "event": "triton_failed",
+                "name": str(getattr(self.src, "name", "") or "").lstrip("@"),
+                "hash": digest,
+                "metadata": self.asked,
+                "made_by": made_by(),
+                "folder": getattr(_manager(digest), "cache_dir", None),
+                "began": self.began,
+                **source(self.src),
+            }
+        )
+
+    def ended(self, kernel: Any, error: BaseException | None) -> None:
+        """Record what the call returned or raised."""
+        try:
+            if error is None:
+                compiled(getattr(kernel, "hash", None), getattr(kernel, "name", None))
+                record(kernel, self.src, self.began)
+            elif isinstance(error, Exception):
+                self._failed(error)
+        finally:
+            end_stages()
+            if self._standing is not None:
+                withdraw(self._standing)
+
+    def _failed(self, error: Exception) -> None:
+        seconds = time.time() - self.began
+        failed(error)
+        digest = self._digest()
+        compiled(digest, getattr(self.src, "name", None))
+        if digest in _recorded:
+            return
+        _recorded.add(digest)
+        making, stages = getattr(_now, "making", None), end_stages()
+        metadata = {} if making is None else {k: v for k, v in making[1].items() if k != "hash"}
+        name = str(getattr(self.src, "name", "") or "")
+        files = _so_far(digest, name, making)
+        emit(
+            {
+                "event": "triton_failed",
+                "name": str(metadata.get("name") or name).lstrip("@"),
+                "hash": digest,
+                "metadata": {**self.asked, **plain(metadata)},
+                "made_by": made_by(),
+                "files": {stage: blob(text) for stage, text in files.items()},
+                "began": self.began,
+                "seconds": seconds,
+                "stage_seconds": stages,
+                "error": f"{type(error).__name__}: {error}"[:4000],
+                "stage": "ttir" if making is None else {"cubin": "sass"}.get(making[0], making[0]),
+                **_failure_words(self.src, error, files),
+                **source(self.src),
+            }
+        )
+
+    def _digest(self) -> str:
+        """Triton's hash; before Triton has made one, a hash of what it was asked for."""
+        known: str | None = getattr(_now, "digest", None)
+        if known:
+            return known
+        asked = (
+            getattr(self.src, "name", None),
+            getattr(getattr(self.src, "fn", None), "cache_key", None),
+            constexprs(self.src),
+            getattr(self.src, "signature", None),
+            self.asked,
+        )
+        return hashlib.sha256(repr(asked).encode("utf-8", "replace")).hexdigest()
+
+
+def exceeded(error: BaseException) -> dict[str, Any]:
+    """What an ``OutOfResources`` says in figures: what is required, and how much there is."""
+    required, limit = getattr(error, "required", None), getattr(error, "limit", None)
+    if not isinstance(required, int) or not isinstance(limit, int):
+        return {}
+    name = getattr(error, "name", None)
+    return {"required": required, "limit": limit, "resource": None if name is None else str(name)}
+
+
+def _failure_words(src: Any, error: BaseException, files: dict[str, str]) -> dict[str, Any]:
+    """What the compiler said, and of which lines."""
+    from ..ahead import said
+
+    log = str(error)
+    texts = {"ptx": files["ptx"]} if "ptx" in files else {}
+    messages = list(said.printed(log, {}, texts))
+    if not any(m["severity"] == "error" for m in messages):
+        messages.insert(0, said.of_error(error, getattr(src, "fn", None), {}))
+    first = next(m for m in messages if m["severity"] == "error")
+    command = _COMMAND.search(log)
+    return {
+        "kind": type(error).__name__,
+        "message": first["message"],
+        "tool": first["tool"],
+        "messages": messages,
+        "log": blob(log[:MAX_LOG_CHARACTERS]),
+        "command": None if command is None else command[1].strip(),
+        **exceeded(error),
+    }
+
+
+def _so_far(digest: str, name: str, making: Any) -> dict[str, str]:
+    """The stages that were made: Triton writes each into its cache before it makes the next."""
+    out: dict[str, str] = {}
+    begun = None if making is None else making[0]
+    if begun == "cubin" and isinstance(making[2], str):
+        out["ptx"] = making[2]
+    try:
+        manager = _manager(digest)
+        for stage in STAGES if manager is not None else ():
+            path = manager.get_file(f"{name[:150]}.{stage}")
+            if stage == begun:
+                break  # a file of that name is of another attempt
+            if path and stage not in out:
+                with open(path, encoding="utf-8", errors="surrogateescape") as file:
+                    out[stage] = file.read()
+    except Exception as error:
+        problem("the stages of a compile of Triton's that failed", error)
+    return out
+
+
+# -- stages ----------------------------------------------------------------------------------------
+
+
+def _backend_made(_: object, backend: Any, error: BaseException | None) -> None:
+    """Observe which stages a new backend has."""
+    if error is None:
+        backend.add_stages = observed(backend.add_stages, argument(0, "stages"), _added)
+
+
+def end_stages() -> list[list[Any]]:
+    """The stages of the compile that ends in this thread, in order, with their seconds."""
+    stages: list[list[Any]] = getattr(_now, "stages", [])
+    # What it was made of is kept alive by nobody.
+    _now.stages, _now.making, _now.missed = [], None, None
+    return stages
+
+
+def _keyed(args: Any, kwargs: Any) -> None:
+    """Note the hash for which Triton asks for its cache: one that fails early has no other."""
+    _now.digest = str(args[0] if args else kwargs["key"])
+
+
+def _added(stages: Any, _: object, error: BaseException | None) -> None:
+    """Time each stage; what comes next is a compilation that was in no cache."""
+    if error is not None:
+        return
+    for name, stage in list(stages.items()):
+        stages[name] = observed(stage, _beginning(str(name)), _stage_ended)
+    missed, _now.missed = getattr(_now, "missed", None), None
+    if missed is not None:
+        missed()
+
+
+def _beginning(name: str) -> Before:
+    def stage_began(args: Any, kwargs: Any) -> tuple[str, float]:
+        metadata = args[1] if len(args) > 1 and isinstance(args[1], dict) else {}
+        _now.making = (name, metadata, args[0] if args else None)
+        return name, time.perf_counter()
+
+    return stage_began
+
+
+def _stage_ended(token: tuple[str, float], _: object, error: BaseException | None) -> None:
+    name, began = token
+    stages = _now.__dict__.setdefault("stages", [])
+    if len(stages) < MAX_STAGES:
+        stages.append([name, time.perf_counter() - began])
+
 
 _seen: set[str] = per_recording(set())
 _refused: set[object] = per_recording(set())
@@ -25,26 +368,14 @@ def attach(module: Any) -> None:
     ``knobs.compilation.listener`` would be the public way; it is absent before Triton 3.4 and is
     a single slot, which stays the user's.
     """
-    if not os.environ.get("PTXVIEW_COMPILE"):  # else ahead/calls.py has them recorded
-        name = "triton.compiler.compiler:compile"
-        private_names.wrap(name, triton_failures.Compile, _compile_ended)
-    triton_failures.attach()
+    if not os.environ.get("PTXVIEW_COMPILE"):  # else ahead/compile_job.py has them recorded
+        private_names.wrap("triton.compiler.compiler:compile", Compile, Compile.ended)
+    private_names.wrap("triton.compiler.compiler:get_cache_manager", _keyed)
+    # What it calls to get a backend gives one whose stages are timed.
+    private_names.wrap("triton.compiler.compiler:make_backend", after=_backend_made)
     private_names.wrap(
         "triton.compiler.compiler:CompiledKernel._init_handles", _loading, _loading_ended
     )
-
-
-def _compile_ended(
-    compile: triton_failures.Compile, kernel: Any, error: BaseException | None
-) -> None:
-    try:
-        if error is None:
-            trials.compiled(getattr(kernel, "hash", None), getattr(kernel, "name", None))
-            record(kernel, compile.src, compile.began)
-        elif isinstance(error, Exception):
-            compile.failed(error)
-    finally:
-        compile.ended()
 
 
 def record(kernel: Any, src: Any, began: float) -> None:
@@ -54,36 +385,43 @@ def record(kernel: Any, src: Any, began: float) -> None:
     if digest in _seen:
         return
     _seen.add(digest)
-    paths = _group(kernel, digest, str(metadata.get("name", getattr(src, "name", ""))))
+    paths: dict[str, str] = {}
+    with suppress(Exception):
+        paths = _cached(digest, str(metadata.get("name", getattr(src, "name", ""))), kernel)
     files: dict[str, str | None] = {}
     for extension, content in dict(kernel.asm).items():
         path = paths.get(extension)
         files[extension] = file_blob(path) if path and os.path.exists(path) else None
         if files[extension] is None and isinstance(content, str | bytes):
             files[extension] = blob(content)
-    stages = triton_failures.end_stages()
-    emit(
-        {
-            "event": "triton",
-            "name": metadata.get("name"),
-            "hash": digest,
-            "cache_key": _cache_key(paths),
-            # Another process may have compiled it a moment ago: files are as new as of a miss.
-            "cache_hit": not stages if triton_failures.stages_watched() else _hit(paths, began),
-            "metadata": plain(metadata),
-            "files": files,
-            "paths": paths,
-            "began": began,
-            "seconds": time.time() - began,
-            "stage_seconds": stages,
-            "made_by": triton_sources.made_by(),
-            **triton_sources.source(src),
-        }
-    )
+    stages = end_stages()
+    times = {"began": began, "seconds": time.time() - began, "stage_seconds": stages}
+    _emit(digest, plain(metadata), paths, files, {"cache_hit": not stages, **times, **source(src)})
+
+
+def _emit(
+    digest: str,
+    metadata: Any,
+    paths: dict[str, str],
+    files: dict[str, str | None],
+    more: dict[str, Any],
+) -> None:
+    beside = paths.get("json") or next(iter(paths.values()), None)
+    event = {
+        "event": "triton",
+        "name": metadata.get("name"),
+        "hash": digest,
+        "cache_key": os.path.basename(os.path.dirname(beside)) if beside else None,
+        "metadata": metadata,
+        "files": files,
+        "paths": paths,
+        "made_by": made_by(),
+    }
+    emit(event | more)
 
 
 def record_cached(
-    digest: str, name: str, source: dict[str, Any] | None = None, folders: Iterable[str] = ()
+    digest: str, name: str, source: dict[str, Any], folders: Iterable[str] = ()
 ) -> None:
     """Record a kernel that was loaded from a cache without a call of ``compile``.
 
@@ -92,79 +430,35 @@ def record_cached(
     """
     if digest in _seen:
         return
-    import json
-
-    group = _cached_group(digest, name)
-    paths = {os.path.splitext(k)[1][1:]: str(v) for k, v in group.items()}
-    for folder in folders:
-        if "json" not in paths:
-            paths = _beside(folder, digest, name[:150])
+    paths = _cached(digest, name)
+    key = base64.b32encode(bytes.fromhex(digest)).decode().rstrip("=")  # names folders in caches
+    for folder in (os.path.join(folder, key) for folder in folders):
+        if "json" not in paths and os.path.isdir(folder):
+            split = [os.path.splitext(file) for file in sorted(os.listdir(folder))]
+            own = [(stem, end) for stem, end in split if stem == name[:150] and end]
+            paths = {end[1:]: os.path.join(folder, stem + end) for stem, end in own}
     if "json" not in paths:
         problem("inductor launcher", f"the files of {name} ({digest[:8]}) are in no cache")
         return
     _seen.add(digest)
     with open(paths["json"], encoding="utf-8") as file:
-        metadata = json.load(file)
-    emit(
-        {
-            "event": "triton",
-            "name": metadata.get("name", name),
-            "hash": digest,
-            "cache_key": _cache_key(paths),
-            "cache_hit": True,
-            "metadata": metadata,
-            "files": {e: file_blob(p) for e, p in paths.items() if e != "json"},
-            "paths": paths,
-            "seconds": None,
-            "made_by": triton_sources.made_by(),
-            **(source or {}),
-        }
-    )
+        metadata = {"name": name, **json.load(file)}
+    files = {end: file_blob(path) for end, path in paths.items() if end != "json"}
+    _emit(digest, metadata, paths, files, {"cache_hit": True, "seconds": None, **source})
 
 
-def _beside(folder: str, digest: str, name: str) -> dict[str, str]:
-    """The files of a kernel in a cache, by extension; folders are named by the hash in base32."""
-    import base64
-
-    kernel_folder = os.path.join(
-        folder, base64.b32encode(bytes.fromhex(digest)).decode().rstrip("=")
-    )
-    if not os.path.isdir(kernel_folder):
-        return {}
-    split = [
-        os.path.splitext(name_in_folder) for name_in_folder in sorted(os.listdir(kernel_folder))
-    ]
-    return {e[1:]: os.path.join(kernel_folder, stem + e) for stem, e in split if stem == name and e}
+def _manager(digest: str) -> Any:
+    """Triton's cache of one compile, None where this version names it otherwise."""
+    make = private_names.get("triton.runtime.cache:get_cache_manager")
+    return None if make is None else make(digest)
 
 
-def _group(kernel: Any, digest: str, name: str) -> dict[str, str]:
-    """The files that the cache holds for a kernel, by extension."""
+def _cached(digest: str, name: str, kernel: Any = None) -> dict[str, str]:
+    """The files that Triton's own cache holds for a kernel, by extension."""
     group = getattr(kernel, "metadata_group", None)
-    if not group:
-        try:
-            group = _cached_group(digest, name)
-        except Exception:
-            group = None
+    if not group and (manager := _manager(digest)) is not None:
+        group = manager.get_group(f"{name[:150]}.json")
     return {os.path.splitext(k)[1][1:]: str(v) for k, v in (group or {}).items()}
-
-
-def _cached_group(digest: str, name: str) -> dict[str, Any]:
-    """The files of a kernel in Triton's own cache, by name; {} if it has none."""
-    manager = private_names.get("triton.runtime.cache:get_cache_manager")
-    return {} if manager is None else manager(digest).get_group(f"{name[:150]}.json") or {}
-
-
-def _cache_key(paths: dict[str, str]) -> str | None:
-    any_path = paths.get("json") or next(iter(paths.values()), None)
-    return os.path.basename(os.path.dirname(any_path)) if any_path else None
-
-
-def _hit(paths: dict[str, str], began: float) -> bool | None:
-    # File systems keep times to a tick of the kernel's clock; a tick is at most 10 ms.
-    try:
-        return os.path.getmtime(paths["json"]) < began - 0.02
-    except (KeyError, OSError):
-        return None
 
 
 def _loading(args: Any, kwargs: Any) -> Any:
@@ -187,8 +481,8 @@ def _loading_ended(kernel: Any, _: object, error: BaseException | None) -> None:
         watch(kernel)
     elif isinstance(error, Exception):
         digest = getattr(kernel, "hash", None)
-        trials.compiled(digest, getattr(kernel, "name", None))
-        trials.failed(error)
+        compiled(digest, getattr(kernel, "name", None))
+        failed(error)
         not_loaded(digest, error)
 
 
@@ -217,8 +511,8 @@ def not_loaded(digest: object, error: BaseException) -> None:
             {
                 "event": "not_loaded",
                 "hash": str(digest),
-                "error": trials.first_line(error),
-                **triton_failures.exceeded(error),
+                "error": first_line(error),
+                **exceeded(error),
             }
         )
 
@@ -236,6 +530,113 @@ def loaded(digest: object, registers: Any, spills: Any, threads: Any = None) -> 
             "max_threads": threads,
         }
     )
-    from . import device
+    from . import libraries
 
-    device.note()
+    libraries.note_device()
+
+
+HEURISTICS = "torch._inductor.runtime.triton_heuristics"
+
+
+def attach_launchers(module: Any) -> None:
+    """Watch the making of launchers: it happens once for each configuration that is kept."""
+    for name in ("StaticTritonCompileResult", "TritonCompileResult"):
+        private_names.wrap(f"{HEURISTICS}:{name}.make_launcher", argument(0), _launcher_made)
+    subjects.as_benchmark(f"{HEURISTICS}:CachingAutotuner.bench")
+    faster = f"{HEURISTICS}:CachingAutotuner._build_fast_launcher"
+    private_names.wrap(faster, argument(1, "launcher"), _made_faster)
+
+
+def _launcher_made(compiled: Any, launcher: Any, error: BaseException | None) -> None:
+    if error is None:
+        _record_launcher(compiled, launcher)
+    elif isinstance(error, Exception):
+        _dropped(compiled, error)
+
+
+def _made_faster(slow: Any, fast: Any, error: BaseException | None) -> None:
+    if fast is not None:
+        triton_launches.watch_faster(slow, fast)
+
+
+def _dropped(result: Any, error: Exception) -> None:
+    """Record a configuration that compiled but cannot be loaded, so that Inductor drops it."""
+    from ..autotune import inductor
+
+    name = (getattr(result, "inductor_meta", None) or {}).get("kernel_name")
+    digest = getattr(result.kernel, "hash", None)
+    inductor.dropped(name, None, result.config, first_line(error), digest)
+    # It was compiled all the same, here or by another process, whose files are in the cache.
+    _record_compiled(result)
+    not_loaded(digest, error)
+
+
+def _caches(kernel: Any, meta: Any) -> list[str]:
+    """Where Inductor keeps what Triton compiled for it: beside the cubin, or in its own cache."""
+    path = getattr(kernel, "cubin_path", None)
+    folders = [os.path.dirname(os.path.dirname(path))] if isinstance(path, str) else []
+    cache = private_names.get("torch._inductor.runtime.cache_dir_utils:triton_cache_dir")
+    if cache is not None:
+        folders.append(cache(meta.get("device", 0)))
+    return folders
+
+
+def _declared_names(kernel: Any) -> list[str] | None:
+    """Names of the arguments that the kernel declares ``tl.constexpr``; None if unknown."""
+    function: Any = getattr(getattr(kernel, "src", None), "fn", None)
+    names = getattr(kernel, "arg_names", None) or getattr(function, "arg_names", None)
+    declared = getattr(kernel, "declared_constexprs", None)
+    if declared is None and getattr(function, "params", None) is not None:
+        declared = [p.num for p in function.params if p.is_constexpr]
+    if names is None or declared is None:
+        return None
+    return [str(names[i]) for i in declared if i < len(names)]
+
+
+def _record_launcher(result: Any, launcher: Any) -> None:
+
+    _record_compiled(result)
+    kernel = result.kernel
+    digest = getattr(kernel, "hash", None)
+    if not digest:
+        return
+    meta = getattr(result, "compile_meta", None) or {}
+    registers = getattr(launcher, "n_regs", None)
+    if hasattr(kernel, "full_constexprs"):
+        signature, constants = meta.get("signature"), meta.get("constants")
+        triton_launches.watch_static(
+            launcher, kernel, signature, constants, lambda: _record_compiled(result)
+        )
+    if registers is not None:
+        loaded(digest, registers, getattr(launcher, "n_spills", None))
+
+
+def _record_compiled(result: Any) -> None:
+    """Record what a configuration of Inductor's was compiled to."""
+    from ..autotune import inductor
+
+    kernel = result.kernel
+    digest = getattr(kernel, "hash", None)
+    if not digest:
+        return
+    inductor.configured(result.config, digest)
+    meta = getattr(result, "compile_meta", None) or {}
+    name = getattr(kernel, "name", None) or getattr(
+        getattr(getattr(kernel, "src", None), "fn", None), "__name__", ""
+    )
+    source: dict[str, Any] = {
+        "signature": {str(k): str(v) for k, v in (meta.get("signature") or {}).items()},
+        "constexprs": {str(k): plain(v) for k, v in (meta.get("constants") or {}).items()},
+    }
+    names = _declared_names(kernel)
+    if names is not None:
+        source["declared"] = names
+    attributes = next(iter(meta.get("configs") or ()), None)
+    if isinstance(attributes, dict):
+        order = list(source["signature"])
+        source["specialization"] = {
+            order[k[0]]: plain(v)
+            for k, v in attributes.items()
+            if isinstance(k, tuple) and len(k) == 1 and isinstance(k[0], int) and k[0] < len(order)
+        }
+    record_cached(str(digest), str(name), source, _caches(kernel, meta))

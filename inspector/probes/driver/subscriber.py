@@ -15,6 +15,7 @@ given the copy that is loaded, by its own setting (TRITON_CUPTI_LIB_PATH).
 from __future__ import annotations
 
 import os
+import struct
 import sys
 
 from .. import hooks
@@ -105,14 +106,13 @@ def foreign_tool() -> str | None:
 
 def prepare() -> None:
     """Tell the library where CUPTI is, before CUDA is initialised."""
-    from . import native
 
     path = os.environ.get("PTXVIEW_DRIVER", "")
     if _state["library"] is None and os.path.exists(path):
         import ctypes
 
         _state["library"] = ctypes.CDLL(path)
-    cupti = native.find_cupti()
+    cupti = find_cupti()
     if _state["library"] is not None and cupti is not None:
         _state["library"].ptxview_driver_prepare(os.fsencode(cupti))
 
@@ -169,9 +169,8 @@ def leave(who: str) -> None:
 
 def _lend_cupti() -> None:
     """Have Proton load the copy of CUPTI that this process has had."""
-    from . import native
 
-    loaded = native.find_cupti()
+    loaded = find_cupti()
     if loaded is None or os.environ.get("TRITON_CUPTI_LIB_PATH"):
         return
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
@@ -183,3 +182,57 @@ def _lend_cupti() -> None:
         os.symlink(loaded, part)
         os.replace(part, link)
     os.environ["TRITON_CUPTI_LIB_PATH"] = place
+
+
+SECTIONS = (b".nv_fatbin\0", b"__nv_relfatbin\0")
+"""Where nvcc puts device code (CUDA Binary Utilities)."""
+
+MAX_NAMES_BYTES = 1 << 20
+"""Bytes of a table of names that are looked at."""
+
+
+def has_fatbin(path: str) -> bool:
+    """Whether a 64-bit ELF file has a section for device code. Raises OSError."""
+    with open(path, "rb") as file:
+        head = file.read(64)
+        if head[:5] != b"\x7fELF\x02":
+            return False
+        try:
+            (table,) = struct.unpack_from("<Q", head, 40)
+            size, _, names = struct.unpack_from("<HHH", head, 58)
+            file.seek(table + size * names)
+            offset, length = struct.unpack_from("<QQ", file.read(size), 24)
+            file.seek(offset)
+        except (struct.error, ValueError, OverflowError):
+            return False  # it is damaged
+        titles = file.read(min(length, MAX_NAMES_BYTES))
+    return any(title in titles for title in SECTIONS)
+
+
+def find_cupti() -> str | None:
+    """libcupti as it is loaded here, else of NVIDIA's wheels, else of a toolkit."""
+    try:
+        with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:
+            for line in maps:
+                if "libcupti" in line and ".so" in line:
+                    return line.split(maxsplit=5)[5].strip()
+    except OSError:
+        pass
+    import glob
+
+    patterns = [
+        f"{place}/nvidia/{package}/lib/libcupti.so.*[0-9]"
+        for place in sys.path
+        if place.endswith("-packages")
+        for package in ("cu13", "cuda_cupti", "cu*")
+    ]
+    homes = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"]
+    for home in filter(None, homes):
+        patterns += [
+            f"{home}/extras/CUPTI/lib64/libcupti.so.*[0-9]",
+            f"{home}/lib64/libcupti.so.*[0-9]",
+        ]
+    for pattern in patterns:
+        if matches := sorted(glob.glob(pattern), key=len):
+            return matches[0]
+    return None

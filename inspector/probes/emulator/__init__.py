@@ -9,18 +9,15 @@ The package runs in the user's interpreter and imports only its two neighbours `
 ``writer``; ``executor`` loads ``inspector.execute`` when a kernel is first launched.
 ``install`` imports no torch: each part is set up when its module is.
 
-    devices     limits of each architecture, from reference/devices.toml
-    build       compiles shim/ once for each torch;  native: loads it
-    cuda        torch.cuda on top of the shim;  streams: Stream and Event
-    driver      Triton's driver;  cubin: resources of machine code
-    launch      Triton's launches, and CUDA C++'s;  kernel_launch: one of them
+    devices     limits of each architecture;  say: lines on stderr, their times in long programs
+    shim        compiles shim/ once for each torch, and asks it
+    cuda        torch.cuda on top of the shim
+    driver      Triton's driver, its launches and benchmarks without measurements
+    launch      one launch in PTX, its faults;  executor: loads what runs it
     writes      the memory that a kernel may write
-    ptx         runs a launch's PTX;  executor: loads what runs it;  faults: errors of a launch
-    tuning      autotuning and benchmarks without measurements
-    inductor    torch.compile;  graphs: values of its graphs
-    say         lines on stderr, and their times in long programs
-    extension   load_inline, load, CUDAExtension;  nvcc, nvcc_main: compile for them
-    cudart      services for the CUDA runtime's replacement;  limits: limits and refused launches
+    inductor    torch.compile
+    extension   load_inline, load, CUDAExtension;  nvcc_main: takes nvcc's place in them
+    cudart      services for the CUDA runtime's replacement, limits and refused launches
 """
 
 from __future__ import annotations
@@ -35,20 +32,19 @@ from ..hooks import before_import, when_imported
 DEFAULT_SECONDS = 20.0
 
 PARTS = (
-    ("torch", "cuda"),
-    ("torch", "cudart"),
-    ("triton.runtime.driver", "driver"),
-    ("triton.compiler.compiler", "launch"),
-    ("triton.runtime.autotuner", "tuning"),
-    ("triton.testing", "tuning"),
-    ("torch._inductor.compile_fx", "inductor"),
-    ("torch._inductor.select_algorithm", "inductor"),
-    ("torch._inductor.runtime.benchmarking", "inductor"),
-    ("torch.utils.cpp_extension", "extension"),
+    ("torch", "cuda", "attach"),
+    ("torch", "cudart", "attach"),
+    ("triton.runtime.driver", "driver", "attach"),
+    ("triton.compiler.compiler", "driver", "attach_compiler"),
+    ("triton.runtime.autotuner", "driver", "attach_tuning"),
+    ("triton.testing", "driver", "attach_tuning"),
+    ("torch._inductor.compile_fx", "inductor", "attach"),
+    ("torch._inductor.select_algorithm", "inductor", "attach"),
+    ("torch._inductor.runtime.benchmarking", "inductor", "attach"),
+    ("torch.utils.cpp_extension", "extension", "attach"),
 )
-"""Modules, and the part that changes each right after its import."""
-WITHOUT_SHIM = ("driver", "launch", "tuning")
-"""Parts that work on CPU tensors, where the shim cannot be compiled."""
+"""Modules, and the part and its function that changes each right after its import; ``driver`` works
+on CPU tensors too, where the shim cannot be compiled."""
 _current: Settings | None = None
 
 
@@ -102,8 +98,8 @@ def install(target: str) -> None:
     global _current
     _current = read_settings(target)
     before_import("torch", _load_shim)
-    for module, part in PARTS:
-        when_imported(module, partial(_attach, part))
+    for module, part, function in PARTS:
+        when_imported(module, partial(_attach, part, function))
 
 
 def installed() -> bool:
@@ -118,11 +114,11 @@ def current() -> Settings:
 
 
 def _load_shim() -> None:
-    from . import build, native, say
+    from . import say, shim
 
     try:
-        native.load()
-    except build.CannotBuild as error:
+        shim.load()
+    except shim.CannotBuild as error:
         say.once(
             "no-shim",
             f"{error}; without it there is no emulated CUDA device and device='cuda' fails: "
@@ -130,12 +126,12 @@ def _load_shim() -> None:
         )
 
 
-def _attach(name: str, module: object) -> None:
+def _attach(part: str, function: str, module: object) -> None:
     from importlib import import_module
 
     from .. import private_names
-    from . import native
+    from . import shim
 
-    if native.loaded() or name in WITHOUT_SHIM:
-        private_names.check(f"target.{name}")
-        import_module(f"{__name__}.{name}").attach(module)
+    if shim.loaded() or part == "driver":
+        private_names.check(f"{part}.{function}")
+        getattr(import_module(f"{__name__}.{part}"), function)(module)

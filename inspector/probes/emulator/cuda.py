@@ -15,7 +15,111 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from . import current, devices, native, nvcc, say, streams
+from . import current, devices, extension, say, shim
+
+CUDA = 1  # DeviceType::CUDA
+
+
+def low_level() -> dict[str, Any]:
+    """The functions of ``torch._C`` about streams."""
+    library = shim.library()
+
+    def current(index: int) -> tuple[int, int, int]:
+        return int(library.ptxview_get_stream(index)), index, CUDA
+
+    def set_stream(stream_id: int, device_index: int, device_type: int = CUDA) -> None:
+        library.ptxview_set_stream(device_index, stream_id)
+        library.ptxview_set_device(device_index)
+
+    return {
+        "_cuda_getCurrentStream": current,
+        "_cuda_getDefaultStream": lambda index: (0, index, CUDA),
+        "_cuda_getStreamFromExternal": lambda pointer, index: (pointer, index, CUDA),
+        "_cuda_setStream": set_stream,
+        "_cuda_getCurrentRawStream": lambda index: int(library.ptxview_get_stream(index)),
+    }
+
+
+def attach_streams(torch: Any) -> None:
+    """Replace the dummy classes Stream, ExternalStream and Event of a CPU build."""
+
+    def index_of(device: Any) -> int:
+        return int(torch.cuda._utils._get_device_index(device, optional=True))
+
+    class Stream(torch.Stream):
+        """A stream of the emulated device."""
+
+        def __new__(cls, device: Any = None, priority: int = 0, **given: Any) -> Any:
+            if "stream_id" in given:
+                return super().__new__(
+                    cls,
+                    stream_id=given["stream_id"],
+                    device_index=given["device_index"],
+                    device_type=CUDA,
+                )
+            where = torch.device("cuda", index_of(device))
+            return super().__new__(cls, device=where, priority=priority)
+
+        priority = 0
+
+        @staticmethod
+        def priority_range() -> tuple[int, int]:
+            return 0, -5
+
+        @property
+        def cuda_stream(self) -> int:
+            return int(self.stream_id)
+
+        @property
+        def _as_parameter_(self) -> Any:
+            return ctypes.c_void_p(self.cuda_stream)
+
+        def record_event(self, event: Any = None) -> Any:
+            event = Event() if event is None else event
+            event.record(self)
+            return event
+
+    class ExternalStream(Stream):
+        """A stream made elsewhere, known by its pointer."""
+
+        def __new__(cls, stream_ptr: int, device: Any = None, **given: Any) -> Any:
+            return super().__new__(cls, stream_id=stream_ptr, device_index=index_of(device))
+
+    class Event(torch.Event):
+        """An event of the emulated device; its times are NaN."""
+
+        def __new__(
+            cls,
+            enable_timing: bool = False,
+            blocking: bool = False,
+            interprocess: bool = False,
+            external: bool = False,
+        ) -> Any:
+            made = super().__new__(cls, torch.device("cuda"), enable_timing=enable_timing)
+            made._timed = enable_timing
+            return made
+
+        @property
+        def cuda_event(self) -> int:
+            return int(self.event_id)
+
+        def elapsed_time(self, end_event: Any) -> float:
+            if not (self._timed and end_event._timed):
+                raise ValueError("Both events must be created with argument 'enable_timing=True'.")
+            if not (self.cuda_event and end_event.cuda_event):
+                raise ValueError("Both events must be recorded before calculating elapsed time.")
+            say.once(
+                "no-times",
+                "there is no GPU here, so CUDA times are NaN: kernels are compiled for the target "
+                "and their values computed on the CPU, and nothing is measured",
+            )
+            return float("nan")
+
+    for made in (Stream, ExternalStream, Event):
+        made.__module__, made.__qualname__ = "torch.cuda", made.__name__
+        setattr(torch.cuda, made.__name__, made)
+        setattr(torch.cuda.streams, made.__name__, made)
+
 
 PROPERTIES = {
     "gcnArchName": "name",
@@ -39,7 +143,7 @@ class DeviceProperties:
 
     is_integrated = is_multi_gpu_board = pci_device_id = pci_domain_id = 0
 
-    def __init__(self, device: devices.Device, capability: tuple[int, int], index: int) -> None:
+    def __init__(self, device: Any, capability: tuple[int, int], index: int) -> None:
         for name, field in PROPERTIES.items():
             setattr(self, name, getattr(device, field) or 0)
         self.total_memory, self.multi_processor_count = device.memory_bytes, device.sms
@@ -66,7 +170,7 @@ def properties(index: int = 0) -> DeviceProperties:
 
 def toolkit_version() -> str | None:
     """The version of the CUDA headers at hand (nvcc's, else Triton's), as ``13.0``."""
-    candidates = [Path(home) / "include" / "cuda.h" for home in nvcc.homes()]
+    candidates = [Path(home) / "include" / "cuda.h" for home in extension.homes()]
     bundled = "triton/backends/nvidia/include/cuda.h"
     candidates.extend(Path(folder) / bundled for folder in sys.path)
     for header in candidates:
@@ -84,7 +188,7 @@ def attach(torch: Any) -> None:
     """Give torch its CUDA device; called right after ``import torch``."""
     asked = current()
     low = torch._C
-    library = native.library()
+    library = shim.library()
 
     def get_device() -> int:
         return int(library.ptxview_get_device())
@@ -140,7 +244,7 @@ def attach(torch: Any) -> None:
         "_cuda_set_sync_debug_mode": lambda mode: None,
         "_cuda_sleep": lambda cycles: None,
         "_cuda_isCurrentStreamCapturing": lambda: False,
-        **streams.low_level(),
+        **low_level(),
         **_memory_functions(),
     }
     for name, value in supplied.items():
@@ -164,7 +268,7 @@ def attach(torch: Any) -> None:
         setattr(low, JITERATOR, _no_jiterator)
     # The original asks NVML first, which would count the machine's own.
     cuda.device_count = _named(lambda: asked.devices, "device_count")
-    streams.attach(torch)
+    attach_streams(torch)
     _let_storages_be_made(torch)
     # cuDNN has no kernels here: the native paths run.
     torch.backends.cudnn.is_acceptable = _named(lambda tensor: False, "is_acceptable")
@@ -224,7 +328,7 @@ def _initialise_again(torch: Any) -> None:
     library = ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / "libtorch_python.so"))
     name = "_ZN5torch5utils24set_requires_device_initEN3c1010DeviceTypeEb"
     if hasattr(library, name):
-        library[name](ctypes.c_int8(streams.CUDA), ctypes.c_bool(True))
+        library[name](ctypes.c_int8(CUDA), ctypes.c_bool(True))
 
 
 def _named(function: Any, name: str) -> Any:
@@ -291,7 +395,7 @@ CURRENT, PEAK, ALLOCATED, FREED, BLOCKS, MOST_BLOCKS = range(6)
 
 def _figure(index: int, what: int) -> int:
     """A figure of a device's memory in bytes, or a number of blocks."""
-    return int(native.library().ptxview_memory(index, what))
+    return int(shim.library().ptxview_memory(index, what))
 
 
 def held(index: int) -> int:
@@ -299,20 +403,14 @@ def held(index: int) -> int:
     return _figure(index, CURRENT)
 
 
-@functools.cache
-def _note_memory_statistics() -> None:
-    """Record once what these figures are; the program formats them as integers."""
-    say.problem(
-        "memory statistics count the bytes that CUDA tensors hold on this machine; no GPU memory "
-        "exists"
-    )
-
-
 def _memory_functions() -> dict[str, Any]:
     """The functions of ``torch._C`` about memory."""
 
     def stats(index: int) -> dict[str, Any]:
-        _note_memory_statistics()
+        say.problem(
+            "memory statistics count the bytes that CUDA tensors hold on this machine; no GPU "
+            "memory exists"
+        )
 
         def entry(current: int, peak: int, allocated: int, freed: int) -> dict[str, Any]:
             names = ("current", "peak", "allocated", "freed")
@@ -342,7 +440,7 @@ def _memory_functions() -> dict[str, Any]:
         }
 
     def reset_peak(index: int) -> None:
-        native.library().ptxview_reset_peak(index)
+        shim.library().ptxview_reset_peak(index)
 
     return {
         "_cuda_memoryStats": stats,

@@ -9,17 +9,302 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import hashlib
 import os
 import re
 import struct
+import threading
 from collections.abc import Callable
-from functools import cache, lru_cache
+from dataclasses import dataclass, field
+from functools import cache, cached_property, lru_cache, wraps
+from math import prod
+from pathlib import Path
 from typing import Any
 
 from ..calls import graphs
-from . import cuda, current, devices, launch, limits, native, ptx
-from .faults import memory_of
-from .kernel_launch import Launch, Memory
+from ..writer import emit
+from . import cuda, current, devices, executor, extension, launch, say, shim
+from .launch import Launch, Memory, Size, memory_of
+
+# .nv.info attributes, as cuobjdump names them
+# The largest grid and block of any device (CUDA C++ Programming Guide, "Technical Specifications
+# per Compute Capability").
+MAX_GRID, MAX_BLOCK, MAX_THREADS = (2**31 - 1, 65535, 65535), (1024, 1024, 64), 1024
+
+# Numbers and words of driver_types.h, and of cudaGetErrorString.
+INVALID_VALUE, OUT_OF_RESOURCES = 1, 701
+NAMES = {
+    INVALID_VALUE: ("cudaErrorInvalidValue", "invalid argument"),
+    OUT_OF_RESOURCES: ("cudaErrorLaunchOutOfResources", "too many resources requested for launch"),
+}
+
+ANY_DEVICE = {
+    2: MAX_BLOCK[0], 3: MAX_BLOCK[1], 4: MAX_BLOCK[2], 5: MAX_GRID[0], 6: MAX_GRID[1],
+    7: MAX_GRID[2], 9: 65536, 11: 2**31 - 1, 18: 0, 19: 1, 20: 0, 31: 1, 33: 0, 34: 0, 41: 1,
+    50: 0, 78: 1, 79: 1, 80: 1, 83: 1, 84: 0, 95: 1, 99: 1, 115: 1,
+}  # fmt: skip
+"""Attributes of every device of sm_75 and later, by their numbers in driver_types.h: the largest
+block and grid, bytes of constant memory and of a pitch; integrated no, mapped memory yes, compute
+mode default, concurrent kernels yes, the place on the PCI bus, unified addressing, stream
+priorities, both L1 caches, managed memory; a board of several GPUs no; cooperative launches,
+registered memory and pools of memory yes."""
+
+
+def of_device() -> dict[int, int | None]:
+    """The device's attributes by CUDA's number for each, and 0: its memory; None if unknown."""
+    asked = current()
+    device = devices.find(asked.target)
+    row = devices.table()[device.arch.rstrip("af")]
+    major, minor = asked.capability
+    return {
+        **ANY_DEVICE,
+        0: device.memory_bytes,
+        1: device.max_threads_per_block,
+        8: device.shared_per_block,
+        10: device.warp_size,
+        12: device.registers_per_block,
+        13: device.clock_hz // 1000 if device.clock_hz else None,
+        16: device.sms,
+        37: device.memory_bus_bits,
+        38: device.l2_bytes,
+        39: device.max_threads_per_sm,
+        75: major,
+        76: minor,
+        81: device.shared_per_sm,
+        82: device.registers_per_sm,
+        97: device.shared_per_block_optin,
+        106: row["max_blocks_per_sm"],
+        111: row["shared_reserved_per_block"],
+        120: int(major >= 9),
+    }
+
+
+# -- kernels ------------------------------------------------------------------------------------
+
+
+@dataclass
+class Kernel:
+    """A kernel of some PTX: its resources, and what became of its launches."""
+
+    text: str
+    entry: str
+    allowed: int = 0
+    """Bytes of dynamic shared memory that cudaFuncSetAttribute allows."""
+    ran: bool = False
+    refused: set[str] = field(default_factory=set)
+
+    @cached_property
+    def machine(self) -> dict[str, bytes]:
+        """All machine code that was made of this PTX, by its digest."""
+        every: dict[str, bytes] = {}
+        place = extension.machine_place(self.text.encode("utf-8", "replace"))
+        for file in sorted(place.iterdir()) if place.is_dir() else ():
+            try:
+                data = Path(file.read_text(encoding="utf-8")).read_bytes()
+            except OSError:
+                continue  # of a build that was removed
+            every[hashlib.sha256(data).hexdigest()] = data
+        return every
+
+    @cached_property
+    def binary(self) -> devices.Binary | None:
+        """Its resources; None if they are unknown, or differ between the machine codes."""
+        every = {devices.read_binary(data, self.entry) for data in self.machine.values()}
+        return every.pop() if len(every) == 1 else None
+
+    @property
+    def static(self) -> int:
+        """Bytes of static shared memory, without those that the driver reserves in each block."""
+        kept = devices.find(current().target).shared_reserved_in_cubin
+        return 0 if self.binary is None else max(self.binary.shared_bytes - kept, 0)
+
+    @property
+    def dynamic(self) -> int:
+        """The most bytes of dynamic shared memory that a launch may have."""
+        return max(self.allowed, devices.find(current().target).shared_per_block - self.static)
+
+    @property
+    def named(self) -> dict[str, str | None]:
+        """The kernel in a recording: its symbol, and the digest of its machine code if known."""
+        digest = next(iter(self.machine)) if len(self.machine) == 1 else None
+        return {"symbol": self.entry, "hash": digest}
+
+
+@cache
+def kernel(text: str, entry: str) -> Kernel:
+    """The kernel ``entry`` of a PTX text; the same each time."""
+    return Kernel(text, entry)
+
+
+def allow(text: str, entry: str, dynamic: int) -> int:
+    """``cudaFuncSetAttribute`` for dynamic shared memory: 0, or CUDA's error."""
+    one = kernel(text, entry)
+    if not 0 <= dynamic <= devices.find(current().target).shared_per_block_optin - one.static:
+        return INVALID_VALUE
+    one.allowed = dynamic
+    return 0
+
+
+def resources(text: str, entry: str, threads: int, dynamic: int) -> tuple[int, ...] | None:
+    """The resources of a kernel in such launches; None if its machine code is unknown.
+
+    Blocks an SM, registers, bytes of static shared and of local memory, the most threads of a
+    block, the most bytes of dynamic shared memory.
+    """
+    one = kernel(text, entry)
+    binary = one.binary
+    if binary is None or not binary.registers:
+        return None
+    occupancy = executor.load("analyse.occupancy")
+    arch = devices.find(current().target).arch.rstrip("af")
+    device = occupancy.Device.of(arch, devices.table()[arch])
+    fitting = occupancy.occupancy(device, threads, binary.registers, one.static + dynamic)
+    # A block's warps are counted as if they filled all sub-partitions evenly (_refused).
+    even = device.sub_partitions * device.warp_size
+    by_registers = device.registers_per_block // (fitting.registers_a_warp * device.sub_partitions)
+    bounds = (device.max_threads_per_block, by_registers * even, binary.max_threads)
+    max_threads = min(bound for bound in bounds if bound is not None)
+    blocks = fitting.blocks if threads <= max_threads and dynamic <= one.dynamic else 0
+    return blocks, binary.registers, one.static, binary.stack_bytes, max_threads, one.dynamic
+
+
+# -- launches that are refused --------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why a launch is refused: CUDA's error by its number, and a sentence.
+
+    ``required`` is how much it takes of ``resource`` (``blocks``, ``threads``, ``registers``, bytes
+    of ``shared memory``), ``limit`` how much there is.
+    """
+
+    error: int
+    text: str
+    resource: str
+    required: int | None = None
+    limit: int | None = None
+
+
+def refusal(text: str, entry: str, grid: Size, block: Size, shared: int) -> Refusal | None:
+    """Why the driver would not launch the kernel ``entry`` of this PTX; None if it would."""
+    one = kernel(text, entry)
+    refused = _refused(one, grid, block, shared)
+    if refused is None and not one.ran:
+        one.ran = True
+        if one.refused:
+            emit({"event": "launched", **one.named})
+    return refused
+
+
+def _fits(size: Size, most: Size) -> bool:
+    return all(1 <= n <= limit for n, limit in zip(size, most, strict=True))
+
+
+def _refused(one: Kernel, grid: Size, block: Size, shared: int) -> Refusal | None:
+    device, binary, static = devices.find(current().target), one.binary, one.static
+    threads = prod(block)
+    if not _fits(grid, MAX_GRID):
+        return Refusal(INVALID_VALUE, f"a grid of {grid} cannot be launched", "blocks")
+    if threads > MAX_THREADS or not _fits(block, MAX_BLOCK):
+        text = f"a block of {block}, {threads} threads cannot be launched"
+        return Refusal(INVALID_VALUE, text, "threads", threads, MAX_THREADS)
+    bound = binary.max_threads if binary else None
+    if bound is not None and threads > bound:
+        text = (
+            f"a block of {threads} threads, and the kernel is compiled for {bound} at most "
+            "(__launch_bounds__)"
+        )
+        return Refusal(INVALID_VALUE, text, "threads", threads, bound)
+    limit, text = device.shared_per_block_optin, f"{shared} bytes of dynamic shared memory"
+    text += f" beside its {static} of static" if static else ""
+    if shared + static > limit:
+        text += f", and a block of this device has {limit}"
+        return Refusal(INVALID_VALUE, text, "shared memory", shared + static, limit)
+    if shared > one.dynamic:
+        text += (
+            f": more than {device.shared_per_block} of both has to be asked for by "
+            "cudaFuncSetAttribute with cudaFuncAttributeMaxDynamicSharedMemorySize"
+        )
+        limit = max(device.shared_per_block, one.dynamic + static)
+        return Refusal(INVALID_VALUE, text, "shared memory", shared + static, limit)
+    # The hardware's check of a block's registers, as NVIDIA's cuda_occupancy.h has it
+    # (``cudaOccMaxBlocksPerSMRegsLimit``): a warp's come in units of 256, and its warps are counted
+    # as if they filled all of an SM's four sub-partitions evenly.
+    registers = binary.registers if binary else 0
+    warps = -(-threads // device.warp_size)
+    unit, partitions = device.register_allocation_unit, device.warp_allocation_granularity
+    a_warp = -(-registers * device.warp_size // unit) * unit
+    required = a_warp * (-(-warps // partitions) * partitions)
+    if required <= device.registers_per_block:
+        return None
+    text = (
+        f"a block of {threads} threads with {registers} registers each takes {required}, and a "
+        f"block of this device has {device.registers_per_block}"
+    )
+    return Refusal(OUT_OF_RESOURCES, text, "registers", required, device.registers_per_block)
+
+
+def report(name: str, text: str, entry: str, refused: Refusal, grid: Size, block: Size) -> None:
+    """Print and record a refused launch once, and keep it until the program asks for it."""
+    _waiting.refused = refused
+    one = kernel(text, entry)
+    if refused.text in one.refused:
+        return
+    one.refused.add(refused.text)
+    code, words = NAMES[refused.error]
+    emit(
+        {
+            "event": "not_launched",
+            "name": name,
+            **one.named,
+            "ran": one.ran,
+            "kind": code,
+            "error": f"{words}: {refused.text}",
+            "required": refused.required,
+            "limit": refused.limit,
+            "resource": refused.resource,
+            "grid": list(grid),
+            "block": list(block),
+        }
+    )
+    say.aloud(f"the launch of {name} was refused: {code}, {words}: {refused.text}")
+
+
+# -- errors that the program has not asked for ----------------------------------------------------
+
+_waiting = threading.local()
+
+
+def asked() -> None:
+    """The program has asked CUDA for the last error."""
+    _waiting.refused = None
+
+
+def raising(function: Any) -> Any:
+    """An extension's function that raises a refusal that the program did not ask for.
+
+    Its next operator would on a GPU, since torch asks CUDA for the last error.
+    """
+
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            result = function(*args, **kwargs)
+            refused: Refusal | None = getattr(_waiting, "refused", None)
+            if refused is not None:
+                _waiting.refused = None
+                error = f"CUDA error: {NAMES[refused.error][1]}\nptxview: {refused.text}"
+                raise RuntimeError(error)
+            return result
+        except BaseException as error:
+            say.unseen(error)
+            raise
+
+    return call
+
+
+# -- services for the stand-in ------------------------------------------------------------------
 
 VERSION = 5
 RAISES, INTERRUPTS, REFUSED = 1, 2, 16
@@ -36,12 +321,12 @@ def _launch(text: str, entry: str, sizes: Any, arguments: Any) -> int:
     """Launch a kernel: 0, or CUDA's error if the driver would refuse it."""
     x, y, z, block_x, block_y, block_z, shared = (int(sizes[n]) for n in range(7))
     grid, block, name = (x, y, z), (block_x, block_y, block_z), base_name(entry)
-    refused = limits.refusal(text, entry, grid, block, shared)
+    refused = refusal(text, entry, grid, block, shared)
     if refused is not None:
-        limits.report(name, text, entry, refused, grid, block)
+        report(name, text, entry, refused, grid, block)
         return refused.error
     graphs.launched(name, [*grid, *block, shared])
-    parameter_sizes = ptx.parameter_sizes(text, entry)
+    parameter_sizes = launch.parameter_sizes(text, entry)
     packed = [ctypes.string_at(arguments[n], size) for n, size in enumerate(parameter_sizes)]
     words = (w for data in packed if len(data) == 8 for (w,) in struct.iter_unpack("<Q", data))
     call = Launch(
@@ -53,7 +338,7 @@ def _launch(text: str, entry: str, sizes: Any, arguments: Any) -> int:
         shared=shared,
         arguments=list(packed),
         memory=lambda: _memory(call),
-        host=frozenset(piece for word in words if (piece := native.pinned_around(word))),
+        host=frozenset(piece for word in words if (piece := shim.pinned_around(word))),
     )
     launch.launch(call)
     return 0
@@ -61,7 +346,7 @@ def _launch(text: str, entry: str, sizes: Any, arguments: Any) -> int:
 
 def _symbol(text: str, name: str, address: Any) -> None:
     """The address of a variable, by its name in the PTX."""
-    placed = ptx.variables(text)
+    placed = launch.variables(text)
     if name not in placed:
         raise RuntimeError(
             f"ptxview: the variable {name} is not in the PTX of this library: no kernel uses it"
@@ -71,13 +356,8 @@ def _symbol(text: str, name: str, address: Any) -> None:
     address[0] = placed[name]
 
 
-def _allow(text: str, entry: str, dynamic: int) -> int:
-    """``cudaFuncSetAttribute`` of dynamic shared memory: 0, or CUDA's error."""
-    return limits.allow(text, entry, dynamic)
-
-
 def _resources(text: str, entry: str, threads: int, dynamic: int, figures: Any) -> None:
-    known = limits.resources(text, entry, threads, dynamic)
+    known = resources(text, entry, threads, dynamic)
     if known is None:
         raise RuntimeError(f"ptxview: the registers of {base_name(entry)} are not known here")
     for number, figure in enumerate(known):
@@ -86,7 +366,7 @@ def _resources(text: str, entry: str, threads: int, dynamic: int, figures: Any) 
 
 def _limit(device: int, attribute: int, value: Any) -> None:
     """``cudaDeviceGetAttribute``: -1 if unknown. 0: the device's memory, -1: its free memory."""
-    known = limits.of_device().get(max(attribute, 0))
+    known = of_device().get(max(attribute, 0))
     value[0] = -1 if known is None else known
     if attribute < 0:
         value[0] = max(0, value[0] - cuda.held(device))
@@ -144,15 +424,15 @@ class _Services(ctypes.Structure):
 
 @cache
 def _services() -> _Services:
-    library = native.library()
+    library = shim.library()
     made = _Services(VERSION, device_name=devices.find(current().target).name.encode())
     functions = {
         "launch": _service(_launch, *_PTX, ctypes.POINTER(ctypes.c_uint32), _POINTERS),
         "symbol": _service(_symbol, *_PTX, ctypes.POINTER(_WORD)),
-        "allow": _service(_allow, *_PTX, _SIGNED),
+        "allow": _service(allow, *_PTX, _SIGNED),
         "resources": _service(_resources, *_PTX, _INT, _WORD, _FIGURES),
         "limit": _service(_limit, _INT, _INT, _FIGURES),
-        "asked": ctypes.CFUNCTYPE(None)(limits.asked),
+        "asked": ctypes.CFUNCTYPE(None)(asked),
         "allocate": library.ptxview_allocate,
         "release": library.ptxview_release,
         "range": library.ptxview_range,
@@ -168,7 +448,7 @@ def _services() -> _Services:
 
 def attach(torch: Any) -> None:
     """Let extensions reach this interpreter, also those that were built in another process."""
-    graphs.EMULATED.append(limits.raising)
+    graphs.EMULATED.append(raising)
     _publish()
     os.register_at_fork(after_in_child=_publish)
 
@@ -204,7 +484,7 @@ def _memory(call: Launch) -> dict[str, Memory]:
     owners = _owners(set(pointers.values()))
     made: dict[str, Memory] = {}
     for position, word in pointers.items():
-        around = native.memory_around(word, word + 1)
+        around = shim.memory_around(word, word + 1)
         if word in owners:
             made[f"argument {position + 1}"] = memory_of(owners[word])
         elif around is not None:

@@ -1,59 +1,23 @@
-"""The limits of the emulated device, from reference/devices.toml: typed in nowhere else."""
+"""Limits of the emulated device, and what kernels in cubins take of them.
+
+Limits come from reference/devices.toml; they are typed in nowhere else.
+"""
 
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass
 from functools import cache
+from math import prod
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+from . import executor
 
 TABLE = Path(__file__).parents[2] / "reference" / "devices.toml"
-
-
-@dataclass(frozen=True)
-class Device:
-    """One architecture's limits with its representative device; sizes in bytes, None: unknown."""
-
-    arch: str
-    device: str
-    sms: int
-    warp_size: int
-    registers_per_sm: int
-    registers_per_block: int
-    register_allocation_unit: int
-    warp_allocation_granularity: int
-    shared_per_sm: int
-    shared_per_block: int
-    shared_per_block_optin: int
-    shared_reserved_in_cubin: int
-    max_threads_per_block: int
-    max_threads_per_sm: int
-    l2_bytes: int
-    memory_bytes: int
-    memory_bus_bits: int | None
-    clock_hz: int | None
-    memory_bandwidth: int | None
-
-    @property
-    def name(self) -> str:
-        """The name that torch and CUDA give: never the bare name of a real device.
-
-        Caches of measurements are keyed by this name, so none from here is taken for a real
-        device's.
-        """
-        return f"{self.device} (emulated by ptxview, no GPU)"
-
-    @property
-    def clock_khz(self) -> int:
-        """0 if unknown, as the next."""
-        return (self.clock_hz or 0) // 1000
-
-    @property
-    def memory_clock_khz(self) -> int:
-        """From two transfers a clock over the bus."""
-        bits = (self.memory_bandwidth or 0) * 8
-        return bits // self.memory_bus_bits // 2000 if self.memory_bus_bits else 0
+# .nv.info attributes, as cuobjdump names them
+EIATTR_MAX_THREADS, EIATTR_REQNTID = 0x05, 0x10
+EIATTR_FRAME_SIZE, EIATTR_MIN_STACK_SIZE, EIATTR_REGCOUNT = 0x11, 0x12, 0x2F
 
 
 @cache
@@ -63,16 +27,65 @@ def table() -> dict[str, dict[str, Any]]:
 
 
 @cache
-def find(arch: str) -> Device:
-    """The device of an architecture; ``sm_90a`` is found under ``sm_90``.
+def find(arch: str) -> Any:
+    """The limits of an architecture; ``sm_90a`` is found under ``sm_90``.
 
-    Raises ValueError, with the known architectures, for an unknown one.
+    An object with the table's fields; sizes are in bytes, and None or, of clocks, 0 is unknown.
+    ``name`` is what torch and CUDA give: caches of measurements are keyed by it, so it is never the
+    bare name of a real device. Raises ValueError, with the known architectures, for an unknown one.
     """
     rows = table()
     row = rows.get(arch) or rows.get(arch.rstrip("af"))
     if row is None:
         raise ValueError(f"no device data for {arch}; known: {', '.join(rows)}")
-    fields: dict[str, Any] = {
-        name: row.get(name) for name in Device.__dataclass_fields__ if name != "arch"
-    }
-    return Device(arch=arch, **fields)
+    unknown = dict.fromkeys(("clock_hz", "l2_bytes"))
+    device = SimpleNamespace(arch=arch.rstrip("af"), **{**unknown, **row})
+    device.name = f"{device.device} (emulated by ptxview, no GPU)"
+    device.clock_khz = (device.clock_hz or 0) // 1000
+    # Two transfers a clock over the bus.
+    device.memory_clock_khz = device.memory_bandwidth * 8 // device.memory_bus_bits // 2000
+    return device
+
+
+class Binary(NamedTuple):
+    """Resources of one kernel, as the driver reports them after loading it.
+
+    ``registers`` are 0 if unknown. ``shared_bytes`` is the static shared memory of a block, with
+    the part that the driver reserves; ``max_threads`` the most threads a block by ``.maxntid`` or
+    ``.reqntid``, None without either.
+    """
+
+    registers: int
+    stack_bytes: int
+    shared_bytes: int = 0
+    max_threads: int | None = None
+
+
+def read_binary(data: bytes, name: str) -> Binary:
+    """The resources of the kernel ``name`` in a cubin; zeros if the file is none or lacks it."""
+    cubin = executor.load("listing.cubin")
+    try:
+        sections = {section.name: section for section in cubin.read_sections(data)}
+        symbols = list(cubin.SYMBOL.iter_unpack(sections[".symtab"].data))
+        names = cubin.read_names(sections[".strtab"].data, (symbol[0] for symbol in symbols))
+        number = names.index(name)
+        registers = sections[f".text.{name}"].header.info >> 24
+    except (ValueError, KeyError):
+        return Binary(0, 0)
+    shared = sections.get(f".nv.shared.{name}")
+    stack, threads = 0, None
+    for title in (".nv.info", f".nv.info.{name}"):
+        info = sections[title].data if title in sections else b""
+        for form, kind, value in cubin.attributes(info):
+            if form != cubin.EIFMT_SVAL:
+                continue
+            words = [int.from_bytes(value[n : n + 4], "little") for n in range(0, len(value), 4)]
+            if kind in (EIATTR_MAX_THREADS, EIATTR_REQNTID) and len(words) == 3:
+                threads = prod(words)
+            elif len(words) != 2 or words[0] != number:
+                continue
+            elif kind == EIATTR_REGCOUNT:
+                registers = words[1]
+            elif kind in (EIATTR_FRAME_SIZE, EIATTR_MIN_STACK_SIZE):
+                stack = max(stack, words[1])
+    return Binary(registers, stack, shared.header.size if shared else 0, threads)

@@ -1,20 +1,27 @@
 """Triton's driver for the emulated device: it loads what the compiler made and runs launches.
 
 Everything above it is Triton's own: specialisation, the compilation with its caches and hooks,
-the check of shared memory against the device's, launch hooks.
+the check of shared memory against the device's, launch hooks. Autotuning and benchmarks measure
+nothing: every configuration compiles, and the first one that fits the device runs. Nothing of this
+reaches Triton's autotuning cache on disk, where a real device would find it.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import inspect
+import math
+import struct
 import sys
-import types
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
-from . import cubin, current, devices, native, say
-from .cuda import without_gpu
+from ..hooks import observed
+from . import current, devices, executor, launch, say, shim
+from .launch import BENCHMARKS, Launch, Size, memory_of
+from .say import WAITING, unseen
 
 
 class Utils:
@@ -22,7 +29,7 @@ class Utils:
 
     def load_binary(self, name: str, kernel: bytes, shared: int, device: int) -> tuple[Any, ...]:
         """Module, function, registers, spilled words (as the driver counts them), threads."""
-        kernel_facts = cubin.read(kernel, name)
+        kernel_facts = devices.read_binary(kernel, name)
         limits = devices.find(current().target)
         most = limits.max_threads_per_block
         if kernel_facts.registers:
@@ -65,19 +72,17 @@ def _make_driver() -> Any:
     from triton.backends.compiler import GPUTarget
     from triton.backends.driver import DriverBase
 
-    from . import launch
-
     class Driver(DriverBase):
         """The only driver of the process; ``triton.runtime.driver.active``."""
 
         def __init__(self) -> None:
             self.utils = Utils()
-            self.launcher_cls = launch.Launcher
+            self.launcher_cls = Launcher
             self.get_current_device = lambda: 0
             self.set_current_device = lambda index: None
             self.get_current_stream = lambda index=0: 0
-            if native.loaded():
-                library = native.library()
+            if shim.loaded():
+                library = shim.library()
                 self.get_current_device = lambda: int(library.ptxview_get_device())
                 self.set_current_device = lambda index: library.ptxview_set_device(index)
                 self.get_current_stream = lambda index=0: int(
@@ -95,9 +100,9 @@ def _make_driver() -> Any:
         def get_active_torch_device(self) -> Any:
             import torch
 
-            if not native.loaded():
+            if not shim.loaded():
                 return torch.device("cpu")
-            return torch.device("cuda", int(native.library().ptxview_get_device()))
+            return torch.device("cuda", int(shim.library().ptxview_get_device()))
 
         def get_device_interface(self) -> Any:
             import torch
@@ -113,9 +118,8 @@ def _make_driver() -> Any:
             return args
 
         def get_benchmarker(self) -> Any:
-            from . import tuning
 
-            return tuning.do_bench
+            return do_bench
 
         def get_empty_cache_for_benchmark(self) -> Any:
             import torch
@@ -128,8 +132,226 @@ def _make_driver() -> Any:
     return Driver
 
 
-class NotHere(NotImplementedError, AttributeError):
-    """A missing part of a library; ``hasattr`` is False for it."""
+class Launcher:
+    """Triton's launcher: called with grid, stream, handles, hooks and arguments of a kernel."""
+
+    def __init__(self, src: Any, metadata: Any) -> None:
+        self.src = src
+        self.metadata = metadata
+
+    def __call__(
+        self,
+        grid_x: int,
+        grid_y: int,
+        grid_z: int,
+        stream: Any,
+        function: Any,
+        packed_metadata: Any,
+        launch_metadata: Any,
+        enter_hook: Any,
+        exit_hook: Any,
+        *args: Any,
+    ) -> None:
+        """Run the grid; raises what a GPU would raise for a pointer that it cannot reach."""
+        _refuse_host_pointers(args)
+        if enter_hook is not None:
+            enter_hook(launch_metadata)
+        if not compiling_only() and grid_x * grid_y * grid_z > 0:
+            launch.launch(self._launch((int(grid_x), int(grid_y), int(grid_z)), args))
+        if exit_hook is not None:
+            exit_hook(launch_metadata)
+
+    def _launch(self, grid: Size, args: tuple[Any, ...]) -> Launch:
+        fn, metadata = getattr(self.src, "fn", None), self.metadata
+        signature = dict(getattr(self.src, "signature", None) or {})
+        named = _named(fn, self.src, args)
+        fixed = _constants(self.src, list(named))
+        passed = {
+            name: (signature.get(name, signature.get(position)), value)
+            for position, (name, value) in enumerate(named.items())
+            if name not in fixed
+        }
+        tensors = dict(
+            pair for name, (_, value) in passed.items() for pair in _tensors_of(name, value)
+        )
+        storages = [tensor.untyped_storage() for tensor in tensors.values()]
+        described = iter(getattr(metadata, "tensordesc_meta", None) or ())
+        text, obstacle = getattr(self.src, "_ptxview_ptx", ""), ""
+        arguments: list[Any] = []
+        dims = getattr(metadata, "cluster_dims", None) or (1,)
+        try:
+            for kind, value in passed.values():
+                arguments += _flat(kind, value, described)
+        except NotImplementedError as error:
+            # The addresses among them are those of what the kernel may write.
+            arguments = [int(tensor.data_ptr()) for tensor in tensors.values()]
+            obstacle = str(error)
+        return Launch(
+            text=text,
+            entry=str(metadata.name),
+            name=str(metadata.name),
+            grid=grid,
+            block=None if ".reqntid" in text else (32 * int(metadata.num_warps), 1, 1),
+            shared=int(getattr(metadata, "shared", 0) or 0),
+            arguments=arguments,
+            memory=lambda: {name: memory_of(tensor) for name, tensor in tensors.items()},
+            host=frozenset(
+                (first, first + int(storage.nbytes()))
+                for storage in storages
+                if storage.nbytes()
+                and shim.memory_around(first := int(storage.data_ptr()), first + 1) is None
+            ),
+            scratch=tuple(
+                (
+                    int(getattr(metadata, f"{name}_scratch_size", 0) or 0) * math.prod(grid),
+                    int(getattr(metadata, f"{name}_scratch_align", 1) or 1),
+                )
+                for name in ("global", "profile")
+            ),
+            clusters=max(int(getattr(metadata, "num_ctas", 1) or 1), math.prod(map(int, dims))),
+            unit="program",
+            file=str(
+                getattr(getattr(getattr(fn, "fn", None), "__code__", None), "co_filename", "")
+            ),
+            obstacle=obstacle,
+        )
+
+
+def _constants(src: Any, names: list[str]) -> dict[str, Any]:
+    """Arguments that were compiled in, with their values where these are known."""
+    constants: dict[str, Any] = {}
+    signature = getattr(src, "signature", None) or {}
+    for key, kind in dict(signature).items():
+        if kind == "constexpr":
+            constants[names[key] if isinstance(key, int) else str(key)] = None
+    for key, value in dict(getattr(src, "constants", None) or {}).items():
+        path = key[0] if isinstance(key, tuple) else key
+        if not isinstance(key, tuple) or len(key) == 1:
+            constants[names[path] if isinstance(path, int) else str(path)] = value
+    return constants
+
+
+def _named(fn: Any, src: Any, args: tuple[Any, ...]) -> dict[str, Any]:
+    """Arguments by name; callers that leave constants out get them filled in."""
+    names = list(getattr(fn, "arg_names", ())) or [f"arg{i}" for i in range(len(args))]
+    if len(args) == len(names):
+        return dict(zip(names, args, strict=True))
+    constants = _constants(src, names)
+    given = iter(args)
+    return {name: constants[name] if name in constants else next(given, None) for name in names}
+
+
+def _tensors_of(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """The tensors in one argument, as errors name them: ``pair[1]`` in a tuple.
+
+    Descriptors and wrappers of a tensor have it as ``base``.
+    """
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        yield name, value
+    elif isinstance(value, (tuple, list)):
+        for index, part in enumerate(value):
+            yield from _tensors_of(f"{name}[{index}]", part)
+    elif hasattr(value, "base") and (hasattr(value, "data_ptr") or hasattr(value, "block_shape")):
+        yield from _tensors_of(name, value.base)
+
+
+def _refuse_host_pointers(args: tuple[Any, ...]) -> None:
+    if not shim.loaded():
+        return  # without the shim CPU tensors are all there is
+    for position, value in enumerate(args):
+        for _, tensor in _tensors_of("", value):
+            # A null pointer, of an empty tensor, is valid.
+            if tensor.device.type == "cpu" and not tensor.is_pinned() and tensor.data_ptr():
+                raise ValueError(
+                    f"Pointer argument (at {position}) cannot be accessed from Triton (cpu tensor?)"
+                )
+
+
+# -- arguments as the compiler lowers them ------------
+
+
+def _flat(kind: Any, value: Any, described: Iterator[Any]) -> list[Any]:
+    """An argument as the values of its parameters; raises NotImplementedError."""
+    if kind == "constexpr":
+        return []
+    if isinstance(value, (tuple, list)):
+        kinds = kind if isinstance(kind, (tuple, list)) else [None] * len(value)
+        pairs = zip(kinds, value, strict=True)
+        return [part for each, one in pairs for part in _flat(each, one, described)]
+    if hasattr(value, "block_shape"):
+        return [_packed(None, part) for part in _descriptor(value, next(described, None))]
+    return [_packed(kind, value)]
+
+
+def _descriptor(value: Any, lowered: Any) -> list[Any]:
+    """A tensor descriptor: a tensor map if the target has them, else its parts."""
+    shape, strides = [int(n) for n in value.shape], [int(n) for n in value.strides]
+    if not lowered:
+        from triton.backends import driver, nvidia
+
+        split = getattr(driver, "decompose_descriptor", None)
+        split = split or getattr(nvidia.driver, "decompose_descriptor", None)
+        if split is None:
+            raise NotImplementedError("how a tensor descriptor is lowered is not known")
+        parts = list(split(value))
+        # Later versions pass shape and strides twice, for the code after the descriptor's.
+        return parts if parts[-len(strides) :] == strides else [*parts, *shape, *strides]
+    if lowered.get("fp4_padded") or lowered.get("is_im2col"):
+        raise NotImplementedError("it uses a tensor map of padded 4-bit numbers or of im2col")
+    size = int(lowered["elem_size"])
+    element = 11 if getattr(value, "round_f32_to_tf32", False) else int(lowered["elem_type"])
+    made = executor.load("execute").TensorMap(
+        int(value.base.data_ptr()),
+        tuple(reversed(shape)),
+        tuple(step * size for step in reversed(strides[:-1])),
+        tuple(int(n) for n in reversed(lowered["block_size"])),
+        element,
+        int(lowered["swizzle"]),
+        int(getattr(value, "padding", "zero") == "nan"),
+    )
+    return [made.encode(), *shape, *strides]
+
+
+def _packed(kind: Any, value: Any) -> Any:
+    """A value as its parameter's; floats as the bytes that Triton's launcher gives."""
+    if hasattr(value, "data_ptr"):
+        return int(value.data_ptr())
+    if value is None:
+        return 0
+    if isinstance(value, bytes):
+        return value
+    if kind == "bf16":
+        return struct.pack("<f", float(value))[2:]
+    if kind in ("fp16", "fp32", "f32", "fp64"):
+        return struct.pack({"fp16": "<e", "fp64": "<d"}.get(kind, "<f"), float(value))
+    return value if isinstance(value, float) else int(value)
+
+
+def attach_compiler(compiler: Any) -> None:
+    """Let a compiled kernel's source keep the PTX that is run."""
+    kernel = compiler.CompiledKernel
+    original = kernel.__init__
+
+    def init(self: Any, src: Any, metadata_group: Any, *args: Any, **given: Any) -> None:
+        original(self, src, metadata_group, *args, **given)
+        try:
+            src._ptxview_ptx = str(self.asm.get("ptx", ""))
+        except AttributeError:
+            pass
+
+    kernel.__init__ = init
+    compiler.compile = observed(compiler.compile, _compilation_begins, _compilation_ends)
+
+
+def _compilation_begins(args: tuple[Any, ...], given: dict[str, Any]) -> bool:
+    source = args[0] if args else given.get("src")
+    return WAITING.begin("kernels compiled", str(getattr(source, "name", None) or "a kernel"))
+
+
+def _compilation_ends(begun: bool, result: Any, error: BaseException | None) -> None:
+    WAITING.end(begun)
 
 
 class CublasLt:
@@ -150,9 +372,6 @@ class CublasLt:
         """D = alpha A Bᵀ + beta C, summed in fp32."""
         d.copy_(alpha * (a.float() @ b.float().T) + beta * c.float())
 
-    def __getattr__(self, name: str) -> Any:
-        raise NotHere(without_gpu(f"cuBLAS's {name}"))
-
 
 def attach(module: Any) -> None:
     """Make ours the NVIDIA backend's driver; called right after triton.runtime.driver has run.
@@ -166,15 +385,104 @@ def attach(module: Any) -> None:
         if name == "nvidia":
             backends[name] = dataclasses.replace(backend, driver=made)
     module.driver.set_active(made())
-    if native.loaded():
-        _replace_cublas()
-
-
-def _replace_cublas() -> None:
-    try:
+    if shim.loaded():
         from triton._C.libtriton import nvidia
-    except ImportError:
+
+        if hasattr(getattr(nvidia, "cublas", None), "CublasLt"):
+            nvidia.cublas.CublasLt = CublasLt
+
+
+# -- autotuning and benchmarks --------------------------------------------------------------------
+
+
+class NotMeasured(float):
+    """NaN that loses to no time but infinity: a configuration that failed is never kept."""
+
+    def __lt__(self, other: object) -> bool:
+        return other == float("inf")
+
+    def __gt__(self, other: object) -> bool:
+        return False
+
+
+NAN = NotMeasured("nan")
+_depth = 0
+
+
+def compiling_only() -> bool:
+    """Whether launches compile and do not run, since a candidate is tried."""
+    return _depth > 0
+
+
+@contextmanager
+def only_compile() -> Any:
+    """Have launches in the block compile and compute nothing."""
+    global _depth
+    _depth += 1
+    try:
+        yield
+    finally:
+        _depth -= 1
+
+
+def no_times(quantiles: Any = None, return_mode: str = "mean") -> Any:
+    """The result of a benchmark in the requested shape: NaN."""
+    say.once(
+        "no-benchmarks",
+        "there is no GPU here, so benchmarks measure nothing: their times are NaN, and autotuning "
+        "compiles every configuration and runs the first that fits",
+    )
+    if quantiles is not None and len(quantiles) > 1:
+        return [NAN] * len(quantiles)
+    return [] if return_mode == "all" and quantiles is None else NAN
+
+
+def do_bench(
+    fn: Callable[[], Any],
+    *args: Any,
+    quantiles: Any = None,
+    return_mode: str = "mean",
+    **ignored: Any,
+) -> Any:
+    """``triton.testing.do_bench``: calls ``fn`` once, so that it compiles and writes, no more."""
+    try:
+        with BENCHMARKS.running():
+            fn()
+    except BaseException as error:
+        unseen(error)
+        raise
+    return no_times(quantiles, return_mode)
+
+
+def attach_tuning(module: Any) -> None:
+    """Replace what measures in triton.testing or triton.runtime.autotuner."""
+    if module.__name__ == "triton.testing":
+        for name in ("", "_cudagraph", "_proton", "_cudagraph_proton"):
+            if hasattr(module, f"do_bench{name}"):
+                setattr(module, f"do_bench{name}", do_bench)
+        # perf_report runs functions for their times alone.
+        mark = getattr(module, "Mark", None)
+        if mark is not None and hasattr(mark, "_run"):
+            mark._run = BENCHMARKS.running()(mark._run)
         return
-    cublas = getattr(nvidia, "cublas", None)
-    if isinstance(cublas, types.ModuleType) and hasattr(cublas, "CublasLt"):
-        cublas.CublasLt = CublasLt  # type: ignore[attr-defined]
+    tuner = module.Autotuner
+    original = tuner._bench
+
+    def bench(self: Any, *args: Any, config: Any, **meta: Any) -> Any:
+        try:
+            with only_compile():
+                measured = original(self, *args, config=config, **meta)
+        except BaseException as error:
+            unseen(error)
+            raise
+        times = measured if isinstance(measured, (list, tuple)) else [measured]
+        failed = bool(times) and all(t == float("inf") for t in times)
+        return measured if failed else no_times((0.5, 0.2, 0.8))
+
+    def check_disk_cache(self: Any, key: Any, configs: Any, bench_fn: Callable[[], None]) -> bool:
+        bench_fn()
+        return False
+
+    tuner._bench = bench
+    if hasattr(tuner, "check_disk_cache"):
+        tuner.check_disk_cache = check_disk_cache

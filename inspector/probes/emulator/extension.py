@@ -7,18 +7,305 @@ host code; the library is linked with a stand-in for the CUDA runtime that launc
 from __future__ import annotations
 
 import functools
+import hashlib
+import inspect
+import json
 import os
 import re
 import shlex
+import shutil
+import subprocess
 import sys
+import tempfile
 import types
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 from ..writer import blob, emit, file_blob
-from . import build, current, nvcc, say
+from . import current, say, shim
 from .say import WAITING
+
+GCC_HEAP_KB = 500_000
+"""Memory that GCC takes before it collects garbage: a tenth off the time of torch's headers."""
+
+
+@cache
+def homes() -> tuple[str, ...]:
+    """Toolkits at hand, best first: each has bin/nvcc and the runtime's headers."""
+    variables = ("CUDA_HOME", "CUDA_PATH")
+    homes = [Path(os.environ[name]) for name in variables if os.environ.get(name)]
+    on_path = shutil.which("nvcc")
+    if on_path:
+        homes.append(Path(on_path).resolve().parents[1])
+    homes.append(Path("/usr/local/cuda"))
+    for folder in sys.path:
+        wheels = Path(folder) / "nvidia"
+        if wheels.is_dir():
+            homes.extend(sorted(wheels.glob("cu[0-9]*"), reverse=True))
+            homes.append(wheels / "cuda_nvcc")
+    whole = [
+        str(home)
+        for home in dict.fromkeys(homes)
+        if (home / "bin" / "nvcc").exists() and (home / "include" / "cuda_runtime.h").exists()
+    ]
+    return tuple(whole)
+
+
+def lacking() -> str:
+    """One line that says what is missing for CUDA C++, and where to get it."""
+    return (
+        "no CUDA toolkit was found (nvcc with its headers): CUDA C++ is captured as source only; "
+        "pip install 'ptxview[cuda]', or set CUDA_HOME"
+    )
+
+
+def architecture(argv: list[str], target: str) -> str:
+    """The flavour of the target that the build asks for: sm_90a where it names sm_90a."""
+    number = re.sub(r"\D", "", target)
+    asked = re.findall(r"(?:sm|compute)_(\d+[af]?)", " ".join(argv))
+    exact = [a for a in asked if a.rstrip("af") == number]
+    return f"sm_{max(exact, key=len)}" if exact else f"sm_{number}"
+
+
+def _options(flags: list[str], *names: str) -> tuple[list[str], list[str]]:
+    """The values of the options with these names (``-x v`` or ``-x=v``), and the other flags."""
+    values: list[str] = []
+    others: list[str] = []
+    items = iter(flags)
+    for item in items:
+        name, equals, value = item.partition("=")
+        if name in names:
+            values.append(value if equals else next(items, ""))
+        else:
+            others.append(item)
+    return values, others
+
+
+def split(argv: list[str]) -> tuple[str | None, str | None, str | None, list[str]]:
+    """Source, output and dependency file of an nvcc command, and its other flags."""
+    outputs, rest = _options(argv, "-o")
+    depends, rest = _options(rest, "-MF", "--dependency-output")
+    _, rest = _options(rest, "-MT")
+    modes = ("-MD", "--generate-dependencies-with-compile", "-c", "--compile", "-dc")
+    sources = [flag for flag in rest if flag.endswith((".cu", ".cuh")) and flag[0] != "-"]
+    flags = [flag for flag in rest if flag not in modes and flag not in sources]
+    last = [each[-1] if each else None for each in (sources, outputs, depends)]
+    return last[0], last[1], last[2], flags
+
+
+ARCHITECTURE = ("-gencode", "--generate-code", "-arch", "--gpu-architecture", "-code", "--gpu-code")
+RELOCATABLE = ("-rdc", "--relocatable-device-code")
+"""Options that choose architectures or relocatable code: one target is compiled."""
+
+
+def command(home: str, source: Path, flags: list[str], target: str, folder: Path) -> list[str]:
+    """The command that leaves PTX with line information, a cubin, and an object in ``folder``.
+
+    The object holds the PTX uncompressed, since the runtime's stand-in reads it from there.
+    """
+    compiler = os.environ.get("PTXVIEW_NVCC")
+    return [
+        *(shlex.split(compiler) if compiler else [f"{home}/bin/nvcc"]),
+        *_options(flags, *ARCHITECTURE, *RELOCATABLE)[1],
+        *f"-lineinfo -arch={architecture(flags, target)} -c -no-compress -Xcompiler=-w".split(),
+        f"-Xcompiler=--param=ggc-min-heapsize={GCC_HEAP_KB}",
+        *("--keep", "--keep-dir", str(folder), "-o", str(folder / "whole.o"), str(source)),
+    ]
+
+
+def compile_source(home: str, source: Path, flags: list[str], target: str) -> dict[str, Any]:
+    """Compile one source, or take the cached result for the same content.
+
+    Returns the record: paths of ``object``, ``ptx``, ``cubin`` and ``lines_cubin``, the command,
+    the log, the exit status, and the digests of the headers that it depends on.
+    """
+    torch = shim.torch_folder()
+    digest = hashlib.sha256(json.dumps([flags, target, home, str(source)]).encode())
+    digest.update(shim.torch_version(torch).encode() if torch else b"")
+    digest.update(source.read_bytes())
+    place = shim.cache_root() / "nvcc" / digest.hexdigest()[:24]
+    record = _cached(place) or _compile(home, source, flags, target, place)
+    if record["ptx"] and record["cubin"]:
+        note_machine(Path(record["ptx"]), Path(record["cubin"]))
+    return record
+
+
+def _cached(place: Path) -> dict[str, Any] | None:
+    try:
+        record: dict[str, Any] = json.loads((place / "record.json").read_text())
+        current = all(_digest(Path(p)) == known for p, known in record["depends"].items())
+        return record if current and Path(record["object"]).exists() else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _compile(home: str, source: Path, flags: list[str], target: str, place: Path) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory(prefix="ptxview-nvcc-") as name:
+        folder = Path(name)
+        argv = command(home, source, flags, target, folder)
+        # In nvcc's form, and the same for each build: it is part of names in the PTX.
+        digest = hashlib.sha256(json.dumps([flags, target, str(source)]).encode()).hexdigest()
+        file = re.sub(r"\W", "_", source.name)
+        module = f"_{digest[:8]}_{len(file)}_{file}_{digest[8:16]}"
+        status, log = _run(argv, module)
+        record: dict[str, Any] = {
+            "status": status,
+            "log": log,
+            "ptx_command": argv,
+            "arch": architecture(flags, target),
+            "depends": {},
+            **dict.fromkeys(("ptx", "cubin", "lines_cubin", "object")),
+        }
+        if status:
+            return record
+        place = shim.writable(place)
+        record["object"] = str(shutil.copy(folder / "whole.o", place / "whole.o"))
+        for ptx in folder.glob("*.ptx"):
+            record["ptx"] = str(shutil.copy(ptx, place / "kernel.ptx"))
+            if _assemble(home, flags, target, ptx, place / "kernel.cubin"):
+                record["cubin"] = str(place / "kernel.cubin")
+        for lines in folder.glob("*.cubin"):
+            record["lines_cubin"] = str(shutil.copy(lines, place / "lines.cubin"))
+            record["cubin"] = record["cubin"] or record["lines_cubin"]
+        record["depends"] = _depends(folder, home)
+        _write(place / "record.json", record)
+        return record
+
+
+def _write(file: Path, record: dict[str, Any]) -> None:
+    """Write a record, whole or not at all."""
+    part = file.with_suffix(f".{os.getpid()}")
+    part.write_text(json.dumps(record), encoding="utf-8")
+    os.replace(part, file)
+
+
+def _run(argv: list[str], module: str) -> tuple[int, str]:
+    """Run nvcc: exit status and log.
+
+    nvcc compiles host and device code one after the other, because cudafe++ chooses the module's
+    name, which cicc needs. With the name ``module`` given to both, they run side by side, which
+    takes a third off the time. A command line that nvcc splits differently is left to nvcc.
+    """
+    asked = subprocess.run([*argv, "--dryrun"], capture_output=True, text=True, errors="replace")
+    variables: dict[str, str] = {}
+    commands: list[str] = []
+    log = ""
+    for line in asked.stderr.splitlines(keepends=True):
+        if not line.startswith("#$ "):
+            log += line  # a warning about options
+            continue
+        command = line.removeprefix("#$ ").strip()
+        name, equals, value = command.partition("=")
+        if equals and name.isidentifier():
+            variables[name] = value
+        else:
+            commands.append(command)
+    front = [i for i, command in enumerate(commands) if command.startswith("cudafe++")]
+    name_file = re.search(
+        r'--gen_module_id_file --module_id_file_name "(.*?)"', "\n".join(commands)
+    )
+    if asked.returncode or len(front) != 1 or name_file is None:
+        done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        return done.returncode, done.stdout.decode(errors="replace")
+    Path(name_file[1]).write_text(module)
+    commands[front[0]] = commands[front[0]].replace("--gen_module_id_file", "")
+    host, device = commands[: front[0] + 1], commands[front[0] + 1 : -1]
+    with ThreadPoolExecutor() as pool:
+        results = list(pool.map(lambda part: _shell(part, variables), (host, device)))
+    if not any(status for status, _ in results):
+        results.append(_shell(commands[-1:], variables))
+    return max(status for status, _ in results), log + "".join(text for _, text in results)
+
+
+def _shell(commands: list[str], variables: dict[str, str]) -> tuple[int, str]:
+    """Run commands of nvcc until one fails: exit status and log."""
+    done = subprocess.run(
+        ["sh", "-ec", "\n".join(commands)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env={**os.environ, **variables},
+    )
+    return done.returncode, done.stdout.decode(errors="replace")
+
+
+def _assemble(home: str, flags: list[str], target: str, ptx: Path, cubin: Path) -> bool:
+    """Make the machine code of an ordinary build, which asks for no line information."""
+    given, _ = _options(flags, "-Xptxas", "--ptxas-options")
+    registers, _ = _options(flags, "-maxrregcount", "--maxrregcount")
+    options = [option for value in given for option in value.split(",")]
+    options += [f"-maxrregcount={value}" for value in registers]
+    argv = [f"{home}/bin/ptxas", *options, f"-arch={architecture(flags, target)}"]
+    done = subprocess.run(
+        [*argv, str(ptx), "-o", str(cubin)], capture_output=True, text=True, errors="replace"
+    )
+    return done.returncode == 0
+
+
+def _depends(folder: Path, home: str) -> dict[str, str]:
+    """Digests of the user's own headers; torch's and CUDA's are known by their versions."""
+    paths = {
+        os.path.abspath(path)
+        for file in folder.glob("*.ii")
+        for path in re.findall(r'^# \d+ "([^"<]+)"', file.read_text(errors="replace"), re.MULTILINE)
+    }
+    others = (str(shim.torch_folder()), home, os.path.realpath(home), "/usr/")
+    own = sorted(path for path in paths if not path.startswith(others))
+    return {path: digest for path in own if (digest := _digest(Path(path)))}
+
+
+def _digest(path: Path) -> str | None:
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError:
+        return None
+
+
+def machine_place(ptx: bytes) -> Path:
+    """The folder of one PTX, by its tokens: fatbinary embeds it without comments and indents."""
+    digest = hashlib.sha256(re.sub(rb"//[^\n]*|\s+", b"", ptx.rstrip(b"\0"))).hexdigest()
+    return shim.cache_root() / "machine" / digest[:32]
+
+
+def note_machine(ptx: Path, machine: Path) -> None:
+    """Remember the machine code that was made from some PTX, also with other flags."""
+    try:
+        place = machine_place(ptx.read_bytes())
+        place.mkdir(parents=True, exist_ok=True)
+        name = hashlib.sha256(str(machine).encode()).hexdigest()[:16]
+        (place / name).write_text(str(machine), encoding="utf-8")
+    except OSError:
+        return
+
+
+# -- records of objects: a build that is found already made is captured all the same -------------
+
+
+def _record_file(item: Path) -> Path:
+    digest = hashlib.sha256(str(item.absolute()).encode()).hexdigest()[:24]
+    return shim.cache_root() / "objects" / f"{digest}.json"
+
+
+def write_record(item: Path, record: dict[str, Any]) -> None:
+    """Keep an object's record; a cache that cannot be written costs the record alone."""
+    place = _record_file(item)
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        _write(place, record)
+    except OSError:
+        return
+
+
+def read_record(item: Path) -> dict[str, Any]:
+    """An object's record; empty if it is missing."""
+    try:
+        record: dict[str, Any] = json.loads(_record_file(item).read_text(encoding="utf-8"))
+        return record
+    except (OSError, ValueError):
+        return {}
+
 
 CUDA_LIBRARIES = ("cudart", "c10_cuda", "torch_cuda")
 MAX_LOG_CHARS = 20_000
@@ -26,17 +313,17 @@ MAX_LOG_CHARS = 20_000
 
 def attach(module: Any) -> None:
     """Change torch.utils.cpp_extension, whose functions look each other up in their module."""
-    if nvcc.homes():
-        module.CUDA_HOME = nvcc.homes()[0]
+    if homes():
+        module.CUDA_HOME = homes()[0]
     # A separate root: no build for this device may be mixed with those for a real one.
     module._get_build_directory = _with_variables(
         module._get_build_directory, lambda: {"TORCH_EXTENSIONS_DIR": _root(module)}
     )
     module._write_ninja_file = _with_variables(module._write_ninja_file, _our_nvcc)
-    module._prepare_ldflags = _link_flags(module._prepare_ldflags)
-    module.include_paths = _include_paths(module.include_paths)
-    module._jit_compile = _jit(module._jit_compile)
-    module.CUDAExtension = _cuda_extension(module.CUDAExtension)
+    module._prepare_ldflags = partial(_link_flags, module._prepare_ldflags)
+    module.include_paths = partial(_include_paths, module.include_paths)
+    module._jit_compile = partial(_jit, module._jit_compile)
+    module.CUDAExtension = partial(_cuda_extension, module.CUDAExtension)
     builder = module.BuildExtension
     if isinstance(builder, type):
         builder.build_extensions = _setup(builder.build_extensions)  # type: ignore[attr-defined]
@@ -82,67 +369,52 @@ def _runtime(of_cuda: bool) -> list[str]:
     nvcc_main.py builds it beside the first source of CUDA C++; ``of_cuda`` says that there is one.
     """
     try:
-        home = nvcc.homes()[0]
-        archive = build.runtime_archive(home) if of_cuda else build.build_runtime(home)
-    except (build.CannotBuild, IndexError) as error:
+        home = homes()[0]
+        archive = shim.runtime_archive(home) if of_cuda else shim.build_runtime(home)
+    except (shim.CannotBuild, IndexError) as error:
         say.once("no-runtime", f"{error}: extensions that call the CUDA runtime cannot be imported")
         return []
     return [str(archive), f"-Wl,--exclude-libs,{archive.name}"]
 
 
-def _link_flags(original: Callable[..., list[str]]) -> Callable[..., list[str]]:
-    def prepare(extra: Any, with_cuda: bool, *rest: Any, **given: Any) -> list[str]:
-        flags = original(extra, False if with_cuda else with_cuda, *rest, **given)
-        if not with_cuda:
-            return flags
-        return [f for f in flags if f.removeprefix("-l") not in CUDA_LIBRARIES] + _runtime(True)
-
-    return prepare
-
-
-def _include_paths(original: Callable[..., list[str]]) -> Callable[..., list[str]]:
-    def include_paths(*args: Any, **given: Any) -> list[str]:
-        flags = list(original(*args, **given))
-        if (args[:1] or [given.get("device_type", given.get("cuda"))])[0] in ("cuda", True):
-            flags += build.cpu_build()[1:]
+def _link_flags(original: Any, extra: Any, with_cuda: bool, *rest: Any, **given: Any) -> list[str]:
+    flags: list[str] = original(extra, False if with_cuda else with_cuda, *rest, **given)
+    if not with_cuda:
         return flags
+    return [f for f in flags if f.removeprefix("-l") not in CUDA_LIBRARIES] + _runtime(True)
 
-    return include_paths
+
+def _include_paths(original: Any, *args: Any, **given: Any) -> list[str]:
+    flags = list(original(*args, **given))
+    if (args[:1] or [given.get("device_type", given.get("cuda"))])[0] in ("cuda", True):
+        flags += shim.cpu_build()[1:]
+    return flags
 
 
-def _jit(original: Callable[..., Any]) -> Callable[..., Any]:
+def _jit(original: Any, *args: Any, **given: Any) -> Any:
     """``_jit_compile``: torch's build, and a report of its device code."""
-    import inspect
-
-    signature = inspect.signature(original)
-
-    def jit(*args: Any, **given: Any) -> Any:
-        bound = signature.bind(*args, **given).arguments
-        sources = bound["sources"]
-        listed = [sources] if isinstance(sources, str) else [str(s) for s in sources]
-        cuda = [s for s in listed if s.endswith((".cu", ".cuh"))]
-        wanted = bound.get("with_cuda")
-        if not (cuda or wanted):
+    bound = inspect.signature(original).bind(*args, **given).arguments
+    sources = bound["sources"]
+    listed = [sources] if isinstance(sources, str) else [str(s) for s in sources]
+    cuda = [s for s in listed if s.endswith((".cu", ".cuh"))]
+    if not (cuda or bound.get("with_cuda")):
+        return original(*args, **given)
+    folder, name = str(bound["build_directory"]), str(bound["name"])
+    if not homes():
+        say.once("no-nvcc", lacking())
+        _report(folder, cuda, "no nvcc")
+        return _captured_only(name, lacking())
+    if not cuda:
+        _runtime(of_cuda=False)
+    try:
+        with WAITING.on("extensions built", name):
             return original(*args, **given)
-        folder, name = str(bound["build_directory"]), str(bound["name"])
-        if not nvcc.homes():
-            say.once("no-nvcc", nvcc.lacking())
-            _report(folder, cuda, "no nvcc")
-            return _captured_only(name, nvcc.lacking())
-        if not cuda:
-            _runtime(of_cuda=False)
-        try:
-            with WAITING.on("extensions built", name):
-                made = original(*args, **given)
-        except ImportError as error:
-            text = f"the extension {name} was captured, and cannot run on the host: {error}"
-            say.once(f"extension:{name}", text.splitlines()[0])
-            made = _captured_only(name, text)
-        finally:
-            _report(folder, cuda, None)
-        return made
-
-    return jit
+    except ImportError as error:
+        text = f"the extension {name} was captured, and cannot run on the host: {error}"
+        say.once(f"extension:{name}", text.splitlines()[0])
+        return _captured_only(name, text)
+    finally:
+        _report(folder, cuda, None)
 
 
 def _report(folder: str, sources: list[str], why: str | None) -> None:
@@ -152,11 +424,17 @@ def _report(folder: str, sources: list[str], why: str | None) -> None:
 
 def _emit(item: Path, folder: str, source: str, why: str | None) -> None:
     """One source's device code, into the recording."""
-    record = nvcc.read_record(item)
+    record = read_record(item)
     refused: dict[str, Any] = {}
+    kept = {
+        name: file_blob(str(record[name])) if record.get(name) else None
+        for name in ("cubin", "ptx", "lines_cubin")
+    }
     if record.get("status"):
         log = str(record.get("log"))
-        why = f"nvcc failed: {_first_error(log)}"
+        errors = [line for line in log.splitlines() if "error" in line]
+        first = (errors or log.splitlines() or [""])[0]
+        why = f"nvcc failed: {first.strip()[:300]}"
         command = shlex.join(map(str, record.get("ptx_command") or ()))
         refused = {"log": blob(log[:MAX_LOG_CHARS]), "command": command or None}
     emit(
@@ -167,25 +445,16 @@ def _emit(item: Path, folder: str, source: str, why: str | None) -> None:
             "source_blob": file_blob(os.path.abspath(source)),
             "directory": folder,
             "arch": record.get("arch") or current().target,
-            "flags": nvcc.split(list(record.get("argv", [])))[3],
-            "cubin": _kept(record.get("cubin")),
-            "ptx": _kept(record.get("ptx")),
+            "flags": split(list(record.get("argv", [])))[3],
+            "cubin": kept["cubin"],
+            "ptx": kept["ptx"],
             "ptx_from": "the build's nvcc command with -lineinfo, for the target alone",
             "ptx_command": record.get("ptx_command"),
-            "lineinfo_cubin": _kept(record.get("lines_cubin")),
+            "lineinfo_cubin": kept["lines_cubin"],
             "why": why if record.get("ptx") is None else None,
             **refused,
         }
     )
-
-
-def _kept(path: Any) -> str | None:
-    return file_blob(str(path)) if path else None
-
-
-def _first_error(log: str) -> str:
-    lines = [line for line in log.splitlines() if "error" in line]
-    return (lines or log.splitlines() or [""])[0].strip()[:300]
 
 
 def _captured_only(name: str, why: str) -> types.ModuleType:
@@ -205,15 +474,12 @@ def _captured_only(name: str, why: str) -> types.ModuleType:
     return module
 
 
-def _cuda_extension(original: Callable[..., Any]) -> Callable[..., Any]:
-    def extension(name: str, sources: Any, *args: Any, **given: Any) -> Any:
-        made = original(name, sources, *args, **given)
-        made.libraries = [x for x in made.libraries if x not in CUDA_LIBRARIES]
-        of_cuda = any(str(source).endswith(".cu") for source in sources)
-        made.extra_link_args = [*(made.extra_link_args or []), *_runtime(of_cuda)]
-        return made
-
-    return extension
+def _cuda_extension(original: Any, name: str, sources: Any, *args: Any, **given: Any) -> Any:
+    made = original(name, sources, *args, **given)
+    made.libraries = [x for x in made.libraries if x not in CUDA_LIBRARIES]
+    of_cuda = any(str(source).endswith(".cu") for source in sources)
+    made.extra_link_args = [*(made.extra_link_args or []), *_runtime(of_cuda)]
+    return made
 
 
 def _setup(original: Callable[..., None]) -> Callable[..., None]:

@@ -8,14 +8,15 @@ runs operator by operator instead.
 from __future__ import annotations
 
 import contextlib
+import copy
+import functools
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from .. import private_names
 from ..calls import graphs as calls_torch
 from ..hooks import guarded
-from . import cubin, current, devices, say, tuning
+from . import current, driver, say, shim
 
 
 def attach(module: Any) -> None:
@@ -46,9 +47,13 @@ def _attach_compilation(compile_fx: Any) -> None:
 
     compile_fx.compile_fx = compile_graph
     _ask_quietly()
+    # Inductor's own launcher is given machine code alone, without arguments' types.
+    config = sys.modules["torch._inductor"].config
+    for name in ("use_static_cuda_launcher", "use_static_triton_launcher"):
+        if hasattr(config, name):
+            setattr(config, name, False)
     if current().kernels:
-        _run_kernels()
-    sys.modules["torch"]._C._StaticCudaLauncher = _StaticLauncher
+        sys.modules["torch"]._C._dynamo.guards._empty_strided_cuda = _empty
 
 
 def _ask_quietly() -> None:
@@ -68,26 +73,17 @@ def _ask_quietly() -> None:
         )
 
 
-def _run_kernels() -> None:
-    """Let the generated code run as it is: its memory is the device's, Triton launches kernels."""
+def _empty(size: Any, stride: Any, dtype: Any) -> Any:
+    """Memory of the device for generated code that runs as it is: Triton launches its kernels."""
     import torch
-    from torch._inductor import config
 
-    def empty(size: Any, stride: Any, dtype: Any) -> Any:
-        return torch.empty_strided(size, stride, dtype=dtype, device="cuda")
-
-    torch._C._dynamo.guards._empty_strided_cuda = empty
-    # Its own launcher is given machine code alone, without arguments' types.
-    for name in ("use_static_cuda_launcher", "use_static_triton_launcher"):
-        if hasattr(config, name):
-            setattr(config, name, False)
+    return torch.empty_strided(size, stride, dtype=dtype, device="cuda")
 
 
 def _compile(inner: Any, gm: Any, example_inputs: Any, given: dict[str, Any]) -> Any:
     """Compile one graph for its code; what it returns runs that, or the graph's operators."""
-    from . import graphs
 
-    values = graphs.values_of(gm)
+    values = values_of(gm)
     _say_what_is_not_selected()
     try:
         from torch._inductor.utils import BoxedBool
@@ -163,48 +159,6 @@ def _own_callables(model: Any, inputs: Any) -> Iterator[None]:
         yield
 
 
-_STATIC = (
-    ("torch._inductor.runtime.static_triton_launcher", "StaticallyLaunchedTritonKernel"),
-    ("torch._inductor.runtime.static_cuda_launcher", "StaticallyLaunchedCudaKernel"),
-)
-"""What calls the launcher below, as later versions and as torch 2.7 and 2.8 name it."""
-
-
-class _StaticLauncher:
-    """Inductor's launcher: loads its kernels for their register counts and launches nothing."""
-
-    @staticmethod
-    def _load_kernel(path: str, name: str, shared: int, device: int) -> tuple[Any, ...]:
-        import inspect
-
-        limit = devices.find(current().target).shared_per_block_optin
-        if shared > limit:
-            import torch
-
-            raise torch.cuda.OutOfMemoryError(
-                f"out of resource: {name} Required: {shared} Hardware limit: {limit} "
-                "Reducing block sizes or `num_stages` may help."
-            )
-        with open(path, "rb") as file:
-            facts = cubin.read(file.read(), name)
-        loaded = (1, facts.registers, facts.stack_bytes // 4)
-        name, kind = next(x for x in _STATIC if x[0] in sys.modules)
-        kernel = private_names.get(f"{name}:{kind}")
-        if kernel is not None and "self.module, self.function" in inspect.getsource(
-            kernel.load_kernel
-        ):
-            return (1, *loaded)
-        return loaded
-
-    @staticmethod
-    def _unload_kernel(module: Any) -> None:
-        return None
-
-    @staticmethod
-    def _launch_kernel(*args: Any) -> None:
-        raise RuntimeError("ptxview: a kernel that Inductor generated is compiled and not launched")
-
-
 def _attach_selection(module: Any) -> None:
     """max-autotune: compile every candidate, measure none, and take the first."""
     cache = module.AlgorithmSelectorCache
@@ -227,7 +181,7 @@ def _attach_selection(module: Any) -> None:
         templates = [c for c in able if c not in extern]
         if not able:
             raise module.NoValidChoicesError(f"no candidate for {name} compiles")
-        return dict.fromkeys([*templates, *extern], tuning.NAN)
+        return dict.fromkeys([*templates, *extern], driver.NAN)
 
     if hasattr(cache, "do_autotuning"):
         cache.do_autotuning = do_autotuning
@@ -267,10 +221,10 @@ def _attach_benchmarks(module: Any) -> None:
     """Inductor's benchmarks of fusions and configurations run nothing and return NaN."""
 
     def benchmark(self: Any, *args: Any, **given: Any) -> float:
-        return tuning.NAN
+        return driver.NAN
 
     def several(self: Any, callables: Any, *args: Any, **given: Any) -> list[float]:
-        return [tuning.NAN] * len(callables)
+        return [driver.NAN] * len(callables)
 
     for owner in vars(module).values():
         if not isinstance(owner, type) or owner.__module__ != module.__name__:
@@ -280,3 +234,65 @@ def _attach_benchmarks(module: Any) -> None:
                 setattr(owner, name, benchmark)
         if "benchmark_many_gpu" in vars(owner):
             owner.benchmark_many_gpu = several  # type: ignore[attr-defined]
+
+
+def values_of(gm: Any) -> Callable[..., Any]:
+    """A stand-in for the compiled graph: called as Inductor's own callable is, with a list."""
+    import torch
+
+    # Inductor rewrites the graph that it is given: this is a copy over the same attributes.
+    graph = copy.deepcopy(gm.graph)
+    replaced = _seeded(torch)
+    for node in graph.nodes:
+        if node.op == "call_function" and node.target in replaced:
+            node.target = replaced[node.target]
+    module = torch.fx.GraphModule(gm, graph)
+
+    def call(inputs: Any, *rest: Any) -> Any:
+        given = list(inputs)
+        if isinstance(inputs, list):  # the caller gives its references up, as it does to Inductor
+            inputs.clear()
+        with torch.no_grad():
+            return module(*given)
+
+    call._boxed_call = True  # type: ignore[attr-defined]
+    return call
+
+
+def _seeded(torch: Any) -> dict[Any, Any]:
+    """Inductor's random prims as functions of their seed.
+
+    The forward and the backward graph each draw from the same seed and must get the same numbers;
+    the prims' own eager implementations ignore it.
+    """
+    prims = torch.ops.prims
+
+    def generator(seed: Any) -> Any:
+        made = torch.Generator(device=seed.device)
+        return made.manual_seed(int(seed.item()))
+
+    def drawn(draw: Callable[..., Any], seed: Any) -> Any:
+        why = shim.absence(seed)
+        if not why:
+            return draw(generator(seed))
+        made = draw(None)
+        shim.mark_absent(made, why)
+        return made
+
+    def random(size: Any, seed: Any, mode: str, *, align_dtype: Any = None, **ignored: Any) -> Any:
+        draw = functools.partial(getattr(torch, mode), size, device=seed.device)
+        return drawn(lambda g: draw(generator=g, dtype=torch.float32), seed)
+
+    def randint(low: int, high: int, size: Any, seed: Any) -> Any:
+        draw = functools.partial(torch.randint, low, high, size, device=seed.device)
+        return drawn(lambda g: draw(generator=g), seed)
+
+    def lookup_seed(seeds: Any, index: int) -> Any:
+        return seeds[index].clone()  # torch 2.6's own returns a view, and refuses it
+
+    seeded = {"random": random, "randint": randint, "lookup_seed": lookup_seed}
+    return {
+        getattr(prims, f"inductor_{name}").default: function
+        for name, function in seeded.items()
+        if hasattr(prims, f"inductor_{name}")
+    }

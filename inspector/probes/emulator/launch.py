@@ -2,18 +2,410 @@
 
 from __future__ import annotations
 
+import linecache
 import math
+import os
+import re
 import struct
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
-from ..hooks import observed
-from . import current, executor, native, ptx, say, tuning, writes
-from .faults import AbsentValue, memory_of
-from .kernel_launch import Launch, Size
+from . import current, executor, say, shim, writes
 from .say import WAITING
-from .tuning import BENCHMARKS, BENCHMARKS_SECONDS
+
+Size = tuple[int, int, int]
+Memory = tuple[int, int, str]
+"""First address, end, and description: ``float32 [30]``."""
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One launch of a kernel in PTX, of Triton or of CUDA C++."""
+
+    text: str
+    """The PTX."""
+    entry: str
+    """The kernel's name in it."""
+    name: str
+    """The kernel's name in messages."""
+    grid: Size
+    block: Size | None
+    """Threads of a block; None for the kernel's own ``.reqntid``."""
+    shared: int
+    """Bytes of dynamic shared memory."""
+    arguments: list[Any]
+    """A value for each parameter: bytes, or a number."""
+    memory: Callable[[], dict[str, Memory]]
+    """Finds the memory that arguments point at, by the names of these arguments in errors."""
+    host: frozenset[tuple[int, int]]
+    """Pieces of the host's memory that the kernel may touch."""
+    scratch: tuple[tuple[int, int], ...] = ()
+    """Size and alignment of the buffers that Triton's kernels get behind their arguments."""
+    clusters: int = 1
+    """Blocks of a cluster."""
+    unit: str = "block"
+    """``block`` or ``program``, in the language of the kernel."""
+    file: str = ""
+    """The kernel's source file."""
+    obstacle: str = ""
+    """Why the arguments cannot be passed on; empty if they can."""
+
+    def pointers(self) -> Iterator[tuple[int, int]]:
+        """Each argument's position with its 64-bit words that are addresses of device memory."""
+        for position, value in enumerate(self.arguments):
+            data = value if isinstance(value, bytes) else b""
+            if isinstance(value, int):
+                data = struct.pack("<Q", value & 0xFFFF_FFFF_FFFF_FFFF)
+            for (word,) in struct.iter_unpack("<Q", data[: len(data) // 8 * 8]):
+                if word and shim.memory_around(word, word + 1):
+                    yield position, word
+
+
+ASSEMBLY_LINES = 200
+"""Lines of PTX above an instruction that are searched for the beginning of its inline assembly."""
+
+_LIBRARY = re.compile(r"/(?:triton|torch|numpy|nvidia|cuda[-\w.]*)/")
+_OPCODE = re.compile(r"(?:@!?%?\w+\s+)?([a-z]\w*)")
+_VERBS = {
+    "ld": "reads",
+    "ldu": "reads",
+    "cp": "reads",
+    "st": "writes",
+    "atom": "updates",
+    "red": "updates",
+}
+# cudaGetErrorString of each cause.
+_CUDA = {
+    "out of bounds": "an illegal memory access was encountered",
+    "null": "an illegal memory access was encountered",
+    "read only": "an illegal memory access was encountered",
+    "misaligned": "misaligned address",
+    "trap": "unspecified launch failure",
+    "tensor map": "an illegal instruction was encountered",
+    "assertion": "device-side assert triggered",
+}
+
+
+class KernelFault(RuntimeError):
+    """A kernel ended as it would on a GPU: a trap, an assertion, an illegal access; or never."""
+
+
+class AbsentValue(Exception):
+    """A kernel reads memory whose value is absent; the text is the reason."""
+
+
+def error_of(fault: Any, call: Launch, listing: Any, number: int) -> Exception:
+    """The exception that the program gets for the executor's ``fault`` in launch ``number``."""
+    place, address = fault.place, fault.address
+    if fault.space == "global" and address is not None and (why := shim.absence_at(address)):
+        return AbsentValue(why)
+    who = f"{call.unit} {place.block or (0, 0, 0)}"
+    if place.thread is not None:
+        who += f", thread {place.thread}"
+    line = source(listing, place.line, call.file)
+    after = f" (PTX line {place.line}: {place.statement.rstrip('; ')[:100]}"
+    after += f"; {line})" if line else ")"
+    if fault.cause in ("out of bounds", "null") and fault.space == "global":
+        match = _OPCODE.match(place.statement)
+        verb = _VERBS.get(match[1] if match else "", "touches")
+        what = f"{verb} {fault.nbytes} bytes at {address:#x}, outside of every CUDA tensor"
+        if fault.cause == "null":
+            what += ", a null pointer"
+        elif memory := call.memory():
+            what += f": {_nearest(memory, address)}"
+    else:
+        what = fault.message.removeprefix(f"{place.kernel}: ").removesuffix(f" ({place})")
+    text = f"ptxview: {who} of launch {number} of {call.name}, grid {call.grid}, {what}{after}"
+    cuda = _CUDA.get(fault.cause)
+    return KernelFault(f"CUDA error: {cuda}\n{text}" if cuda else text)
+
+
+def memory_of(tensor: Any) -> Memory:
+    """The memory that a tensor's elements span."""
+    first = int(tensor.data_ptr())
+    sides = zip(tensor.shape, tensor.stride(), strict=True)
+    elements = 1 + sum((n - 1) * step for n, step in sides) if tensor.numel() else 0
+    kind = str(tensor.dtype).removeprefix("torch.")
+    end = first + elements * int(tensor.element_size())
+    return first, end, f"{kind} {list(tensor.shape)}"
+
+
+def _nearest(memory: dict[str, Memory], address: int) -> str:
+    """The nearest argument, and its distance from the address."""
+    distances = {
+        name: first - address if address < first else address - end
+        for name, (first, end, _) in memory.items()
+    }
+    name = min(distances, key=lambda name: distances[name])
+    side = "before the start" if address < memory[name][0] else "past the end"
+    where = f"{distances[name]} bytes {side}" if distances[name] else f"just {side}"
+    return f"{where} of {name}, {memory[name][2]}, the nearest argument"
+
+
+def source(listing: Any, line: int, file: str) -> str:
+    """The program's source line of a line of PTX; empty if unknown."""
+    if not 0 < line <= len(listing.lines):
+        return ""
+    first = line
+    # Within inline assembly LLVM counts lines of the assembly: the location of its first is right.
+    for above in range(line - 1, max(0, line - ASSEMBLY_LINES), -1):
+        text = listing.lines[above - 1].text
+        if "// end inline asm" in text:
+            break
+        if "// begin inline asm" in text:
+            first = above
+            break
+    places = (listing.lines[n - 1].source for n in range(first, line + 1))
+    where = next((place for place in places if place is not None), None)
+    return _first_own(where.frames(), file) if where is not None else ""
+
+
+def _first_own(places: Iterable[Any], file: str) -> str:
+    """The first of these locations, innermost first, in the program's own files.
+
+    ``file`` is the kernel's: Triton's cache may hold code that was compiled from a copy elsewhere.
+    """
+    every = list(places)
+    own = next((p for p in every if not _LIBRARY.search(p.file)), every[0])
+    same = os.path.basename(own.file) == os.path.basename(file)
+    text = linecache.getline(file if same else own.file, own.line).strip()
+    return f"{os.path.basename(own.file)}:{own.line}: {text}"[:120]
+
+
+LANES_A_SECOND = 100_000_000
+"""Instructions of one lane in one second of ``--value-seconds``: about the rate of one idle core of
+2024 at a kernel that fills the executor's chunks."""
+
+_CLUSTER = re.compile(r"\.reqnctapercluster\s+(\d+)(?:\s*,\s*(\d+))?(?:\s*,\s*(\d+))?")
+
+_launches: dict[str, int] = {}
+"""Launches of each kernel so far."""
+_running = threading.RLock()
+
+
+class NotRun(Exception):
+    """A kernel was not run to its end: why, and under which key that is said once."""
+
+    def __init__(self, why: str, key: str = "") -> None:
+        super().__init__(why)
+        self.key = key
+
+
+def run(call: Launch, seconds: float) -> tuple[str, ...]:
+    """Run a launch within as much work as fits into ``seconds``; return the text that it prints.
+
+    Raises NotRun, AbsentValue, and KernelFault for the kernel's faults.
+    """
+    if call.obstacle:
+        raise NotRun(call.obstacle)
+    execute = _load("execute")
+    with _running:
+        kernel, listing = _program(call)
+        missing = len(kernel.parameters) - len(call.arguments)
+        if not 0 <= missing <= len(call.scratch):
+            raise NotRun(
+                f"its PTX has {len(kernel.parameters)} parameters, and the launch gives "
+                f"{len(call.arguments)}"
+            )
+        memory = _MEMORY.now(execute, call.host)
+        buffers = [
+            memory.add(f"scratch {number}", _zeros(*size))
+            for number, size in enumerate(call.scratch[:missing])
+        ]
+        arguments = [*call.arguments, *(b.address if b.size else 0 for b in buffers)]
+        number = _launches[call.name] = _launches.get(call.name, 0) + 1
+        try:
+            done = execute.execute(
+                kernel,
+                call.grid,
+                call.block or kernel.required_block,
+                arguments,
+                memory=memory,
+                shared=call.shared,
+                budget=None if math.isinf(seconds) else int(seconds * LANES_A_SECOND),
+            )
+            BENCHMARKS.used(done.cost / LANES_A_SECOND)
+            return tuple(done.printed)
+        except (execute.CannotRun, execute.LaunchError) as error:
+            raise NotRun(str(error)) from error
+        except execute.OutOfBudget as error:
+            BENCHMARKS.used(seconds)
+            raise NotRun(
+                f"the kernel {call.name} was not run to its end: its {math.prod(call.grid)} "
+                f"{call.unit}s take about {error.work / LANES_A_SECOND:.2g} s of work or more, "
+                f"more than the {seconds:g} s allowed; --values all, or more --value-seconds, "
+                "computes it",
+                "over-budget",
+            ) from None
+        except execute.Fault as fault:
+            raise error_of(fault, call, listing, number) from None
+        except Exception as error:  # of the executor, for a kernel that the compiler accepted
+            why = f"{type(error).__name__}: {error}"[:300]
+            if memory.written:
+                why = f"the kernel {call.name} was not run to its end ({why})"
+            raise NotRun(why, "failed" if memory.written else "") from error
+        finally:
+            for part in buffers:
+                memory.remove(part)
+
+
+def _zeros(size: int, align: int) -> Any:
+    import numpy as np
+
+    whole = np.zeros(size + align if size else 0, np.uint8)
+    skipped = -whole.ctypes.data % align if size else 0
+    return whole[skipped : skipped + size]
+
+
+def _program(call: Launch) -> tuple[Any, Any]:
+    """The kernel as the executor has it, and the PTX's lines; raises NotRun."""
+    kernel, (listing, _) = _kernel(call.text, call.entry), _module(call.text)
+    obstacles = kernel.cannot()
+    if obstacles:
+        first, more = obstacles[0], len(obstacles) - 1
+        place = source(listing, first.line, call.file)
+        raise NotRun(
+            f"{first.opcode} in line {first.line} of its PTX: {first.reason}"
+            + (f", and {more} more" if more else "")
+            + (f"; {place}" if place else "")
+        )
+    clusters = max(call.clusters, _required_clusters(call.text, call.entry))
+    if clusters > 1:
+        raise NotRun(f"its blocks are in clusters of {clusters}")
+    return kernel, listing
+
+
+# -- a text's kernels and variables -------------------------------------------------------------
+
+
+def _load(name: str) -> Any:
+    """A module of the executor's; raises NotRun."""
+    try:
+        return executor.load(name)
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"[:300]
+        raise NotRun(f"the executor of PTX cannot be loaded ({reason})") from error
+
+
+@contextmanager
+def _understanding() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        raise NotRun(f"its PTX is not understood: {error}"[:300]) from error
+
+
+@cache
+def _module(text: str) -> tuple[Any, Any]:
+    """The lines of a PTX text, and its module; raises NotRun."""
+    parser, code = _load("listing.ptx"), _load("listing.ptx_code")
+    with _understanding():
+        listing = parser.parse_ptx(text)
+        return listing, code.read_module(listing)
+
+
+@cache
+def _kernel(text: str, entry: str) -> Any:
+    """A kernel of a PTX text, whether or not it can be run; raises NotRun."""
+    module, execute = _module(text)[1], _load("execute")
+    with _understanding():
+        return execute.Program(module, entry)
+
+
+def parameter_sizes(text: str, entry: str) -> list[int]:
+    """Bytes of each of a kernel's parameters; raises NotRun."""
+    return [parameter.size for parameter in _module(text)[1].functions[entry].parameters]
+
+
+def variables(text: str) -> dict[str, int]:
+    """The addresses of a text's variables in global and constant memory; raises NotRun."""
+    module = _module(text)[1]
+    if not module.entries:
+        return {}
+    with _running:
+        kernel = _kernel(text, next(iter(module.entries)))
+        memory = _MEMORY.now(_load("execute"), frozenset())
+        kernel.addresses(memory)
+        return dict(memory.modules[kernel.module_key])
+
+
+def _required_clusters(text: str, entry: str) -> int:
+    """Blocks of a cluster by the kernel's own directive."""
+    head = re.search(rf"\.entry\s+{re.escape(entry)}\b[^{{]*", text)
+    asked = _CLUSTER.search(head[0]) if head else None
+    return math.prod(int(n or 1) for n in asked.groups()) if asked else 1
+
+
+# -- benchmarks ------------------------------------------------------------------------------------
+
+BENCHMARK_SECONDS, BENCHMARKS_SECONDS = 1.0, 10.0
+"""Work that one launch within a benchmark may take, and all of a program's together: nothing is
+measured, and their results are seldom read."""
+
+
+class Benchmarks:
+    """Whether a benchmark runs, and the work that all of them may still take."""
+
+    def __init__(self) -> None:
+        self.depth = 0
+        self.left = BENCHMARKS_SECONDS
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Count launches in the block, or in a decorated function, as a benchmark's."""
+        self.depth += 1
+        try:
+            yield
+        finally:
+            self.depth -= 1
+
+    def used(self, seconds: float) -> None:
+        """Count the work of a launch."""
+        if self.depth:
+            self.left = max(0.0, self.left - seconds)
+
+    def most(self, allowed: float) -> float:
+        """The seconds that one launch may take now, at most ``allowed``."""
+        if not self.depth or math.isinf(allowed):
+            return allowed
+        return min(allowed, BENCHMARK_SECONDS, self.left)
+
+
+BENCHMARKS = Benchmarks()
+
+
+# -- memory -------------------------------------------------------------------------------------
+
+
+class _DeviceMemory:
+    """Every piece of device memory, as the executor sees it; the same for all launches.
+
+    A module's own variables stay in it from launch to launch.
+    """
+
+    def __init__(self) -> None:
+        self.memory: Any = None
+        self.pieces: dict[tuple[int, int], Any] = {}
+
+    def now(self, execute: Any, host: frozenset[tuple[int, int]]) -> Any:
+        """The present memory: what is absent cannot be read, and so is not in it."""
+        if self.memory is None:
+            self.memory = execute.Memory()
+        present = {piece for piece in shim.memory() if not shim.absence_at(piece[0])} | host
+        for piece in self.pieces.keys() - present:
+            self.memory.remove(self.pieces.pop(piece))
+        for first, end in present - self.pieces.keys():
+            self.pieces[first, end] = self.memory.add_raw(f"{first:#x}", first, end - first)
+        return self.memory
+
+
+_MEMORY = _DeviceMemory()
+
 
 ABSENT_VARIABLES: dict[str, dict[str, str]] = {}
 """By PTX, the variables that a kernel may have written that was not run to its end, and why."""
@@ -23,7 +415,7 @@ def launch(call: Launch) -> None:
     """Run a launch, or make absent what it would have written; raises what ends it on a GPU."""
     pointers = list(call.pointers())
     absent = ABSENT_VARIABLES.get(call.text, {})
-    reasons = [native.absence_at(word) for _, word in pointers]
+    reasons = [shim.absence_at(word) for _, word in pointers]
     reasons += (
         [absent[name] for name in writes.used(call.text, call.entry, absent)] if absent else []
     )
@@ -44,32 +436,23 @@ def _compute(call: Launch) -> str:
         )
     try:
         with WAITING.on("launches computed", name):
-            printed = "".join(ptx.run(call, allowed))
+            printed = "".join(run(call, allowed))
         if printed:
             sys.stdout.write(printed)
         return ""
     except AbsentValue as absent:
         return str(absent)
-    except ptx.OverBudget as over:
-        key = "over-budget"
-        why = (
-            f"the kernel {name} was not run to its end: its {math.prod(call.grid)} {call.unit}s "
-            f"take about {over.seconds:.2g} s of work or more, more than the {allowed:g} s "
-            "allowed; --values all, or more --value-seconds, computes it"
-        )
-        if BENCHMARKS.depth:
-            return why
-    except ptx.NotExecutable as error:
-        key, why = "not-run", f"the PTX of {name} cannot be run here ({error})"
-    except ptx.Failed as error:
-        key, why = "failed", f"the kernel {name} was not run to its end ({error})"
-    say.once(f"{key}:{name}", f"{why}; reading its outputs will raise")
-    return why
+    except NotRun as error:
+        why = str(error) if error.key else f"the PTX of {name} cannot be run here ({error})"
+        if not (BENCHMARKS.depth and error.key == "over-budget"):
+            key = error.key or "not-run"
+            say.once(f"{key}:{name}", f"{why}; reading its outputs will raise")
+        return why
 
 
 def _make_absent(call: Launch, pointers: list[tuple[int, int]], why: str) -> None:
     """Make absent what the kernel may write, also behind addresses in the arguments' memory."""
-    if not native.loaded():
+    if not shim.loaded():
         # Nothing could make a later read of a plain CPU tensor raise: this launch does.
         raise RuntimeError(f"ptxview: {why}")
     written = writes.written(call.text, call.entry)
@@ -80,242 +463,13 @@ def _make_absent(call: Launch, pointers: list[tuple[int, int]], why: str) -> Non
         if not name or name in written.direct:
             starts.add(word)
         if loads := written.behind.get(name):
-            if unknown := native.absence_at(word):
+            if unknown := shim.absence_at(word):
                 raise RuntimeError(
                     f"ptxview: {why}; where it would have written is not known, for it writes "
                     f"through addresses kept in a tensor whose value is absent: {unknown}"
                 )
             starts |= writes.behind([word], loads)
     for start in starts:
-        native.mark_absent_at(start, why)
+        shim.mark_absent_at(start, why)
     variables = [name for name in writes.variables(call.text) if name in written.direct]
     ABSENT_VARIABLES.setdefault(call.text, {}).update(dict.fromkeys(variables, why))
-
-
-# -- Triton's launches ----------------------------------------------------------------------------
-
-
-class Launcher:
-    """Triton's launcher: called with grid, stream, handles, hooks and arguments of a kernel."""
-
-    def __init__(self, src: Any, metadata: Any) -> None:
-        self.src = src
-        self.metadata = metadata
-
-    def __call__(
-        self,
-        grid_x: int,
-        grid_y: int,
-        grid_z: int,
-        stream: Any,
-        function: Any,
-        packed_metadata: Any,
-        launch_metadata: Any,
-        enter_hook: Any,
-        exit_hook: Any,
-        *args: Any,
-    ) -> None:
-        """Run the grid; raises what a GPU would raise for a pointer that it cannot reach."""
-        _refuse_host_pointers(args)
-        if enter_hook is not None:
-            enter_hook(launch_metadata)
-        if not tuning.compiling_only() and grid_x * grid_y * grid_z > 0:
-            launch(self._launch((int(grid_x), int(grid_y), int(grid_z)), args))
-        if exit_hook is not None:
-            exit_hook(launch_metadata)
-
-    def _launch(self, grid: Size, args: tuple[Any, ...]) -> Launch:
-        fn, metadata = getattr(self.src, "fn", None), self.metadata
-        signature = dict(getattr(self.src, "signature", None) or {})
-        named = _named(fn, self.src, args)
-        fixed = _constants(self.src, list(named))
-        passed = {
-            name: (signature.get(name, signature.get(position)), value)
-            for position, (name, value) in enumerate(named.items())
-            if name not in fixed
-        }
-        tensors = dict(
-            pair for name, (_, value) in passed.items() for pair in _tensors_of(name, value)
-        )
-        storages = [tensor.untyped_storage() for tensor in tensors.values()]
-        described = iter(getattr(metadata, "tensordesc_meta", None) or ())
-        text, obstacle = getattr(self.src, "_ptxview_ptx", ""), ""
-        arguments: list[Any] = []
-        try:
-            for kind, value in passed.values():
-                arguments += _flat(kind, value, described)
-        except NotImplementedError as error:
-            # The addresses among them are those of what the kernel may write.
-            arguments = [int(tensor.data_ptr()) for tensor in tensors.values()]
-            obstacle = str(error)
-        return Launch(
-            text=text,
-            entry=str(metadata.name),
-            name=str(metadata.name),
-            grid=grid,
-            block=None if ".reqntid" in text else (32 * int(metadata.num_warps), 1, 1),
-            shared=int(getattr(metadata, "shared", 0) or 0),
-            arguments=arguments,
-            memory=lambda: {name: memory_of(tensor) for name, tensor in tensors.items()},
-            host=frozenset(
-                (first, first + int(storage.nbytes()))
-                for storage in storages
-                if storage.nbytes()
-                and native.memory_around(first := int(storage.data_ptr()), first + 1) is None
-            ),
-            scratch=tuple(
-                (
-                    int(getattr(metadata, f"{name}_scratch_size", 0) or 0) * math.prod(grid),
-                    int(getattr(metadata, f"{name}_scratch_align", 1) or 1),
-                )
-                for name in ("global", "profile")
-            ),
-            clusters=_clusters(metadata),
-            unit="program",
-            file=str(
-                getattr(getattr(getattr(fn, "fn", None), "__code__", None), "co_filename", "")
-            ),
-            obstacle=obstacle,
-        )
-
-
-def _clusters(metadata: Any) -> int:
-    dims = getattr(metadata, "cluster_dims", None) or (1,)
-    return max(int(getattr(metadata, "num_ctas", 1) or 1), math.prod(int(n) for n in dims))
-
-
-def _constants(src: Any, names: list[str]) -> dict[str, Any]:
-    """Arguments that were compiled in, with their values where these are known."""
-    constants: dict[str, Any] = {}
-    signature = getattr(src, "signature", None) or {}
-    for key, kind in dict(signature).items():
-        if kind == "constexpr":
-            constants[names[key] if isinstance(key, int) else str(key)] = None
-    for key, value in dict(getattr(src, "constants", None) or {}).items():
-        path = key[0] if isinstance(key, tuple) else key
-        if not isinstance(key, tuple) or len(key) == 1:
-            constants[names[path] if isinstance(path, int) else str(path)] = value
-    return constants
-
-
-def _named(fn: Any, src: Any, args: tuple[Any, ...]) -> dict[str, Any]:
-    """Arguments by name; callers that leave constants out get them filled in."""
-    names = list(getattr(fn, "arg_names", ())) or [f"arg{i}" for i in range(len(args))]
-    if len(args) == len(names):
-        return dict(zip(names, args, strict=True))
-    constants = _constants(src, names)
-    given = iter(args)
-    return {name: constants[name] if name in constants else next(given, None) for name in names}
-
-
-def _tensors_of(name: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """The tensors in one argument, as errors name them: ``pair[1]`` in a tuple.
-
-    Descriptors and wrappers of a tensor have it as ``base``.
-    """
-    import torch
-
-    if isinstance(value, torch.Tensor):
-        yield name, value
-    elif isinstance(value, (tuple, list)):
-        for index, part in enumerate(value):
-            yield from _tensors_of(f"{name}[{index}]", part)
-    elif hasattr(value, "base") and (hasattr(value, "data_ptr") or hasattr(value, "block_shape")):
-        yield from _tensors_of(name, value.base)
-
-
-def _refuse_host_pointers(args: tuple[Any, ...]) -> None:
-    if not native.loaded():
-        return  # without the shim CPU tensors are all there is
-    for position, value in enumerate(args):
-        for _, tensor in _tensors_of("", value):
-            # A null pointer, of an empty tensor, is valid.
-            if tensor.device.type == "cpu" and not tensor.is_pinned() and tensor.data_ptr():
-                raise ValueError(
-                    f"Pointer argument (at {position}) cannot be accessed from Triton (cpu tensor?)"
-                )
-
-
-# -- arguments as the compiler lowers them ------------
-
-
-def _flat(kind: Any, value: Any, described: Iterator[Any]) -> list[Any]:
-    """An argument as the values of its parameters; raises NotImplementedError."""
-    if kind == "constexpr":
-        return []
-    if isinstance(value, (tuple, list)):
-        kinds = kind if isinstance(kind, (tuple, list)) else [None] * len(value)
-        pairs = zip(kinds, value, strict=True)
-        return [part for each, one in pairs for part in _flat(each, one, described)]
-    if hasattr(value, "block_shape"):
-        return [_packed(None, part) for part in _descriptor(value, next(described, None))]
-    return [_packed(kind, value)]
-
-
-def _descriptor(value: Any, lowered: Any) -> list[Any]:
-    """A tensor descriptor: a tensor map if the target has them, else its parts."""
-    shape, strides = [int(n) for n in value.shape], [int(n) for n in value.strides]
-    if not lowered:
-        from triton.backends import driver, nvidia
-
-        split = getattr(driver, "decompose_descriptor", None)
-        split = split or getattr(nvidia.driver, "decompose_descriptor", None)
-        if split is None:
-            raise NotImplementedError("how a tensor descriptor is lowered is not known")
-        parts = list(split(value))
-        # Later versions pass shape and strides twice, for the code after the descriptor's.
-        return parts if parts[-len(strides) :] == strides else [*parts, *shape, *strides]
-    if lowered.get("fp4_padded") or lowered.get("is_im2col"):
-        raise NotImplementedError("it uses a tensor map of padded 4-bit numbers or of im2col")
-    size = int(lowered["elem_size"])
-    element = 11 if getattr(value, "round_f32_to_tf32", False) else int(lowered["elem_type"])
-    made = executor.load("execute").TensorMap(
-        int(value.base.data_ptr()),
-        tuple(reversed(shape)),
-        tuple(step * size for step in reversed(strides[:-1])),
-        tuple(int(n) for n in reversed(lowered["block_size"])),
-        element,
-        int(lowered["swizzle"]),
-        int(getattr(value, "padding", "zero") == "nan"),
-    )
-    return [made.encode(), *shape, *strides]
-
-
-def _packed(kind: Any, value: Any) -> Any:
-    """A value as its parameter's; floats as the bytes that Triton's launcher gives."""
-    if hasattr(value, "data_ptr"):
-        return int(value.data_ptr())
-    if value is None:
-        return 0
-    if isinstance(value, bytes):
-        return value
-    if kind == "bf16":
-        return struct.pack("<f", float(value))[2:]
-    if kind in ("fp16", "fp32", "f32", "fp64"):
-        return struct.pack({"fp16": "<e", "fp64": "<d"}.get(kind, "<f"), float(value))
-    return value if isinstance(value, float) else int(value)
-
-
-def attach(compiler: Any) -> None:
-    """Let a compiled kernel's source keep the PTX that is run."""
-    kernel = compiler.CompiledKernel
-    original = kernel.__init__
-
-    def init(self: Any, src: Any, metadata_group: Any, *args: Any, **given: Any) -> None:
-        original(self, src, metadata_group, *args, **given)
-        try:
-            src._ptxview_ptx = str(self.asm.get("ptx", ""))
-        except AttributeError:
-            pass
-
-    kernel.__init__ = init
-    compiler.compile = observed(compiler.compile, _compilation_begins, _compilation_ends)
-
-
-def _compilation_begins(args: tuple[Any, ...], given: dict[str, Any]) -> bool:
-    source = args[0] if args else given.get("src")
-    return WAITING.begin("kernels compiled", str(getattr(source, "name", None) or "a kernel"))
-
-
-def _compilation_ends(begun: bool, result: Any, error: BaseException | None) -> None:
-    WAITING.end(begun)

@@ -16,21 +16,21 @@ from pathlib import Path
 
 def main(argv: list[str]) -> int:
     """Compile one source as nvcc would for the target alone. Returns nvcc's exit status."""
-    from ptxview_probes.emulator import build, nvcc
+    from ptxview_probes.emulator import extension, shim
 
     target = os.environ.get("PTXVIEW_TARGET", "sm_90")
-    homes = nvcc.homes()
+    homes = extension.homes()
     if not homes:
-        print(nvcc.lacking(), file=sys.stderr)
+        print(extension.lacking(), file=sys.stderr)
         return 1
     if "--version" in argv or "-V" in argv:
         return subprocess.call([f"{homes[0]}/bin/nvcc", "--version"])
-    source, output, depends, flags = nvcc.split(argv)
+    source, output, depends, flags = extension.split(argv)
     if source is None or output is None:
-        return _empty_object(build.compiler(), output)
+        return _empty_object(shim.compiler(), output)
     with ThreadPoolExecutor() as pool:
-        runtime = pool.submit(build.build_runtime, homes[0])
-        record = nvcc.compile_source(homes[0], Path(source), flags, target)
+        runtime = pool.submit(shim.build_runtime, homes[0])
+        record = extension.compile_source(homes[0], Path(source), flags, target)
     if error := runtime.exception():
         print(error, file=sys.stderr)
         return 1
@@ -39,7 +39,7 @@ def main(argv: list[str]) -> int:
         shutil.copy(record["object"], output)
     if depends:
         Path(depends).write_text(f"{output}: {' '.join([source, *record['depends']])}\n")
-    nvcc.write_record(Path(output), {**record, "argv": argv})
+    extension.write_record(Path(output), {**record, "argv": argv})
     return int(record["status"])
 
 

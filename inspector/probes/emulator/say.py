@@ -6,6 +6,7 @@ also within one long build or launch: a daemon thread writes them, and ends with
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 import threading
@@ -26,8 +27,9 @@ IDLE_SECONDS = 1.0
 _said: set[str] = set()
 
 
+@functools.cache
 def problem(text: str) -> None:
-    """Record something that is missing, without a line on stderr."""
+    """Record once something that is missing, without a line on stderr."""
     emit({"event": "problem", "where": "target", "text": text[:2000]})
 
 

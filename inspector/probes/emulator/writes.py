@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from . import native
+from . import shim
 
 MAX_LOADS = 3
 """Loads counted between a parameter and an address computed from it."""
@@ -137,7 +137,7 @@ def behind(starts: Iterable[int], loads: int) -> set[int]:
     """
     import numpy as np
 
-    pieces = native.memory()
+    pieces = shim.memory()
     firsts = np.array([first for first, _ in pieces], np.uint64)
     ends = np.array([end for _, end in pieces], np.uint64)
     seen: set[int] = set()
@@ -146,7 +146,7 @@ def behind(starts: Iterable[int], loads: int) -> set[int]:
         reached: set[int] = set()
         for piece in edge:
             first, end = pieces[piece]
-            if not native.absence_at(first):
+            if not shim.absence_at(first):
                 reached |= _holding(firsts, ends, _words(first, end))
         edge = reached - seen
         seen |= reached

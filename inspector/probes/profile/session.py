@@ -20,8 +20,91 @@ from typing import Any
 
 from .. import hooks, private_names
 from ..writer import folder, problem
-from . import steps, watch
+from . import watch
 from .watch import keep
+
+MARK = "_ptxview_step"
+
+
+class Steps:
+    """Where the program's steps end, by the session's wish: outermost calls in its thread.
+
+    ``auto`` and ``optimizer``: each step of the optimizer that steps first; others (a GAN has two)
+    step beside it. Else each call of a function or method of an imported module.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self.session, self.name = session, str(session.wish["step"])
+        self.depth = 0
+        self.first: int | None = None
+        self.classes: list[Any] = []
+        self.optimizers = self.name in ("auto", "optimizer")
+        if self.optimizers:
+            hooks.when_imported("torch.optim.optimizer", self.attach_optimizers)
+            hooks.when_imported("torch._dynamo.eval_frame", self.attach_dynamo)
+        elif self.name != "none":
+            hooks.when_imported(self.name.partition(":")[0], self.attach_function)
+
+    def attach_optimizers(self, module: Any) -> None:
+        """``torch.optim.optimizer``: each class's ``step`` is observed when one is made."""
+        private_names.wrap(
+            "torch.optim.optimizer:Optimizer._patch_step_function",
+            lambda args, kwargs: type(args[0]),
+            lambda kind, result, error: self._observe([kind]),
+        )
+
+    def attach_dynamo(self, module: Any) -> None:
+        """``torch._dynamo.eval_frame``: some versions unwrap ``step`` when Dynamo begins."""
+        private_names.wrap(
+            "torch._dynamo.eval_frame:TorchPatcher.patch",
+            after=lambda *_: self._observe(list(self.classes)),
+        )
+
+    def attach_function(self, module: Any) -> None:
+        """Observe the function, before the module's importer can take it from there."""
+        value = module
+        for part in self.name.partition(":")[2].split("."):
+            value = getattr(value, part, None)
+        if not callable(value) or isinstance(value, type):
+            problem("profile", f"--step {self.name}: the module has no such function or method")
+            return
+        private_names.wrap(self.name, self._before, self._after, inherited=True)
+
+    def _observe(self, classes: list[Any]) -> None:
+        for kind in classes:
+            step = kind.step
+            if hasattr(step, MARK):
+                continue
+            made = hooks.observed(step, self._before, self._after)
+            setattr(made, MARK, True)
+            # What unwraps it arrives at the function itself, as it would without this wrapper.
+            made.__wrapped__ = getattr(step, "__wrapped__", step)
+            kind.step = made
+            if kind not in self.classes:
+                self.classes.append(kind)
+
+    def _before(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The optimizer, or True for a function; None for a call that does not count."""
+        torch = self.session.torch
+        elsewhere = threading.get_ident() != self.session.thread
+        if elsewhere or (torch is not None and torch.compiler.is_compiling()):
+            return None
+        if self.depth == 0 and not self.optimizers:
+            self.session.boundary("function", self.name)
+        self.depth += 1
+        return args[0] if self.optimizers else True
+
+    def _after(self, token: Any, result: Any, error: BaseException | None) -> None:
+        if token is None:
+            return
+        self.depth -= 1
+        if self.first is None:
+            self.first = id(token)
+        if self.depth == 0 and not self.optimizers:
+            self.session.returned()
+        elif self.depth == 0 and id(token) == self.first:
+            self.session.boundary("optimizer", f"{type(token).__name__}.step")
+
 
 MEMORY_CHECK_SECONDS = 0.2
 """Seconds between two readings of the memory in use."""
@@ -96,6 +179,7 @@ class Session:
 
     def __init__(self, wish: dict[str, Any]) -> None:
         self.wish = wish
+        self.schedule = {n: wish[n] for n in ("wait", "warmup", "active", "repeat")}
         self.torch: Any = None
         self.thread, self.pid = threading.get_ident(), os.getpid()
         self.running: Any = None
@@ -245,16 +329,12 @@ class Session:
                 self.running.stop()
             self.running, self.before = None, None
 
-    def schedule(self) -> dict[str, Any]:
-        """The arguments of torch's schedule."""
-        return {name: self.wish[name] for name in ("wait", "warmup", "active", "repeat")}
-
     def begin_schedule(self, first: int) -> None:
         """Begin the schedule with step number ``first``."""
         # A step may be the first to use CUDA, and the schedule is made before it.
         gpu = not os.environ.get("PTXVIEW_TARGET") and self.torch.cuda.is_available()
         with self.own():
-            plan = self.torch.profiler.schedule(**self.schedule())
+            plan = self.torch.profiler.schedule(**self.schedule)
             self.running = self.make(gpu, schedule=plan, on_trace_ready=self.ready)
             self.running.step_num = first
             self.running.current_action = plan(first)
@@ -339,7 +419,7 @@ class Session:
             "mode": mode,
             "step": self.step,
             "seen": self.seen,
-            "schedule": self.schedule(),
+            "schedule": self.schedule,
             "ended_by": ended_by,
             "seconds": self.wish["seconds"],
             "began": self.began,
@@ -364,5 +444,5 @@ def install() -> None:
     os.environ[OWNER] = f"{os.getpid()}:{rank}"
     session = Session(json.loads(wish))
     hooks.when_imported("torch", hooks.guarded(session.attach))
-    steps.install(session)
+    Steps(session)
     watch.install(session)

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import hooks, private_names
-from ..writer import emit, folder, moved, problem
+from ..writer import emit, file_blob, folder, problem
 
 # -- the trace of a window ------------------------------------------------------------------------
 # Keeps the trace of a window with the recording.
@@ -35,13 +35,12 @@ def keep(session: Any, facts: dict[str, Any], write: Callable[[str], object]) ->
             write(plain)
         with open(plain, "rb") as source, gzip.open(packed, "wb", COMPRESSION) as out:
             shutil.copyfileobj(source, out, 1 << 20)
-        digest = moved(packed)
         torch = session.torch
         emit(
             {
                 "event": "profile",
                 **facts,
-                "trace": digest,
+                "trace": file_blob(packed),
                 "gpu": session.on_gpu(),
                 "torch": str(getattr(torch, "__version__", "")),
             }

@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from ..driver.native import find_cupti
+from ..driver.subscriber import find_cupti
 
 MEMCPY, MEMSET, KERNEL, CONCURRENT_KERNEL, MEMCPY_PEER = 1, 2, 3, 10, 22
 KINDS = (CONCURRENT_KERNEL, MEMCPY, MEMCPY_PEER, MEMSET)

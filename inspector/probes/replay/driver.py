@@ -7,7 +7,12 @@ has made current.
 from __future__ import annotations
 
 import ctypes
+import math
+import time
+from collections.abc import Callable, Iterator
 from typing import Any
+
+from .cupti import Unavailable
 
 FUNC_SHARED_SIZE, FUNC_MAX_DYNAMIC_SHARED = 1, 8
 DEVICE_SHARED_OPTIN = 97
@@ -185,3 +190,235 @@ class Clocks:
             if reasons is None
             else [text for bit, text in THROTTLES.items() if reasons & bit],
         }
+
+
+# Bytes that are read or written between two launches: several times the size of the L2.
+MIN_FLUSH_BYTES = 256 << 20
+L2_TIMES = 4
+PRECISION = 0.01
+MIN_SAMPLES = 60
+MAX_SAMPLES = 20_000
+BLOCK_SECONDS = 0.1
+# Consecutive blocks that may lack some of the launches.
+MAX_MISSES = 5
+# Records of CUPTI that fit into a buffer, with some room.
+MAX_RECORDS = 100_000
+# Launches of the second block: as a rule the median is settled by then.
+SECOND_COUNT = 100
+# No kernel is that short; a graph without any takes some ns.
+MIN_GRAPH_US = 0.1
+# The device's clock advances in steps of so many µs (32 ns on an H200), the limit of precision.
+TICK_US = 0.032
+
+
+class Cache:
+    """What is done to the L2 before each launch: ``cold``, ``dirty`` or ``hot``.
+
+    ``cold`` reads other memory, which leaves none of the launch's data and nothing to write back;
+    ``dirty`` writes it, and the launch then pays for writing it back; ``hot`` leaves it alone.
+    """
+
+    def __init__(self, torch: Any, state: str) -> None:
+        self.state = state
+        self._torch = torch
+        l2 = getattr(torch.cuda.get_device_properties(0), "L2_cache_size", 0)
+        size = max(MIN_FLUSH_BYTES, L2_TIMES * int(l2 or 0))
+        self._memory: Any = (
+            None if state == "hot" else torch.zeros(size // 4, dtype=torch.float32, device="cuda")
+        )
+        self._sum = torch.zeros((), device="cuda")
+
+    def prepare(self) -> None:
+        """Bring the L2 into that state, on the current stream."""
+        if self.state == "cold":
+            self._torch.sum(self._memory, dim=0, out=self._sum)
+        elif self.state == "dirty":
+            self._memory.zero_()
+
+
+def settled(samples: list[float]) -> bool:
+    """Whether the 95 % interval of the median of ``samples`` (µs) is within 1 % of it.
+
+    By the normal approximation; or as narrow as the resolution of the device's clock.
+    """
+    n = len(samples)
+    if n < MIN_SAMPLES:
+        return False
+    ordered = sorted(samples)
+    reach = 1.96 * math.sqrt(n) / 2
+    low = ordered[max(0, math.floor(n / 2 - reach) - 1)]
+    high = ordered[min(n - 1, math.ceil(n / 2 + reach))]
+    middle = ordered[n // 2]
+    return high - low <= max(2 * PRECISION * middle, TICK_US * 1.01)
+
+
+def next_count(count: int, block_seconds: float, records: int, fewest: int, most: int) -> int:
+    """How many calls the next block makes, after ``count`` took ``block_seconds``.
+
+    Blocks grow, limited by the seconds a block may take and by the ``records`` that fit a buffer.
+    """
+    in_time = int(count * BLOCK_SECONDS / max(block_seconds, 1e-6)) + 1
+    fitting = MAX_RECORDS * count // max(records, 1)
+    return max(fewest, min(most, in_time, fitting, max(SECOND_COUNT, 2 * count)))
+
+
+def events(
+    torch: Any, launch: Launch, before: Launch, seconds: float, between: Launch
+) -> list[float]:
+    """A pair of events around one launch on an idle device, as a script would do it."""
+    samples: list[float] = []
+    began = time.monotonic()
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    while True:
+        for _ in range(20):
+            before()
+            torch.cuda.synchronize()
+            start.record()
+            launch()
+            end.record()
+            torch.cuda.synchronize()
+            samples.append(start.elapsed_time(end) * 1000)
+        between()
+        if settled(samples) or len(samples) >= MAX_SAMPLES or time.monotonic() - began > seconds:
+            return samples
+
+
+def do_bench(
+    torch: Any, launch: Launch, before: Launch, seconds: float, between: Launch
+) -> list[float]:
+    """Triton's ``do_bench``: the L2 is flushed by writing, events are in a full queue."""
+    testing = _testing()
+    milliseconds = testing.do_bench(launch, warmup=25, rep=100, return_mode="all")
+    between()
+    return [1000 * float(t) for t in milliseconds]
+
+
+def cudagraph(
+    torch: Any, launch: Launch, before: Launch, seconds: float, between: Launch
+) -> list[float]:
+    """Triton's ``do_bench_cudagraph``: launches one after another in a graph, the L2 left hot."""
+    testing = _testing()
+    with torch.cuda.stream(torch.cuda.Stream()):
+        milliseconds = testing.do_bench_cudagraph(launch, rep=100, return_mode="all")
+    between()
+    samples = [1000 * float(t) for t in milliseconds]
+    if samples and max(samples) < MIN_GRAPH_US:
+        raise Unavailable(
+            "the graph is empty: what is launched is not on the stream that is captured"
+        )
+    return samples
+
+
+def _testing() -> Any:
+    try:
+        import triton.testing
+    except ImportError as error:
+        raise Unavailable(f"it is Triton's, which cannot be imported: {error}") from None
+    return triton.testing
+
+
+# The stopwatches that do not use CUPTI.
+STOPWATCHES = {"event": events, "do_bench": do_bench, "cudagraph": cudagraph}
+# The stopwatches that bring the L2 into a certain state themselves.
+OWN_CACHE = {"do_bench": "dirty", "cudagraph": "hot"}
+
+
+def caches(stopwatches: list[str], state: str) -> Iterator[tuple[str, str]]:
+    """Each stopwatch with the state of the L2 that its figure is of."""
+    for stopwatch in stopwatches:
+        yield stopwatch, OWN_CACHE.get(stopwatch, state)
+
+
+# -- without CUPTI's tracing ----------------------------------------------------------------------
+# The time of a kernel without CUPTI's tracing, if that slows it.
+#
+# To trace kernels that may run at once CUPTI adds code to each, which notes when its blocks begin
+# and end (NVIDIA calls it the instrumentation overhead of concurrent kernel tracing). Most kernels
+# do not feel it; one of many short blocks does: on an H200 a GELU of 16,384 blocks of 1,024
+# threads reads 67.5 µs so, and takes 61. A pair of events adds nothing to the kernel. What it
+# reads too much, the way from one command in the queue to the next, is the same for every kernel
+# as long as the queue is full, and an empty kernel tells how much that is.
+
+Launch = Callable[[], Any]
+# A difference below either may be chance.
+PART, LEAST_DIFFERENCE_US = 0.02, 0.2
+SAMPLES, BATCH, MIN_PAIRS = 80, 20, 6
+# All of them together, in µs: a launch that takes longer is looked at less often, or not at all.
+MAX_US = 500_000
+# Cycles that keep the queue busy while a batch is launched: 2 ms.
+AHEAD_CYCLES = 4_000_000
+EMPTY = "ptxview_empty"
+EMPTY_PTX = f"""
+.version 7.0
+.target sm_70
+.address_size 64
+.visible .entry {EMPTY}() {{ ret; }}
+"""
+
+
+def queued(torch: Any, launch: Launch, before: Launch, count: int = SAMPLES) -> list[float]:
+    """``count`` readings, in µs, of a pair of events around a launch in a full queue.
+
+    Empty where this torch cannot keep the queue busy.
+    """
+    wait = getattr(torch.cuda, "_sleep", None)
+    if wait is None:
+        return []
+    readings: list[float] = []
+    batch = min(BATCH, count)
+    pairs = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(batch)]
+    while len(readings) < count:
+        torch.cuda.synchronize()
+        wait(AHEAD_CYCLES)
+        for start, end in pairs:
+            before()
+            start.record()
+            launch()
+            end.record()
+        torch.cuda.synchronize()
+        readings += [1000 * float(start.elapsed_time(end)) for start, end in pairs]
+    return readings
+
+
+def middle(samples: list[float]) -> float | None:
+    """The median of the finite samples; None without any."""
+    ordered = sorted(s for s in samples if math.isfinite(s))
+    return ordered[len(ordered) // 2] if ordered else None
+
+
+def around(torch: Any, launch: Launch, before: Launch, own: list[float]) -> float | None:
+    """µs that a pair of events around an empty kernel reads beyond its ``own`` times."""
+    pair, kernel = middle(queued(torch, launch, before)), middle(own)
+    return None if pair is None or kernel is None else pair - kernel
+
+
+def undisturbed(
+    torch: Any, result: dict[str, Any], launch: Launch, before: Launch, extra: float | None
+) -> dict[str, Any]:
+    """A stopwatch's ``result`` by CUPTI, corrected by untraced times if tracing slows the call.
+
+    ``extra`` is what a pair of events reads beyond a kernel's own time. A call of one kernel gets
+    the samples of the events less this; ``traced`` is then what CUPTI read. Of several kernels the
+    pair holds the gaps between them too: the sum stays CUPTI's, ``whole`` is the most that it can
+    be. What is not disturbed comes back as it is.
+    """
+    traced = middle(result["samples"])
+    if extra is None or traced is None:
+        return result
+    count = min(SAMPLES, int(MAX_US / max(traced, 1.0)))
+    if count < MIN_PAIRS:
+        return result
+    pairs = queued(torch, launch, before, count)
+    plain = middle([p - extra for p in pairs])
+    if plain is None or plain <= 0 or traced - plain <= max(PART * plain, LEAST_DIFFERENCE_US):
+        return result
+    kernels = result.get("kernels")
+    if kernels is not None and (len(kernels) != 1 or kernels[0].get("per_call", 1) != 1):
+        return {**result, "whole": plain}
+    samples = [p - extra for p in pairs]
+    changed: dict[str, Any] = {**result, "samples": samples, "traced": traced}
+    if "span" in result:
+        changed["span"] = samples
+    if kernels is not None:
+        changed["kernels"] = [{**kernels[0], "samples": samples}]
+    return changed

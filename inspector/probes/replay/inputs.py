@@ -7,9 +7,11 @@ in the program do not share it here.
 
 from __future__ import annotations
 
+import importlib.util
 import math
 import re
 import struct
+import sys
 from typing import Any
 
 SEED = 20260
@@ -26,6 +28,17 @@ _FLOATS = {8: "<d", 4: "<f", 2: "<e"}
 
 class NotRebuilt(Exception):
     """An argument cannot be made again; the message says which and why."""
+
+
+def imported(name: str, path: str) -> Any:
+    """Import a file as the module of that name."""
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise NotRebuilt(f"{path} is no module of Python's")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
 
 
 def first_line(error: BaseException) -> str:

@@ -23,8 +23,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from .calls import imported
-from .inputs import Memory, NotRebuilt, first_line
+from .inputs import Memory, NotRebuilt, first_line, imported
 
 Function = Callable[..., Any]
 WHY = 'ptxview time compares what the file declares: VARIANTS = {"name": function} and inputs()'

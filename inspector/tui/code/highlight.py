@@ -17,7 +17,7 @@ from pygments.token import Name, Token, _TokenType
 
 from inspector.base.model import Location, Stage
 from inspector.listing.line import Kind, Line, Listing
-from inspector.listing.ptx_location import frames_of, read_files
+from inspector.listing.ptx import frames_of, read_files
 from inspector.tui.widgets.visible import TAB_CELLS, label, squeezed, visible
 
 Span = tuple[int, int, _TokenType]

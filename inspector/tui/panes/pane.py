@@ -18,7 +18,7 @@ from inspector.analyse.flow.arrows import FlowLanes, arrows
 from inspector.analyse.line_annotations import NOTHING, LineAnnotations
 from inspector.base.model import GRAPH_STAGES, KERNEL_STAGES, Stage
 from inspector.listing.line import Kind
-from inspector.listing.ptx_location import read_files
+from inspector.listing.ptx import read_files
 from inspector.reader.reader import Reader
 from inspector.tui.code.code_view import CodeView
 from inspector.tui.code.folding import Fold, Region, regions

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import tracemalloc
-
-import pytest
 from hypothesis import given, settings
 
 from inspector.analyse.function_facts import FunctionFacts
@@ -15,7 +12,7 @@ from tests.helpers.plr import stored
 from tests.helpers.ptx_programs import Program, programs
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(programs())
 def test_definitions_and_uses_are_those_of_paths(program: Program) -> None:
     listing = parse(Stage.PTX, program.text)
@@ -28,43 +25,6 @@ def test_definitions_and_uses_are_those_of_paths(program: Program) -> None:
             if register in one.defs:
                 readers = {program.lines[j] for j in program.readers(i, register)}
             assert found.uses(line, register) == tuple(sorted(readers)), (line, register)
-
-
-def test_the_same_name_in_two_blocks() -> None:
-    text = "\n".join(
-        (
-            ".version 8.0",
-            ".target sm_90",
-            ".entry f()",
-            "{",
-            ".reg .b32 %r<3>;",
-            "mov.u32 %r1, 1;",
-            "{",
-            ".reg .b32 %r<3>;",
-            "mov.u32 %r1, 2;",
-            "st.shared.u32 [0], %r1;",
-            "}",
-            "st.shared.u32 [0], %r1;",
-            "}",
-        )
-    )
-    listing = parse(Stage.PTX, text)
-    found = FunctionFacts(listing, listing.functions[0]).chains
-    assert found.definitions(10, "%r1") == (9,)
-    assert found.definitions(12, "%r1") == (6,)
-    assert found.uses(6, "%r1") == (12,)
-
-
-def test_what_is_not_there() -> None:
-    listing = parse(Stage.PTX, ".entry f()\n{\n.reg .b32 %r<3>;\nmov.u32 %r1, %r2;\n}")
-    found = FunctionFacts(listing, listing.functions[0]).chains
-    assert found.definitions(4, "%r1") == ()
-    assert found.definitions(4, "%r2") == ()
-    assert found.uses(4, "%r2") == ()
-    assert found.definitions(3, "%r1") == ()
-    assert found.definitions(99, "%r1") == ()
-    nothing = FunctionFacts(parse(Stage.TTIR, "module {\n}"), Function("f", 1, 2)).chains
-    assert nothing.definitions(1, "%0") == ()
 
 
 def section(name: str, function: str) -> tuple[Listing, Function, list[Line]]:
@@ -98,42 +58,3 @@ def test_definitions_and_uses_are_the_same_chains() -> None:
         back = {(d, r, u.n) for u in lines for r in u.uses for d in found.definitions(u.n, r)}
         assert forth == back
         assert len(forth) > 100
-
-
-def branchy(blocks: int) -> str:
-    """A diamond after the other, each reading what was written far above and just before."""
-    body: list[str] = ["mov.u32 %r0, %tid.x;", "mov.u32 %r1, %r0;"]
-    for i in range(1, blocks):
-        body += [
-            f"setp.lt.s32 %p{i}, %r0, {i};",
-            f"@%p{i} bra $L{i};",
-            f"add.s32 %r{2 * i}, %r1, %r{2 * i - 1};",
-            f"$L{i}:",
-            f"add.s32 %r{2 * i + 1}, %r0, %r{2 * i};",
-        ]
-    registers = f".reg .b32 %r<{2 * blocks + 2}>;\n.reg .pred %p<{blocks + 1}>;"
-    return "\n".join((".version 8.0", ".target sm_90", ".entry f()", "{", registers, *body, "}"))
-
-
-def asked(blocks: int) -> int:
-    """The memory that the definitions of every use in a branchy function take, at their peak."""
-    listing = parse(Stage.PTX, branchy(blocks))
-    lines = list(listing.lines)
-    tracemalloc.start()
-    try:
-        found = FunctionFacts(listing, listing.functions[0]).chains
-        before = tracemalloc.get_traced_memory()[0]
-        tracemalloc.reset_peak()
-        for line in lines:
-            for register in line.uses:
-                given = found.definitions(line.n, register)
-                assert given or register == "%tid.x", (line, register)
-        return tracemalloc.get_traced_memory()[1] - before
-    finally:
-        tracemalloc.stop()
-
-
-@pytest.mark.nightly
-def test_memory_of_definitions_is_linear_in_the_blocks() -> None:
-    few, many = asked(100), asked(400)
-    assert many < 8 * few, "four times the blocks; sixteen times the memory is every pair of them"

@@ -3,89 +3,68 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inspector.analyse.flow.graph import Flow, find_loops
+from inspector.analyse.flow.graph import Flow, declared, find_loops
 from inspector.analyse.function_facts import FunctionFacts
 from inspector.base.model import Stage
 from inspector.listing import parse
-from inspector.listing.line import Listing
 from tests.helpers.plr import stored
 from tests.helpers.ptx_programs import Program, programs
-from tests.helpers.samples import DATA, disassemble, read_sample
+from tests.helpers.samples import DATA, disassemble
 
 CUBINS = sorted(path.name for path in DATA.glob("*.cubin") if path.stem != "matmul_sm90")
 """Those that nvdisasm 13 follows; ``matmul_sm90`` is of an ELF ABI before it."""
 
 
-def kernel(*lines: str) -> tuple[Listing, Flow]:
-    """The flow of a kernel whose first line of code is 3."""
-    listing = parse(Stage.PTX, "\n".join((".entry f()", "{", *lines, "}")))
-    return listing, FunctionFacts(listing, listing.functions[0]).flow
+def kernel(code: str) -> Flow:
+    """The flow of a kernel whose first line of code is 3; lines end with ``|``."""
+    listing = parse(Stage.PTX, "\n".join((".entry f()", "{", *code.split("|"), "}")))
+    return FunctionFacts(listing, listing.functions[0]).flow
 
 
-def shape(flow: Flow) -> list[tuple[int, int, tuple[int, ...]]]:
-    return [(block.first, block.last, block.successors) for block in flow.blocks]
+@pytest.mark.parametrize(
+    ("code", "blocks"),
+    [
+        ("setp.eq.s32 %p1, %r1, 0;|@%p1 bra $E;|mov.u32 %r2, 1;|bra.uni $L;|$E:|mov.u32 %r2, 2;|"
+         "$L:|ret;",
+         [(3, 4, (1, 2)), (5, 6, (3,)), (8, 8, (3,)), (10, 10, ())]),
+        ("mov.u32 %r1, 1;|$L__tmp0:|mov.u32 %r2, 1;|.loc 1 2 3|ret;", [(3, 7, ())]),
+        ("ts: .branchtargets $A, $B, $A;|@%p1 brx.idx %r1, ts;|mov.u32 %r1, 1;|$A:|mov.u32 %r1, 2;|"
+         "$B: mov.u32 %r1, 3;|exit;",
+         [(4, 4, (1, 2, 3)), (5, 5, (2,)), (7, 7, (3,)), (8, 9, ())]),
+        ("@%p1 exit;|@!%p1 ret;|trap;|call.uni f, ();|ret;",
+         [(3, 3, (1,)), (4, 4, (2,)), (5, 5, ()), (6, 7, ())]),
+        ("$L: mov.u32 %r1, 1;|{|$L: mov.u32 %r1, 2;|{|@%p1 bra $L;|}|}|@%p1 bra $L;|ret;",
+         [(3, 3, (1,)), (5, 7, (1, 2)), (10, 10, (0, 3)), (11, 11, ())]),
+        ("{ .reg .pred q; setp.ne.s32 q, %r1, 0; @q bra $E; bra $S; mov.u32 %r1, 3; }|"
+         "mov.u32 %r2, 1;|$S:|mov.u32 %r3, 1;|$E:|ret;",
+         [(3, 3, (1, 2, 3)), (4, 4, (2,)), (6, 6, (3,)), (8, 8, ())]),
+        ("call.uni (%r1),|g,|(%r2);|mov.u32 %r1, 1;|ret;", [(3, 7, ())]),
+    ],
+    ids=["condition", "unused label", "table", "ends", "scopes", "one line", "several lines"],
+)  # fmt: skip
+def test_blocks_of_ptx(code: str, blocks: list[tuple[int, int, tuple[int, ...]]]) -> None:
+    flow = kernel(code)
+    assert [(block.first, block.last, block.successors) for block in flow.blocks] == blocks
+    for block in flow.blocks:
+        assert all(
+            flow.block_at(n) == flow.block_at(block.first) for n in (block.first, block.last)
+        )
+    assert flow.block_at(2) is None
 
 
-def test_a_condition() -> None:
-    _, flow = kernel(
-        "setp.eq.s32 %p1, %r1, 0;", "@%p1 bra $L_else;", "mov.u32 %r2, 1;", "bra.uni $L_end;",
-        "$L_else:", "mov.u32 %r2, 2;", "$L_end:", "ret;",
-    )  # fmt: skip
-    assert shape(flow) == [(3, 4, (1, 2)), (5, 6, (3,)), (8, 8, (3,)), (10, 10, ())]
-    assert [block.predecessors for block in flow.blocks] == [(), (0,), (0,), (1, 2)]
-    assert flow.loops == ()
-    assert [flow.block_at(n) for n in (2, 3, 4, 5, 7, 8, 10, 11)] == [
-        None, 0, 0, 1, None, 2, 3, None
-    ]  # fmt: skip
+def test_a_loop_in_a_loop() -> None:
+    flow = kernel("$L: mov.u32 %r1, 1;|$M: mov.u32 %r1, 2;|@%p1 bra $M;|@%p1 bra $L;|ret;")
+    assert [(loop.first, loop.last, loop.depth) for loop in flow.loops] == [(3, 6, 1), (4, 5, 2)]
+    assert flow.loop_at(5) == flow.loops[1] and flow.loop_at(7) is None
 
 
-def test_labels_that_nothing_names_do_not_end_a_block() -> None:
-    _, flow = kernel("mov.u32 %r1, 1;", "$L__tmp0:", "mov.u32 %r2, 1;", ".loc 1 2 3", "ret;")
-    assert shape(flow) == [(3, 7, ())]
-
-
-def test_a_table_of_targets() -> None:
-    _, flow = kernel(
-        "ts: .branchtargets $A, $B, $A;", "@%p1 brx.idx %r1, ts;", "mov.u32 %r1, 1;", "$A:",
-        "mov.u32 %r1, 2;", "$B: mov.u32 %r1, 3;", "exit;",
-    )  # fmt: skip
-    assert shape(flow) == [(4, 4, (1, 2, 3)), (5, 5, (2,)), (7, 7, (3,)), (8, 9, ())]
-
-
-def test_what_ends_a_function_under_a_guard_and_without() -> None:
-    _, flow = kernel("@%p1 exit;", "@!%p1 ret;", "trap;", "call.uni f, ();", "ret;")
-    assert shape(flow) == [(3, 3, (1,)), (4, 4, (2,)), (5, 5, ()), (6, 7, ())]
-
-
-def test_a_label_is_that_of_its_block() -> None:
-    _, flow = kernel(
-        "$L: mov.u32 %r1, 1;", "{", "$L: mov.u32 %r1, 2;", "{", "@%p1 bra $L;", "}", "}",
-        "@%p1 bra $L;", "ret;",
-    )  # fmt: skip
-    assert shape(flow) == [(3, 3, (1,)), (5, 7, (1, 2)), (10, 10, (0, 3)), (11, 11, ())]
-    assert [(loop.first, loop.last, loop.depth) for loop in flow.loops] == [(3, 10, 1), (5, 7, 2)]
-
-
-def test_a_branch_within_a_line() -> None:
-    _, flow = kernel(
-        "{ .reg .pred q; setp.ne.s32 q, %r1, 0; @q bra $E; bra $S; mov.u32 %r1, 3; }",
-        "mov.u32 %r2, 1;", "$S:", "mov.u32 %r3, 1;", "$E:", "ret;",
-    )  # fmt: skip
-    assert shape(flow) == [(3, 3, (1, 2, 3)), (4, 4, (2,)), (6, 6, (3,)), (8, 8, ())]
-
-
-def test_a_statement_of_several_lines_is_of_one_block() -> None:
-    _, flow = kernel("call.uni (%r1),", "g,", "(%r2);", "mov.u32 %r1, 1;", "ret;")
-    assert shape(flow) == [(3, 7, ())]
-    assert flow.block_at(5) == 0
-
-
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(programs())
 def test_edges_are_those_of_the_program(program: Program) -> None:
     listing = parse(Stage.PTX, program.text)
@@ -152,7 +131,7 @@ graphs = st.integers(1, 9).flatmap(
 )
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(graphs)
 def test_loops_are_the_natural_ones(successors: list[list[int]]) -> None:
     expected, reducible = natural_loops(successors)
@@ -170,10 +149,7 @@ def test_loops_are_the_natural_ones(successors: list[list[int]]) -> None:
                 assert (node in inside) == around
 
 
-def test_a_loop_entered_in_two_places() -> None:
-    assert find_loops([[1, 2], [2], [1, 3], []], [0]) == [(1, 1, (1, 2))]
-
-
+@cache
 def drawn(name: str) -> dict[str, set[tuple[int, int]]]:
     """By function, the edges that ``nvdisasm -bbcfg`` draws: last to first address."""
     out: dict[str, set[tuple[int, int]]] = {}
@@ -240,15 +216,12 @@ def test_a_call_is_no_edge_and_its_function_an_entry() -> None:
         assert flow.block_at(after.n) in flow.entries
 
 
-def test_loops_of_real_kernels() -> None:
-    listing = parse(Stage.PTX, read_sample("matmul_sm90.ptx"))
-    flow = FunctionFacts(listing, listing.functions[0]).flow
-    assert len(flow.loops) == 1
-    loop = flow.loops[0]
-    inside = listing.lines[loop.first - 1 : loop.last]
-    assert sum(line.base in ("mma", "wgmma") for line in inside) > 0
-    assert flow.loop_at(loop.first) == loop
-    assert flow.loop_at(loop.first - 1) is None
-    text = listing.lines[loop.last - 1]
-    assert text.base == "bra"
-    assert text.targets
+def test_declared_registers_are_counted_by_class_and_function() -> None:
+    text = (
+        ".visible .entry k()\n{\n.reg .pred \t%p<9>;\n.reg .b32 \t%r<33>, %a, %b;\n"
+        ".reg .v2 .f32 %v;\n{ .reg .b32 tmp;\nmov.b32 tmp, %r1; }\n}\n"
+        ".func f()\n{\n.reg .b64 %rd<4>;\n}\n"
+    )
+    listing = parse(Stage.PTX, text)
+    found = [declared(listing, function) for function in listing.functions]
+    assert found == [{"pred": 9, "b32": 36, "v2.f32": 1}, {"b64": 4}]

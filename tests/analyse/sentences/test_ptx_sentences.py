@@ -13,12 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inspector.analyse.sentences.basic import byte_picks
 from inspector.analyse.sentences.context import Context, context_of, of_header
-from inspector.analyse.sentences.ptx import PtxReader
-from inspector.analyse.sentences.templates import Templates
-from inspector.base.model import Call, Kernel, Stage, Variant
-from inspector.base.names import argument_types
+from inspector.analyse.sentences.ptx import PtxReader, byte_picks
+from inspector.analyse.sentences.wording import Templates
+from inspector.base.model import Kernel, Stage, Variant
 from inspector.listing import parse
 from inspector.listing.line import Kind, Listing
 from inspector.reader import tables
@@ -88,13 +86,6 @@ def test_labels_and_jumps() -> None:
     ]
 
 
-def test_a_statement_over_several_lines() -> None:
-    lines = "call.uni (%r1),\nvprintf,\n(\n%r2\n);"
-    listing = parse(Stage.PTX, f"{HEAD}{lines}\nret;\n}}\n")
-    assert reader(listing).sentence(10) == "call vprintf(%r2), which gives %r1"
-    assert reader(listing).sentence(12) == "the instruction of line 10 goes on"
-
-
 # -- what is computed -------------------------------------------------------------------------
 
 BEFORE = "mov.u32 %r1, %tid.x;\nmov.u32 %r2, %ctaid.x;\nld.param.u64 %rd1, [f_param_0];\n"
@@ -114,17 +105,6 @@ def test_lane_is_said_only_where_x_alone_numbers_the_threads() -> None:
     assert sentence(line, None, BEFORE) == "%r9 = %r1 ÷ 32, rounded down (⌊thread / 32⌋, 0…31)"
     said = sentence("and.b32 %r9, %r1, 7;", flat, BEFORE)
     assert said == "%r9 = %r1 & 7 (thread mod 8, 0…7)"
-
-
-def test_byte_offset_where_it_is_added_to_an_address() -> None:
-    listing = parse(
-        Stage.PTX,
-        HEAD.replace(".u64 f", ".u64 .ptr .global f")
-        + BEFORE
-        + "mul.wide.s32 %rd9, %r1, 4;\nadd.s64 %rd8, %rd1, %rd9;\nret;\n}\n",
-    )
-    said = reader(listing).sentence(13)
-    assert said == "%rd9 = %r1 × 4, as 64 bits (byte offset: 4 × thread, 0…4092)"
 
 
 # -- bits -------------------------------------------------------------------------------------
@@ -178,53 +158,6 @@ def test_parameters_have_the_kernels_own_names() -> None:
         hidden = [p.name for p in context.parameters if p.hidden]
         assert hidden == ["global_scratch", "profile_scratch"]
     assert seen > 10
-
-
-def test_a_load_of_a_parameter_says_its_name() -> None:
-    kernel, variant, listing = next(v for v in variants() if v[1].symbol == "square_kernel")
-    said = reader(listing, context_of(kernel, variant, listing), "square_kernel")
-    lines = {line.text.split()[-1]: line.n for line in listing.lines if "ld.param" in line.text}
-    first = said.sentence(lines["[square_kernel_param_0];"])
-    assert first is not None and first.endswith("= output_ptr: *fp32 (parameter 0)")
-
-
-def test_a_signature_that_does_not_fit_names_nothing() -> None:
-    kernel, variant, listing = next(v for v in variants() if v[1].symbol == "square_kernel")
-    for signature in (
-        dict(list(variant.signature.items())[1:]),
-        {**variant.signature, "more": "i32"},
-        {**variant.signature, "n_cols": "i64"},
-    ):
-        context = context_of(kernel, replace(variant, signature=signature), listing)
-        assert len(context.parameters) == 7
-        assert all(p.name is None and p.symbol for p in context.parameters)
-
-
-def test_what_launches_have_in_common() -> None:
-    kernel, variant, listing = next(v for v in variants() if v[1].symbol == "square_kernel")
-    one = Call("triton", "square_kernel", grid=(1823, 1, 1), block=(128, 1, 1))
-    other = replace(one, grid=(64, 1, 1))
-    assert context_of(kernel, replace(variant, calls=(one, one)), listing).grid == (1823, 1, 1)
-    assert context_of(kernel, replace(variant, calls=(one, other)), listing).grid is None
-    assert context_of(kernel, replace(variant, calls=(one, other)), listing, call=other).grid == (
-        64,
-        1,
-        1,
-    )
-
-
-@pytest.mark.parametrize(
-    ("name", "types"),
-    [
-        ("gelu(float const*, float*, int)", ("float const*", "float*", "int")),
-        ("void f<int, 4>(std::pair<int, float>, int)", ("std::pair<int, float>", "int")),
-        ("f(void (*)(int, int), int)", ("void (*)(int, int)", "int")),
-        ("f()", ()),
-        ("plain", ()),
-    ],
-)
-def test_types_of_a_demangled_name(name: str, types: tuple[str, ...]) -> None:
-    assert argument_types(name) == types
 
 
 @pytest.mark.parametrize("name", ["matmul_sm90", "gelu_sm90", "nested"])
@@ -293,10 +226,3 @@ def _read(text: str) -> None:
         said = PtxReader(listing, function, tables.isa(), TEMPLATES)
         for n in range(len(listing.lines) + 2):
             said.sentence(n)
-
-
-def test_a_prototype_is_no_place_to_jump_to() -> None:
-    text = f"{HEAD}proto : .callprototype (.param .b32 _) _ (.param .b32 _);\nret;\n}}\n"
-    listing = parse(Stage.PTX, text)
-    (n,) = (line.n for line in listing.lines if "proto" in line.text)
-    assert reader(listing).sentence(n) == "proto: what the functions called by it take and give"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from itertools import product
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inspector.analyse.sentences import truth_tables
+from inspector.analyse.sentences import wording
 from inspector.analyse.sentences.context import Context, Parameter
 from inspector.analyse.sentences.sass import SassReader
 from inspector.listing.cubin import kernel_parameters, read_cubin
@@ -65,13 +64,6 @@ def test_constant_banks(target: str, block: int, grid: int, parameters: int) -> 
     assert added == "R2 = R0 + the parameter n_cols (781)"
 
 
-def test_banks_that_are_not_known_stand_as_they_are() -> None:
-    assert say("LDC R2, c[0x3][0x8]") == "read c[0x3][0x8] into R2"
-    assert say("LDC R2, c[0x0][R4+0x210]") == "read c[0x0][R4+0x210] into R2"
-    assert say("LDC R2, c[0x0][0x210]", "elsewhere") == "read c[0x0][0x210] into R2"
-    assert say("LDC R2, c[0x0][0x218]") == "read the parameter at byte 8 (c[0x0][0x218]) into R2"
-
-
 @pytest.mark.parametrize("cubin", CUBINS, ids=lambda p: p.name)
 def test_parameter_offsets_of_the_sentences(cubin: Path) -> None:
     """The base in each cubin is the one that the table has for its architecture."""
@@ -112,31 +104,7 @@ def test_parameters_are_those_of_cuobjdump(cubin: Path) -> None:
     assert any(rows for rows, _, _ in expected.values())
 
 
-def test_parameters_of_what_is_no_cubin() -> None:
-    data = CUBINS[0].read_bytes()
-    assert kernel_parameters(b"no cubin", "k") is None
-    assert kernel_parameters(data[:100], "k") is None
-    assert kernel_parameters(data, "no such kernel") is None
-
-
 # -- LOP3 ---------------------------------------------------------------------------------------
-
-
-def test_the_formulas_of_all_tables_are_little_work() -> None:
-    """They are built when the first is asked for, beside the one line that asks."""
-    calls = 0
-
-    def counted(frame: object, event: str, _: object) -> None:
-        nonlocal calls
-        calls += event == "call"
-
-    truth_tables._formulas.cache_clear()
-    sys.setprofile(counted)
-    try:
-        assert truth_tables.formula(0xF0) == "a"
-    finally:
-        sys.setprofile(None)
-    assert calls < 400_000
 
 
 def _holds(formula: str, a: int, b: int, c: int) -> int:
@@ -145,17 +113,16 @@ def _holds(formula: str, a: int, b: int, c: int) -> int:
     return int(eval(formula, {"a": a, "b": b, "c": c})) & 1
 
 
-@pytest.mark.parametrize("table", range(256))
-def test_every_table_of_three_bits(table: int) -> None:
-    formula = truth_tables.formula(table)
-    for a, b, c in product((0, 1), repeat=3):
+def test_every_table_of_three_bits() -> None:
+    for table, (a, b, c) in product(range(256), product((0, 1), repeat=3)):
+        formula = wording.formula(table)
         assert _holds(formula, a, b, c) == table >> (a << 2 | b << 1 | c) & 1, formula
 
 
 @given(st.integers(0, 255), st.tuples(*[st.sampled_from([None, 0, 1])] * 3))
 def test_known_inputs(table: int, known: tuple[int | None, ...]) -> None:
-    restricted = truth_tables.restrict(table, known)
-    formula = truth_tables.formula(restricted)
+    restricted = wording.restrict(table, known)
+    formula = wording.formula(restricted)
     for name, value in zip("abc", known, strict=True):
         assert value is None or name not in formula
     for bits in product((0, 1), repeat=3):
@@ -167,7 +134,7 @@ def test_common_tables_read_well() -> None:
     tables = {0xC0: "a & b", 0x3C: "a ^ b", 0xFC: "a | b", 0x30: "a & ~b", 0x96: "a ^ b ^ c",
               0xE8: "a & b | a & c | b & c", 0xCA: "a & b | ~a & c", 0x80: "a & b & c",
               0xFE: "a | b | c", 0xF8: "a | b & c"}  # fmt: skip
-    assert {t: truth_tables.formula(t) for t in tables} == tables
+    assert {t: wording.formula(t) for t in tables} == tables
 
 
 # -- what is odd --------------------------------------------------------------------------------
@@ -189,14 +156,6 @@ def test_what_is_not_known_has_none() -> None:
     assert reader.sentence(-1) is None
     assert reader.sentence(len(listing.lines) + 1) is None
     assert [reader.sentence(x.n) for x in listing.lines if x.kind is Kind.LABEL][:2] == [None] * 2
-
-
-def test_a_function_has_its_own_lines_only() -> None:
-    listing = constructs("sm90a")
-    function = listing.functions[1]
-    reader = SassReader(listing, function, ISA, TEMPLATES)
-    said = [x.n for x in listing.lines if reader.sentence(x.n)]
-    assert said and min(said) > function.first and max(said) <= function.last
 
 
 LINES = [x.text.split("*/", 1)[1] for t in CONSTRUCTS for x in constructs(t).lines

@@ -191,21 +191,6 @@ def test_events_are_read_across_the_borders_of_chunks(monkeypatch: pytest.Monkey
         ("square_kernel", "square_kernel"),
         ("triton_poi_fused_mul_0", "triton_poi_fused_mul_0"),
         ("square_matrix_kernel(float const*, float*, int, int)", "square_matrix_kernel"),
-        (
-            "void at::native::vectorized_elementwise_kernel<4, at::native::BinaryFunctor<float, "
-            "float, float, at::native::binary_internal::MulFunctor<float> >, "
-            "std::array<char*, 3ul> >(int)",
-            "vectorized_elementwise_kernel<MulFunctor>",
-        ),
-        (
-            "void cutlass::Kernel2<cutlass_80_simt_sgemm_256x128_8x4_nn_align1>(cutlass::Params)",
-            "Kernel2<cutlass_80_simt_sgemm_256x128_8x4_nn_align1>",
-        ),
-        (
-            "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, "
-            "at::native::MeanOps<float, float> > >()",
-            "reduce_kernel<MeanOps>",
-        ),
         ("a<b", "a<b>"),
         ("<<<>>>", "<<<>>>"),
         ("", ""),

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import torch
 
-from inspector.probes.emulator import nvcc
-from inspector.probes.replay.calls import ReplayableCall
+from inspector.probes.emulator import extension
+from inspector.probes.replay.session import ReplayableCall
 from tests.helpers.tools import lack
 from tests.probes.conftest import BINDINGS, PROGRAMS, Outcome, Run, ok
 
@@ -64,18 +64,6 @@ def test_grid_layout_scalars_and_ranges(forked: Run) -> None:
     assert held["n"]["value"] == 100
     assert (held["SCALE"]["type"], held["SCALE"]["value"]) == ("constexpr", 2.0)
     assert not done.of("problem")
-
-
-def test_alignment_is_of_the_address(forked: Run) -> None:
-    done = ok(forked(KERNEL + "launch(100)\nlaunch(100, start=1)\nlaunch(100, start=4)\n"))
-    assert [named(e)["out"]["alignment"] for e in done.of("call")] == [64, 4, 16]
-
-
-def test_alike_launches_are_one_call_and_others_are_apart(forked: Run) -> None:
-    done = ok(forked(KERNEL + "for n in (100, 100, 50, 100, 50, 100): launch(n)\n"))
-    assert [named(e)["n"]["value"] for e in done.of("call")] == [100, 50]
-    assert [e["first"] for e in done.of("call")] == [0, 2]
-    assert counts(done) == {0: 4, 1: 2}
 
 
 def test_ranges_can_be_turned_off(forked: Run) -> None:
@@ -159,20 +147,6 @@ for _ in range(3):
     assert len(rest) == 3 and all(s["benchmarks"] >= 1 for s in rest.values())
 
 
-def test_no_more_than_so_many_ways_are_kept(forked: Run) -> None:
-    text = """
-from ptxview_probes.calls import subjects as calls
-calls.MAX_CALLS = 5
-for n in range(33, 45): launch(n)
-"""
-    done = ok(forked(KERNEL + text))
-    kept = len(done.of("call"))
-    hashes = {e["hash"] for e in done.of("call")}
-    assert kept <= 5 * len(hashes) and kept < 12
-    rest = {s["subject"]: s["others"] for e in done.of("calls") for s in e.get("subjects", [])}
-    assert kept + sum(rest.values()) == 12
-
-
 def test_tensors_are_let_go_and_the_launcher_stays_itself(forked: Run) -> None:
     text = """
 import gc, pickle, weakref
@@ -185,7 +159,7 @@ kernel = next(iter(next(iter(gather.device_caches.values()))[0].values()))
 assert kernel.run._ptxview and kernel.run.metadata is kernel.metadata
 class Kept:
     def __call__(self, *args): pass
-from ptxview_probes.calls.launch import counted
+from ptxview_probes.calls.triton_launches import counted
 back = pickle.loads(pickle.dumps(counted(Kept(), kernel.run._ptxview)))
 assert type(back) is Kept
 """
@@ -281,7 +255,7 @@ def _again(event: dict[str, Any]) -> Any:
 
 
 @pytest.mark.nightly
-@pytest.mark.skipif(not nvcc.homes(), reason=lack("nvcc"))
+@pytest.mark.skipif(not extension.homes(), reason=lack("nvcc"))
 def test_launches_of_cuda(forked: Run) -> None:
     text = f"""
 import sys; sys.path.insert(0, {str(PROGRAMS)!r})

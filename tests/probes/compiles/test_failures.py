@@ -167,16 +167,6 @@ def test_what_does_not_compile_has_its_stages_so_far_and_the_compilers_words(
         assert error["message"] in noted[error["line"]]
 
 
-def test_no_message_is_that_of_a_signal_or_reproducer(
-    program: tuple[Path, Done], listed: dict[str, Any]
-) -> None:
-    (error,) = (v["error"] for v in variants(listed, "scanned"))
-    assert "signal" not in error["message"] and "reproducer" not in error["message"]
-    assert ("unsupported scan layout" in error["message"]) or (
-        error["message"].startswith("ScanOpToLLVM.cpp:") and "Assertion `" in error["message"]
-    )
-
-
 def test_the_ptx_that_ptxas_refuses_is_kept_with_its_words_and_its_command(
     program: tuple[Path, Done], listed: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -205,14 +195,6 @@ def test_the_ptx_that_ptxas_refuses_is_kept_with_its_words_and_its_command(
     assert tried.status == 0, tried.said
     document = call("try", path, variant["id"], "--stage", "ptx", tmp_path / "k.ptx", "--json")
     assert document.status == 1 and error["message"] in document.text
-
-
-def test_a_kernel_has_compiled_and_failed_variants(listed: dict[str, Any]) -> None:
-    failed, good = variants(listed, "even")
-    assert (failed["config"]["B"], good["config"]["B"]) == (128, 64)
-    assert failed["error"] and good["error"] is None and good["failed"] is None
-    assert good["launches"] == 1 and good["stages"][-1] == "sass"
-    assert failed["made_by"]["triton"] == good["made_by"]["triton"]
 
 
 def test_a_configuration_that_the_tuner_swallows_says_why(
@@ -244,6 +226,12 @@ def by_config(listed: dict[str, Any], block: int, stages: int) -> dict[str, Any]
         if (v["config"]["B"], v["config"]["num_stages"]) == (block, stages)
     )
     return one
+
+
+def refused_words(refused: dict[str, Any], word: str) -> str:
+    """The failure of the variant whose error has the word."""
+    (one,) = (v["failed"] for v in refused.values() if word in v["failed"])
+    return str(one)
 
 
 def test_failures_are_counted_and_the_exit_status_is_the_programs(
@@ -298,43 +286,6 @@ def test_failed_compilations_are_in_the_timeline_with_time_and_error(
         and row.endswith(refused_words(refused, "absent"))
         for row in ends
     )
-
-
-def refused_words(refused: dict[str, Any], word: str) -> str:
-    """The failure of the variant whose error has the word."""
-    (one,) = (v["failed"] for v in refused.values() if word in v["failed"])
-    return str(one)
-
-
-@pytest.mark.parametrize("command", ["time", "trace", "step", "repro"])
-def test_commands_that_need_machine_code_report_its_absence(
-    program: tuple[Path, Done], listed: dict[str, Any], command: str
-) -> None:
-    variant = variants(listed, "refused")[0]
-    done = call(command, program[0], variant["id"])
-    assert done.status == 2 and not done.out
-    first, _ = done.said.strip().split("\n")
-    assert "did not compile" in first and variant["error"]["message"] in first
-
-
-def test_two_of_which_one_failed_are_compared_and_it_is_said(
-    program: tuple[Path, Done], listed: dict[str, Any]
-) -> None:
-    failed, good = (v["id"] for v in variants(listed, "even"))
-    done = call("diff", program[0], failed, good, "--json").json
-    assert done["explanation"][0].startswith("a did not compile: program.py:")
-
-
-def test_what_is_handed_on_without_sources_quotes_none(
-    program: tuple[Path, Done], tmp_path: Path
-) -> None:
-    out = tmp_path / "x.ptxview"
-    assert call("export", program[0], "-o", out, "--without", "source,paths").status == 0
-    listed = call("list", out, "--json")
-    errors = [v["error"] for k in listed.json["kernels"] for v in k["variants"] if v["error"]]
-    assert len(errors) == 7
-    for quoted in ("absent", "too wide", "tl.", str(program[0].parent)):
-        assert quoted not in listed.text, quoted
 
 
 # -- graphs ---------------------------------------------------------------------------------------

@@ -195,17 +195,6 @@ def test_of_modules_with_the_same_name_it_is_the_one_that_was_asked_for(drive: D
     assert [e["module"] for e in done.of("driver_launch")] == [old, new, new]
 
 
-def test_a_module_that_comes_with_its_first_launch(drive: Drive, gelu: str) -> None:
-    done = drive(f"""
-        {BEGIN}
-        data = cubin({GELU!r})
-        one = kernel({gelu!r})
-        driver.stand_launch_lazily(one, data, ctypes.c_size_t(len(data)))
-    """)
-    (event,) = done.of("driver_launch")
-    assert event["module"] == hashlib.sha256((DATA / GELU).read_bytes()).hexdigest()
-
-
 def test_parameters_are_those_of_the_first_launch_and_what_varies_is_said(
     drive: Drive, gelu: str
 ) -> None:
@@ -256,36 +245,6 @@ def test_replays_of_graphs_count_and_captures_do_not(drive: Drive, gelu: str) ->
         (gelu, (13, 1, 1), block): [0, 4, 0, 0],
     }
     assert not any("lost_graphs" in e for e in done.of("driver_counts"))
-
-
-def test_a_graph_whose_kernels_cannot_be_counted_is_said(drive: Drive, gelu: str) -> None:
-    done = drive(f"""
-        {BEGIN}
-        load(1, cubin({GELU!r}))
-        one = kernel({gelu!r}, 1)
-        exec_ = ctypes.c_void_p(0x99)
-        driver.stand_instantiate(graph((13, None, 0, None), (0, one, 3, None)), exec_)
-        driver.stand_replay(exec_)
-        driver.stand_replay(ctypes.c_void_p(0x55))    # made before we came
-    """)
-    assert done.of("driver_counts")[-1]["lost_graphs"] == 2
-    assert done.launches()[gelu, (3, 1, 1), (32, 1, 1)] == [0, 1, 0, 0]
-
-
-def test_launches_beyond_the_bound_of_distinct_ones_are_counted(drive: Drive, gelu: str) -> None:
-    done = drive(f"""
-        {BEGIN}
-        load(1, cubin({GELU!r}))
-        one = kernel({gelu!r}, 1)
-        for n in range(300): launch(one, (n + 1, 1))
-    """)
-    events = done.of("driver_launch")
-    assert len(events) == 257 and [e.get("others") for e in events].count(True) == 1
-    counts = done.of("driver_counts")[-1]["counts"]
-    total: dict[str, int] = {}
-    for event in done.of("driver_counts"):
-        total |= {key: value[0] for key, value in event["counts"].items()}
-    assert sum(total.values()) == 300 and counts
 
 
 def test_counts_survive_a_kill_but_for_the_last_moment(drive: Drive, gelu: str) -> None:
@@ -421,18 +380,6 @@ def test_we_leave_before_a_profiler_begins(drive: Drive, gelu: str) -> None:
     assert done.launches() == {(gelu, (1, 1, 1), (32, 1, 1)): [1, 0, 0, 0]}
 
 
-def test_proton_before_cuda_begins_has_it_to_itself(drive: Drive) -> None:
-    done = drive("""
-        subscriber.install()
-        subscriber._yield_to("Proton")
-        driver.stand_init()
-        cupti = ctypes.CDLL("libcupti.so.13")
-        print(cupti.cuptiSubscribe(ctypes.byref(ctypes.c_void_p()), ctypes.c_void_p(1), None))
-    """)
-    assert done.out.split() == ["0"] and not done.of("driver"), done.err
-    assert [e["why"] for e in done.of("driver_left")] == ["Proton"]
-
-
 @pytest.mark.parametrize(
     "variable", ["CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH", "NV_TPS_LAUNCH_TOKEN"]
 )
@@ -495,22 +442,6 @@ def test_launches_are_sampled_once_nothing_new_comes(drive: Drive, gelu: str) ->
     assert [e["exact"] for e in done.of("driver_counts")][-1] is False
 
 
-def test_replays_are_counted_while_launches_are_not_seen(drive: Drive, gelu: str) -> None:
-    done = drive(
-        f"""
-        {BEGIN}
-        load(1, cubin({GELU!r}))
-        exec_ = ctypes.c_void_p(0x99)
-        driver.stand_instantiate(graph((0, kernel({gelu!r}, 1), 3, None)), exec_)
-        until(0)
-        for _ in range(7): driver.stand_replay(exec_)
-    """,
-        **SAMPLES,
-    )
-    assert done.status == 0, done.err
-    assert done.launches() == {(gelu, (3, 1, 1), (32, 1, 1)): [0, 7, 0, 0]}
-
-
 def test_a_module_or_a_capture_has_launches_seen_at_once(drive: Drive, gelu: str) -> None:
     done = drive(
         f"""
@@ -559,39 +490,8 @@ def test_launches_of_eight_threads_are_all_counted(drive: Drive, gelu: str) -> N
     assert {e["exact"] for e in done.of("driver_counts")} == {True}
 
 
-def test_a_child_by_fork_writes_nothing_into_its_parents_file(drive: Drive, gelu: str) -> None:
-    done = drive(f"""
-        {BEGIN}
-        load(1, cubin({GELU!r}))
-        one = kernel({gelu!r}, 1)
-        launch(one)
-        child = os.fork()
-        if not child:
-            for _ in range(10): launch(one)
-            subscriber.tell()
-            sys.exit(0)
-        assert os.waitpid(child, 0)[1] == 0
-        launch(one)
-    """)
-    assert done.status == 0, done.err
-    assert done.launches() == {(gelu, (1, 1, 1), (32, 1, 1)): [2, 0, 0, 0]}
-    assert len({e["pid"] for e in done.of("driver")}) == 1
-
-
 def of_run(tmp_path: Path, words: tuple[str, ...], **fields: Any) -> Run:
     return Run(RunRequest("command", words, tmp_path / "recording", **fields))
-
-
-def test_without_the_library_the_recording_says_what_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(toolchain, "gpu_present", lambda: True)
-    monkeypatch.setattr(toolchain, "driver_library", lambda: None)
-    run = of_run(tmp_path, ("true",))
-    assert "CUDA_INJECTION64_PATH" not in run.env
-    recording = run.ended(0, print).recording
-    assert recording is not None
-    assert any("without a C compiler (apt install gcc" in text for text in recording.problems)
 
 
 @pytest.mark.parametrize(

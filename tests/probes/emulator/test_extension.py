@@ -8,15 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from inspector.listing.cubin import read_cubin
-from inspector.probes.emulator import build, limits, nvcc
+from inspector.probes.emulator import extension
 from inspector.system.toolchain import find
-from tests.helpers.samples import DATA
 from tests.helpers.tools import lack
 from tests.probes.compiles.test_user_kernels import read
 from tests.probes.conftest import PROGRAMS, Run, ok
 
-needs_nvcc = pytest.mark.skipif(not nvcc.homes(), reason=lack("nvcc"))
+needs_nvcc = pytest.mark.skipif(not extension.homes(), reason=lack("nvcc"))
 
 
 @pytest.mark.nightly
@@ -42,6 +40,7 @@ def test_load_inline_has_device_code_and_values(forked: Run) -> None:
     assert (second["ptx"], second["cubin"]) == (code["ptx"], code["cubin"])
 
 
+@pytest.mark.nightly
 @needs_nvcc
 def test_sources_of_every_form_launch_their_ptx(run: Run, tmp_path: Path) -> None:
     done = ok(run("cuda_runtime.py"))
@@ -89,27 +88,6 @@ def test_sources_of_every_form_launch_their_ptx(run: Run, tmp_path: Path) -> Non
     assert [p for p in recording.problems if "by_value was refused: cudaErrorInvalidValue" in p]
 
 
-def test_rebuilt_extension_is_still_checked_against_the_device(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(build, "cache_root", lambda: tmp_path / "cache")
-    ptx, one, two, other = (tmp_path / name for name in ("k.ptx", "1.cubin", "2.cubin", "3.cubin"))
-    text = f"// {tmp_path}: of this test alone"
-    ptx.write_text(text)
-    code = (DATA / "gelu_sm90.cubin").read_bytes()
-    parsed = read_cubin(code)
-    assert parsed is not None
-    for path in (one, two):  # the same figures, other bytes
-        path.write_bytes(code + path.name.encode())
-        limits.note(ptx, path)
-    limits.note(ptx, tmp_path / "removed.cubin")
-    figures = limits.Kernel(text, parsed.entries[0]).binary
-    assert figures is not None and figures.registers > 0
-    other.write_bytes((DATA / "matmul_sm90.cubin").read_bytes())
-    limits.note(ptx, other)
-    assert limits.Kernel(text, parsed.entries[0]).binary is None, "which of them is unknown"
-
-
 @needs_nvcc
 def test_memory_that_a_kernel_over_budget_writes_is_absent(run: Run) -> None:
     done = ok(
@@ -124,8 +102,8 @@ module.by_value(b.data_ptr(), a.data_ptr())
 print(a.sum().item(), c.sum().item())
 print(raised(b.cpu))
 print(raised(module.of_file, a.data_ptr(), 3))
-from ptxview_probes.emulator import limits
-limits.allow = limits.of_device = lambda *given: 1 / 0
+from ptxview_probes.emulator import cudart as limits
+limits.kernel = limits.of_device = lambda *given: 1 / 0
 print(raised(module.refused, a.data_ptr(), 5, 32, 0))
 print(raised(module.limit, 0))
 """,
@@ -143,7 +121,7 @@ def test_without_nvcc_sources_are_recorded_with_one_warning(forked: Run, tmp_pat
         forked("""
 import os
 os.environ["PATH"] = "/nowhere"
-import ptxview_probes.emulator.nvcc as nvcc
+import ptxview_probes.emulator.extension as nvcc
 nvcc.homes = lambda: ()
 import torch
 from torch.utils.cpp_extension import load_inline

@@ -79,6 +79,7 @@ print(product.best_config.kwargs, [t[0] for t in product.configs_timings.values(
     assert done.out.strip() == "{'b': 32} [inf, nan]"
 
 
+@pytest.mark.nightly
 def test_autotuning_leaves_no_times_in_tritons_cache(forked: Run) -> None:
     text = program(
         before="""
@@ -139,53 +140,3 @@ print("again", out.sum().item())
     assert done.of("triton")
     whole = ok(forked(text, values="all"))
     assert whole.out.startswith("read ")
-
-
-def test_benchmarks_share_what_their_launches_may_take(forked: Run) -> None:
-    done = ok(
-        forked("""
-import sys
-from unittest.mock import MagicMock
-import torch, triton, triton.language as tl, triton.testing
-from ptxview_probes.emulator import tuning
-for module in ("pandas", "matplotlib", "matplotlib.pyplot"):  # what draws a report
-    sys.modules[module] = MagicMock()
-@triton.jit
-def many_kernel(out, x, block: tl.constexpr):
-    i = tl.program_id(0) * block + tl.arange(0, block)
-    tl.store(out + i, tl.load(x + i) + 1)
-x = torch.zeros(4096, device="cuda")
-made = []
-def launched():
-    made.append(torch.empty_like(x))
-    many_kernel[(32,)](made[-1], x, block=128)
-launched()
-triton.testing.do_bench(launched)
-one = tuning.BENCHMARKS_SECONDS - tuning.BENCHMARKS.left
-assert 0 < one < 0.01
-@triton.testing.perf_report(triton.testing.Benchmark(
-    x_names=["n"], x_vals=[1, 2], line_arg="by", line_vals=["a"], line_names=["a"],
-    plot_name="p", args={}))
-def report(n, by):
-    launched()
-    return 1.0
-left = tuning.BENCHMARKS.left
-report.run(show_plots=False, print_data=False)
-assert abs(left - tuning.BENCHMARKS.left - 2 * one) < one / 100, "before it measures too"
-del made[-2:]
-tuning.BENCHMARKS.left = 2.5 * one
-for _ in range(4):
-    triton.testing.do_bench(launched)
-launched()
-for out in made:
-    try:
-        print(out.sum().item())
-    except RuntimeError as error:
-        print(str(error).splitlines()[0])
-""")
-    )
-    lines = done.out.splitlines()
-    assert [line == "4096.0" for line in lines] == [True] * 4 + [False, False, True]
-    assert "was not run to its end" in lines[4]
-    assert "benchmarks, which measure nothing here, took their" in lines[5]
-    assert not done.said("many_kernel"), "nobody reads what a benchmark computes"

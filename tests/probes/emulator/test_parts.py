@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from inspector.probes import emulator as device
-from inspector.probes.emulator import cubin, cudart, devices, nvcc, writes
+from inspector.probes.emulator import cudart, devices, extension, writes
 
 PACKAGE = Path(devices.__file__).parent
 ARCHITECTURES = [75, 80, 86, 87, 89, 90, 100, 103, 110, 120, 121]
@@ -34,17 +34,13 @@ def test_capability_of_a_target(target: str, capability: tuple[int, int]) -> Non
     assert device.read_settings(target).capability == capability
 
 
-def test_settings_survive_nonsense(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PTXVIEW_VALUES", "some")
-    monkeypatch.setenv("PTXVIEW_VALUE_SECONDS", "soon")
-    monkeypatch.setenv("PTXVIEW_DEVICES", "-3")
-    found = device.read_settings("sm_90")
-    assert (found.kernels, found.seconds, found.devices) == (False, device.DEFAULT_SECONDS, 1)
-
-
 def test_invalid_cubin_has_no_resources() -> None:
-    nothing = cubin.Binary(0, 0, 0, None)
-    assert cubin.read(b"", "k") == cubin.read(b"\x7fELF\x02" + bytes(80), "k") == nothing
+    nothing = devices.Binary(0, 0, 0, None)
+    assert (
+        devices.read_binary(b"", "k")
+        == devices.read_binary(b"\x7fELF\x02" + bytes(80), "k")
+        == nothing
+    )
 
 
 PTX = """
@@ -153,29 +149,12 @@ def test_kernels_are_called_by_their_base_names(mangled: str, name: str) -> None
 
 def test_flags_of_nvcc() -> None:
     argv = "-MD -MF a.d -DA=1 -isystem /x -gencode=arch=compute_90a,code=sm_90a -O2 -c a.cu -o a.o"
-    source, output, depends, flags = nvcc.split(argv.split())
+    source, output, depends, flags = extension.split(argv.split())
     assert (source, output, depends) == ("a.cu", "a.o", "a.d")
-    assert nvcc.architecture(flags, "sm_90") == "sm_90a"
-    assert nvcc.architecture(flags, "sm_80") == "sm_80"
-    command = nvcc.command("/cuda", Path("a.cu"), flags, "sm_90", Path("/tmp/k"))
+    assert extension.architecture(flags, "sm_90") == "sm_90a"
+    assert extension.architecture(flags, "sm_80") == "sm_80"
+    command = extension.command("/cuda", Path("a.cu"), flags, "sm_90", Path("/tmp/k"))
     assert "-arch=sm_90a" in command and not any("gencode" in c for c in command)
-
-
-@pytest.mark.nvcc
-@pytest.mark.skipif(not nvcc.homes(), reason="needs nvcc")
-def test_builds_of_a_source_are_equal_whatever_nvcc_warns_of(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    source = tmp_path / "local names.cu"
-    source.write_text("namespace { __device__ int n; __global__ void k(int *x) { *x = n++; } }\n"
-                      "void go(int *x) { k<<<1, 1>>>(x); }\n")  # fmt: skip
-    texts = []
-    for cache in ("a", "b"):
-        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / cache))
-        made = nvcc.compile_source(nvcc.homes()[0], source, ["-O2", "-O3"], "sm_90")
-        assert made["status"] == 0 and "incompatible redefinition" in made["log"]
-        texts.append(Path(made["ptx"]).read_text())
-    assert texts[0] == texts[1] and "local_names_cu" in texts[0]
 
 
 def test_the_package_imports_neither_torch_nor_triton_at_its_head() -> None:

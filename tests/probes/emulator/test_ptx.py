@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 
 import pytest
@@ -338,45 +337,6 @@ def test_the_budget_is_counted_inside_a_block(forked: Run) -> None:
     assert "long_kernel was not run to its end: its 1 programs take" in line
     whole = ok(forked(LONG.replace("COUNTS", "5_000,"), values="all"))
     assert re.fullmatch(r"5000 \[7\d\.\d+\]\n", whole.out)
-
-
-def test_first_launch_imports_the_executor_under_its_own_name(run: Run) -> None:
-    text = (
-        """
-import sys, types
-own = types.ModuleType("inspector")
-own.text = "the program's own"
-sys.modules["inspector"] = own
-"""
-        + HEAD
-        + """
-@triton.jit
-def twice_kernel(x):
-    i = tl.arange(0, 16)
-    tl.store(x + i, tl.load(x + i) * 2)
-def loaded():
-    return sorted({name.split(".")[1] for name in sys.modules if name.startswith("ptxview_exec")
-                   and "." in name})
-x = torch.ones(16, device="cuda")
-x += 1
-before, had = loaded(), set(sys.modules)
-twice_kernel[(1,)](x)
-there = {name.split(".")[0] for name in set(sys.modules) - had}
-import json
-print(json.dumps([before, loaded(), x.tolist(), sys.modules["inspector"] is own,
-                  [name for name in sys.modules if name.startswith("inspector.")],
-                  "torch._inductor.compile_fx" in had]))
-try:
-    import inspector.execute
-except ImportError:
-    print("the program cannot import it")
-"""
-    )
-    first, last = ok(run(text)).out.splitlines()
-    before, after, values, own, others, inductor = json.loads(first)
-    assert before == [] and values == [4.0] * 16 and own and others == []
-    assert set(after) == {"analyse", "base", "execute", "listing"}
-    assert last == "the program cannot import it" and not inductor
 
 
 def test_a_backward_pass_launches_from_its_own_thread(forked: Run) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from tests.probes.conftest import Run, ok
@@ -21,21 +19,6 @@ def read(name, tensor):
 @pytest.mark.parametrize("arch", ["sm_90", "sm_100"])
 def test_tensor_descriptors(forked: Run, arch: str) -> None:
     assert ok(forked("descriptors.py", arch=arch)).out == "done\n"
-
-
-def test_descriptor_with_an_unaligned_stride_is_refused(forked: Run) -> None:
-    done = forked(
-        HEAD
-        + """
-@triton.jit
-def narrow_kernel(x, n, b: tl.constexpr):
-    a = tl.make_tensor_descriptor(x, shape=[n, n], strides=[n, 1], block_shape=[b, b])
-    a.store([0, 0], a.load([0, 0]))
-narrow_kernel[(1,)](torch.ones(35, 35, device="cuda"), 35, 16)
-"""
-    )
-    assert done.status == 1
-    assert "a stride of 140 bytes is no multiple of 16 bytes" in done.err
 
 
 BEHIND = (
@@ -90,51 +73,6 @@ for name in "a", "b", "c", "d", "other":
     whole = [float(i) for i in range(1, 9)]
     expected = [f"{name} {whole}" for name in "abcd"]
     assert ok(forked(text)).out.splitlines()[:4] == expected
-
-
-def test_reads_through_addresses_of_absent_memory_are_absent(forked: Run) -> None:
-    text = (
-        BEHIND
-        + """
-@triton.jit
-def unknown_kernel(out, block: tl.constexpr):
-    o = tl.arange(0, block)
-    tl.store(out + o, o)
-unknown_kernel[(1,)](a, 8, num_ctas=2)
-reading_kernel[(1,)](b, table_of(a), 8)
-read("b", b)
-hidden = table_of(c)
-unknown_kernel[(1,)](hidden, 1, num_ctas=2)
-table_kernel[(1,)](hidden, 8)
-"""
-    )
-    done = forked(text)
-    assert done.out.startswith("b absent:")
-    assert "unknown_kernel cannot be run here (its blocks are in clusters of 2)" in done.out
-    # Where an absent table leads is unknown: no tensor may be taken for real.
-    assert done.status == 1
-    assert "writes through addresses kept in a tensor whose value is absent" in done.err
-
-
-def test_a_profilers_table_has_each_operator_once(forked: Run) -> None:
-    done = ok(
-        forked("""
-import json, torch
-from torch.profiler import profile, ProfilerActivity
-a = torch.randn(300, 300, device="cuda")
-with profile(activities=[ProfilerActivity.CPU]) as watched:
-    for _ in range(3):
-        a * a
-    a.sum(); a @ a; a.softmax(-1); a.cpu(); torch.zeros(5, device="cuda")
-rows = watched.key_averages()
-whole = sum(row.self_cpu_time_total for row in rows)
-print(json.dumps({row.key: [row.count, row.cpu_time_total / whole] for row in rows}))
-""")
-    )
-    rows = json.loads(done.out.splitlines()[-1])
-    wanted = {"aten::mul": 3, "aten::sum": 1, "aten::mm": 1, "aten::_softmax": 1, "aten::copy_": 1}
-    assert {name: rows[name][0] for name in wanted} == wanted
-    assert all(share <= 1.0 + 1e-9 for _, share in rows.values()), rows
 
 
 def test_missing_parts_of_cuda_are_refused_by_name(forked: Run) -> None:

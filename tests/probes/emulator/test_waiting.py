@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import threading
-
-import pytest
-
 from inspector.probes.emulator.say import Waiting
 
 
@@ -32,10 +27,6 @@ def program(launches: int, seconds: int) -> list[str]:
     return told
 
 
-def test_a_short_program_writes_nothing() -> None:
-    assert program(3, 3) == []
-
-
 def test_lines_come_after_10_seconds_of_waiting_and_then_every_30() -> None:
     assert program(1, 101) == [
         "waiting for 10 s: launches computed: softmax, 10 s so far",
@@ -46,24 +37,3 @@ def test_lines_come_after_10_seconds_of_waiting_and_then_every_30() -> None:
     assert program(20, 4)[1] == (
         "waiting for 40 s: launches computed: 9 in 36 s, launches computed: softmax, 4 s so far"
     )
-
-
-def test_a_forked_child_writes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[str] = []
-    clock = Clock()
-    waiting = Waiting(clock, told.append)
-    monkeypatch.setattr(os, "getpid", lambda: 1)
-    with waiting.on("launches computed", "softmax"):
-        clock.now += 100
-        waiting.look()
-    assert told == []
-
-
-def test_one_long_launch_is_named_while_it_runs() -> None:
-    written = threading.Event()
-    waiting = Waiting(write=lambda text: written.set(), first=0.1)
-    with waiting.on("launches computed", "huge"):
-        assert written.wait(60)
-    assert waiting._watcher is not None
-    waiting._watcher.join(60)
-    assert not waiting._watcher.is_alive(), "its thread ends with the wait"

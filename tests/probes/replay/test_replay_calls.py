@@ -16,7 +16,7 @@ from tests.probes.conftest import Run, ok
 PROGRAM = """
 import json, sys
 from ptxview_probes.replay import session as replay
-from ptxview_probes.replay import stopwatches as replay_stopwatches
+from ptxview_probes.replay import driver as replay_stopwatches
 from ptxview_probes.replay.cupti import Event
 import torch
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from inspector.probes.replay.session import summed
-from inspector.probes.replay.stopwatches import (
+from inspector.probes.replay.driver import (
     MAX_RECORDS,
     MIN_SAMPLES,
     SECOND_COUNT,
@@ -14,6 +13,7 @@ from inspector.probes.replay.stopwatches import (
     next_count,
     settled,
 )
+from inspector.probes.replay.session import summed
 
 
 def test_a_median_settles_when_it_is_known_to_one_percent() -> None:

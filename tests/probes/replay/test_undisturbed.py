@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from inspector.measure.time.results import Timing, read, timing_row, with_time
-from inspector.probes.replay.stopwatches import SAMPLES, around, queued, undisturbed
+from inspector.probes.replay.driver import SAMPLES, around, queued, undisturbed
 
 GAP = 2.2
 

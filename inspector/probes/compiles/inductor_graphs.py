@@ -6,6 +6,8 @@ The texts of torch's trace name no module; the nodes of the graphs do, while the
 from __future__ import annotations
 
 import json
+import logging
+import os
 import re
 import threading
 import time
@@ -14,8 +16,8 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from .. import private_names
-from ..hooks import per_recording
-from ..writer import blob, emit
+from ..hooks import at_new_recording, guarded, per_recording, recording
+from ..writer import blob, emit, file_blob
 
 if TYPE_CHECKING:
     from ..hooks import After, Before
@@ -356,3 +358,211 @@ def _record(error: BaseException, stage: str | None, began: float) -> None:
             "log": blob(text[:MAX_LOG_CHARACTERS]),
         }
     )
+
+
+MAX_MARKS = 4000
+"""Beginnings and ends of phases that are kept of one compile."""
+MAX_OPEN_COMPILES = 256
+"""Compiles whose phases are under way at once."""
+MAX_VALUE_CHARACTERS = 600
+"""Characters of one value of torch's figures; its configurations, as text, are far longer."""
+MAX_MARK_CHARACTERS = 4 << 20
+MAX_FRAMES = 64
+
+SYMBOLS = (
+    "create_symbol",
+    "create_unbacked_symbol",
+    "symbolic_shape_specialization",
+    "guard_added_fast",
+)
+METRICS = ("compilation_metrics", "bwd_compilation_metrics", "aot_autograd_backward_metrics")
+CACHES = ("fx_graph_cache_", "fx_graph_bundled_cache_", "aotautograd_cache_")
+
+
+class Listener(logging.Handler):
+    """Keeps what ``TORCH_TRACE`` would write of compilations, from memory; prints nothing.
+
+    The user's own TORCH_LOGS and TORCH_TRACE are not touched.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(logging.DEBUG)
+        self._names: dict[int, str] = {}
+        self._marks: dict[Any, list[Any]] = {}
+        # An attribute, so that the guard is all that logging calls.
+        self.emit = guarded(self._take, "torch's trace")  # type: ignore[method-assign]
+
+    def forget(self) -> None:
+        """Drop the phases of compilations that another recording has seen begin."""
+        self._marks.clear()
+
+    def _take(self, record: logging.LogRecord) -> None:
+        """Keep what one record says."""
+        said: dict[str, Any] = getattr(record, "metadata", None) or {}
+        payload: Any = getattr(record, "payload", None)
+        if not recording():
+            return
+        if "chromium_event" in said:
+            self._mark(said, payload)
+            return
+        if "str" in said:
+            text, number = said["str"]
+            self._names[number] = text
+            return
+        ids = identity(said)
+        artifact = said.get("artifact")
+        name = artifact.get("name") if isinstance(artifact, dict) else None
+        graph = name if name in ARTIFACTS else next((kind for kind in GRAPHS if kind in said), None)
+        if graph is not None and payload:
+            emit({"event": "graph_text", "kind": graph, "blob": blob(str(payload)), **ids})
+            _keep_files(FILE.findall(str(payload)))
+        elif "inductor_output_code" in said and payload is not None:
+            code = said["inductor_output_code"] or {}
+            path = code.get("file_path") or code.get("filename")
+            emit({"event": "graph", "path": path, "blob": blob(payload), **ids})
+            _keep_files(ORIGINAL.findall(str(payload)))
+        elif name in TEXTS and payload is not None:
+            emit({"event": TEXTS[name], **ids, "blob": blob(str(payload))})
+        elif isinstance(name, str) and name.startswith(CACHES) and payload is not None:
+            try:
+                about = json.loads(payload) if isinstance(payload, str) else payload
+            except ValueError:
+                about = {}
+            about = short(about if isinstance(about, dict) else {})
+            emit({"event": "compile_cache", **ids, "name": name, "said": about})
+        elif "dynamo_start" in said:
+            frames = self._frames((said["dynamo_start"] or {}).get("stack"))
+            emit({"event": "compile_start", **ids, "stack": frames})
+            # The user's own files that a compile began in, as they are by now.
+            _keep_files([f["file"] for f in frames if f["file"] and "/torch/" not in f["file"]])
+        elif "dynamo_cpp_guards_str" in said and payload:
+            emit({"event": "guards", **ids, "blob": blob(str(payload))})
+        elif (kind := next((k for k in METRICS if k in said), None)) is not None:
+            emit({"event": "compile_end", **ids, "kind": kind, "figures": short(said[kind] or {})})
+        elif (kind := next((k for k in SYMBOLS if k in said), None)) is not None:
+            about = dict(said[kind] or {})
+            about.pop("stack", None)
+            frames = self._frames(about.pop("user_stack", None))
+            emit({"event": "symbol", **ids, "kind": kind, "stack": frames, "said": short(about)})
+
+    def _mark(self, said: dict[str, Any], payload: Any) -> None:
+        """Keep when a phase began or ended; write all when the outermost phase ends."""
+        if not isinstance(payload, str) or len(payload) > MAX_MARK_CHARACTERS:
+            return
+        mark, ids = json.loads(payload), identity(said)
+        phase, about = mark.get("ph"), mark.get("args") or {}
+        if phase == "i" and (kind := mark.get("name")) == "automatic_dynamic":
+            emit({"event": "symbol", **ids, "kind": kind, "stack": [], "said": short(about)})
+        compile = about.get("compile_id")
+        key = (threading.get_ident(), compile)
+        if phase == "B" and key not in self._marks:
+            if len(self._marks) >= MAX_OPEN_COMPILES:
+                self._marks.pop(next(iter(self._marks)))
+            self._marks[key] = [0]
+        marks = self._marks.get(key)
+        if phase not in ("B", "E") or marks is None:
+            return
+        if len(marks) <= MAX_MARKS:
+            marks.append([phase, str(mark.get("name"))[:200], mark.get("ts")])
+        marks[0] += 1 if phase == "B" else -1
+        if marks[0] <= 0:
+            del self._marks[key]
+            emit({"event": "compile_phases", **ids, "compile": compile, "marks": marks[1:]})
+
+    def _frames(self, stack: Any) -> list[dict[str, Any]]:
+        """A stack with its files' names, which torch gives as numbers, the innermost frame last."""
+        out = []
+        for frame in (stack or [])[-MAX_FRAMES:]:
+            file = frame.get("filename")
+            if isinstance(file, int) and file not in self._names:
+                # What torch numbered before anybody listened.
+                table = private_names.get("torch._logging.structured:INTERN_TABLE") or {}
+                for text, number in list(table.items()):
+                    self._names.setdefault(number, text)
+            out.append(
+                {
+                    "file": self._names.get(file) if isinstance(file, int) else file,
+                    "line": frame.get("line"),
+                    "name": frame.get("name"),
+                    "code": str(frame.get("loc") or "")[:MAX_VALUE_CHARACTERS],
+                }
+            )
+        return out
+
+
+def identity(said: dict[str, Any]) -> dict[str, Any]:
+    """Which compile a record is of."""
+    names = ("frame_id", "frame_compile_id", "compiled_autograd_id", "attempt", "rank")
+    return {name: said[name] for name in names if said.get(name) is not None}
+
+
+def short(about: dict[str, Any]) -> dict[str, Any]:
+    """What torch said, without what is null or longer than anybody reads in a table."""
+    out: dict[str, Any] = {}
+    for name, value in about.items():
+        if isinstance(value, bool | int | float):
+            out[str(name)] = value
+        elif value is not None:
+            text = value if isinstance(value, str) else json.dumps(value, default=str)
+            if len(text) <= MAX_VALUE_CHARACTERS:
+                out[str(name)] = value
+            elif str(name) in ("fail_reason", "expr", "cache_bypass_reason"):
+                out[str(name)] = text[:MAX_VALUE_CHARACTERS]
+    return out
+
+
+def attach(module: Any) -> None:
+    """Dynamo's or Inductor's first module: keep why torch compiled, its graphs and its code."""
+    logger = logging.getLogger("torch.__trace")
+    if not any(isinstance(handler, Listener) for handler in logger.handlers):
+        listener = Listener()
+        at_new_recording(listener.forget)
+        logger.addHandler(listener)
+
+
+# Texts that tie a graph's kernels to the user's lines; the rest of the trace is left alone.
+GRAPHS = (
+    "dynamo_output_graph",
+    "aot_forward_graph",
+    "aot_backward_graph",
+    "aot_inference_graph",
+    "aot_joint_graph",
+    "inductor_post_grad_graph",
+)
+ARTIFACTS = (
+    "before_pre_grad_graph",
+    "after_pre_grad_graph",
+    "before_joint_graph",
+    "after_joint_graph",
+    "before_post_grad_graph",
+    "inductor_post_grad_graph",
+    "triton_kernel_info",
+    "inductor_provenance_tracking_node_mappings",
+    "inductor_provenance_tracking_kernel_stack_traces",
+)
+# Artifacts that are events of their own.
+TEXTS = {"dynamo_graph_break_reason": "graph_break", "recompile_reasons": "recompile"}
+
+# Above the nodes that came of a line, each graph names it; such a file is small.
+FILE = re.compile(
+    r"^[ \t]*+# (?:Backward of forward node: )?File: ([^\n]{1,4096}?):\d{1,9} in ", re.MULTILINE
+)
+# Above the copy of a kernel that the user wrote, the code names the kernel's own file.
+ORIGINAL = re.compile(r"^# Original path: ([^\n]{1,4096}):\d{1,9}$", re.MULTILINE)
+MAX_FILE_BYTES = 8 << 20
+_seen: set[str] = per_recording(set())
+
+
+def _keep_files(paths: list[str]) -> None:
+    """Keep the user's files as they are while they are compiled, each once."""
+    for path in paths:
+        if path in _seen:
+            continue
+        _seen.add(path)
+        try:
+            fits = os.path.isfile(path) and os.path.getsize(path) <= MAX_FILE_BYTES
+        except (OSError, ValueError):
+            fits = False
+        digest = file_blob(path) if fits else None
+        if digest is not None:
+            emit({"event": "user_file", "path": path, "blob": digest})

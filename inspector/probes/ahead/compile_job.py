@@ -1,0 +1,568 @@
+"""The job of `ptxview compile`, and one compilation of it: timed, recorded, with its messages.
+
+The job is a JSON file that the environment names: ``file`` (how the user calls it), ``path``,
+``language``, ``columns`` (each with ``target``, ``options`` as shown, ``settings`` by name),
+``kernels``, ``signature``, ``constexprs``, ``done``, ``doing`` and ``said`` (files for the finished
+compilations, for the one under way, and for what is printed: all that a process that dies leaves).
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import hashlib
+import importlib
+import importlib.util
+import inspect
+import json
+import os
+import re
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, NamedTuple
+
+from .. import private_names
+from ..autotune import triton_tuner
+from ..compiles import triton_compiles
+from ..writer import blob, emit, plain
+from . import said
+
+VARIABLE = "PTXVIEW_COMPILE"
+CONFIG = ("num_warps", "num_stages", "num_ctas", "maxnreg")
+MAX_PRINTED_BYTES = 1 << 22
+_lock = threading.RLock()
+STAGES = ("ttir", "ttgir", "llir", "ptx")
+
+
+class Column(NamedTuple):
+    """One target with one set of options, as shown and by name."""
+
+    target: str
+    options: str
+    settings: dict[str, Any]
+
+    @property
+    def number(self) -> int:
+        """90 for sm_90 and for sm_90a: Triton chooses the flavour itself."""
+        return int("".join(c for c in self.target if c.isdigit()))
+
+
+class Job:
+    """What this process compiles."""
+
+    def __init__(self, values: dict[str, Any]) -> None:
+        self.file: str = values["file"]
+        self.path: str = values["path"]
+        self.language: str = values["language"]
+        self.columns = [Column(**c) for c in values["columns"]]
+        self.kernels: list[str] = values["kernels"]
+        self.signature: dict[str, str] | None = values["signature"]
+        self.constexprs: dict[str, Any] = values["constexprs"]
+        self._done, self._doing = values["done"], values["doing"]
+        self.said: str = values["said"]
+        with open(self._done, encoding="ascii") as file:
+            self._known = set(file.read().split())
+
+    def begin(self, *parts: Any) -> str | None:
+        """Note a compilation as begun; None where an earlier process has done it, or died of it."""
+        key = hashlib.sha256(repr(parts).encode("utf-8", "surrogateescape")).hexdigest()
+        if key in self._known:
+            return None
+        self._known.add(key)
+        with open(self._doing, "w", encoding="utf-8") as file:
+            json.dump({"key": key, "parts": [str(p) for p in parts]}, file)
+        return key
+
+    def end(self, key: str) -> None:
+        """Note it as done."""
+        with open(self._done, "a", encoding="ascii") as file:
+            file.write(key + "\n")
+        os.unlink(self._doing)
+
+
+def read_job() -> Job:
+    """Return the job of this process."""
+    with open(os.environ[VARIABLE], encoding="utf-8") as file:
+        return Job(json.load(file))
+
+
+def gpu_target(number: int) -> Any:
+    """Triton's name of an architecture."""
+    private_names.check("ahead")
+    from triton.backends.compiler import GPUTarget
+
+    return GPUTarget("cuda", number, 32)
+
+
+def backend_of(target: Any) -> Any:
+    """Triton's compiler for a target."""
+    from triton.compiler.compiler import make_backend
+
+    return make_backend(target)
+
+
+def stages_of(backend: Any, options: Any, gluon: bool = False) -> dict[str, Any]:
+    """Return the functions of a backend that make each stage, by stage."""
+    stages: dict[str, Any] = {}
+    arguments = [stages, options]
+    if len(inspect.signature(backend.add_stages).parameters) > 2:
+        from triton.backends.compiler import Language
+
+        arguments.append(Language.GLUON if gluon else Language.TRITON)
+    backend.add_stages(*arguments)
+    return stages
+
+
+def explicit(options: dict[str, Any], target: Any) -> dict[str, Any]:
+    """The options that somebody chose: those that differ from what the target has anyway."""
+    usual = dict(vars(backend_of(target).parse_options({})))
+    missing = object()
+    return {k: v for k, v in options.items() if usual.get(k, missing) != v and k != "arch"}
+
+
+def each(job: Job, src: Any, options: dict[str, Any], compile: Callable[..., Any]) -> None:
+    """Compile a kernel for every column of the job; ``compile`` is Triton's own."""
+
+    def make(column: Column) -> Any:
+        target = gpu_target(column.number)
+        return compile(copy.copy(src), target=target, options={**options, **column.settings})
+
+    # The constants and launch options of a row, without what the columns say.
+    constexprs = triton_compiles.constexprs(src)
+    config = {name: plain(value) for name, value in constexprs.items()}
+    config |= {n: options[n] for n in CONFIG if options.get(n) is not None}
+    if config.get("num_ctas") == 1:
+        del config["num_ctas"]
+    for name in {name for column in job.columns for name in column.settings}:
+        config.pop(name, None)
+    compile_columns(job, make, src, str(getattr(src, "name", "")), config, _signature(src))
+
+
+def _signature(src: Any) -> str:
+    """``x: *fp32:16, n: i32``, as it could be given."""
+    attributes = triton_compiles.attributes(src)
+    parts = []
+    for name, kind in (getattr(src, "signature", None) or {}).items():
+        if kind != "constexpr":
+            divisible = any("divisibility" in str(a) for a in attributes.get(str(name)) or ())
+            parts.append(f"{name}: {kind}{':16' if divisible else ''}")
+    return ", ".join(parts)
+
+
+def compile_columns(
+    job: Job,
+    make: Callable[[Column], Any],
+    src: Any,
+    name: str,
+    config: dict[str, Any],
+    signature: str,
+) -> None:
+    """Compile for every column of the job that is not done yet, and record the results."""
+    warm(job)
+    row = name, sorted(config.items(), key=repr), signature
+    for column in job.columns:
+        key = job.begin(*row, column.target, column.options)
+        if key is not None:
+            _compile_one(job, column, partial(make, column), src, name, config, signature, key)
+            job.end(key)
+
+
+@functools.cache
+def warm(job: Job) -> None:
+    """Load what the first compilation would load, so that its time is that of a compilation."""
+    try:
+        importlib.import_module("triton.compiler.code_generator")
+        for column in job.columns:
+            backend = backend_of(gpu_target(column.number))
+            backend.parse_options({}).hash()
+            backend.hash()
+        for name in ("triton.runtime.cache", "triton.compiler.compiler"):
+            key = getattr(importlib.import_module(name), "triton_key", None)
+            if key is not None:  # a digest of all of Triton, made once
+                key()
+    except Exception:
+        return
+
+
+def _compile_one(
+    job: Job,
+    column: Column,
+    make: Callable[[], Any],
+    src: Any,
+    name: str,
+    config: dict[str, Any],
+    signature: str,
+    key: str,
+) -> None:
+    """Compile, and record the result; one that fails is known by ``key``."""
+    import triton
+
+    began, before = time.time(), _cached()
+    error: Exception | None = None
+    with _lock, _printed(job.said) as text:
+        clock = time.perf_counter()
+        try:
+            kernel = make()
+        except Exception as failure:
+            error = failure
+        seconds = time.perf_counter() - clock
+    names = {job.path: job.file, os.path.realpath(job.path): job.file}
+    event: dict[str, Any] = {
+        "event": "compiled",
+        "file": job.file,
+        "language": job.language,
+        "target": column.target,
+        "options": column.options,
+        "kernel": name.lstrip("@"),
+        "config": config,
+        "signature": signature,
+        "seconds": seconds,
+        "tool": f"triton {getattr(triton, '__version__', '')}".strip(),
+    }
+    if error is None:
+        digest, symbol = _record(kernel, src, began, job)
+        ptx = kernel.asm.get("ptx") if hasattr(kernel, "asm") else kernel["asm"].get("ptx")
+        texts = {"ptx": ptx} if isinstance(ptx, str) else {}
+        messages = list(said.printed(text(), names, texts))
+        emit({**event, "hash": digest, "symbols": [symbol], "messages": messages})
+        return
+    own = said.of_error(error, getattr(src, "fn", None), names)
+    files = _left(before)
+    texts = {"ptx": files["ptx"]} if "ptx" in files else {}
+    told = [*said.printed(text() + "\n" + str(error), names, texts)]
+    # What LLVM printed says more than the error that ends it.
+    if not any(m["severity"] == "error" for m in told) or "line" in own:
+        told.insert(0, own)
+    first = next(m for m in told if m["severity"] == "error")
+    where = f"{os.path.basename(first['file'])}:{first['line']}: " if "line" in first else ""
+    failed = where + first["message"]
+    metadata = {
+        "target": {"arch": column.number},
+        "name": name.lstrip("@"),
+        **{n: config[n] for n in CONFIG if n in config},
+    }
+    emit(
+        {
+            "event": "triton",
+            "name": name.lstrip("@"),
+            "hash": key,
+            "metadata": metadata,
+            "files": {stage: blob(content) for stage, content in files.items()},
+            "failed": failed,
+            **(triton_compiles.source(src) if not isinstance(src, str) else {}),
+        }
+    )
+    emit({**event, "hash": key, "symbols": [], "failed": failed, "messages": told})
+
+
+def _record(kernel: Any, src: Any, began: float, job: Job) -> tuple[str, str]:
+    """Record a compilation, with the user's text of a file of IR; its hash and symbol."""
+    if isinstance(kernel, dict):
+        emit(kernel["event"])
+        return kernel["event"]["hash"], kernel["event"]["name"]
+    metadata = kernel.metadata._asdict() if hasattr(kernel.metadata, "_asdict") else {}
+    digest = str(metadata.get("hash") or getattr(kernel, "hash", ""))
+    symbol = str(metadata.get("name") or getattr(src, "name", ""))
+    if isinstance(src, str) and job.language in STAGES:
+        # Before Triton's own, which is the same text as it prints it: without comments.
+        with open(job.path, encoding="utf-8", errors="surrogateescape") as file:
+            text = file.read()
+        emit(
+            {
+                "event": "triton",
+                "name": symbol,
+                "hash": digest,
+                "metadata": plain(metadata),
+                # The PTX says which flavour of the target it is for.
+                "files": {job.language: blob(text), "ptx": blob(kernel.asm["ptx"])},
+                "paths": {job.language: job.file},
+            }
+        )
+    triton_compiles.record(kernel, src, began)
+    return digest, symbol
+
+
+def _cached() -> set[str]:
+    folder = os.environ.get("TRITON_CACHE_DIR", "")
+    return set(os.listdir(folder)) if os.path.isdir(folder) else set()
+
+
+def _left(before: set[str]) -> dict[str, str]:
+    """The stages that a compilation that failed has left in the cache."""
+    folder = os.environ.get("TRITON_CACHE_DIR", "")
+    out: dict[str, str] = {}
+    for name in _cached() - before:
+        inside = os.path.join(folder, name)
+        for entry in os.listdir(inside) if os.path.isdir(inside) else ():
+            stage = os.path.splitext(entry)[1][1:]
+            if stage in STAGES:
+                path = os.path.join(inside, entry)
+                with open(path, encoding="utf-8", errors="surrogateescape") as file:
+                    out[stage] = file.read()
+    return out
+
+
+@contextmanager
+def _printed(path: str) -> Iterator[Callable[[], str]]:
+    """Within it, standard output and error go to a file, whose text the result returns."""
+    kept: list[str] = []
+    sys.stdout.flush()
+    sys.stderr.flush()
+    with open(path, "w+b") as file:
+        before = [os.dup(1), os.dup(2)]
+        try:
+            os.dup2(file.fileno(), 1)
+            os.dup2(file.fileno(), 2)
+            yield lambda: kept[0]
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            for number, descriptor in zip((1, 2), before, strict=True):
+                os.dup2(descriptor, number)
+                os.close(descriptor)
+            file.seek(0)
+            kept.append(file.read(MAX_PRINTED_BYTES).decode("utf-8", "replace"))
+
+
+# -- beside a program that runs: each kernel that it compiles, for every target as well -----------
+
+
+def attach(module: Any) -> None:
+    """Observe ``triton.compiler.compiler.compile``, which each launch of a new kind calls."""
+    job = read_job()
+    if job.language == "triton" and job.signature is None:
+        before = partial(_compiling, job, inspect.unwrap(module.compile))
+        private_names.wrap("triton.compiler.compiler:compile", before, _compiled)
+
+
+def _compiling(job: Job, own: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Compile for every target, before the program's own compilation."""
+    given = dict(zip(("src", "target", "options"), args, strict=False)) | kwargs
+    src, options = given["src"], given.get("options") or {}
+    if isinstance(src, str):
+        return
+    options = dict(options if isinstance(options, dict) else vars(options))
+    chosen = explicit(options, given.get("target") or gpu_target(90))
+    # Launch options are recorded even where they are the defaults.
+    chosen |= {n: options[n] for n in CONFIG if options.get(n) is not None}
+    each(job, src, chosen, own)
+
+
+def _compiled(_: object, kernel: Any, error: BaseException | None) -> None:
+    if error is None:
+        triton_tuner.compiled(getattr(kernel, "hash", None), getattr(kernel, "name", None))
+    elif isinstance(error, Exception):
+        triton_tuner.failed(error)
+
+
+_KERNEL = re.compile(
+    r"^define [^@\n]*ptx_kernel[^@\n]* @\"?([\w$.]+)|^define void @\"?([\w$.]+)", re.MULTILINE
+)
+_FUNCTION = re.compile(r"tt\.func (?:public )?@\"?([\w$.]+)")
+
+
+class CannotCompile(Exception):
+    """The arguments do not fit the kernel; the text says what to give."""
+
+
+def run(job: Job) -> int:
+    """Compile what the job names; 0, or 2 where the signature or the options do not fit."""
+    try:
+        (_kernels_of_module if job.language == "triton" else _stages_of_file)(job)
+    except CannotCompile as error:
+        emit({"event": "refused", "text": str(error), "file": job.file})
+        return 2
+    return 0
+
+
+# -- kernels of a module --------------------------------------------------------------------------
+
+
+def _kernels_of_module(job: Job) -> None:
+    module = _load(job.path)
+    from triton.compiler import compiler
+
+    own = inspect.unwrap(compiler.compile)
+    for fn, configs in _kernels(module, job):
+        for config in _configurations(fn, configs, job):
+            each(job, *_source_of(fn, config, job), own)
+
+
+def _load(path: str) -> Any:
+    name = os.path.splitext(os.path.basename(path))[0]
+    sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _kernels(module: Any, job: Job) -> list[tuple[Any, list[Any]]]:
+    """The kernels to compile with their configurations. Raises ``CannotCompile``."""
+    known: dict[str, tuple[Any, list[Any]]] = {}
+    for name, value in vars(module).items():
+        configs: list[Any] = []
+        while not hasattr(value, "starting_line_number") and hasattr(value, "fn"):
+            configs = list(getattr(value, "configs", ())) or configs  # a tuner's
+            value = value.fn
+        if hasattr(value, "starting_line_number") and hasattr(value, "arg_names"):
+            known[name] = (value, configs)
+    if not known:
+        raise CannotCompile(f"there is no kernel of Triton's in {job.file}")
+    if job.kernels:
+        lacking = [name for name in job.kernels if name not in known]
+        if lacking:
+            raise CannotCompile(
+                f"there is no kernel {lacking[0]} in {job.file}; there are {', '.join(known)}"
+            )
+        return [known[name] for name in job.kernels]
+    asked = set(job.signature or ()) | set(job.constexprs)
+    fit = [k for k in known.values() if asked <= set(k[0].arg_names)]
+    fit = [
+        (fn, configs)
+        for fn, configs in fit
+        if not any(_lacking(fn, config, job) for config in _configurations(fn, configs, job))
+    ] or fit
+    if len(fit) != 1:
+        what = "fits no kernel" if not fit else "fits several kernels"
+        raise CannotCompile(
+            f"the signature {what} of {job.file}: name one with --kernel, of {', '.join(known)}"
+        )
+    return fit
+
+
+def _configurations(fn: Any, configs: list[Any], job: Job) -> list[dict[str, Any]]:
+    """The tuner's, unless all that they choose is given."""
+    every = []
+    for config in configs:
+        named = {n: getattr(config, n, None) for n in CONFIG}
+        every.append({**config.kwargs, **{n: v for n, v in named.items() if v is not None}})
+    chosen = {name for config in every for name in config if name in fn.arg_names}
+    if not every or (chosen and chosen <= set(job.constexprs)):
+        return [{}]
+    return every
+
+
+def _lacking(fn: Any, config: dict[str, Any], job: Job) -> list[str]:
+    """Arguments of a kernel that neither the job nor a configuration says anything of."""
+    told = {*(job.signature or ()), *job.constexprs, *config}
+    defaults = inspect.signature(fn.fn).parameters
+    return [
+        name
+        for name in fn.arg_names
+        if name not in told and defaults[name].default is inspect.Parameter.empty
+    ]
+
+
+def _value(value: Any) -> Any:
+    """A constant as it was written: ``tl.float16`` is Triton's type."""
+    if isinstance(value, str):
+        import triton.language as tl
+
+        name = value.rpartition("tl.")[2]
+        if value.startswith(("tl.", "triton.language.")) and hasattr(tl, name):
+            return getattr(tl, name)
+    return value
+
+
+def _source_of(fn: Any, config: dict[str, Any], job: Job) -> tuple[Any, dict[str, Any]]:
+    """A kernel as Triton compiles it, and its options."""
+    from triton.compiler import ASTSource
+
+    lacking = _lacking(fn, config, job)
+    if lacking:
+        raise CannotCompile(
+            f"nothing is said of {', '.join(lacking)} of {fn.__name__}: give the type in "
+            "--signature, or the value with --constexpr NAME=VALUE"
+        )
+    declared = {p.name for p in fn.params if p.is_constexpr}
+    defaults = inspect.signature(fn.fn).parameters
+    constants: dict[tuple[int, ...], Any] = {}
+    attributes: dict[tuple[int, ...], Any] = {}
+    signature: dict[str, str] = {}
+    for index, name in enumerate(fn.arg_names):
+        kind, _, hint = (job.signature or {}).get(name, "").partition(":")
+        if kind and name not in declared and hint != "1":
+            signature[name] = kind
+            if hint == "16":
+                attributes[(index,)] = [["tt.divisibility", 16]]
+            continue
+        signature[name] = "constexpr"
+        if hint == "1":
+            constants[(index,)] = 1
+        elif name in job.constexprs:
+            constants[(index,)] = _value(job.constexprs[name])
+        elif name in config:
+            constants[(index,)] = config[name]
+        else:
+            constants[(index,)] = defaults[name].default
+    options = {k: v for k, v in config.items() if k not in fn.arg_names}
+    parameters = inspect.signature(ASTSource.__init__).parameters
+    if "constexprs" not in parameters:
+        raise CannotCompile("--signature needs Triton 3.3 or later")
+    source = ASTSource(fn=fn, signature=signature, constexprs=constants, attrs=attributes)
+    return source, options
+
+
+# -- files of IR ----------------------------------------------------------------------------------
+
+
+def _stages_of_file(job: Job) -> None:
+    with open(job.path, encoding="utf-8", errors="surrogateescape") as file:
+        text = file.read()
+    match = (_KERNEL if job.language == "llir" else _FUNCTION).search(text)
+    name = next(filter(None, match.groups())) if match else job.file
+    make = _from_llir if job.language == "llir" else _from_mlir
+    compile_columns(job, partial(make, job, text), job.path, name, {}, "")
+
+
+def _from_mlir(job: Job, text: str, column: Column) -> Any:
+    from triton.compiler import compiler
+
+    own = inspect.unwrap(compiler.compile)
+    return own(job.path, target=gpu_target(column.number), options=dict(column.settings))
+
+
+def _from_llir(job: Job, text: str, column: Column) -> dict[str, Any]:
+    """PTX and machine code of LLVM IR, by the last stages of Triton's compiler."""
+    from triton._C.libtriton import llvm
+
+    backend = backend_of(gpu_target(column.number))
+    options = backend.parse_options(dict(column.settings))
+    stages = stages_of(backend, options)
+    llvm.init_targets()
+    metadata: dict[str, Any] = {"target": {"backend": "cuda", "arch": column.number}}
+    ptx = stages["ptx"](text, metadata)
+    cubin = stages["cubin"](ptx, metadata)
+    name = str(metadata.get("name") or "")
+    digest = hashlib.sha256(repr((text, column.target, vars(options))).encode()).hexdigest()
+    event = {
+        "event": "triton",
+        "name": name,
+        "hash": digest,
+        # LLVM IR has no shared memory and no warps.
+        "metadata": {**plain(metadata), "name": name, "hash": digest},
+        "files": {"llir": blob(text), "ptx": blob(ptx), "cubin": blob(cubin)},
+    }
+    return {"event": event, "asm": {"llir": text, "ptx": ptx, "cubin": cubin}}
+
+
+def main() -> int:
+    """Return 0 if all was tried, 2 if the job does not fit the file, 3 without Triton."""
+    job = read_job()
+    try:
+        import triton  # noqa: F401
+    except ImportError:
+        return 3
+    return run(job)
+
+
+if __name__ == "__main__":
+    sys.path.pop(0)  # this folder is no place to import from
+    sys.exit(main())
