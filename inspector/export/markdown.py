@@ -11,7 +11,7 @@ from inspector.base.model import FX_STAGES, GRAPH_STAGES, Kernel, Stage, Variant
 from inspector.base.names import base_name
 from inspector.base.text import plural, shown
 from inspector.export.page import COSTLY, Found, measured, named
-from inspector.listing.cuda import is_cuda
+from inspector.listing.source_code import is_cuda
 from inspector.measure.time.results import StoredTimes
 from inspector.reader.reader import Reader
 from inspector.report import annotated, card, failure, jsons, tables
