@@ -1,4 +1,7 @@
-"""All variants of a kernel in one table: sorted by any column, any two of them compared."""
+"""All variants of a kernel in one table: sorted by any column, any two of them compared.
+
+One module because the table, its columns and the screen that reads their figures are one thing.
+"""
 
 from __future__ import annotations
 
