@@ -20,22 +20,22 @@ def record(path: str | os.PathLike[str] | None = None, *, target: str | None = N
     emulated device, before it has imported torch. At the block's end the program is as it was
     before. Raises ``inspector.base.errors.PtxviewError`` where nothing can be recorded.
     """
-    return _room("recorder").Recorder(path, target)
+    return _notebook().Recorder(path, target)
 
 
 def load_ipython_extension(shell: Any) -> None:
     """``%load_ext inspector``: ``%%ptxview`` records a cell and shows what it compiled."""
-    _room("magic").load(shell)
+    _notebook().load(shell)
 
 
 def unload_ipython_extension(shell: Any) -> None:
     """``%unload_ext inspector``."""
-    _room("magic").unload(shell)
+    _notebook().unload(shell)
 
 
-def _room(name: str) -> Any:
-    """A module of the notebook's room, by its name: every room stands below this one, and the
-    executor's come into the program without the notebook's. ``__init__.pyi`` has the types."""
+def _notebook() -> Any:
+    """The notebook's module: every room stands below this one, and the executor's come into the
+    program without it. ``__init__.pyi`` has the types."""
     from importlib import import_module
 
-    return import_module(f"{__name__}.commands.notebook.{name}")
+    return import_module(f"{__name__}.commands.notebook")

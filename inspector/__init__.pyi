@@ -1,7 +1,7 @@
 import os
 from typing import Any
 
-from inspector.commands.notebook.recorder import Recorder
+from inspector.commands.notebook import Recorder
 
 __version__: str
 

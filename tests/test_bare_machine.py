@@ -43,6 +43,7 @@ def pytest_run(*words: str, **environment: str) -> subprocess.CompletedProcess[s
     )
 
 
+@pytest.mark.nightly
 def test_the_suite_is_collected_with_python_git_and_coreutils_alone(tmp_path: Path) -> None:
     done = pytest_run("--collect-only", "-q", PATH=bare_path(tmp_path))
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 import re
 from functools import cache
 from pathlib import Path
@@ -28,8 +27,7 @@ OF_PROGRAMS = {"-m"}
 def options(command: str) -> list[set[str]]:
     """The options of a command as its parser has them, each with all its names."""
     parser = argparse.ArgumentParser(add_help=False)
-    module = next(c.module for c in COMMANDS if c.name == command)
-    importlib.import_module(module).arguments(parser)
+    next(c for c in COMMANDS if c.name == command).function("arguments")(parser)
     return [set(action.option_strings) for action in parser._actions if action.option_strings]
 
 

@@ -293,6 +293,7 @@ def test_python_m_takes_nothing_from_the_working_folder(stranger: Stranger) -> N
     assert not stranger.mark.exists()
 
 
+@pytest.mark.nightly
 def test_after_leave_it_is_the_users_own_interpreter_that_runs(stranger: Stranger) -> None:
     path = stranger.file("./python3-his")
     done, started = watched(stranger, "time", path, "square_kernel", "--trust")
@@ -303,6 +304,7 @@ def test_after_leave_it_is_the_users_own_interpreter_that_runs(stranger: Strange
     assert not stranger.mark.exists()
 
 
+@pytest.mark.nightly
 def test_after_leave_it_is_the_interpreter_that_the_user_named(stranger: Stranger) -> None:
     chosen = stranger.root / "python-chosen"
     chosen.write_text(f"#!/bin/sh\necho chosen > {stranger.root}/chosen\nexit 45\n")
@@ -526,7 +528,7 @@ def test_times_are_not_kept_through_a_link_and_that_is_one_sentence(
     (folder / "timings.jsonl").symlink_to(tmp_path / "precious")
     err = io.StringIO()
     monkeypatch.setattr(sys, "stderr", err)
-    command._keep(folder, Session("now", {}, (), (), None))
+    command.keep(folder, Session("now", {}, (), (), None))
     assert err.getvalue().startswith("the times are not kept: ") and err.getvalue().count("\n") == 1
     assert not (tmp_path / "precious").exists()
 

@@ -18,7 +18,15 @@ from inspector.analyse.hints import RULES
 from inspector.base.errors import Exit, Unreadable, UsageError
 from inspector.base.model import Variant
 from inspector.base.text import plural, shown
-from inspector.commands.common import open_reader, print_json, select_all
+from inspector.commands.common import (
+    flag,
+    open_reader,
+    option,
+    print_json,
+    select_all,
+    several,
+    takes,
+)
 from inspector.diff import check
 from inspector.diff.check import (
     FIGURES,
@@ -53,63 +61,56 @@ GIT = ".git"
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``check``."""
-    parser.add_argument(
-        "path", nargs="?", metavar="PATH", help="what to check; the newest recording if left out"
+    takes(
+        parser,
+        {
+            "path": option("PATH", "what to check; the newest recording if left out", nargs="?"),
+            "other": option("BASELINE", "as --baseline", nargs="?"),
+        },
     )
-    parser.add_argument("other", nargs="?", metavar="BASELINE", help="as --baseline")
     for name, figure in FIGURES.items():
         value, text = HELP[name]
         side = "at least" if figure.least else "at most"
         parser.add_argument(f"--{figure.option}", type=float, metavar=value, help=f"{text}, {side}")
-    parser.add_argument("--no-spills", action="store_true", help="as --max-spills 0")
-    parser.add_argument("--no-fp64", action="store_true", help="as --max-fp64 0")
-    parser.add_argument(
-        "--forbid",
-        action="append",
-        default=[],
-        metavar="RULE",
-        help="a hint that may not be there (bank-conflicts, uncoalesced-layout …); again for more",
+    takes(
+        parser,
+        {
+            "--no-spills": flag("as --max-spills 0"),
+            "--no-fp64": flag("as --max-fp64 0"),
+            "--forbid": several(
+                "RULE",
+                "a hint that may not be there (bank-conflicts, uncoalesced-layout …); again for "
+                "more",
+            ),
+            "--baseline": option(
+                "OTHER",
+                "a recording than which no kernel may be worse, in registers, spills and "
+                "occupancy where --allow says nothing else",
+            ),
+            "--allow": several(
+                "FIGURE=N[%]",
+                "how much worse than the baseline: registers, spills, stack, shared, "
+                "instructions, occupancy, time; only what is named is compared, beside the three "
+                "above",
+            ),
+            "--kernel": several("KERNEL", "check these alone"),
+            "--all-variants": flag("check what a tuner tried and left, too"),
+            "--allow-unknown": flag("what is not known does not fail"),
+            "--device": option(
+                "ARCH", "architecture for occupancy and hints (sm_80); default: the variant's own"
+            ),
+            "--config": option(
+                "FILE",
+                "where [tool.ptxview.check] stands (pyproject.toml here or above, in the "
+                "repository)",
+            ),
+            "--all": flag("list limits that were kept, too"),
+            "--github": flag("print GitHub's annotations, an error at each line"),
+            "--junit": option("FILE", "write JUnit's XML"),
+            "--markdown": flag("print a comment in Markdown"),
+            "--json": flag("print JSON"),
+        },
     )
-    parser.add_argument(
-        "--baseline",
-        metavar="OTHER",
-        help="a recording than which no kernel may be worse, in registers, spills and occupancy "
-        "where --allow says nothing else",
-    )
-    parser.add_argument(
-        "--allow",
-        action="append",
-        default=[],
-        metavar="FIGURE=N[%]",
-        help="how much worse than the baseline: registers, spills, stack, shared, instructions, "
-        "occupancy, time; only what is named is compared, beside the three above",
-    )
-    parser.add_argument(
-        "--kernel", action="append", default=[], metavar="KERNEL", help="check these alone"
-    )
-    parser.add_argument(
-        "--all-variants", action="store_true", help="check what a tuner tried and left, too"
-    )
-    parser.add_argument(
-        "--allow-unknown", action="store_true", help="what is not known does not fail"
-    )
-    parser.add_argument(
-        "--device",
-        metavar="ARCH",
-        help="architecture for occupancy and hints (sm_80); default: the variant's own",
-    )
-    parser.add_argument(
-        "--config",
-        metavar="FILE",
-        help="where [tool.ptxview.check] stands (pyproject.toml here or above, in the repository)",
-    )
-    parser.add_argument("--all", action="store_true", help="list limits that were kept, too")
-    parser.add_argument(
-        "--github", action="store_true", help="print GitHub's annotations, an error at each line"
-    )
-    parser.add_argument("--junit", metavar="FILE", help="write JUnit's XML")
-    parser.add_argument("--markdown", action="store_true", help="print a comment in Markdown")
-    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:

@@ -1,4 +1,4 @@
-"""The command line: one table of commands; each is a function in its own module."""
+"""The command line: one table of commands, errors as sentences, schemas, completion in shells."""
 
 from __future__ import annotations
 
@@ -10,32 +10,43 @@ import re
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, cast
 
 from inspector import __version__
 from inspector.base.errors import Exit, PtxviewError, UsageError
-from inspector.base.text import meant
-from inspector.system import printing
+from inspector.base.names import base_name
+from inspector.base.text import meant, shown
+from inspector.commands.common import split_program
+from inspector.system import files, printing
+
+Run = Callable[[argparse.ArgumentParser, list[str]], int]
 
 
 @dataclass(frozen=True, slots=True)
 class Subcommand:
-    """A command: its module has ``arguments(parser)`` and ``run(args) -> int``.
+    """A command: ``arguments(parser)`` and ``run(parser, argv) -> int`` of its module.
 
-    Examples are lines to type: a command, and after "#" what it is good for.
+    Examples are lines to type: a command, and after "#" what it is good for. ``home`` is the
+    module of a command that shares one; its functions are ``arguments_NAME`` and ``run_NAME``.
     """
 
     name: str
     usage: str
     help: str
     examples: tuple[str, ...]
+    home: str = ""
 
     @property
     def module(self) -> str:
-        return f"inspector.commands.{self.name}"
+        return f"inspector.commands.{self.home or self.name}"
+
+    def function(self, name: str) -> Callable[..., int]:
+        """``arguments`` or ``run`` of this command."""
+        own = f"{name}_{self.name}" if self.home else name
+        return cast(Run, getattr(importlib.import_module(self.module), own))
 
 
 COMMANDS = (
@@ -110,6 +121,7 @@ COMMANDS = (
             "ptxview ncu train.py  # sections and samples of all kernels",
             "ptxview ncu --kernel softmax_kernel --launch-count 1 train.py  # of one",
         ),
+        "profile",
     ),
     Subcommand(
         "trace",
@@ -128,6 +140,7 @@ COMMANDS = (
             "ptxview step x.ptxview softmax_kernel --block 3  # and then: help",
             "ptxview step x.ptxview softmax_kernel --commands 'until 45; print %r5'  # no prompt",
         ),
+        "trace",
     ),
     Subcommand(
         "compile",
@@ -155,6 +168,7 @@ COMMANDS = (
             "ptxview try x.ptxview softmax_kernel --stage ttgir my.ttgir  # and what differs",
             "ptxview try x.ptxview softmax_kernel --num-warps 4,8 --num-stages 2,3  # as a table",
         ),
+        "passes",
     ),
     Subcommand(
         "repro",
@@ -218,6 +232,7 @@ COMMANDS = (
             'ptxview completion bash  # in ~/.bashrc: eval "$(ptxview completion bash)"',
             "ptxview completion fish  # to ~/.config/fish/completions/ptxview.fish",
         ),
+        "cli",
     ),
 )
 
@@ -269,8 +284,7 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; its exit status. Errors become one sentence and what to do about it."""
     if COMPLETING in os.environ:
-        status: int = importlib.import_module("inspector.commands.completion").answer(COMMANDS)
-        return status
+        return answer()
     given = list(sys.argv[1:] if argv is None else argv)
     printing.with_streams()
     with printing.guarded(), _thread_errors_as_sentences():
@@ -332,7 +346,7 @@ def _first_line(error: Exception) -> str:
 def _details(error: BaseException | None = None) -> str:
     """Where the traceback of an error is found; "" of the one at hand where that is not asked for.
 
-    With PTXVIEW_TRACEBACK it is the traceback itself.
+    With PTXVIEW_TRACEBACK it is the traceback itself; else it is kept for a report.
     """
     asked = bool(os.environ.get("PTXVIEW_TRACEBACK"))
     if error is None and not asked:
@@ -341,17 +355,8 @@ def _details(error: BaseException | None = None) -> str:
 
     try:
         text = "".join(traceback.format_exception(error or sys.exc_info()[1]))
-    except Exception:
-        return ""
-    if asked:
-        return text.rstrip()
-    return _kept(text)
-
-
-def _kept(text: str) -> str:
-    """Keep a traceback for a report; returns where it is."""
-    again = "PTXVIEW_TRACEBACK=1 in the environment shows where it happened."
-    try:
+        if asked:
+            return text.rstrip()
         import platformdirs
 
         folder = Path(platformdirs.user_state_dir("ptxview", appauthor=False))
@@ -359,7 +364,7 @@ def _kept(text: str) -> str:
         path = folder / "fault.txt"
         path.write_text(f"ptxview {__version__}\n{text}", "utf-8", "backslashreplace")
     except Exception:
-        return again
+        return "PTXVIEW_TRACEBACK=1 in the environment shows where it happened."
     return f"Where it happened is in {path}, for a report."
 
 
@@ -389,12 +394,6 @@ def _thread_errors_as_sentences() -> Iterator[None]:
         threading.excepthook = before
 
 
-def _examples(command: Subcommand) -> str:
-    """The examples of a command, each below a line on its purpose."""
-    pairs = [line.partition("  # ")[::2] for line in command.examples]
-    return "examples:\n" + "\n".join(f"  # {what}\n  {line}" for line, what in pairs)
-
-
 def _dispatch(given: list[str]) -> int:
     if not given:
         printing.narrate(parser().format_help().rstrip())
@@ -403,27 +402,208 @@ def _dispatch(given: list[str]) -> int:
         asked: str | None = parser().parse_args(given).schema
         if asked is None:
             return Exit.USAGE
-        status: int = importlib.import_module("inspector.commands.schemas").show(asked)
+        _print_schema(asked)
         printing.flush()
-        return status
+        return Exit.OK
     command = next((c for c in COMMANDS if c.name == given[0]), None)
     if command is None:
         names = [c.name for c in COMMANDS]
         hint = meant(given[0], names) or f"Commands: {', '.join(names)}"
         raise UsageError(f"there is no command {given[0]}", hint)
-    module = importlib.import_module(command.module)
     own = _Options(
         prog=f"ptxview {command.name}",
         usage=command.usage + ("" if "[options]" in command.usage else " [options]"),
-        description=module.__doc__.split("\n\n")[0] if module.__doc__ else command.help,
+        description=f"{command.help[0].upper()}{command.help[1:]}.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    module.arguments(own)
-    own.epilog = "\n\n".join(filter(None, (own.epilog, _examples(command))))
-    status = module.run(own, given[1:])
+    command.function("arguments")(own)
+    pairs = [line.partition("  # ")[::2] for line in command.examples]
+    examples = "examples:\n" + "\n".join(f"  # {what}\n  {line}" for line, what in pairs)
+    own.epilog = "\n\n".join(filter(None, (own.epilog, examples)))
+    status = command.function("run")(own, given[1:])
     printing.flush()
     return status
+
+
+def _print_schema(command: str) -> None:
+    """Print the JSON Schema of a command. Raises ``UsageError`` where there is none."""
+    from inspector.reader.tables import names, schema
+    from inspector.report.jsons import dumps
+
+    value = schema(command)
+    if value is None:
+        raise UsageError(
+            f"there is no schema of {shown(command)}", f"There is one of {', '.join(names())}."
+        )
+    printing.json_line(dumps(value))
+
+
+# -- completion -----------------------------------------------------------------------------------
+
+SHELLS = ("bash", "zsh", "fish")
+
+ZSH = """
+_ptxview() {
+    if [[ $PREFIX == \\~* ]]; then
+        _files
+    else
+        _python_argcomplete "$@" || _files
+    fi
+}
+compdef _ptxview ptxview
+"""
+"""zsh escapes a leading ~ in a completion that argcomplete offers, so it completes such a path
+itself."""
+
+
+def arguments_completion(parser: argparse.ArgumentParser) -> None:
+    """Options of ``completion``."""
+    parser.add_argument("shell", nargs="?", choices=SHELLS, metavar="SHELL", help="bash, zsh, fish")
+
+
+def run_completion(parser: argparse.ArgumentParser, argv: list[str]) -> int:
+    """Print the shell's function, which asks ptxview each time that the TAB key is pressed."""
+    args = parser.parse_args(argv)
+    if args.shell is None:
+        raise UsageError(
+            f"for which shell: {', '.join(SHELLS)}?",
+            'Such as eval "$(ptxview completion bash)" in ~/.bashrc.',
+        )
+    from argcomplete.shell_integration import shellcode
+
+    script = shellcode(["ptxview"], shell=args.shell)
+    printing.lines((script + (ZSH if args.shell == "zsh" else "")).splitlines())
+    return Exit.OK
+
+
+MAX_SECONDS = 3
+MAX_NAMES = 5000
+"""Names of one folder that are read."""
+MEMORY = str(128 << 20)
+"""Bytes that an opened recording may take."""
+
+Words = Mapping[str, str]
+"""Words and their descriptions."""
+Completer = Callable[..., Words]
+
+
+def answer() -> int:
+    """Write the words that fit the line in the environment; 0. Never raises."""
+    with contextlib.suppress(Exception):
+        signal.signal(signal.SIGALRM, lambda *_: os._exit(0))
+        signal.setitimer(signal.ITIMER_REAL, MAX_SECONDS)
+        os.environ.setdefault(files.VARIABLE, MEMORY)
+        _complete()
+    return 0
+
+
+def _complete() -> None:
+    from argcomplete.finders import CompletionFinder
+    from argcomplete.lexers import split_line
+
+    *_, before, _ = split_line(os.environ["COMP_LINE"], int(os.environ["COMP_POINT"]))
+    top = argparse.ArgumentParser(prog="ptxview", allow_abbrev=False)
+    top.add_argument("--version", action="store_true", help="print ptxview's version")
+    below = top.add_subparsers()
+    for command in COMMANDS:
+        if command.name in before[1:2]:
+            _add(below, command, before[2:])
+        else:
+            below.add_parser(command.name, help=command.help)
+    finder = CompletionFinder()
+    finder(top, always_complete_options=False, default_completer=_files, validator=_fits)  # type: ignore[arg-type]
+
+
+def _add(
+    below: argparse._SubParsersAction[argparse.ArgumentParser],
+    command: Subcommand,
+    words: list[str],
+) -> None:
+    """Add the parser of the command on the line; a program's words are files, never options."""
+    valued = getattr(importlib.import_module(command.module), "VALUED", {}).get(command.name)
+    if valued is not None and split_program(words, valued)[2]:
+        parser = below.add_parser(command.name, add_help=False, prefix_chars="\0")
+    else:
+        parser = below.add_parser(command.name, allow_abbrev=False)
+        command.function("arguments")(parser)
+    if valued is not None:
+        parser.add_argument("program", nargs="*")
+    for action in parser._actions:
+        if action.choices is None and action.metavar in BY_METAVAR:
+            action.completer = BY_METAVAR[action.metavar]  # type: ignore[attr-defined]
+
+
+def _fits(word: str, prefix: str) -> bool:
+    return word.startswith(prefix) and word.isprintable()
+
+
+def _files(prefix: str, **_: object) -> Words:
+    """Files and folders; names that begin with a dot only where a dot was typed."""
+    typed, slash, begun = prefix.rpartition("/")
+    found: dict[str, str] = {}
+    with contextlib.suppress(PtxviewError, OSError, RuntimeError):
+        for entry in files.names(Path(typed + slash or ".").expanduser(), MAX_NAMES)[0]:
+            if entry.name.startswith(begun) and (begun or not entry.name.startswith(".")):
+                found[f"{typed}{slash}{entry.name}{'/' if entry.is_dir() else ''}"] = ""
+    return found
+
+
+def _kernels(
+    prefix: str, action: argparse.Action, parser: object, parsed_args: argparse.Namespace
+) -> Words:
+    """Kernels of the PATH before the cursor, else files and kernels of the newest recording."""
+    from inspector.recording.layout import is_recording
+    from inspector.sources.opening import TEXT_STAGES, newest, open_path
+
+    path, mark, begun = prefix.rpartition("::")
+    given = getattr(parsed_args, "path", None) or getattr(parsed_args, action.dest, None) or []
+    first = path or (given if isinstance(given, str) else next(iter(given), ""))
+    named = bool(first) and Path(first).expanduser().exists()
+    words = {} if named else dict(_files(prefix))
+    with contextlib.suppress(PtxviewError, OSError, RuntimeError, ValueError):
+        where = Path(first).expanduser() if named else newest()
+        if is_recording(where) or where.suffix in TEXT_STAGES:
+            for kernel in open_path(where).kernels:
+                words[f"{path}{mark}{base_name(kernel.name)}"] = kernel.origin.value
+                ids = {f"{path}{mark}{one.id}": kernel.name for one in kernel.variants}
+                words |= ids if begun else {}
+    return words
+
+
+def _devices(prefix: str, **_: object) -> Words:
+    """Architectures; of several with commas between them, the last."""
+    from inspector.reader import tables
+
+    before, comma, _last = prefix.rpartition(",")
+    return {f"{before}{comma}{arch}": device.name for arch, device in tables.devices().items()}
+
+
+def _rules(**_: object) -> Words:
+    from inspector.analyse.hints import RULES
+
+    return dict.fromkeys(RULES, "")
+
+
+def _words(**_: object) -> Words:
+    from inspector.reader import tables
+
+    return {entry.word: entry.summary for entry in tables.isa().entries()}
+
+
+BY_METAVAR: Mapping[object, Completer] = {
+    "[PATH] KERNEL": _kernels,
+    "[PATH] KERNEL…": _kernels,
+    "[PATH] KERNEL [PASS]": _kernels,
+    "A B": _kernels,
+    "KERNEL": _kernels,
+    "ARCH": _devices,
+    "ARCH[,ARCH]": _devices,
+    "sm_90": _devices,
+    "RULE": _rules,
+    "WORD": _words,
+}
+"""Completers of values by metavar; all others are files."""
 
 
 if __name__ == "__main__":

@@ -1,16 +1,19 @@
-"""What commands share: opening a path and a reader on it, splitting words."""
+"""What commands share: opening a path and a reader on it, splitting words, bounded answers."""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import itertools
+import math
 import shlex
+import signal
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from inspector.base.errors import UsageError
+from inspector.base.errors import Exit, UsageError
 from inspector.base.text import plural
 from inspector.system import printing
 
@@ -22,9 +25,14 @@ if TYPE_CHECKING:
     from inspector.measure.ncu.report import Report
     from inspector.reader.reader import Reader
 
-
 MAX_INPUT_BYTES = 64 << 20
 """Bytes of standard input."""
+Options = dict[str, Any]
+"""What argparse's ``add_argument`` takes beside the names."""
+LAST_LINE = 10**9
+"""The last line of a range whose end is left out."""
+
+# -- readers --------------------------------------------------------------------------------------
 
 
 def open_reader(path: str | None, device: str | None = None, reports: Sequence[str] = ()) -> Reader:
@@ -49,17 +57,15 @@ def open_profiled(
     from inspector.sources.opening import newest, open_path, open_paths
 
     where = Path(path) if path is not None else newest()
+    own = [Path(r) for r in reports]
     if more:
         recording = open_paths([where, *map(Path, more)])
-        return profiled(
-            recording, device, files.load(list(map(Path, reports))) if reports else None
-        )
+        return profiled(recording, device, files.load(own) if own else None)
     if files.is_report(where):
-        report = files.load([where, *map(Path, reports)])
+        report = files.load([where, *own])
         return profiled(files.alone(where, report), device, report)
     recording = open_path(where)
-    report = files.of_recording(where, [Path(r) for r in reports])
-    return profiled(recording, device, report)
+    return profiled(recording, device, files.of_recording(where, own))
 
 
 def reader_of(recording: Recording, device: str | None = None) -> Reader:
@@ -71,11 +77,34 @@ def profiled(
     recording: Recording, device: str | None = None, report: Report | None = None
 ) -> Profiled:
     """Where readers are made: one of a recording, with a report of ncu tied to it, if any."""
-    # Imported here: the analysis is large, and explain and doctor read nothing.
     from inspector.measure.ncu.attach import NOTHING, Profiled
     from inspector.recording.layout import kept_cache
 
     return Profiled(recording, kept_cache(), device, NOTHING if report is None else report)
+
+
+# -- words and options ----------------------------------------------------------------------------
+
+
+def takes(parser: argparse._ActionsContainer, options: Mapping[str, Options]) -> None:
+    """Add a table of options: names, with a blank between several, and what each is."""
+    for names, how in options.items():
+        parser.add_argument(*names.split(), **how)
+
+
+def flag(text: str) -> Options:
+    """An option without a value, by its help."""
+    return {"action": "store_true", "help": text}
+
+
+def option(metavar: str | tuple[str, ...] | None, text: str, **more: Any) -> Options:
+    """An option with a value, or a word: its metavar, its help, and what else argparse takes."""
+    return {"help": text, **({} if metavar is None else {"metavar": metavar}), **more}
+
+
+def several(metavar: str, text: str) -> Options:
+    """An option that may be given again."""
+    return option(metavar, text, action="append", default=[])
 
 
 def takes_reports(parser: argparse.ArgumentParser) -> None:
@@ -87,6 +116,37 @@ def takes_reports(parser: argparse.ArgumentParser) -> None:
         metavar="REPORT",
         help="report of ncu to tie to the kernels: .ncu-rep, or CSV of page details, raw or "
         "source; repeatable",
+    )
+
+
+def takes_program(parser: argparse.ArgumentParser) -> None:
+    """The options of all that run a program: where the recording goes, and the interpreter."""
+    takes(
+        parser,
+        {
+            "-o --out": option(
+                "PATH",
+                "write the recording to this folder or x.ptxview (default: your state folder)",
+            ),
+            "--python": option(
+                "PATH",
+                "interpreter of the program (default: ptxview's own if it has torch, the "
+                "activated environment's, python3)",
+            ),
+        },
+    )
+
+
+def takes_compiler(parser: argparse.ArgumentParser) -> None:
+    """The options of all that compile: the interpreter, and seconds."""
+    takes(
+        parser,
+        {
+            "--python": option("PATH", "interpreter that has Triton"),
+            "--limit": option(
+                "S", "seconds that one compiler may take (600)", type=seconds, default=600.0
+            ),
+        },
     )
 
 
@@ -138,13 +198,6 @@ def split_program(argv: list[str], valued: Collection[str]) -> tuple[list[str], 
     return argv, "script", []
 
 
-def print_json(value: object) -> None:
-    """One JSON document on one line of standard output, written while its ``Rows`` are made."""
-    from inspector.report import jsons
-
-    printing.json_pieces(jsons.pieces(value))
-
-
 def seconds(text: str) -> float:
     """An option's seconds: above 0. Raises ``ArgumentTypeError``."""
     try:
@@ -154,6 +207,80 @@ def seconds(text: str) -> float:
     if not 0 < value < 1e6:
         raise argparse.ArgumentTypeError(f"{text} is not a number of seconds")
     return value
+
+
+def amount(text: str) -> int:
+    """``4096``, ``2e9``."""
+    try:
+        value = float(text)
+        if value >= 0 and value == int(value) and math.isfinite(value):
+            return int(text) if text.isdecimal() else int(value)
+    except (ValueError, OverflowError):
+        pass
+    raise argparse.ArgumentTypeError(f"{text} is not a whole number")
+
+
+def span(text: str) -> tuple[int, int]:
+    """``47``, ``40:60``, ``40:``, ``:60``."""
+    first, colon, last = text.partition(":")
+    parts = [first or "1", last or str(LAST_LINE)] if colon else [first, first]
+    if text != ":" and all(p.isascii() and p.isdecimal() and len(p) < 11 for p in parts):
+        return int(parts[0]), int(parts[1])
+    raise argparse.ArgumentTypeError(
+        f"{text} is neither a line nor a range of lines: 47, 40:60, 40: or :60"
+    )
+
+
+def refuse_together(args: argparse.Namespace, *names: str) -> None:
+    """Raise ``UsageError`` if two of these options are given."""
+    given = [f"--{name}" for name in names if getattr(args, name, None)]
+    if len(given) > 1:
+        raise UsageError(f"{given[0]} and {given[1]} cannot be given together")
+
+
+def standard_input(advice: str = "") -> bytes:
+    """All of standard input. Raises ``UsageError`` with ``advice`` above ``MAX_INPUT_BYTES``."""
+    data = sys.stdin.buffer.read(MAX_INPUT_BYTES + 1)
+    if len(data) > MAX_INPUT_BYTES:
+        raise UsageError(f"standard input is longer than {MAX_INPUT_BYTES >> 20} MiB", advice)
+    return data
+
+
+def option_words(option: str, text: str) -> tuple[str, ...]:
+    """The words of an option's value, as a shell splits them. Raises ``UsageError``."""
+    try:
+        return tuple(shlex.split(text))
+    except ValueError as error:
+        raise UsageError(f"{option} {text!r} cannot be split into words: {error}") from None
+
+
+@contextlib.contextmanager
+def ended_like_ctrl_c() -> Iterator[None]:
+    """Within it a request to end is an interruption: no compiler and no program is left running."""
+
+    def end(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = {
+        number: signal.signal(number, end)
+        for number in (signal.SIGTERM, signal.SIGHUP)
+        if signal.getsignal(number) is signal.SIG_DFL
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+# -- answers --------------------------------------------------------------------------------------
+
+
+def print_json(value: object) -> None:
+    """One JSON document on one line of standard output, written while its ``Rows`` are made."""
+    from inspector.report import jsons
+
+    printing.json_pieces(jsons.pieces(value))
 
 
 def print_beside(
@@ -182,17 +309,31 @@ def print_beside(
         out.print(f"… {plural(len(rows) - max_rows, 'more row')}: {rest}", style="dim")
 
 
-def standard_input(advice: str = "") -> bytes:
-    """All of standard input. Raises ``UsageError`` with ``advice`` above ``MAX_INPUT_BYTES``."""
-    data = sys.stdin.buffer.read(MAX_INPUT_BYTES + 1)
-    if len(data) > MAX_INPUT_BYTES:
-        raise UsageError(f"standard input is longer than {MAX_INPUT_BYTES >> 20} MiB", advice)
-    return data
+def takes_small(parser: argparse.ArgumentParser, of: str, lines: str | None = None) -> None:
+    """Add ``--brief`` and, where ``lines`` is its help, ``--lines``."""
+    parser.add_argument(
+        "--brief",
+        action="store_true",
+        help=f"{of} in short, bounded, and what to ask next",
+    )
+    if lines is not None:
+        parser.add_argument("--lines", type=span, metavar="A[:B]", help=lines)
 
 
-def option_words(option: str, text: str) -> tuple[str, ...]:
-    """The words of an option's value, as a shell splits them. Raises ``UsageError``."""
-    try:
-        return tuple(shlex.split(text))
-    except ValueError as error:
-        raise UsageError(f"{option} {text!r} cannot be split into words: {error}") from None
+def print_brief(value: dict[str, object], as_json: bool) -> int:
+    """Print a summary as JSON or as text."""
+    from inspector.report import brief
+
+    if as_json:
+        print_json(value)
+    else:
+        printing.lines(brief.lines(value))
+    return Exit.OK
+
+
+def handle(recording: Recording, kernel: Kernel, variant: Variant) -> str:
+    """What a command calls a variant by: its id, or its name where a cubin has several kernels."""
+    from inspector.base.names import base_name
+
+    same = sum(1 for _, one in recording.variants() if one.hash == variant.hash)
+    return variant.id if same == 1 else base_name(kernel.name)

@@ -10,29 +10,44 @@ compile for some target.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import hashlib
 import re
 import shlex
-import signal
 import tempfile
-from collections.abc import Iterator, Sequence
+import threading
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from rich.text import Text
+
 from inspector.analyse.card import Card
 from inspector.analyse.occupancy import occupancy
-from inspector.base.errors import Exit, UsageError
+from inspector.base.errors import Exit, PtxviewError, Stopped, UsageError
 from inspector.base.model import Compilation, Kernel, Stage, Variant
 from inspector.base.names import base_name
-from inspector.base.text import plural
-from inspector.commands.common import option_words, print_json, reader_of, seconds, standard_input
+from inspector.base.text import plural, shown
+from inspector.commands.common import (
+    ended_like_ctrl_c,
+    flag,
+    option,
+    option_words,
+    print_beside,
+    print_json,
+    reader_of,
+    several,
+    standard_input,
+    takes,
+    takes_compiler,
+)
 from inspector.commands.open import browse, on_terminal
+from inspector.diff import compare
 from inspector.listing.cubin import read_cubin
 from inspector.reader.reader import Reader
-from inspector.recording.layout import SUFFIX
+from inspector.recording.layout import SUFFIX, pack, read_events, remove
 from inspector.report import compiled as report
-from inspector.report.compiled import CompiledCell, CompiledRow, CompiledTable
+from inspector.report.compiled import CompiledCell, CompiledRow, CompiledTable, RowChange
 from inspector.sources import compiling
 from inspector.sources.compilers import CompilerInput, check_options
 from inspector.sources.compiling import (
@@ -42,6 +57,7 @@ from inspector.sources.compiling import (
     compile_files,
     settings,
     signature_of,
+    with_before,
 )
 from inspector.system import printing
 from inspector.system.printing import narrate
@@ -53,87 +69,74 @@ Heads = dict[Key, tuple[str, str | None, dict[str, object], str]]
 LANGUAGES = ("cuda", "ptx", "ttir", "ttgir", "llir", "triton")
 _TARGET = re.compile(r"(?:sm_|compute_)?(\d{2,3}[af]?)")
 _LIBRARY = re.compile(r"(?:cublas|cusparse|cusolver)\w*\.h: No such file")
-LIMIT_SECONDS = 600.0
+LOOK_SECONDS = 0.25
+"""Between two looks at the files."""
+SETTLED_SECONDS = 0.1
+"""In which a file that has changed must not change again: an editor writes in pieces."""
+MAX_ROWS = 40
+"""Rows of one difference that are printed."""
+GONE = (0, -1, 0)
+"""The stamp of a file that is between two names, as editors have it."""
+Stamps = dict[Path, tuple[int, int, int]]
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``compile``."""
-    parser.add_argument(
-        "files", nargs="*", metavar="FILE", help="file to compile; - is standard input"
-    )
-    parser.add_argument(
-        "--target",
-        action="append",
-        default=[],
-        metavar="ARCH[,ARCH]",
-        help="architectures, a column each (default: the file's, else sm_90)",
-    )
-    parser.add_argument(
-        "--options",
-        action="append",
-        default=[],
-        metavar="'OPTIONS'",
-        help="set of compiler options, a column each; repeatable; options after -- join every set",
-    )
-    parser.add_argument(
-        "--language",
-        choices=LANGUAGES,
-        help="language of standard input, or of files with another ending",
-    )
-    parser.add_argument(
-        "-o",
-        "--out",
-        metavar="PATH",
-        help="write the recording to this folder or x.ptxview (default: your state folder)",
+    takes(
+        parser,
+        {
+            "files": option("FILE", "file to compile; - is standard input", nargs="*"),
+            "--target": several(
+                "ARCH[,ARCH]", "architectures, a column each (default: the file's, else sm_90)"
+            ),
+            "--options": several(
+                "'OPTIONS'",
+                "set of compiler options, a column each; repeatable; options after -- join every "
+                "set",
+            ),
+            "--language": option(
+                None,
+                "language of standard input, or of files with another ending",
+                choices=LANGUAGES,
+            ),
+            "-o --out": option(
+                "PATH",
+                "write the recording to this folder or x.ptxview (default: your state folder)",
+            ),
+        },
     )
     kernels = parser.add_argument_group("kernels of a .py, without running it for its calls")
-    kernels.add_argument(
-        "--signature",
-        metavar="'x: *fp32:16, n: i32'",
-        help="argument types of a kernel; :16 means divisible by 16; without --constexpr each "
-        "configuration of a tuner is compiled",
+    takes(
+        kernels,
+        {
+            "--signature": option(
+                "'x: *fp32:16, n: i32'",
+                "argument types of a kernel; :16 means divisible by 16; without --constexpr each "
+                "configuration of a tuner is compiled",
+            ),
+            "--constexpr": several("NAME=VALUE", "value of a constant; repeatable"),
+            "--kernel": several("NAME", "compile this kernel alone; repeatable"),
+        },
     )
-    kernels.add_argument(
-        "--constexpr",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="value of a constant; repeatable",
+    takes_compiler(parser)
+    takes(
+        parser,
+        {
+            "--threads": option(
+                "N",
+                "threads of a block, for the occupancy of kernels without a block size",
+                type=_threads,
+            ),
+            "--diff": option(
+                ("A", "B"), "compare two columns, by target (sm_80 sm_90a) or number (1 2)", nargs=2
+            ),
+            "--watch": flag(
+                "recompile on every save of a file or its includes, and show the changes"
+            ),
+            "--no-tui": flag("print the table on a terminal, too"),
+            "--json": flag("print JSON"),
+        },
     )
-    kernels.add_argument(
-        "--kernel",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="compile this kernel alone; repeatable",
-    )
-    parser.add_argument("--python", metavar="PATH", help="interpreter that has Triton")
-    parser.add_argument(
-        "--limit",
-        type=seconds,
-        default=LIMIT_SECONDS,
-        metavar="S",
-        help=f"seconds that one compiler may take ({LIMIT_SECONDS:.0f})",
-    )
-    parser.add_argument(
-        "--threads",
-        type=_threads,
-        metavar="N",
-        help="threads of a block, for the occupancy of kernels without a block size",
-    )
-    parser.add_argument(
-        "--diff",
-        nargs=2,
-        metavar=("A", "B"),
-        help="compare two columns, by target (sm_80 sm_90a) or number (1 2)",
-    )
-    parser.add_argument(
-        "--watch",
-        action="store_true",
-        help="recompile on every save of a file or its includes, and show the changes",
-    )
-    parser.add_argument("--no-tui", action="store_true", help="print the table on a terminal, too")
-    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def _threads(text: str) -> int:
@@ -156,57 +159,6 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
             request = request_of(args, common, Path(folder), argv)
             outcome = compile_files(request, lambda text: narrate(f"ptxview: {text}"))
     return finish(args, outcome)
-
-
-@contextlib.contextmanager
-def ended_like_ctrl_c() -> Iterator[None]:
-    """Within it a request to end is an interruption: no compiler and no program is left running."""
-
-    def end(number: int, frame: object) -> None:
-        raise KeyboardInterrupt
-
-    before = {
-        number: signal.signal(number, end)
-        for number in (signal.SIGTERM, signal.SIGHUP)
-        if signal.getsignal(number) is signal.SIG_DFL
-    }
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def _watch(args: argparse.Namespace, common: Sequence[str], argv: Sequence[str]) -> int:
-    """Compile, and again on every save. Raises ``UsageError``."""
-    from inspector.commands import compile_watch
-
-    out = Path(args.out) if args.out else None
-    if "-" in args.files:
-        raise UsageError("--watch is of files: standard input is read once")
-    if args.diff:
-        raise UsageError("--diff and --watch: each save is compared with the one before it")
-    if out is not None and (out.suffix != SUFFIX or out.is_dir()):
-        raise UsageError("--watch writes one file on every save", "Give -o x.ptxview.")
-
-    def make() -> CompileRequest:
-        return replace(request_of(args, common, Path(), argv), out=None)
-
-    def table(reader: Reader) -> CompiledTable:
-        return table_of(reader, args.threads)
-
-    compiles = compile_watch.Compiles(make, out, lambda text: narrate(f"ptxview: {text}"))
-    if on_terminal() and not args.no_tui and not args.json:
-        return compile_watch.watch_in_interface(compiles, table, browse)
-
-    def show(outcome: CompileOutcome) -> None:
-        made = table(reader_of(outcome.recording))
-        if args.json:
-            print_json(report.as_json(made))
-        else:
-            print_table(made, out or outcome.path)
-
-    return compile_watch.watch_plainly(compiles, table, show, args.json)
 
 
 def request_of(
@@ -316,14 +268,12 @@ def print_table(table: CompiledTable, path: Path) -> None:
     if failed:
         narrate(f"ptxview: {failed} of {plural(len(table.compilations), 'compilation')} failed")
     narrate(f"ptxview: {path}")
-    pair = next((names for row in table.rows if len(names := _names(row)) > 1), None)
-    if pair is not None:
-        narrate(f"ptxview: compare two: ptxview diff {shlex.quote(str(path))} {pair[0]} {pair[1]}")
-
-
-def _names(row: CompiledRow) -> list[str]:
-    """What selects the variants of a row that differ."""
-    return list(dict.fromkeys(shlex.quote(c.name) for c in row.cells if c is not None and c.name))
+    for row in table.rows:
+        names = list(dict.fromkeys(c.name for c in row.cells if c is not None and c.name))
+        if len(names) > 1:
+            two = shlex.join((str(path), *names[:2]))
+            narrate(f"ptxview: compare two: ptxview diff {two}")
+            break
 
 
 def table_of(reader: Reader, threads: int | None = None) -> CompiledTable:
@@ -341,7 +291,7 @@ def table_of(reader: Reader, threads: int | None = None) -> CompiledTable:
         for name in one.symbols or ((one.kernel,) if one.kernel else ()):
             found = made.get((one.hash or "", name))
             key: Key = (one.file, name, repr(sorted(one.config.items())), one.signature)
-            title = _plain(found[0].demangled) if found else name
+            title = found[0].demangled.removeprefix("void ") if found else name
             heads.setdefault(key, (one.file, title, dict(one.config), one.signature))
             if found is not None or key not in rows:
                 heads[key] = (one.file, title, dict(one.config), one.signature)
@@ -422,10 +372,6 @@ def selector(reader: Reader, kernel: Kernel, variant: Variant) -> str:
     return f"{base_name(kernel.name)}#{kernel.variants.index(variant) + 1}"
 
 
-def _plain(name: str) -> str:
-    return name.removeprefix("void ")
-
-
 def _diff(args: argparse.Namespace, outcome: CompileOutcome, reader: Reader) -> int:
     """Each kernel of two columns, as ``ptxview diff`` compares them."""
     from inspector.commands import diff
@@ -456,3 +402,219 @@ def _column(table: CompiledTable, word: str) -> int:
     listed = "; ".join(f"{n} {name}" for n, name in enumerate(names, 1))
     how = "fits several columns" if fits else "is not a column"
     raise UsageError(f"{word} {how}", f"Name one by its number: {listed}")
+
+
+# -- watching -------------------------------------------------------------------------------------
+
+
+def _watch(args: argparse.Namespace, common: Sequence[str], argv: Sequence[str]) -> int:
+    """Compile, and again on every save. Raises ``UsageError``."""
+    out = Path(args.out) if args.out else None
+    if "-" in args.files:
+        raise UsageError("--watch is of files: standard input is read once")
+    if args.diff:
+        raise UsageError("--diff and --watch: each save is compared with the one before it")
+    if out is not None and (out.suffix != SUFFIX or out.is_dir()):
+        raise UsageError("--watch writes one file on every save", "Give -o x.ptxview.")
+
+    def make() -> CompileRequest:
+        return replace(request_of(args, common, Path(), argv), out=None)
+
+    compiles = Compiles(make, out, lambda text: narrate(f"ptxview: {text}"))
+    in_interface = on_terminal() and not args.no_tui and not args.json
+    try:
+        return (_watch_in_interface if in_interface else _watch_plainly)(compiles, args)
+    finally:
+        narrate(f"ptxview: {compiles.close()}")
+
+
+def stamps(paths: Sequence[Path]) -> Stamps:
+    """Stat fields that change when a file is written or replaced."""
+    out: Stamps = {}
+    for path in paths:
+        try:
+            status = path.stat()
+            out[path] = (status.st_mtime_ns, status.st_size, status.st_ino)
+        except OSError:
+            out[path] = GONE
+    return out
+
+
+class Compiles:
+    """The files, their last compilation, and the one before it of which anything compiled."""
+
+    def __init__(
+        self, make: Callable[[], CompileRequest], out: Path | None, say: Callable[[str], None]
+    ) -> None:
+        """Compile for the first time. Raises what ``compile_files`` raises."""
+        self._make, self._out = make, out
+        self.before: CompileOutcome | None = None
+        request = make()
+        self._given = [source.path for source in request.inputs]
+        self._stamps = stamps(self._given)
+        self.outcome = compile_files(request, say)
+        self._compiled()
+
+    def changed(self) -> bool:
+        """Whether a file was written since it was read, and is whole again."""
+        now = stamps(list(self._stamps))
+        if now == self._stamps or any(now.get(path) == GONE for path in self._given):
+            return False
+        time.sleep(SETTLED_SECONDS)
+        if stamps(list(now)) != now:
+            return False
+        self._stamps = now
+        return True
+
+    def again(self, go_on: Callable[[], bool] = lambda: True) -> CompileOutcome:
+        """Compile once more. Raises what ``compile_files`` raises."""
+        made = compile_files(self._make(), lambda text: None, go_on)
+        # Where nothing compiled there is nothing to compare with: what did before that stays.
+        left: CompileOutcome | None = self.outcome
+        if _any_compiled(self.outcome) or self.before is None:
+            left, self.before = self.before, self.outcome
+        self.outcome = made
+        if left is not None:
+            remove(left.path)
+        self._compiled()
+        return made
+
+    def close(self) -> Path:
+        """Keep the last recording alone; where it is."""
+        if self.before is not None:
+            remove(self.before.path)
+        if self._out is None:
+            return self.outcome.path
+        remove(self.outcome.path)
+        return self._out
+
+    def _compiled(self) -> None:
+        """Look at what was read, includes too, from now on; what was saved since has changed."""
+        read = dict.fromkeys(self._given)
+        for event in read_events(self.outcome.path).events:
+            listed = event.get("read")
+            read |= {Path(str(name)): None for name in (listed if isinstance(listed, list) else ())}
+        self._stamps = stamps(list(read)) | {p: s for p, s in self._stamps.items() if p in read}
+        if self._out is not None:
+            pack(self.outcome.path, self._out)
+
+
+def _any_compiled(outcome: CompileOutcome) -> bool:
+    return any(one.failed is None for one in outcome.recording.compilations)
+
+
+def _watch_plainly(compiles: Compiles, args: argparse.Namespace) -> int:
+    """Print the result of each save until Ctrl-C."""
+
+    def show(outcome: CompileOutcome) -> None:
+        made = table_of(reader_of(outcome.recording), args.threads)
+        if args.json:
+            print_json(report.as_json(made))
+        else:
+            print_table(made, Path(args.out) if args.out else outcome.path)
+        printing.flush()
+
+    show(compiles.outcome)
+    narrate("ptxview: waiting for a change of the files (Ctrl-C ends)")
+    while True:
+        time.sleep(LOOK_SECONDS)
+        if not compiles.changed():
+            continue
+        clock = time.strftime("%H:%M:%S")
+        try:
+            made = compiles.again()
+        except PtxviewError as error:
+            narrate(f"ptxview: {clock} {error.message}")
+            continue
+        if args.json:
+            show(made)
+        else:
+            _print_changes(compiles, clock, args.threads)
+            printing.flush()
+
+
+def _print_changes(compiles: Compiles, clock: str, threads: int | None) -> None:
+    assert compiles.before is not None
+    readers = reader_of(compiles.before.recording), reader_of(compiles.outcome.recording)
+    before, after = (table_of(reader, threads) for reader in readers)
+    out = printing.out()
+    changes = list(report.changes(before, after))
+    tried, failed = compiles.outcome.recording.compilations, compiles.outcome.failed
+    said = f"{failed} of {plural(len(tried), 'compilation')} failed"
+    if not failed:
+        took = sum(one.seconds or 0.0 for one in tried)
+        said = f"{plural(len({one.file for one in tried}), 'file')} compiled in {took:.2f} s"
+        said += "" if changes else ": the same machine code"
+    out.print(Text(f"{clock}  {said}", "bold"), soft_wrap=True)
+    for line in (*report.change_lines(changes), *report.messages(after)):
+        out.print(line, soft_wrap=True)
+    both = [c for c in changes if c.before and c.after and c.before.variant and c.after.variant]
+    first = {(change.row.file, change.row.kernel): change for change in reversed(both)}
+    for change in reversed(first.values()):
+        _print_differences(readers, change)
+
+
+def _print_differences(readers: tuple[Reader, Reader], change: RowChange) -> None:
+    """What an edit changed in the PTX and SASS of one kernel."""
+    variants = [cell.variant for cell in (change.before, change.after) if cell is not None]
+    a, b = (variant for variant in variants if variant is not None)
+    out = printing.out()
+    for stage in (Stage.PTX, Stage.SASS):
+        if stage not in a.stages or stage not in b.stages:
+            continue
+        compared = compare.compare(readers, (a, b), stage)
+        how = "the same but for names" if compared.diff.identical else "before │ after"
+        out.print(Text(f"  {stage.value} of {shown(change.title)}: {how}", "dim"))
+        if not compared.diff.identical:
+            print_beside(compared, MAX_ROWS, "ptxview diff shows all")
+
+
+def _watch_in_interface(compiles: Compiles, args: argparse.Namespace) -> int:
+    """Open the interface, which stays where it is while files are recompiled."""
+    # Imported here: only who sits at a terminal needs the interface.
+    from inspector.tui.program.live import Live
+
+    stop = threading.Event()
+    fresh: list[Reader] = []
+    first = reader_of(compiles.outcome.recording)
+    live = Live(lambda: fresh.pop() if fresh else None)
+    live.said = "✗ compiled" if compiles.outcome.failed else "✓ compiled"
+
+    def follow() -> None:
+        before = first
+        while not stop.wait(LOOK_SECONDS):
+            if not compiles.changed():
+                continue
+            live.said, clock = "◔ compiling", time.strftime("%H:%M:%S")
+            try:
+                made = compiles.again(lambda: not stop.is_set())
+            except Stopped:
+                return
+            except (PtxviewError, OSError) as error:
+                live.said = f"✗ {clock}"
+                live.news.append((f"{clock}  not compiled", str(error), True))
+                continue
+            failed = [one.failed for one in made.recording.compilations if one.failed is not None]
+            live.said = f"✗ {clock}" if failed else f"✓ {clock}"
+            if failed:
+                head = f"{clock}  {plural(len(failed), 'compilation')} failed"
+                live.news.append((head, "\n".join(dict.fromkeys(failed)), True))
+            if not _any_compiled(made):
+                continue  # what was compiled before stays in view
+            after = reader_of(made.recording)
+            tables = (table_of(reader, args.threads) for reader in (before, after))
+            told = "\n".join(x.plain for x in report.change_lines(report.changes(*tables)))
+            if told or not failed:
+                news = f"{told}\nB shows the difference" if told else "the machine code is the same"
+                live.news.append((f"{clock}  compiled", news, False))
+            fresh[:] = [reader_of(with_before(made.recording, before.recording))]
+            before = after
+
+    thread = threading.Thread(target=follow, daemon=True, name="compiling")
+    thread.start()
+    try:
+        browse(lambda: (first, live), compiles.outcome.path.name, live)
+    finally:
+        stop.set()
+        thread.join()
+    return Exit.DIFFERENT if compiles.outcome.failed else Exit.OK

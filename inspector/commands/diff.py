@@ -12,25 +12,35 @@ import argparse
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from rich.console import Console
+from rich.console import RenderableType
 from rich.text import Text
 
 from inspector.base.errors import Exit, UsageError
 from inspector.base.model import KERNEL_STAGES, Origin, Stage
 from inspector.base.names import base_name
 from inspector.base.text import shown
-from inspector.commands import small
-from inspector.commands.common import open_reader, print_json
+from inspector.commands.common import (
+    amount,
+    flag,
+    handle,
+    open_reader,
+    option,
+    print_brief,
+    print_json,
+    refuse_together,
+    takes,
+    takes_small,
+)
 from inspector.diff import beside, compare, variants
 from inspector.diff.beside import BesideRow
 from inspector.diff.compare import Compared, Files
 from inspector.diff.explanation import changed_versions
 from inspector.diff.recordings import Fate
-from inspector.listing.line import Function
 from inspector.reader.reader import Reader
 from inspector.reader.selecting import Selection, names, place, select, select_one
-from inspector.report import brief, diff_json, diff_markdown, diff_text
+from inspector.report import brief, diff_text
 from inspector.sources.opening import is_there
 from inspector.system import printing
 
@@ -40,56 +50,47 @@ CONTEXT = 3
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``diff``."""
-    parser.add_argument(
-        "words",
-        nargs="*",
-        metavar="A B",
-        help="what to compare: KERNEL, PATH::KERNEL or PATH; or PATH A B with both kernels in PATH",
+    takes(
+        parser,
+        {
+            "words": option(
+                "A B",
+                "what to compare: KERNEL, PATH::KERNEL or PATH; or PATH A B with both kernels in "
+                "PATH",
+                nargs="*",
+            ),
+            "--stage": option(None, "default: ptx, else the lowest that both have", choices=STAGES),
+            "--exact": flag("compare the text: names, numbers and comments count"),
+            "--variants": flag("the table of all variants that one KERNEL fits"),
+            "--sort": option(
+                "KEY",
+                "order of that table: time, registers, spills, shared, occupancy, instructions, "
+                "winner or a name in the configuration; -KEY the other way round (--sort=-time)",
+            ),
+            "--context": option("N", "equal lines round a change", type=amount, default=CONTEXT),
+            "--width": option("N", "columns of the output", type=amount),
+            "--device": option(
+                "ARCH", "architecture for occupancy and hints (sm_80); default: the variant's own"
+            ),
+            "--exit-code": flag("exit with 1 if anything differs"),
+            "--summary": flag("the figures alone, without the text of the stages"),
+        },
     )
-    parser.add_argument(
-        "--stage", choices=STAGES, help="default: ptx, else the lowest that both have"
-    )
-    parser.add_argument(
-        "--exact", action="store_true", help="compare the text: names, numbers and comments count"
-    )
-    parser.add_argument(
-        "--variants", action="store_true", help="the table of all variants that one KERNEL fits"
-    )
-    parser.add_argument(
-        "--sort",
-        metavar="KEY",
-        help="order of that table: time, registers, spills, shared, occupancy, instructions, "
-        "winner or a name in the configuration; -KEY the other way round (--sort=-time)",
-    )
-    parser.add_argument(
-        "--context", type=_count, default=CONTEXT, metavar="N", help="equal lines round a change"
-    )
-    parser.add_argument("--width", type=_count, metavar="N", help="columns of the output")
-    parser.add_argument(
-        "--device",
-        metavar="ARCH",
-        help="architecture for occupancy and hints (sm_80); default: the variant's own",
-    )
-    parser.add_argument("--exit-code", action="store_true", help="exit with 1 if anything differs")
-    parser.add_argument(
-        "--summary", action="store_true", help="the figures alone, without the text of the stages"
-    )
-    small.takes_small(parser, "the differences", lines="these lines of two variants (40:80)")
+    takes_small(parser, "the differences", lines="these lines of two variants (40:80)")
     form = parser.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true", help="print JSON")
-    form.add_argument("--markdown", action="store_true", help="print Markdown for a pull request")
-
-
-def _count(text: str) -> int:
-    if not (text.isascii() and text.isdecimal()):
-        raise argparse.ArgumentTypeError(f"{text} is not a whole number from 0 on")
-    return int(text)
+    takes(
+        form,
+        {
+            "--json": flag("print JSON"),
+            "--markdown": flag("print Markdown for a pull request"),
+        },
+    )
 
 
 def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     """Print what differs."""
     args = parser.parse_args(argv)
-    small.refuse_together(args, "brief", "lines", "summary", "markdown")
+    refuse_together(args, "brief", "lines", "summary", "markdown")
     return _print(args, _answer(args, _places(parser, args)))
 
 
@@ -152,25 +153,29 @@ def _single_file(reader: Reader) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One comparison in its four forms; each is made when it is printed."""
+    """One comparison in its four forms; only the form that is asked for is made.
+
+    ``summary`` is made of the JSON. ``text`` takes the width.
+    """
 
     identical: bool
-    document: Callable[[], dict[str, object]]
-    summary: Callable[[], dict[str, object]]
-    markdown: Callable[[], Iterable[str]]
-    show: Callable[[Console, int], None]
+    json: Callable[[], dict[str, Any]]
+    summary: Callable[[dict[str, Any]], dict[str, Any]]
+    markdown: Iterable[str]
+    text: Callable[[int], Iterable[RenderableType]]
 
 
 def _print(args: argparse.Namespace, answer: Answer) -> int:
+    out = printing.out()
     if args.brief:
-        small.answer(answer.summary(), args.json)
+        print_brief(answer.summary(answer.json()), args.json)
     elif args.json:
-        print_json(answer.document())
+        print_json(answer.json())
     elif args.markdown:
-        printing.lines(answer.markdown())
+        printing.lines(answer.markdown)
     else:
-        out = printing.out()
-        answer.show(out, args.width or out.width)
+        for part in answer.text(args.width or out.width):
+            out.print(part, soft_wrap=isinstance(part, Text))
     return Exit.DIFFERENT if args.exit_code and not answer.identical else Exit.OK
 
 
@@ -183,49 +188,38 @@ def _variants(
     pair = (selected[0][1], selected[1][1])
     stage = compare.stage_of(*pair, Stage(args.stage) if args.stage else None)
     compared = compare.compare(readers, pair, stage, exact=args.exact, whole=whole)
-    paths = (readers[0].recording.path, readers[1].recording.path)
+    a, b = paths = (readers[0].recording.path, readers[1].recording.path)
 
-    def document() -> dict[str, object]:
-        value = diff_json.variants(compared, paths)
+    def document() -> dict[str, Any]:
+        value = diff_text.variants_json(compared, paths)
         if args.lines is not None:
-            value["hunks"] = [h for h in diff_json.hunks(compared.diff) if _touches(h, args.lines)]
+            hunks = diff_text.hunks_json(compared.diff)
+            value["hunks"] = [h for h in hunks if _touches(h, args.lines)]
         return value
 
-    def brief_value() -> dict[str, object]:
-        a, b = (
-            (path, small.handle(reader.recording, *one))
-            for path, reader, one in zip(paths, readers, selected, strict=True)
-        )
-        return brief.compared(compared, a, b)
+    def summed(value: dict[str, Any]) -> dict[str, Any]:
+        names = [handle(r.recording, *one) for r, one in zip(readers, selected, strict=True)]
+        return brief.compared(compared, (a, names[0]), (b, names[1]))
 
-    def show(out: Console, width: int) -> None:
+    def text(width: int) -> Iterator[RenderableType]:
         if args.lines is not None:
-            _text(out, compared, _between(compared, args.lines), width)
+            yield from _text(compared, _between(compared, args.lines), width)
             return
-        for mark, one, path in (("a", compared.a, paths[0]), ("b", compared.b, paths[1])):
+        for mark, one, path in (("a", compared.a, a), ("b", compared.b, b)):
             said = diff_text.title(mark, one)
-            if paths[0] != paths[1]:
-                said.append(f"  {shown(path)}", style="dim")
-            out.print(said, soft_wrap=True)
-        out.print()
-        for line in diff_text.lines(compared.summary, compared.explanation, min(width, 100)):
-            out.print(line, soft_wrap=True)
+            yield said if a == b else said.append(f"  {shown(path)}", style="dim")
+        yield Text()
+        yield from diff_text.lines(compared.summary, compared.explanation, min(width, 100))
         if not args.summary:
-            _text(out, compared, beside.folded(compared.rows(), args.context), width)
+            yield from _text(compared, beside.folded(compared.rows(), args.context), width)
 
-    return Answer(
-        compared.diff.identical,
-        document,
-        brief_value,
-        lambda: diff_markdown.variants(compared, beside.folded(compared.rows(), args.context)),
-        show,
-    )
+    markdown = diff_text.variants_markdown(compared, args.context)
+    return Answer(compared.diff.identical, document, summed, markdown, text)
 
 
-def _touches(hunk: Mapping[str, object], lines: tuple[int, int]) -> bool:
+def _touches(hunk: Mapping[str, Any], lines: tuple[int, int]) -> bool:
     """Whether a hunk of JSON has one of these lines on a side."""
-    sides = [hunk["a"], hunk["b"]]
-    return any(isinstance(s, list) and s[0] <= lines[1] and s[1] > lines[0] for s in sides)
+    return any(side[0] <= lines[1] and side[1] > lines[0] for side in (hunk["a"], hunk["b"]))
 
 
 def _between(compared: Compared, lines: tuple[int, int]) -> list[BesideRow]:
@@ -237,30 +231,31 @@ def _between(compared: Compared, lines: tuple[int, int]) -> list[BesideRow]:
         if any(n is not None and first <= n <= last for n in (row.a, row.b))
     ]
     if not rows:
-        spans = []
         sides = zip("ab", compared.functions, compared.listings, strict=True)
-        for mark, function, listing in sides:
-            one = function or Function("", 1, len(listing.lines))
-            spans.append(f"{mark} has {one.first} to {one.last}")
+        spans = [
+            f"{mark} has {one.first} to {one.last}" if one else f"{mark} has 1 to {len(of.lines)}"
+            for mark, one, of in sides
+        ]
         stage = compared.stage.value
         raise UsageError(f"none of these lines of {stage} was compared: {' and '.join(spans)}")
     return rows
 
 
-def _text(out: Console, compared: Compared | Files, rows: Iterable[BesideRow], width: int) -> None:
+def _text(compared: Compared | Files, rows: Iterable[BesideRow], width: int) -> Iterator[Text]:
+    stage = compared.stage.value
     if compared.diff.identical:
-        out.print(f"{compared.stage.value}: identical")
+        yield Text(f"{stage}: identical")
         return
-    out.print(Text(f"{compared.stage.value}:  {diff_text.LEGEND}", style="dim"), soft_wrap=True)
+    yield Text(f"{stage}:  {diff_text.LEGEND}", style="dim")
     lines = (compared.listings[0].lines, compared.listings[1].lines)
+    out = printing.out()
     colour = out.color_system is not None and not out.no_color
-    for text in diff_text.beside(rows, lines, compared.intra, width, colour):
-        out.print(text, soft_wrap=True)
+    yield from diff_text.beside(rows, lines, compared.intra, width, colour)
 
 
-def _print_paths(out: Console, paths: tuple[str, str]) -> None:
+def _marked(paths: tuple[str, str]) -> Iterator[Text]:
     for mark, path in zip("ab", paths, strict=True):
-        out.print(Text.assemble((f"{mark} ", "bold cyan"), shown(path)), soft_wrap=True)
+        yield Text.assemble((f"{mark} ", "bold cyan"), shown(path))
 
 
 def _files(a: Reader, b: Reader, args: argparse.Namespace) -> Answer:
@@ -268,21 +263,19 @@ def _files(a: Reader, b: Reader, args: argparse.Namespace) -> Answer:
     compared = compare.compare_files(a, b, Stage(args.stage) if args.stage else None, args.exact)
     paths = (a.recording.path, b.recording.path)
 
-    def show(out: Console, width: int) -> None:
-        _print_paths(out, paths)
+    def text(width: int) -> Iterator[RenderableType]:
+        yield from _marked(paths)
         for both, became in diff_text.functions(compared.diff.functions, compared.figures):
-            name = (shown(" → ".join(both)), "bold")
-            out.print(Text.assemble("  ", name, f": {became}"), soft_wrap=True)
+            yield Text.assemble("  ", (shown(" → ".join(both)), "bold"), f": {became}")
         if not args.summary:
-            _text(out, compared, beside.folded(compared.rows(), args.context), width)
+            yield from _text(compared, beside.folded(compared.rows(), args.context), width)
 
-    rows = beside.folded(compared.rows(), args.context)
     return Answer(
         compared.diff.identical,
-        lambda: diff_json.files(compared, paths),
-        lambda: brief.many_compared(diff_json.files(compared, paths), "functions", *paths),
-        lambda: diff_markdown.files(compared, paths, rows),
-        show,
+        lambda: diff_text.files_json(compared, paths),
+        lambda value: brief.many_compared(value, "functions", *paths),
+        diff_text.files_markdown(compared, paths, args.context),
+        text,
     )
 
 
@@ -315,21 +308,20 @@ def _table(reader: Reader, selector: str | None, args: argparse.Namespace) -> An
 
     def markdown() -> Iterator[str]:
         for own in by_kernel.values():
-            yield f"### {diff_markdown.code(base_name(own[0].kernel.name))}"
-            yield ""
-            yield from diff_markdown.table(own)
+            yield from (f"### {diff_text.code(base_name(own[0].kernel.name))}", "")
+            yield from diff_text.table_markdown(own)
 
-    def show(out: Console, width: int) -> None:
+    def text(width: int) -> Iterator[RenderableType]:
         for own in by_kernel.values():
-            out.print(Text(shown(base_name(own[0].kernel.name)), "bold cyan"), soft_wrap=True)
-            out.print(diff_text.variants(own, width, stage))
+            yield Text(shown(base_name(own[0].kernel.name)), "bold cyan")
+            yield diff_text.variants(own, width, stage)
 
     return Answer(
         True,
-        lambda: diff_json.table(rows),
-        lambda: brief.tabled(diff_json.table(rows), reader.recording.path),
-        markdown,
-        show,
+        lambda: diff_text.table_json(rows),
+        lambda value: brief.tabled(value, reader.recording.path),
+        markdown(),
+        text,
     )
 
 
@@ -344,18 +336,18 @@ def _recordings(a: Reader, b: Reader, args: argparse.Namespace) -> Answer:
     same = all(state is Fate.SAME for _, _, state, _ in pairs)
     paths = (a.recording.path, b.recording.path)
 
-    def show(out: Console, width: int) -> None:
-        _print_paths(out, paths)
+    def text(width: int) -> Iterator[RenderableType]:
+        yield from _marked(paths)
         if versions:
-            out.print(shown(f"versions: {diff_text.versions_said(versions)}"), soft_wrap=True)
-        out.print(diff_text.counts(pairs))
+            yield Text(shown(f"versions: {diff_text.versions_said(versions)}"))
+        yield Text(diff_text.counts(pairs))
         if not same:
-            out.print(diff_text.recordings(pairs, width))
+            yield diff_text.recordings(pairs, width)
 
     return Answer(
         same,
-        lambda: diff_json.recordings(paths, pairs, versions),
-        lambda: brief.many_compared(diff_json.recordings(paths, pairs), "pairs", *paths),
-        lambda: diff_markdown.recordings(paths, pairs, versions),
-        show,
+        lambda: diff_text.recordings_json(paths, pairs, versions),
+        lambda value: brief.many_compared(value, "pairs", *paths),
+        diff_text.recordings_markdown(paths, pairs, versions),
+        text,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from inspector.base.errors import Exit, UsageError
+from inspector.commands.common import flag, option, takes
 from inspector.recording.layout import recordings_folder, user_cache
 from inspector.report.jsons import SCHEMA, dumps
 from inspector.system import printing, toolchain
@@ -21,8 +22,13 @@ from inspector.system.toolchain import PURPOSE, Tool, every
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``doctor``."""
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--python", metavar="PATH", help="interpreter of your programs")
+    takes(
+        parser,
+        {
+            "--json": flag("print JSON"),
+            "--python": option("PATH", "interpreter of your programs"),
+        },
+    )
 
 
 def examine(asked: str | None) -> dict[str, Any]:
@@ -55,6 +61,19 @@ def examine(asked: str | None) -> dict[str, Any]:
     }
 
 
+LACKS = {
+    "torch": "no PyTorch program runs. pip install 'ptxview[run]'",
+    "triton": "no Triton kernels, no torch.compile for GPUs. pip install 'ptxview[run]'",
+    "cc": "an installation from source has no driver library. apt install gcc",
+    "g++": "load_inline cannot build, nor the emulated device. apt install g++",
+    "ninja": "load_inline cannot build. pip install ninja",
+    "driver library": "launches at the CUDA driver are not recorded (kernels of libraries, grids "
+    "of CUDA C++). apt install gcc, then pip install --force-reinstall --no-deps ptxview",
+}
+"""What is lost without each, and how to get it."""
+STYLES = {"found": "green", "missing": "red", "none": "yellow"}
+
+
 def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     """Print tools, compilers and devices."""
     args = parser.parse_args(argv)
@@ -66,73 +85,35 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     table.add_column(no_wrap=True, style="bold")
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
-    for tool in report["tools"]:
-        places = tool["found"]
-        if places:
-            first = places[0]
-            more = f", and {len(places) - 1} more" if len(places) > 1 else ""
-            table.add_row(
-                str(tool["name"]),
-                Text("found", style="green"),
-                Text(f"{first['version'] or ''} {first['path']} ({first['found_in']}{more})"),
-            )
-        else:
-            table.add_row(
-                str(tool["name"]),
-                Text("missing", style="red"),
-                Text(f"without it: no {tool['for']}. {tool['get']}"),
-            )
-    _rest(table, report)
+    for name, state, text in _rows(report):
+        table.add_row(name, Text(state, style=STYLES.get(state, "")), Text(text))
     printing.out().print(table)
     return Exit.OK
 
 
-_MODULES = {
-    "torch": "no PyTorch program runs. pip install 'ptxview[run]'",
-    "triton": "no Triton kernels, no torch.compile for GPUs. pip install 'ptxview[run]'",
-}
-_DRIVER = {
-    "driver library": "launches at the CUDA driver are not recorded (kernels of libraries, grids "
-    "of CUDA C++). apt install gcc, then pip install --force-reinstall --no-deps ptxview"
-}
-_COMPILERS = {
-    "cc": "an installation from source has no driver library. apt install gcc",
-    "g++": "load_inline cannot build, nor the emulated device. apt install g++",
-    "ninja": "load_inline cannot build. pip install ninja",
-}
-
-
-def _found_or_missing(
-    table: Table, places: Mapping[str, object], losses: Mapping[str, str]
-) -> None:
-    """A row for each name: its version or path, or what cannot be done without it."""
-    for name, loss in losses.items():
-        place = places.get(name)
-        state = Text("found", style="green") if place else Text("missing", style="red")
-        table.add_row(name, state, Text(str(place) if place else f"without it: {loss}"))
-
-
-def _rest(table: Table, report: dict[str, Any]) -> None:
+def _rows(report: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """What there is: its name, ``found`` or ``missing``, and where, or the cost."""
+    for tool in report["tools"]:
+        first, *others = tool["found"] or [None]
+        said = f"without it: no {tool['for']}. {tool['get']}"
+        if first is not None:
+            more = f", and {len(others)} more" if others else ""
+            said = f"{first['version'] or ''} {first['path']} ({first['found_in']}{more})"
+        yield tool["name"], "missing" if first is None else "found", said
     python = report["python"]
-    table.add_row("python", "", Text(f"{python.get('python') or 'unknown'} {python['path']}"))
-    _found_or_missing(table, python, _MODULES)
-    _found_or_missing(table, report["compilers"], _COMPILERS)
-    _found_or_missing(table, {"driver library": report["driver_library"]}, _DRIVER)
+    yield "python", "", f"{python.get('python') or 'unknown'} {python['path']}"
+    places = {**python, **report["compilers"], "driver library": report["driver_library"]}
+    for name, loss in LACKS.items():
+        place = places.get(name)
+        yield name, "found" if place else "missing", str(place or f"without it: {loss}")
     gpu = report["gpu"]
     if isinstance(gpu, dict):
         said = f"{gpu['name']}, compute capability {gpu['compute_cap']}"
-        said += f", driver {gpu['driver_version']}"
-        table.add_row("GPU", Text("found", style="green"), Text(said))
+        yield "GPU", "found", f"{said}, driver {gpu['driver_version']}"
     elif report["gpu_present"]:
-        table.add_row("GPU", Text("found", style="green"), Text("nvidia-smi does not say which"))
+        yield "GPU", "found", "nvidia-smi does not say which"
     else:
-        table.add_row(
-            "GPU",
-            Text("none", style="yellow"),
-            Text(
-                "programs run on an emulated device; kernels are compiled for --target, not timed"
-            ),
-        )
-    folders = report["folders"]
-    table.add_row("recordings", "", Text(str(folders["recordings"])))
-    table.add_row("cache", "", Text(str(folders["cache"])))
+        said = "programs run on an emulated device; kernels are compiled for --target, not timed"
+        yield "GPU", "none", said
+    for name, place in report["folders"].items():
+        yield name, "", place

@@ -11,6 +11,7 @@ import re
 from inspector.analyse.isa import KINDS, PTX, SASS, Isa
 from inspector.base.errors import Exit, UsageError
 from inspector.base.model import Stage
+from inspector.commands.common import flag, option, takes
 from inspector.listing import parse
 from inspector.reader import tables
 from inspector.report import words as shown_words
@@ -26,17 +27,19 @@ _KINDS = {k.replace(" ", "-"): k for k in KINDS}
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``explain``."""
-    parser.add_argument(
-        "words", nargs="*", metavar="WORD", help="word, or a whole instruction in quotes"
+    takes(
+        parser,
+        {
+            "words": option("WORD", "word, or a whole instruction in quotes", nargs="*"),
+            "--list": option(
+                "WHICH",
+                f"print all words of a language (ptx, sass) or a kind ({', '.join(_KINDS)})",
+                nargs="?",
+                const="all",
+            ),
+            "--json": flag("print JSON, one line for each word"),
+        },
     )
-    parser.add_argument(
-        "--list",
-        nargs="?",
-        const="all",
-        metavar="WHICH",
-        help=f"print all words of a language (ptx, sass) or a kind ({', '.join(_KINDS)})",
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON, one line for each word")
 
 
 def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:

@@ -11,16 +11,25 @@ import contextlib
 import os
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from inspector.base.errors import Exit, PtxviewError, UsageError
 from inspector.base.text import shown
-from inspector.commands.common import open_reader, print_json, reader_of, select_all
+from inspector.commands.common import (
+    flag,
+    open_reader,
+    option,
+    print_json,
+    reader_of,
+    select_all,
+    takes,
+)
 from inspector.export import collected
 from inspector.export.collected import SAID, WHAT, Remover
-from inspector.export.markdown import File, contents, markdown
-from inspector.export.page import Found, named, page
+from inspector.export.markdown import contents, markdown
+from inspector.export.page import Found, page
+from inspector.export.page import named as said_of
 from inspector.measure.time.results import StoredTimes, times
 from inspector.reader.reader import Reader
 from inspector.report import jsons
@@ -41,111 +50,112 @@ ENDINGS = {"html": ".html", "markdown": ".md", "ptxview": ".ptxview", "folder": 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``export``."""
-    parser.add_argument(
-        "words",
-        nargs="*",
-        metavar="[PATH] [KERNEL…]",
-        help="what to open, and which kernels of it; all of the newest recording if left out",
+    takes(
+        parser,
+        {
+            "words": option(
+                "[PATH] [KERNEL…]",
+                "what to open, and which kernels of it; all of the newest recording if left out",
+                nargs="*",
+            ),
+            "-o --output": option(
+                "FILE",
+                "where to write: .html, .md, .ptxview or a folder; - is standard output; default: "
+                "the recording's name and .html, here",
+            ),
+            "--format": option(
+                None, "default: by the name of the output, else html", choices=FORMATS
+            ),
+            "--without": option(
+                "WHAT",
+                "what is taken out: source (Python, CUDA C++, output_code), paths (files, users, "
+                "the command line), args (the command line and environment alone), or several: "
+                "source,paths",
+                default="",
+            ),
+            "--device": option(
+                "ARCH", "architecture for occupancy and hints (sm_80); default: the variant's own"
+            ),
+            "--json": flag("print JSON of what was written"),
+        },
     )
-    parser.add_argument(
-        "-o",
-        "--output",
-        metavar="FILE",
-        help="where to write: .html, .md, .ptxview or a folder; - is standard output; "
-        "default: the recording's name and .html, here",
-    )
-    parser.add_argument(
-        "--format", choices=FORMATS, help="default: by the name of the output, else html"
-    )
-    parser.add_argument(
-        "--without",
-        metavar="WHAT",
-        default="",
-        help="what is taken out: source (Python, CUDA C++, output_code), paths (files, users, the "
-        "command line), args (the command line and environment alone), or several: source,paths",
-    )
-    parser.add_argument(
-        "--device",
-        metavar="ARCH",
-        help="architecture for occupancy and hints (sm_80); default: the variant's own",
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON of what was written")
-
-
-@dataclass
-class Export:
-    """One export: its source, form, removals, and omissions."""
-
-    path: Path
-    selectors: Sequence[str]
-    form: str
-    without: tuple[str, ...]
-    device: str | None = None
-    left_out: list[str] = field(default_factory=list)
-    found: list[Found] = field(default_factory=list)
-    size: int = 0
-    """Bytes of the files of a folder."""
-
-    def reader(self) -> Reader:
-        """Return a reader of the recording after removals."""
-        if not self.without:
-            return open_reader(str(self.path), self.device)
-        rest = self.rest()
-        name = "recording" if "paths" in self.without else self.path.name
-        return reader_of(rest.recording(name), self.device)
-
-    def rest(self) -> collected.Collected:
-        """The recording as events, without what was taken out."""
-        every = collected.collect(self.path)
-        if self.selectors:
-            original = every.recording(str(self.path))
-            every = collected.some_of(every, select_all(original, self.selectors))
-        return Remover(self.without).collected(every) if self.without else every
-
-    @property
-    def taken(self) -> StoredTimes:
-        """The times that are kept with the recording; they name kernels and shapes alone."""
-        return times(self.path)
-
-    @property
-    def said(self) -> list[str]:
-        """What was taken out, in words."""
-        return [SAID[what] for what in self.without]
 
 
 def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     """Write it, and say what was written."""
     args = parser.parse_args(argv)
     words: list[str] = args.words
-    given = words[:1] if words and _is_path(words[0], len(words) > 1) else []
-    path = standing(Path(given[0])) if given else newest()
+    # A PATH is one that is there, or that can only be meant as one.
+    named = bool(words) and (
+        is_there(Path(words[0]))
+        or (len(words) > 1 and (os.sep in words[0] or Path(words[0]).suffix in SUFFIXES))
+    )
+    path = standing(Path(words[0])) if named else newest()
+    selectors = words[1:] if named else words
     form = _form(args.format, args.output)
     target = _target(path, form, args.output)
-    export = Export(path, words[len(given) :], form, _without(args.without), args.device)
-    with _said_where(target):
+    without = _without(args.without)
+    left_out: list[str] = []
+    try:
         if form == "ptxview":
-            _one_file(export, target)
+            assert target is not None
+            rest = _rest(path, selectors, without)
+            found = list(rest.recording(path.name).variants())
+            if not found:
+                raise PtxviewError(f"{path} holds no kernels", "Did the program compile any?")
+            rest.write(target)
+            size = target.stat().st_size
         else:
-            _written(export, target)
-    for text in export.left_out:
+            reader = open_reader(str(path), args.device)
+            if without:
+                # A recording without its sources has kernels of other hashes: names find them.
+                name = "recording" if "paths" in without else path.name
+                rest = _rest(path, selectors, without)
+                reader = reader_of(rest.recording(name), args.device)
+            found = select_all(reader.recording, () if without else selectors)
+            export = Export(reader, found, times(path), [SAID[what] for what in without], left_out)
+            size = _written(export, form, target, compilers=bool(selectors))
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        where = target or error.filename or "standard output"
+        raise PtxviewError(
+            f"{where} could not be written: {error.strerror or error}",
+            "Nothing of it was left. Write it somewhere else with -o.",
+        ) from None
+    for text in left_out:
         narrate(f"ptxview: left out: {text}")
     if target is None:
         return Exit.OK
-    size = target.stat().st_size if export.form != "folder" else export.size
     if args.json:
-        print_json(_document(export, target, size))
+        print_json(
+            {
+                "schema": jsons.SCHEMA,
+                "path": str(target),
+                "format": form,
+                "bytes": size,
+                "kernels": len({id(k) for k, _ in found}),
+                "variants": len(found),
+                "removed": list(without),
+                "left_out": left_out,
+            }
+        )
         return Exit.OK
-    without = f", without {', '.join(export.without)}" if export.without else ""
-    printing.lines([f"{shown(str(target))}  {named(export.found)}, {size / 1e6:.1f} MB{without}"])
+    lacking = f", without {', '.join(without)}" if without else ""
+    printing.lines([f"{shown(str(target))}  {said_of(found)}, {size / 1e6:.1f} MB{lacking}"])
     return Exit.OK
 
 
+def _rest(path: Path, selectors: Sequence[str], without: tuple[str, ...]) -> collected.Collected:
+    """The recording as events, its selected kernels, without what is taken out."""
+    every = collected.collect(path)
+    if selectors:
+        original = every.recording(str(path))
+        every = collected.some_of(every, select_all(original, selectors))
+    return Remover(without).collected(every) if without else every
+
+
 # -- arguments -----------------------------------------------------------------------------------
-
-
-def _is_path(word: str, more: bool) -> bool:
-    """Whether the first word is a PATH: one that is there, or that can only be meant as one."""
-    return is_there(Path(word)) or (more and (os.sep in word or Path(word).suffix in SUFFIXES))
 
 
 def _form(asked: str | None, output: str | None) -> str:
@@ -206,99 +216,60 @@ def _without(text: str) -> tuple[str, ...]:
 # -- what is written ------------------------------------------------------------------------------
 
 
-def _written(export: Export, target: Path | None) -> None:
-    """Write a page, Markdown or a folder."""
-    reader = export.reader()
-    # A recording without its sources has kernels of other hashes: names find them all the same.
-    selectors = () if export.without else export.selectors
-    found = export.found = select_all(reader.recording, selectors)
+@dataclass(frozen=True, slots=True)
+class Export:
+    """What a page, Markdown or a folder is made of; ``left_out`` takes what was left out."""
+
+    reader: Reader
+    found: list[Found]
+    times: StoredTimes
+    removed: list[str]
+    left_out: list[str]
+
+
+def _written(one: Export, form: str, target: Path | None, compilers: bool) -> int:
+    """Write a page, Markdown or a folder; the bytes of it, 0 on standard output."""
+    reader, found = one.reader, one.found
     if not found and not reader.recording.graphs:
         raise PtxviewError(
             f"{reader.recording.path} holds no kernels", "Did the program compile any?"
         )
-    taken, compilers = export.taken, bool(export.selectors)
-    if export.form == "folder":
+    if form == "folder":
         assert target is not None
-        written = contents(reader, found, taken, export.said, compilers, export.left_out.append)
-        export.size = _folder(target, written)
-        return
-    if export.form == "markdown":
-        text = "\n".join(markdown(reader, found, taken, export.said)) + "\n"
+        size = 0
+        with _appearing(target) as part:
+            for name, data in contents(
+                reader, found, one.times, one.removed, compilers, one.left_out.append
+            ):
+                path = part / name
+                path.parent.mkdir(exist_ok=True, parents=True)
+                path.write_bytes(data)
+                size += len(data)
+        return size
+    if form == "markdown":
+        text = "\n".join(markdown(reader, found, one.times, one.removed)) + "\n"
         pieces: Iterable[str] = (text,)
     else:
         pieces = page(
             reader,
             found,
-            times=taken,
-            removed=export.said,
+            times=one.times,
+            removed=one.removed,
             compilers=compilers,
-            left_out=export.left_out,
+            left_out=one.left_out,
         )
     if target is None:
         for piece in pieces:
             printing.verbatim(piece)
-        return
+        return 0
     with _appearing(target) as part, part.open("wb") as out:
-        for piece in pieces:
-            out.write(piece.encode("utf-8", "replace"))
-
-
-def _one_file(export: Export, target: Path | None) -> None:
-    """A recording in one file, which ``ptxview open`` opens."""
-    assert target is not None
-    rest = export.rest()
-    export.found = list(rest.recording(export.path.name).variants())
-    if not export.found:
-        raise PtxviewError(f"{export.path} holds no kernels", "Did the program compile any?")
-    rest.write(target)
-
-
-def _folder(target: Path, written: Iterator[File]) -> int:
-    """Write a folder, which appears when it is complete; return the bytes of its files."""
-    size = 0
-    with _appearing(target, is_folder=True) as part:
-        for name, data in written:
-            path = part / name
-            path.parent.mkdir(exist_ok=True)
-            path.write_bytes(data)
-            size += len(data)
-    return size
+        return sum(out.write(piece.encode("utf-8", "replace")) for piece in pieces)
 
 
 @contextlib.contextmanager
-def _said_where(target: Path | None) -> Iterator[None]:
-    """A disk that is full, or a folder that is not one's own, is named."""
-    try:
-        yield
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        where = target or error.filename or "standard output"
-        raise PtxviewError(
-            f"{where} could not be written: {error.strerror or error}",
-            "Nothing of it was left. Write it somewhere else with -o.",
-        ) from None
-
-
-@contextlib.contextmanager
-def _appearing(target: Path, is_folder: bool = False) -> Iterator[Path]:
-    """A file or folder beside the target that takes its place when it is complete."""
+def _appearing(target: Path) -> Iterator[Path]:
+    """A place beside the target for a file or a folder, which takes its place when complete."""
     with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as name:
         part = Path(name) / target.name
-        if is_folder:
-            part.mkdir()
         yield part
         part.replace(target)
-
-
-def _document(export: Export, target: Path, size: int) -> dict[str, object]:
-    return {
-        "schema": jsons.SCHEMA,
-        "path": str(target),
-        "format": export.form,
-        "bytes": size,
-        "kernels": len({id(k) for k, _ in export.found}),
-        "variants": len(export.found),
-        "removed": list(export.without),
-        "left_out": export.left_out,
-    }

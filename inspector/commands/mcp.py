@@ -13,6 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from inspector.base.errors import Exit, ToolMissing, UsageError
+from inspector.commands.common import flag, several, takes
 from inspector.recording.layout import recordings_folder
 from inspector.serve.tools import Server
 from inspector.system.printing import narrate
@@ -20,18 +21,18 @@ from inspector.system.printing import narrate
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``mcp``."""
-    parser.add_argument(
-        "--root",
-        action="append",
-        default=[],
-        metavar="FOLDER",
-        help="folder that may be read; repeatable (default: the working directory and your "
-        "recordings)",
-    )
-    parser.add_argument(
-        "--allow-run",
-        action="store_true",
-        help="allow running programs: record a script, compile a .py, measure times",
+    takes(
+        parser,
+        {
+            "--root": several(
+                "FOLDER",
+                "folder that may be read; repeatable (default: the working directory and your "
+                "recordings)",
+            ),
+            "--allow-run": flag(
+                "allow running programs: record a script, compile a .py, measure times"
+            ),
+        },
     )
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from inspector.base.errors import Exit, ToolMissing, UsageError
+from inspector.commands.common import flag, option, several, takes
 from inspector.system import printing
 from inspector.tui.main.settings import config_path
 
@@ -29,35 +30,27 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         f"Keys and the theme are set in {config_path()}\n"
         "(the help of the interface, ?, shows how); PTXVIEW_TRACEBACK=1 shows where it failed."
     )
-    parser.add_argument(
-        "path",
-        nargs="?",
-        metavar="PATH",
-        help="recording, cache or file (default: the newest recording)",
-    )
-    parser.add_argument(
-        "more", nargs="*", metavar="PATH", help="recordings of other machines, read as one with it"
-    )
-    parser.add_argument(
-        "--ncu",
-        action="append",
-        default=[],
-        metavar="REPORT",
-        help="a report of ncu to tie to the kernels: a CSV export (page details, raw or source; "
-        "give the option again for another page of it) or an .ncu-rep",
-    )
-    parser.add_argument("--no-tui", action="store_true", help="print the table of kernels")
-    parser.add_argument(
-        "--web", action="store_true", help="serve the interface to a browser instead"
-    )
-    parser.add_argument(
-        "--port", type=_port, metavar="N", default=8000, help="with --web: the port (8000)"
-    )
-    parser.add_argument(
-        "--host",
-        metavar="H",
-        default="127.0.0.1",
-        help="with --web: the address to listen on (127.0.0.1: this machine alone)",
+    takes(
+        parser,
+        {
+            "path": option(
+                "PATH", "recording, cache or file (default: the newest recording)", nargs="?"
+            ),
+            "more": option("PATH", "recordings of other machines, read as one with it", nargs="*"),
+            "--ncu": several(
+                "REPORT",
+                "a report of ncu to tie to the kernels: a CSV export (page details, raw or "
+                "source; give the option again for another page of it) or an .ncu-rep",
+            ),
+            "--no-tui": flag("print the table of kernels"),
+            "--web": flag("serve the interface to a browser instead"),
+            "--port": option("N", "with --web: the port (8000)", type=_port, default=8000),
+            "--host": option(
+                "H",
+                "with --web: the address to listen on (127.0.0.1: this machine alone)",
+                default="127.0.0.1",
+            ),
+        },
     )
 
 
@@ -80,7 +73,12 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         given = [args.path, *args.more] if args.path is not None else []
         return listing.run(plain, given + [w for r in args.ncu for w in ("--ncu", r)])
     if args.more:
-        return _together(args)
+        from inspector.commands.common import open_profiled
+
+        # What is wrong with them is said without a screen.
+        joined = open_profiled(args.path, reports=args.ncu, more=args.more)
+        browse(lambda: (joined.reader, None), joined.reader.recording.path)
+        return Exit.OK
     if args.path is None or not Path(args.path).exists() or _is_packed(Path(args.path)):
         # What is wrong with it is said without a screen, and an archive is unpacked before, too:
         # signals, at which its folder is removed, reach the main thread.
@@ -94,15 +92,6 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         return made.reader, None if is_report(Path(args.path)) else following(made)
 
     browse(opener, Path(args.path).name)
-    return Exit.OK
-
-
-def _together(args: argparse.Namespace) -> int:
-    """Browse several recordings as one; what is wrong with them is said without a screen."""
-    from inspector.commands.common import open_profiled
-
-    made = open_profiled(args.path, reports=args.ncu, more=args.more)
-    browse(lambda: (made.reader, None), made.reader.recording.path)
     return Exit.OK
 
 
@@ -136,18 +125,14 @@ def _where(path: str | None) -> Path:
     return where
 
 
-def _every(args: argparse.Namespace) -> list[Path]:
-    """The paths of recordings that can be read as one. Raises what is wrong with them."""
-    from inspector.commands.common import open_profiled
-
-    open_profiled(args.path, reports=args.ncu, more=args.more)
-    return [Path(args.path), *map(Path, args.more)]
-
-
 def _serve(args: argparse.Namespace) -> int:
     """Serve the interface: a process for every opened page."""
     # What is wrong with them is said here and not in the browser.
-    where = [_where(args.path)] if not args.more else _every(args)
+    where = [Path(args.path), *map(Path, args.more)] if args.more else [_where(args.path)]
+    if args.more:
+        from inspector.commands.common import open_profiled
+
+        open_profiled(args.path, reports=args.ncu, more=args.more)
     try:
         from inspector.tui.app.web import serve
     except ImportError as error:

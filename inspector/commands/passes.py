@@ -1,77 +1,90 @@
-"""Pass by pass: which pass of MLIR's or LLVM's did this to a kernel's IR.
+"""Compile a recorded kernel again: pass by pass, or with an edited stage or other options.
 
-The recorded IR is compiled again by Triton, without a GPU, with the IR told before or after every
-pass; the result is kept. PASS is a number of the list, or a name. Of a graph they are
-Inductor's, as torch's trace told them when it was compiled.
+``passes``: the recorded IR is compiled by Triton, without a GPU, with the IR printed before or
+after every pass; of a graph the passes are Inductor's, as torch's trace has them. ``try``: an
+edited stage, or the recorded one with each combination of options, goes through the rest of its
+compiler. Nothing is launched or written into the recording.
 """
 
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass
+import itertools
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from rich.text import Text
 
 from inspector.analyse.passes import PassFilter, PassRun
-from inspector.base.errors import Exit, UsageError
-from inspector.base.text import counted, shown
-from inspector.commands.common import open_reader, print_beside, print_json, seconds
+from inspector.base.errors import Exit, PtxviewError, UsageError
+from inspector.base.model import Stage, Variant
+from inspector.base.text import counted, plural, shown
+from inspector.commands.common import (
+    ended_like_ctrl_c,
+    flag,
+    open_reader,
+    option,
+    option_words,
+    print_beside,
+    print_json,
+    split_path,
+    standard_input,
+    takes,
+    takes_compiler,
+)
+from inspector.commands.compile import targets
+from inspector.diff import compare
 from inspector.diff.beside import change_of, lines_changed
+from inspector.measure.experiment import Experiment, experiment_of
 from inspector.reader.passes import STAGES, PassList, graph_passes, variant_passes
 from inspector.reader.selecting import select_graph, select_one
 from inspector.recording.layout import kept_cache
+from inspector.report import compiled as report
 from inspector.report import diff_text, tables
-from inspector.report import passes as report
-from inspector.sources.opening import is_there
+from inspector.report.compiled import Difference
+from inspector.sources.compilers import check_options
+from inspector.sources.opening import is_there, newest, open_path
+from inspector.sources.trying import (
+    MAX_COLUMNS,
+    TryRequest,
+    TrySetting,
+    begin_of,
+    check,
+    read_edited,
+    try_stage,
+)
 from inspector.system import printing
 from inspector.system.printing import narrate
 
-
-@dataclass(frozen=True, slots=True)
-class _Whose:
-    """Whose passes they are: what stands above them, and what JSON calls it."""
-
-    words: tuple[str, ...]
-    kernel: str | None
-    variant: str | None
-    graph: str | None
+EDITED = ("ttir", "ttgir", "llir", "ptx")
+"""Stages that may be edited."""
+MAX_ROWS = 60
+"""Rows of a difference that are printed, unless a stage was asked for."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``passes``."""
-    parser.add_argument(
-        "words",
-        nargs="*",
-        metavar="[PATH] KERNEL [PASS]",
-        help="recording, kernel (or graph id, for Inductor's passes), and a pass to show",
+    takes(
+        parser,
+        {
+            "words": option(
+                "[PATH] KERNEL [PASS]",
+                "recording, kernel (or graph id, for Inductor's passes), and a pass to show",
+                nargs="*",
+            ),
+            "--stage": option(None, "those that make this stage", choices=STAGES),
+            "--introduces": option(
+                "OP", "passes that add an operation: convert_layout, ttg.local_alloc, a glob"
+            ),
+            "--removes": option("OP", "those after which there are fewer"),
+            "--full": flag("unchanged passes, too; with PASS all lines"),
+            "--context": option(
+                "N", "equal lines around each change of PASS (3)", type=int, default=3
+            ),
+            "--width": option("N", "columns of the diff of PASS", type=int),
+        },
     )
-    parser.add_argument("--stage", choices=STAGES, help="those that make this stage")
-    parser.add_argument(
-        "--introduces",
-        metavar="OP",
-        help="passes that add an operation: convert_layout, ttg.local_alloc, a glob",
-    )
-    parser.add_argument("--removes", metavar="OP", help="those after which there are fewer")
-    parser.add_argument(
-        "--full", action="store_true", help="unchanged passes, too; with PASS all lines"
-    )
-    parser.add_argument(
-        "--context",
-        type=int,
-        default=3,
-        metavar="N",
-        help="equal lines around each change of PASS (3)",
-    )
-    parser.add_argument("--width", type=int, metavar="N", help="columns of the diff of PASS")
-    parser.add_argument("--python", metavar="PATH", help="the interpreter that has Triton")
-    parser.add_argument(
-        "--limit",
-        type=seconds,
-        default=600.0,
-        metavar="S",
-        help="seconds that the compiler may take (600)",
-    )
+    takes_compiler(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -81,11 +94,13 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     path, selector, asked = _words(args.words)
     reader = open_reader(path)
     graph = select_graph(reader.recording, selector)
+    whose: dict[str, object] = dict.fromkeys(("kernel", "variant", "graph"))
     if graph is not None:
         if args.stage is not None:
             raise UsageError(f"{graph.id} is a graph: its passes make no {args.stage}")
         made = graph_passes(graph, lines_changed)
-        whose = _Whose((f"graph {graph.id}", "Inductor's own passes"), None, None, graph.id)
+        head = [f"graph {graph.id}", "Inductor's own passes"]
+        whose["graph"] = graph.id
     else:
         kernel, variant = select_one(reader.recording, selector)
         made = variant_passes(
@@ -96,32 +111,38 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
             seconds=args.limit,
             say=lambda text: narrate(f"ptxview: {text} …"),
         )
-        words = (
-            kernel.demangled,
-            variant.id,
-            made.target,
-            tables.config(variant),
-            f"Triton {made.triton}",
-        )
-        whose = _Whose(words, kernel.name, variant.id, None)
-    if asked is not None:
-        return _one(whose, made, _chosen(made, asked), args)
+        settings = (made.target or "", tables.config(variant), f"Triton {made.triton}")
+        head = [kernel.demangled, variant.id, *settings]
+        whose |= {"kernel": kernel.name, "variant": variant.id}
     wanted = PassFilter(args.stage, args.introduces, args.removes, args.full or args.json)
-    shown_passes = wanted.of(made.passes)
+    chosen = None if asked is None else _chosen(made, asked)
+    listed = wanted.of(made.passes) if chosen is None else [chosen]
     if args.json:
-        print_json(report.document(_facts(whose, made), shown_passes, None))
-        return _status(made)
-    _head(whose)
-    out = printing.out()
-    if shown_passes:
-        out.print(report.table(shown_passes, wanted.asked(made.passes)))
-    changed = sum(p.changed for p in made.passes)
-    said = f"{counted(len(made.passes), 'pass')} ran, {changed} changed something"
-    if args.introduces or args.removes or args.stage:
-        said += f"; {len(shown_passes)} of them as asked"
-    narrate(f"ptxview: {said}")
-    _remarks(made)
-    return _status(made)
+        hunks = None
+        if chosen is not None:
+            hunks = change_of(chosen, bare=False).diff.hunks if chosen.changed else ()
+        facts = {
+            **whose,
+            "target": made.target or None,
+            "triton": made.triton or None,
+            "recorded_triton": made.recorded,
+            "begins": made.begins,
+            "failed": made.failed,
+            "remarks": list(made.remarks),
+        }
+        print_json(report.passes_json(facts, listed, hunks))
+    else:
+        line = "  ".join(filter(None, head))
+        printing.out().print(Text(shown(line), style="bold"), soft_wrap=True)
+        if chosen is not None:
+            _print_pass(chosen, args)
+        else:
+            _print_passes(made, wanted, args)
+        for remark in made.remarks:
+            narrate(f"ptxview: {shown(remark)}")
+        if made.failed is not None:
+            narrate(f"ptxview: the compiler did not come to its end: {shown(made.failed)}")
+    return Exit.OK if made.failed is None else Exit.DIFFERENT
 
 
 def _words(words: list[str]) -> tuple[str | None, str | None, str | None]:
@@ -141,73 +162,260 @@ def _chosen(made: PassList, asked: str) -> PassRun:
             f"no pass is called {shown(asked)}", "Without PASS they are listed, all with --full."
         )
     if len(fits) > 1:
-        rows = "\n".join(f"  {p.number:>4} {p.stage:<6} {shown(report.title(p))}" for p in fits)
+        names = [(p.number, p.stage, shown(report.pass_title(p))) for p in fits]
+        rows = "\n".join(f"  {number:>4} {stage:<6} {name}" for number, stage, name in names)
         raise UsageError(f"{shown(asked)} fits {len(fits)} passes; give a number:", rows)
     return fits[0]
 
 
-def _one(whose: _Whose, made: PassList, chosen: PassRun, args: argparse.Namespace) -> int:
-    change = change_of(chosen, bare=not args.json)
-    if args.json:
-        hunks = change.diff.hunks if chosen.changed else ()
-        print_json(report.document(_facts(whose, made), [chosen], hunks))
-        return _status(made)
-    _head(whose)
+def _print_passes(made: PassList, wanted: PassFilter, args: argparse.Namespace) -> None:
+    listed = wanted.of(made.passes)
+    if listed:
+        printing.out().print(report.pass_table(listed, wanted.asked(made.passes)))
+    changed = sum(p.changed for p in made.passes)
+    said = f"{counted(len(made.passes), 'pass')} ran, {changed} changed something"
+    if args.introduces or args.removes or args.stage:
+        said += f"; {len(listed)} of them as asked"
+    narrate(f"ptxview: {said}")
+
+
+def _print_pass(chosen: PassRun, args: argparse.Namespace) -> None:
     out = printing.out()
-    took = report.milliseconds(chosen)
     scope = f"  on {chosen.scope}" if chosen.scope else ""
-    out.print(
-        Text(
-            shown(f"{chosen.number}  {chosen.name}  {chosen.argument}{scope}  {took} ms"),
-            style="bold cyan",
-        ),
-        soft_wrap=True,
-    )
+    took = report.pass_milliseconds(chosen)
+    head = f"{chosen.number}  {chosen.name}  {chosen.argument}{scope}  {took} ms"
+    out.print(Text(shown(head), style="bold cyan"), soft_wrap=True)
     if chosen.inside:
         runs = ", ".join(dict.fromkeys(chosen.inside))
         out.print(Text(shown(f"runs {runs} itself")), soft_wrap=True)
     if not chosen.changed:
         out.print("It changed nothing." if chosen.finished else "The compiler failed in it.")
-        return _status(made)
-    said = report.operations(chosen, None)
-    if said:
+        return
+    if said := report.pass_operations(chosen, None):
         out.print(Text(shown(said)), soft_wrap=True)
+    change = change_of(chosen, bare=True)
     if change.diff.identical and not args.full:
         out.print("Names or the order of attributes are all that differs.")
+        return
+    legend = diff_text.LEGEND.replace("in a", "before").replace("in b", "after")
+    out.print(Text(legend, style="dim"), soft_wrap=True)
+    print_beside(change, context=None if args.full else args.context, width=args.width)
+
+
+# -- try ------------------------------------------------------------------------------------------
+
+
+def arguments_try(parser: argparse.ArgumentParser) -> None:
+    """Options of ``try``."""
+    takes(
+        parser,
+        {
+            "words": option(
+                "[PATH] KERNEL",
+                "recording or file, and kernel: a name, glob, variant id or NAME#2",
+                nargs="*",
+            ),
+            "--stage": option(
+                ("STAGE", "FILE"),
+                "ttir, ttgir, llir or ptx, and the file with the edited text (- is standard "
+                "input); without a file the recorded text",
+                nargs="+",
+                default=[],
+            ),
+        },
+    )
+    options = parser.add_argument_group("options to try, each combination a column")
+    options.add_argument(
+        "--target",
+        action="append",
+        default=[],
+        metavar="ARCH[,ARCH]",
+        help="other architectures (sm_80,sm_100)",
+    )
+    for name, what in (
+        ("--num-warps", "warps of a block"),
+        ("--num-stages", "stages of a pipelined loop"),
+        ("--maxnreg", "most registers of a thread"),
+    ):
+        options.add_argument(name, action="append", default=[], metavar="N[,N]", help=what)
+    options.add_argument(
+        "--ptxas-options",
+        action="append",
+        default=[],
+        metavar="'OPTIONS'",
+        help="set of ptxas options, a column each; repeatable",
+    )
+    parser.add_argument(
+        "--diff",
+        metavar="STAGE",
+        choices=(*EDITED, "sass", "none"),
+        help="stage whose difference is shown (default: ptx of one column, sass of an edited ptx)",
+    )
+    takes_compiler(parser)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run_try(parser: argparse.ArgumentParser, argv: list[str]) -> int:
+    """Compile, compare and print; 1 where something did not compile."""
+    args = parser.parse_args(argv)
+    request = _try_request(parser, args)
+    with ended_like_ctrl_c():
+        outcome = try_stage(request, lambda text: narrate(f"ptxview: {text}"))
+    made = experiment_of(outcome, kept_cache())
+    differences = list(_differences(made, args.diff))
+    if args.json:
+        print_json(report.trial_json(made, differences))
     else:
-        legend = diff_text.LEGEND.replace("in a", "before").replace("in b", "after")
-        out.print(Text(legend, style="dim"), soft_wrap=True)
-        print_beside(change, context=None if args.full else args.context, width=args.width)
-    _remarks(made)
-    return _status(made)
+        _print(made, differences, args.diff)
+    return Exit.DIFFERENT if outcome.failed else Exit.OK
 
 
-def _facts(whose: _Whose, made: PassList) -> dict[str, object]:
-    return {
-        "kernel": whose.kernel,
-        "variant": whose.variant,
-        "graph": whose.graph,
-        "target": made.target or None,
-        "triton": made.triton or None,
-        "recorded_triton": made.recorded,
-        "begins": made.begins,
-        "failed": made.failed,
-        "remarks": list(made.remarks),
-    }
+# -- the request ---------------------------------------------------------------------------------
 
 
-def _head(whose: _Whose) -> None:
-    printing.out().print(
-        Text(shown("  ".join(filter(None, whose.words))), style="bold"), soft_wrap=True
+def _try_request(parser: argparse.ArgumentParser, args: argparse.Namespace) -> TryRequest:
+    """What the command line asks for. Raises PtxviewError; nothing is compiled yet."""
+    stage, file = _stage(parser, args)
+    if len(args.words) > 2 or not args.words:
+        parser.error("give a KERNEL, or a PATH and a KERNEL")
+    path, selector = split_path(args.words)
+    recording = open_path(newest() if path is None else Path(path))
+    kernel, variant = select_one(recording, selector)
+    settings = _settings(args)
+    if file is None and not any(one.label for one in settings):
+        raise UsageError(
+            "there is nothing to try",
+            "Give an edited stage (--stage ptx FILE), or options: --num-warps 8, --target sm_100.",
+        )
+    if file is None:
+        begin = begin_of(kernel, variant, settings, stage)
+        text, name = None, f"the recorded {begin.value}"
+    else:
+        assert stage is not None
+        begin = stage
+        if stage not in variant.stages:
+            why = variant.missing.get(stage, "it was not recorded")
+            raise UsageError(f"there is no {stage.value} of {kernel.demangled} to edit: {why}")
+        check(kernel, stage, settings)
+        text, name = read_edited(file, stage) if file != "-" else standard_input(), file
+        if file == "-":
+            name = "<stdin>"
+            if not text.strip():
+                raise UsageError("standard input is empty")
+    return TryRequest(
+        recording, kernel, variant, begin, text, name, settings, args.python, args.limit
     )
 
 
-def _remarks(made: PassList) -> None:
-    for remark in made.remarks:
-        narrate(f"ptxview: {shown(remark)}")
-    if made.failed is not None:
-        narrate(f"ptxview: the compiler did not come to its end: {shown(made.failed)}")
+def _stage(
+    parser: argparse.ArgumentParser, args: argparse.Namespace
+) -> tuple[Stage | None, str | None]:
+    """The stage and the file of ``--stage``; the words after them belong to the command."""
+    if not args.stage:
+        return None, None
+    word, *rest = args.stage
+    if word not in EDITED:
+        parser.error(f"--stage: {word} is not one of {', '.join(EDITED)}")
+    file, more = (rest[0], rest[1:]) if rest else (None, [])
+    args.words = [*args.words, *more]
+    return Stage(word), file
 
 
-def _status(made: PassList) -> int:
-    return Exit.OK if made.failed is None else Exit.DIFFERENT
+def _settings(args: argparse.Namespace) -> tuple[TrySetting, ...]:
+    """Each combination of the options, in the order in which they were given. Raises."""
+    archs: Sequence[str | None] = targets(args.target) or (None,)
+    named = {
+        "num_warps": _numbers("--num-warps", args.num_warps),
+        "num_stages": _numbers("--num-stages", args.num_stages),
+        "maxnreg": _numbers("--maxnreg", args.maxnreg),
+    }
+    if any(n & (n - 1) for n in named["num_warps"]):
+        raise UsageError("--num-warps are powers of two: 1, 2, 4, 8, 16, 32")
+    given = {name: values for name, values in named.items() if values}
+    sets = [option_words("--ptxas-options", text) for text in args.ptxas_options] or [()]
+    for words in sets:
+        check_options(words, "ptx")
+    triton = [
+        dict(zip(given, values, strict=True)) for values in itertools.product(*given.values())
+    ]
+    made = [
+        TrySetting(target, values, words)
+        for target, values, words in itertools.product(archs, triton, sets)
+    ]
+    if len(made) > MAX_COLUMNS:
+        raise UsageError(
+            f"these options make {len(made)} combinations, of at most {MAX_COLUMNS}",
+            "Give fewer values, or some after the others.",
+        )
+    labels = {one.label: one for one in made}
+    return tuple(labels.values())
+
+
+def _numbers(option: str, texts: Sequence[str]) -> tuple[int, ...]:
+    out: dict[int, None] = {}
+    for word in (w.strip() for text in texts for w in text.split(",")):
+        if not word.isascii() or not word.isdecimal() or not 0 < int(word[:9]) <= 1024:
+            raise UsageError(f"{option} {word or '(nothing)'} is not a number from 1 to 1024")
+        out[int(word)] = None
+    return tuple(out)
+
+
+# -- differences -----------------------------------------------------------------------------------
+
+
+def _differences(made: Experiment, asked: str | None) -> Iterator[Difference]:
+    """The columns that compiled, compared with the recorded variant."""
+    columns = [one for one in made.tried if one.variant is not None]
+    if asked == "none" or (asked is None and len(columns) != 1):
+        return
+    edited_ptx = made.outcome.request.stage is Stage.PTX
+    usual = Stage.SASS if edited_ptx else Stage.PTX
+    base = made.base.variant
+    for one in columns:
+        assert one.variant is not None and base is not None
+        pair: tuple[Variant, Variant] = (base, one.variant)
+        try:
+            stage = compare.stage_of(*pair, Stage(asked) if asked else usual)
+            compared = compare.compare((made.reader, made.reader), pair, stage)
+        except PtxviewError as error:
+            yield Difference(one, None, error.message)
+            continue
+        yield Difference(one, compared)
+
+
+# -- output ---------------------------------------------------------------------------------------
+
+
+def _print(made: Experiment, differences: Sequence[Difference], asked: str | None) -> None:
+    out = printing.out()
+    out.print(report.trial_title(made), soft_wrap=True)
+    for line in report.trial_table(made, out.width):
+        out.print(line, soft_wrap=True)
+    out.print()
+    for line in report.trial_messages(made):
+        out.print(line, soft_wrap=True)
+    for sentence in report.trial_sentences(made):
+        out.print(Text(shown(sentence)), soft_wrap=True)
+    for one in differences:
+        _print_difference(one, made.base.label, MAX_ROWS if asked is None else None)
+    failed = made.outcome.failed
+    if failed:
+        narrate(f"ptxview: {failed} of {plural(len(made.outcome.columns), 'column')} failed")
+
+
+def _print_difference(one: Difference, base: str, max_rows: int | None) -> None:
+    out = printing.out()
+    compared = one.compared
+    out.print()
+    out.print(Text.assemble((f"{base} → ", "dim"), (shown(one.column.label), "bold")))
+    if compared is None:
+        narrate(f"ptxview: {one.why}")
+        return
+    for line in diff_text.lines(compared.summary, compared.explanation, min(out.width, 100)):
+        out.print(line, soft_wrap=True)
+    if compared.diff.identical:
+        out.print(f"{compared.stage.value}: identical")
+        return
+    head = f"{compared.stage.value}:  {diff_text.LEGEND}"
+    out.print(Text(head, style="dim"), soft_wrap=True)
+    print_beside(compared, max_rows, f"--diff {compared.stage.value} shows all")

@@ -1,8 +1,8 @@
-"""Run a program with torch.profiler around it: operators, kernels, and which launched which.
+"""Run a program under a profiler, torch's or Nsight Compute's, and tie its figures to the kernels.
 
-The program is not changed, and is recorded as by run. A step ends where an optimizer's step does,
-or is each call of the function that --step names; the schedule is torch.profiler's: --wait steps
-are left out, --warmup ones thrown away, --active ones kept. A program without steps is one window.
+``profile``: a step ends where an optimizer's step does, or is each call of the function that --step
+names; the schedule is torch.profiler's. A program without steps is one window. ``ncu``: the report
+is kept with the recording, so that list, show and the interface have it from then on.
 """
 
 from __future__ import annotations
@@ -14,31 +14,48 @@ import gzip
 import json
 import os
 import re
+import shutil
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from rich.text import Text
 
-from inspector.base.errors import Exit, PtxviewError, RunFailed, Unreadable, UsageError
+from inspector.base.errors import Exit, PtxviewError, RunFailed, ToolMissing, Unreadable, UsageError
 from inspector.base.model import Recording
 from inspector.base.text import shown, words
-from inspector.commands.common import split_program
+from inspector.commands.common import flag, option, profiled, split_program, takes, takes_program
+from inspector.commands.list import print_launches
 from inspector.commands.run import request_of, summary
+from inspector.measure.ncu import report as ncu_files
+from inspector.measure.ncu.report import Report, read
 from inspector.measure.profile.read import profiles, trace_of, why_none
 from inspector.measure.profile.trace import Profile, Window, stacks
 from inspector.recording.layout import is_recording, kept_cache
 from inspector.report import jsons, timings
 from inspector.report import profile as profile_report
 from inspector.sources.opening import newest, open_path
-from inspector.sources.running import RunOutcome
+from inspector.sources.running import Run, RunOutcome
 from inspector.sources.running import run as record
 from inspector.system import files, printing
 from inspector.system.printing import narrate
+from inspector.system.process import run_program
+from inspector.system.toolchain import gpu_present
 
-VALUED = words(
-    "-o --out --target --python --wait --warmup --active --repeat --step --seconds "
-    "--trace --stacks --stacks-by --window --top"
+VALUED = {
+    "profile": words(
+        "-o --out --target --python --wait --warmup --active --repeat --step --seconds "
+        "--trace --stacks --stacks-by --window --top"
+    ),
+    "ncu": words("-o --out --python --kernel --launch-count --launch-skip --set --report"),
+}
+NCU_SETS = ("full", "detailed", "basic")
+NCU_REMEDY = (
+    "Run it as root, or have the driver allow everyone: as root,\n"
+    "  echo 'options nvidia NVreg_RestrictProfilingToAdminUsers=0' > /etc/modprobe.d/nvidia.conf\n"
+    "then reload the driver. In a container it takes --cap-add=SYS_ADMIN. Machines that are\n"
+    "rented often allow none of these. ptxview time needs no counters."
 )
 
 
@@ -54,60 +71,48 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         plan.add_argument(
             f"--{name}", type=int, default=default, metavar="N", help=f"{what} ({default})"
         )
-    plan.add_argument(
-        "--step",
-        default="auto",
-        metavar="WHAT",
-        help="end of a step: optimizer; MODULE:FUNCTION or MODULE:CLASS.METHOD, each call of it;"
-        " none, one window (auto: optimizer if there is one, else none)",
+    takes(
+        plan,
+        {
+            "--step": option(
+                "WHAT",
+                "end of a step: optimizer; MODULE:FUNCTION or MODULE:CLASS.METHOD, each call of "
+                "it; none, one window (auto: optimizer if there is one, else none)",
+                default="auto",
+            ),
+            "--seconds": option(
+                "S", "end a window without steps after S seconds (10)", type=float, default=10.0
+            ),
+        },
     )
-    plan.add_argument(
-        "--seconds",
-        type=float,
-        default=10.0,
-        metavar="S",
-        help="end a window without steps after S seconds (10)",
+    takes(
+        parser,
+        {
+            "--trace": option("PATH", "write the Chrome trace for Perfetto (x.json[.gz])"),
+            "--stacks": option(
+                "PATH", "record Python stacks and write them as input of a flame graph"
+            ),
+            "--stacks-by": option(
+                None, "time of the stacks (default: gpu if there is one)", choices=("cpu", "gpu")
+            ),
+        },
     )
-    parser.add_argument(
-        "--trace", metavar="PATH", help="write the Chrome trace for Perfetto (x.json[.gz])"
-    )
-    parser.add_argument(
-        "--stacks",
-        metavar="PATH",
-        help="record Python stacks and write them as input of a flame graph",
-    )
-    parser.add_argument(
-        "--stacks-by",
-        choices=("cpu", "gpu"),
-        help="time of the stacks (default: gpu if there is one)",
-    )
-    parser.add_argument(
-        "-o",
-        "--out",
-        metavar="PATH",
-        help="write the recording to this folder or x.ptxview (default: your state folder)",
-    )
-    parser.add_argument("--target", metavar="sm_90", help="run on the emulated device, as for run")
-    parser.add_argument("--python", metavar="PATH", help="interpreter of the program, as for run")
-    parser.add_argument(
-        "--stored",
-        action="store_true",
-        help="show the profiles of a recording: profile --stored [PATH]",
-    )
-    parser.add_argument(
-        "--window", type=int, metavar="N", help="number of the window to show (default: the last)"
-    )
-    parser.add_argument("--top", type=int, default=15, metavar="N", help="rows of a table (15)")
-    parser.add_argument(
-        "--json",
-        action="store_true",
-        help="print JSON; the program's standard output goes to standard error",
+    takes_program(parser)
+    takes(
+        parser,
+        {
+            "--target": option("sm_90", "run on the emulated device, as for run"),
+            "--stored": flag("show the profiles of a recording: profile --stored [PATH]"),
+            "--window": option("N", "number of the window to show (default: the last)", type=int),
+            "--top": option("N", "rows of a table (15)", type=int, default=15),
+            "--json": flag("print JSON; the program's standard output goes to standard error"),
+        },
     )
 
 
 def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     """Profile a run; the program's own exit status, and 125 where we fail."""
-    own, kind, words = split_program(argv, VALUED)
+    own, kind, words = split_program(argv, VALUED["profile"])
     stored = "--stored" in own
     try:
         # Without a program our options may stand behind the recording, too.
@@ -220,25 +225,18 @@ def _stacks(args: argparse.Namespace, path: Path, profile: Profile) -> None:
 
 def _write(path: Path, data: bytes) -> None:
     """Write a file whole or not at all; compressed where its name says so, else not."""
-    packed = data[:2] == b"\x1f\x8b"
-    wanted = path.suffix == ".gz"
-    handle, part = tempfile.mkstemp(dir=path.resolve().parent, prefix=f".{path.name}.")
+    packed, wanted = data[:2] == b"\x1f\x8b", path.suffix == ".gz"
     try:
-        with os.fdopen(handle, "wb") as out:
-            if packed and not wanted:
-                files.unpack(data, out, "the trace")
-            else:
-                out.write(gzip.compress(data, 3) if wanted and not packed else data)
-        mask = os.umask(0)
-        os.umask(mask)
-        Path(part).chmod(0o644 & ~mask)
-        Path(part).replace(path)
+        with tempfile.TemporaryDirectory(prefix=".ptxview-", dir=path.resolve().parent) as folder:
+            part = Path(folder) / "part"
+            with part.open("wb") as out:
+                if packed and not wanted:
+                    files.unpack(data, out, "the trace")
+                else:
+                    out.write(gzip.compress(data, 3) if wanted and not packed else data)
+            part.replace(path)
     except OSError as error:
-        Path(part).unlink(missing_ok=True)
         raise Unreadable(f"{path} cannot be written: {error.strerror or error}") from None
-    except BaseException:
-        Path(part).unlink(missing_ok=True)
-        raise
 
 
 def _age(ended: float | None) -> str:
@@ -263,3 +261,131 @@ def _print(
         out.print(_age(profile.window.ended), style="bold")
     for part in profile_report.whole(profile, len(windows), rec.mode, out.width, args.top):
         out.print(part, soft_wrap=isinstance(part, Text))
+
+
+# -- Nsight Compute --------------------------------------------------------------------------------
+
+
+def arguments_ncu(parser: argparse.ArgumentParser) -> None:
+    """Options of ``ncu``, all of them before the program."""
+    takes_program(parser)
+    takes(
+        parser,
+        {
+            "--kernel": option(
+                "NAME", "measure kernels of this name alone; regex:EXPRESSION fits several"
+            ),
+            "--launch-count": option("N", "measure at most N launches (50)", type=int, default=50),
+            "--launch-skip": option(
+                "N", "skip the first N fitting launches (0)", type=int, default=0
+            ),
+            "--set": option(
+                None,
+                "ncu's sections: full has line samples and all rules, basic is fastest",
+                choices=NCU_SETS,
+                default="full",
+            ),
+            "--children": flag("measure launches of child processes, too"),
+            "--report": option("PATH", "keep ncu's own report as well, for its interface"),
+        },
+    )
+
+
+def run_ncu(parser: argparse.ArgumentParser, argv: list[str]) -> int:
+    """Measure a program; its exit status, 3 where the counters are not permitted."""
+    own, kind, words = split_program(argv, VALUED["ncu"])
+    args = parser.parse_args(own)
+    if args.launch_count < 1 or args.launch_skip < 0:
+        parser.error("--launch-count is 1 at least, --launch-skip no less than 0")
+    # The ranges of integer tensors are found by kernels of their own, which ncu would measure.
+    environment = (*ncu_files.ENVIRONMENT, ("PTXVIEW_RANGES", "0"))
+    try:
+        request = request_of("ncu", kind, words, args, environment)
+        if not gpu_present():
+            raise ToolMissing("ncu needs an NVIDIA GPU; this machine has none")
+        tool = ncu_files.need()
+        made = Run(replace(request, driver=False))  # ncu refuses to run beside the library
+    except RunFailed as error:
+        raise UsageError(error.message, error.hint) from None
+    with tempfile.TemporaryDirectory(prefix="ptxview-ncu-") as folder:
+        return _measure(args, made, tool, Path(folder))
+
+
+def _measure(args: argparse.Namespace, made: Run, tool: Path, folder: Path) -> int:
+    log, report = folder / "ncu.log", folder / "report.ncu-rep"
+    options = ncu_files.arguments(
+        report.with_suffix(""),
+        log,
+        args.set,
+        args.kernel,
+        args.launch_count,
+        args.launch_skip,
+        args.children,
+    )
+    command = [str(tool), *options, *made.argv]
+    error: PtxviewError | None = None
+    found = Report(())
+    with made.lasting():
+        try:
+            status = run_program(command, made.env)
+        except PtxviewError:
+            made.abandon()
+            raise
+        try:
+            said = files.read(log).decode("utf-8", "replace")
+        except Unreadable:
+            said = ""
+        try:
+            found = _keep(args, made.folder, report, command, said)
+        except PtxviewError as trouble:
+            error = trouble
+        outcome = made.ended(
+            ncu_files.status_of(said, status), lambda text: narrate(f"ptxview: {text}")
+        )
+    narrate(summary(outcome))
+    if error is not None:
+        narrate(f"ptxview: the recording is kept: {outcome.path}")
+        raise error
+    _print_measured(outcome, found, args.launch_count)
+    return outcome.status
+
+
+def _keep(
+    args: argparse.Namespace, folder: Path, report: Path, command: list[str], said: str
+) -> Report:
+    """The report, which is kept with the recording. Raises what kept it from being made."""
+    if not report.is_file():
+        if ncu_files.COUNTERS in said:
+            raise ToolMissing(
+                "ncu is not permitted to read this GPU's performance counters "
+                f"({ncu_files.COUNTERS}), and measured nothing",
+                NCU_REMEDY,
+            )
+        why = ncu_files.complaints(said) or ["no kernel was launched that it could see"]
+        hint = "\n".join(why[1:4]).replace("--target-processes all", "--children")
+        raise Unreadable(f"ncu measured nothing: {why[0]}", hint)
+    if args.report:
+        _copy(report, Path(args.report))
+    text = ncu_files.texts(report)
+    found = read(text, "ncu's report")
+    try:
+        ncu_files.store(folder, text, command)
+    except OSError as error:
+        narrate(f"ptxview: the report is not kept with the recording: {error.strerror or error}")
+    return found
+
+
+def _copy(report: Path, to: Path) -> None:
+    try:
+        shutil.copyfile(report, to)
+    except OSError as error:
+        narrate(f"ptxview: {to} cannot be written: {error.strerror or error}")
+
+
+def _print_measured(outcome: RunOutcome, found: Report, most: int) -> None:
+    if outcome.recording is None:
+        return
+    print_launches(profiled(outcome.recording, report=found), printing.err())
+    if len(found.launches) >= most:
+        first = "the first launch was" if most == 1 else f"the first {most} launches were"
+        narrate(f"ptxview: only {first} measured (--launch-count)")

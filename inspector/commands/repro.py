@@ -20,8 +20,8 @@ import numpy as np
 from inspector.base.errors import Exit, UsageError
 from inspector.base.model import Argument, Call, Kernel, Origin, Stage, Variant
 from inspector.base.text import shown
-from inspector.commands.common import open_reader, print_json, split_path
-from inspector.commands.launching import read_arrays, triple
+from inspector.commands.common import flag, open_reader, option, print_json, split_path, takes
+from inspector.commands.trace import read_arrays, triple
 from inspector.execute.calls.inputs import Array
 from inspector.export.repro.python_source import CutSource, cut_function
 from inspector.export.repro.script import (
@@ -40,7 +40,7 @@ from inspector.reader.reader import Reader
 from inspector.reader.selecting import select, select_calls, select_one
 from inspector.recording.facts import as_map, as_text, text_of
 from inspector.recording.layout import Events, is_recording, read_events
-from inspector.report.failure import need_compiled
+from inspector.report.tables import need_compiled
 from inspector.system import files, printing
 from inspector.system.printing import narrate
 
@@ -50,40 +50,36 @@ MAX_ARRAY_BYTES = 4 << 20
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``repro``."""
-    parser.add_argument(
-        "words",
-        nargs="*",
-        metavar="[PATH] KERNEL",
-        help="what to open, and which kernel of it: a name, a glob, a variant's id, NAME#2",
-    )
-    parser.add_argument(
-        "-o", "--output", type=Path, metavar="FILE", help="where to write it (standard output)"
-    )
-    parser.add_argument(
-        "--call",
-        type=int,
-        metavar="N",
-        help="which recorded call, from 0 (the most frequent; ptxview list --calls tells them)",
-    )
-    parser.add_argument(
-        "--variant", metavar="ID", help="which of the kernel's variants, by the beginning of its id"
-    )
-    parser.add_argument(
-        "--check-with",
-        default="interpreter",
-        metavar="interpreter|FILE.py:FUNCTION|none",
-        help="what the script compares with: Triton's own interpreter (the default), or a function "
-        "that takes the kernel's arguments by name and is copied into the script",
-    )
-    parser.add_argument(
-        "--inputs",
-        type=Path,
-        metavar="FILE.npz",
-        help="arrays by the names of arguments, of no dimensions for numbers, kept in the script",
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON, the script within it")
-    parser.add_argument(
-        "--grid", type=triple, metavar="X[,Y,Z]", help="blocks, instead of the call's"
+    takes(
+        parser,
+        {
+            "words": option(
+                "[PATH] KERNEL",
+                "what to open, and which kernel of it: a name, a glob, a variant's id, NAME#2",
+                nargs="*",
+            ),
+            "-o --output": option("FILE", "where to write it (standard output)", type=Path),
+            "--call": option(
+                "N",
+                "which recorded call, from 0 (the most frequent; ptxview list --calls tells them)",
+                type=int,
+            ),
+            "--variant": option("ID", "which of the kernel's variants, by the beginning of its id"),
+            "--check-with": option(
+                "interpreter|FILE.py:FUNCTION|none",
+                "what the script compares with: Triton's own interpreter (the default), or a "
+                "function that takes the kernel's arguments by name and is copied into the script",
+                default="interpreter",
+            ),
+            "--inputs": option(
+                "FILE.npz",
+                "arrays by the names of arguments, of no dimensions for numbers, kept in the "
+                "script",
+                type=Path,
+            ),
+            "--json": flag("print JSON, the script within it"),
+            "--grid": option("X[,Y,Z]", "blocks, instead of the call's", type=triple),
+        },
     )
 
 
@@ -151,9 +147,9 @@ def _script(reader: Reader, selector: str | None, args: argparse.Namespace) -> W
 def _extension(
     reader: Reader, calls: list[Call], kernel: str, args: argparse.Namespace
 ) -> WrittenScript:
-    for option in ("grid", "inputs"):
-        if getattr(args, option) is not None:
-            raise UsageError(f"--{option} is of a Triton kernel's launch, and this is a function's")
+    for name in ("grid", "inputs"):
+        if getattr(args, name) is not None:
+            raise UsageError(f"--{name} is of a Triton kernel's launch, and this is a function's")
     number, call = chosen_call(kernel, calls, args.call)
     assert call is not None
     module, _, function = call.name.rpartition(".")
@@ -175,8 +171,8 @@ def _extension(
     digests |= {PurePath(p).name: d for p, d in as_map(named[-1].get("sources")).items()}
     texts = {name: _blob(events, digest) for name, digest in digests.items()}
     flags = own_flags(_blob(events, files_of.get("build.ninja")))
-    for flag in (f for several in flags.values() for f in several if "/" in f):
-        narrate(f"ptxview: the build had {shown(flag)}, which is of the machine it was recorded on")
+    for word in (w for words in flags.values() for w in words if "/" in w):
+        narrate(f"ptxview: the build had {shown(word)}, which is of the machine it was recorded on")
     check, reference = _check(args.check_with)
     if check == "interpreter":
         narrate(

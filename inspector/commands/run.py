@@ -9,19 +9,31 @@ itself gets the terminal until it ends.
 from __future__ import annotations
 
 import argparse
+import contextlib
+import os
 import re
+import select
+import signal
 import sys
+import termios
+import threading
+import time
+import tty
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import FrameType
+from typing import TYPE_CHECKING, Any
 
 from inspector.base.errors import Exit, PtxviewError, RunFailed
 from inspector.base.text import ended_by, plural, words
-from inspector.commands.common import reader_of, split_program
+from inspector.commands.common import flag, option, reader_of, split_program, takes, takes_program
 from inspector.commands.open import browse, on_terminal
-from inspector.sources.running import RunOutcome, RunRequest, load_the_rest
+from inspector.sources.running import Follower, Run, RunOutcome, RunRequest, load_the_rest
 from inspector.sources.running import run as record
 from inspector.system import printing
 from inspector.system.printing import narrate
+from inspector.system.process import ENDING, STOPPING, WANTS_TERMINAL, Attended, forwarded
+from inspector.tui.program.live import Choice, Live, ProgramState
 
 if TYPE_CHECKING:
     from inspector.reader.reader import Reader
@@ -32,69 +44,87 @@ TIME_BUDGET, TIME_SECONDS, TIME_LIMIT = 120, 1.0, 30.0
 # part of a second, for which nobody who runs a program has asked, and the prompt waits.
 MAX_COUNTED_VARIANTS = 8
 # ptxview's options with a value; the program begins at the first word that is not an option.
-VALUED = words("-o --out --target --python --devices --values --value-seconds")
+VALUED = {"run": words("-o --out --target --python --devices --values --value-seconds")}
+
+
+HANG_UP_SECONDS = 60.0
+"""In which a program whose terminal is gone may end, and its recording be completed."""
+
+STOP_SECONDS = 0.5
+"""Within which we are stopped, once we have asked to be."""
+
+DRAIN_SECONDS = 0.5
+"""In which the last of the output must come once the program has ended."""
+
+
+# What a terminal sends to all that run on it; what else is sent is the program's alone.
+TO_ALL = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
+# Faults are our own, where they are faults; the rest is of stopping, going on and window sizes.
+_OURS = {
+    signal.SIGSEGV,
+    signal.SIGBUS,
+    signal.SIGFPE,
+    signal.SIGILL,
+    signal.SIGABRT,
+    signal.SIGTRAP,
+    signal.SIGSYS,
+    signal.SIGCONT,
+    signal.SIGWINCH,
+    *STOPPING,
+}
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``run``, all of them before the program."""
-    parser.add_argument(
-        "-o",
-        "--out",
-        metavar="PATH",
-        help="write the recording to this folder or x.ptxview (default: your state folder)",
-    )
-    parser.add_argument(
-        "--target",
-        metavar="sm_90",
-        help="compile for this architecture on an emulated device (default without a GPU: sm_90)",
-    )
-    parser.add_argument(
-        "--python",
-        metavar="PATH",
-        help="interpreter of the program (default: ptxview's own if it has torch, the activated "
-        "environment's, python3)",
-    )
-    parser.add_argument(
-        "--no-ranges",
-        action="store_true",
-        help="do not read the value range of integer tensors (one device wait for each distinct "
-        "call)",
-    )
-    parser.add_argument(
-        "--no-driver",
-        action="store_true",
-        help="on a GPU, record known compilers alone, not every launch of the CUDA driver",
-    )
-    parser.add_argument(
-        "--operators",
-        action="store_true",
-        help="on a GPU, attribute every launch to its ATen operator, about 10 µs a launch "
-        "(default: first launches)",
+    takes_program(parser)
+    takes(
+        parser,
+        {
+            "--target": option(
+                "sm_90",
+                "compile for this architecture on an emulated device (default without a GPU: "
+                "sm_90)",
+            ),
+            "--no-ranges": flag(
+                "do not read the value range of integer tensors (one device wait for each "
+                "distinct call)"
+            ),
+            "--no-driver": flag(
+                "on a GPU, record known compilers alone, not every launch of the CUDA driver"
+            ),
+            "--operators": flag(
+                "on a GPU, attribute every launch to its ATen operator, about 10 µs a launch "
+                "(default: first launches)"
+            ),
+        },
     )
     emulated = parser.add_argument_group("the emulated device")
-    emulated.add_argument("--devices", type=int, metavar="N", help="number of emulated devices (1)")
-    emulated.add_argument(
-        "--values",
-        choices=("budget", "all", "ptx"),
-        help="launches to compute: within the budget (budget), all (all), or within it with "
-        "graphs as their generated kernels (ptx)",
+    takes(
+        emulated,
+        {
+            "--devices": option("N", "number of emulated devices (1)", type=int),
+            "--values": option(
+                None,
+                "launches to compute: within the budget (budget), all (all), or within it with "
+                "graphs as their generated kernels (ptx)",
+                choices=("budget", "all", "ptx"),
+            ),
+            "--value-seconds": option(
+                "S", "budget of one launch in seconds, each a fixed amount of work (20)", type=float
+            ),
+        },
     )
-    emulated.add_argument(
-        "--value-seconds",
-        type=float,
-        metavar="S",
-        help="budget of one launch in seconds, each a fixed amount of work (20)",
-    )
-    parser.add_argument(
-        "--time",
-        action="store_true",
-        help=f"when the program has ended, run the recorded calls again and take their time, for "
-        f"{TIME_BUDGET} s at most; on a GPU, and without the terminal interface",
-    )
-    parser.add_argument(
-        "--no-tui",
-        action="store_true",
-        help="print the table of kernels on standard error in place of the interface",
+    takes(
+        parser,
+        {
+            "--time": flag(
+                f"when the program has ended, run the recorded calls again and take their time, "
+                f"for {TIME_BUDGET} s at most; on a GPU, and without the terminal interface"
+            ),
+            "--no-tui": flag(
+                "print the table of kernels on standard error in place of the interface"
+            ),
+        },
     )
 
 
@@ -137,7 +167,7 @@ def request_of(
 
 def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     """Record a run; the program's own exit status."""
-    own, kind, words = split_program(argv, VALUED)
+    own, kind, words = split_program(argv, VALUED["run"])
     try:
         args = parser.parse_args(own)
     except SystemExit as stop:
@@ -192,9 +222,9 @@ def _times(reader: Reader, path: Path, python: str | None) -> None:
     A failure costs a line on standard error: the status is the program's.
     """
     # Imported here: most runs are not timed.
+    from inspector.commands.time import keep, print_times
     from inspector.measure.time import take
     from inspector.measure.time.take import TimeWish
-    from inspector.report import timings
 
     rec = reader.recording
     wish = TimeWish(
@@ -210,27 +240,31 @@ def _times(reader: Reader, path: Path, python: str | None) -> None:
     except KeyboardInterrupt:
         narrate("ptxview: interrupted: no times are kept")
         return
-    try:
-        take.store(path, session)
-    except OSError as error:
-        narrate(f"ptxview: the times are not kept: {error}")
-    err = printing.err()
-    err.print(timings.heading(session))
-    err.print(timings.table(session, err.width))
-    for line in (*timings.footnotes(session), *(f"left out: {x}" for x in given.plan.left_out)):
-        err.print(line, soft_wrap=True)
+    keep(path, session)
+    print_times(session, printing.err())
+    for said in given.plan.left_out:
+        narrate(f"left out: {said}")
 
 
 def _watched(request: RunRequest) -> int:
-    """Run beneath the interface; the program's own exit status."""
-    # Imported here: only who sits at a terminal needs the interface.
-    from inspector.commands.watched import watch
+    """Run beneath the interface; the program's own exit status.
 
-    outcome, wanted = watch(request, browse)
+    A program that needs the terminal gets it until it ends; then the interface comes back.
+    """
+    session = ProgramSession(request)
+    live = session.live
+    with session.signals():
+        try:
+            browse(lambda: (session.reader(), live), session.folder.name, live)
+        finally:
+            # Left by hand, by the program's wish, or by a fault: the program goes on or is ended.
+            if live.running and live.choice is not Choice.END:
+                session.relay()
+            outcome = session.finish()
     if outcome is None:
         raise RunFailed("the recording could not be completed", "What it holds can be opened.")
     narrate(summary(outcome))
-    if wanted and outcome.recording is not None:
+    if live.choice is Choice.TERMINAL and outcome.recording is not None:
         made = reader_of(outcome.recording)
         browse(lambda: (made, None), outcome.path.name)
     return outcome.status
@@ -274,3 +308,214 @@ def summary(outcome: RunOutcome) -> str:
             what += f"; it was {ended}"
     took = f"{outcome.seconds:.1f} s, and {outcome.after:.1f} s after it"
     return f"ptxview: {what} → {outcome.path} ({took})"
+
+
+# -- beneath the interface ------------------------------------------------------------------------
+
+
+class ProgramSession:
+    """A program that runs, and the threads that tell ``live`` of it."""
+
+    def __init__(self, request: RunRequest) -> None:
+        """Start the program. Raises ``RunFailed`` where that cannot be."""
+        self._run = Run(request)
+        self.folder = self._run.folder
+        size = os.get_terminal_size(printing.descriptor())
+        try:
+            self._program = Attended.start(self._run.argv, self._run.env, size)
+        except PtxviewError:
+            self._run.abandon()
+            raise
+        self._follower: Follower | None = Follower(self._run.folder)
+        self.live = Live(self._look, self._program.signal, (size.columns, size.lines))
+        self.outcome: RunOutcome | None = None
+        self._relays = False
+        self._cooked: list[Any] = []
+        self._goes_on = threading.Event()
+        self._say: Callable[[str], None] = self._into_output
+        if (elsewhere := self._run.elsewhere()) is not None:
+            self._say(elsewhere)
+        self._drained = threading.Event()
+        self._done = threading.Event()
+        threading.Thread(target=self._read, daemon=True, name="output").start()
+        threading.Thread(target=self._attend, daemon=True, name="program").start()
+
+    def reader(self) -> Reader:
+        """A reader of what is recorded so far."""
+        from inspector.sources.opening import open_path
+
+        return reader_of(open_path(self.folder))
+
+    def _look(self) -> Reader | None:
+        if self._follower is None:
+            return None
+        if self._done.is_set() and self.outcome is not None:
+            self._follower = None  # nothing more is to come
+            return None if self.outcome.recording is None else reader_of(self.outcome.recording)
+        found = self._follower.look()
+        return None if found is None else reader_of(found)
+
+    # Threads
+
+    def _read(self) -> None:
+        while True:
+            try:
+                data = os.read(self._program.master, 1 << 16)
+            except OSError:
+                break
+            if not data:
+                break
+            self.live.feed(data)
+            if self._relays:
+                self._print()
+        self._drained.set()
+
+    def _attend(self) -> None:
+        status = 128 + signal.SIGKILL  # of the session's leader, if no event says more
+        for what, value in self._program.events():
+            if what == "stopped" and value in WANTS_TERMINAL:
+                self.live.wants_terminal()
+            elif what == "stopped" and self._relays:
+                self._stop(int(value))
+            elif what == "killed":
+                self.live.killed_by = int(value)
+            elif what == "ended":
+                status = int(value)
+        self._drained.wait(DRAIN_SECONDS)
+        self.live.status, self.live.ended = status, time.monotonic()
+        self.live.state = ProgramState.FINISHING
+        with contextlib.suppress(Exception):
+            self.outcome = self._run.ended(status, lambda text: self._say(text))
+        self.live.state = ProgramState.ENDED
+        self._done.set()
+
+    def _stop(self, number: int) -> None:
+        """The program was stopped, by Ctrl-Z as a rule: so are we, and go on together.
+
+        Ctrl-Z stops all that was started with us, too, such as a script that waits for us.
+        """
+        fileno = sys.stdin.fileno()
+        self._goes_on.clear()
+        self._program.follows(True)
+        with contextlib.suppress(termios.error):
+            termios.tcsetattr(fileno, termios.TCSADRAIN, self._cooked)
+        # A group that nobody could let go on again is not stopped at all; nor is the program then.
+        if number == signal.SIGTSTP:
+            os.killpg(0, number)
+        else:
+            os.kill(os.getpid(), number)
+        self._goes_on.wait(STOP_SECONDS)
+        with contextlib.suppress(OSError, termios.error):
+            tty.setraw(fileno, termios.TCSANOW)
+            self._program.resize(*os.get_terminal_size(printing.descriptor()))
+        self._program.follows(False)
+        self._program.foreground()
+
+    def _continued(self, number: int, frame: FrameType | None) -> None:
+        self._goes_on.set()
+
+    def _into_output(self, text: str) -> None:
+        self.live.text.feed(f"ptxview: {text}\r\n".encode("utf-8", "surrogateescape"))
+
+    # The real terminal
+
+    def _print(self) -> None:
+        data = self.live.printed()
+        if data:
+            with contextlib.suppress(OSError):
+                printing.relay(data)
+
+    def relay(self) -> None:
+        """Give the program the real terminal until it ends."""
+        # The interface had these for itself, and is gone.
+        signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+        signal.signal(signal.SIGCONT, self._continued)
+        self._cooked = termios.tcgetattr(sys.stdin.fileno())
+        with _raw_terminal(self._program) as fileno:
+            self._print()
+            self._relays = True
+            self._program.foreground()
+            while self.live.running:
+                ready, _, _ = select.select([fileno], [], [], 0.05)
+                if ready:
+                    typed = os.read(fileno, 1 << 14)
+                    with contextlib.suppress(OSError):
+                        os.write(self._program.master, typed or b"\x04")
+                    if not typed:
+                        break
+            while self.live.running and not self._done.wait(0.05):
+                pass
+            self._print()
+
+    def finish(self) -> RunOutcome | None:
+        """Wait until the program has ended and its recording is complete; None if that failed."""
+        self._say = lambda text: narrate(f"ptxview: {text}")
+        while not self._done.wait(0.1):
+            pass
+        self._print()
+        self._program.close()
+        return self.outcome
+
+    def _hung_up(self) -> None:
+        """The terminal is gone: nobody can leave the interface, and there is nothing to restore."""
+        self._done.wait(HANG_UP_SECONDS)
+        os._exit(128 + signal.SIGHUP)
+
+    @contextlib.contextmanager
+    def signals(self) -> Iterator[None]:
+        """Hand on what is sent to us and meant for the program."""
+        hurried: list[int] = []
+
+        def hand_on(number: int, frame: FrameType | None) -> None:
+            gone = number == signal.SIGHUP and _terminal_is_gone()
+            if self.live.running:
+                if number in TO_ALL:
+                    self._program.signal(number)
+                else:
+                    self._program.signal_program(number)
+            elif number not in ENDING:  # it was meant for the program, which has ended
+                pass
+            elif self.live.state is ProgramState.FINISHING and not hurried:
+                hurried.append(number)
+                self._run.hurry()
+            elif number != signal.SIGHUP or not gone:
+                signal.signal(number, signal.SIG_DFL)  # it is meant for us alone
+                os.kill(os.getpid(), number)
+            if gone:
+                threading.Thread(target=self._hung_up, daemon=True, name="hung up").start()
+
+        def resized(number: int, frame: FrameType | None) -> None:
+            with contextlib.suppress(OSError):
+                self._program.resize(*os.get_terminal_size(printing.descriptor()))
+
+        wanted: dict[int, Callable[[int, FrameType | None], None]]
+        wanted = dict.fromkeys(forwarded() - _OURS, hand_on)
+        wanted |= {signal.SIGWINCH: resized, signal.SIGCONT: self._continued}
+        before = {number: signal.signal(number, do) for number, do in wanted.items()}
+        try:
+            yield
+        finally:
+            for number, do in before.items():
+                signal.signal(number, do)
+
+
+def _terminal_is_gone() -> bool:
+    try:
+        termios.tcgetattr(sys.stdin.fileno())
+    except termios.error:
+        return True
+    return False
+
+
+@contextlib.contextmanager
+def _raw_terminal(program: Attended) -> Iterator[int]:
+    """Standard input handed on key by key; given back as it was."""
+    fileno = sys.stdin.fileno()
+    before = termios.tcgetattr(fileno)
+    tty.setraw(fileno, termios.TCSANOW)
+    # What the program writes has its line ends already.
+    try:
+        program.resize(*os.get_terminal_size(printing.descriptor()))
+        yield fileno
+    finally:
+        termios.tcsetattr(fileno, termios.TCSADRAIN, before)

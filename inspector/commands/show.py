@@ -11,6 +11,7 @@ import argparse
 import datetime
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from inspector.base.errors import Exit, PtxviewError, Unreadable, UsageError
 from inspector.base.model import (
@@ -24,8 +25,21 @@ from inspector.base.model import (
 )
 from inspector.base.names import base_name
 from inspector.base.text import plural, shown
-from inspector.commands import common, small
-from inspector.commands.common import open_profiled, print_json, split_path, takes_reports
+from inspector.commands import common
+from inspector.commands.common import (
+    LAST_LINE,
+    flag,
+    handle,
+    open_profiled,
+    option,
+    print_brief,
+    print_json,
+    refuse_together,
+    split_path,
+    takes,
+    takes_reports,
+    takes_small,
+)
 from inspector.listing.language import language_of
 from inspector.listing.line import Function, Line, Listing
 from inspector.measure.ncu.attach import Profiled
@@ -34,8 +48,8 @@ from inspector.reader.listings import decode
 from inspector.reader.reader import Reader
 from inspector.reader.selecting import select_graph, select_one
 from inspector.recording.layout import kept_cache
-from inspector.report import annotated, card, failure, jsons, ncu, tables, timings
-from inspector.report import graph as graph_report
+from inspector.report import calls as graph_report
+from inspector.report import card, jsons, profile, tables, timings
 from inspector.sources.opening import open_path, open_text
 from inspector.system import printing
 from inspector.system.printing import narrate
@@ -51,36 +65,34 @@ MAX_ASSEMBLED_BYTES = 1 << 20
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``show``."""
-    parser.add_argument(
-        "words",
-        nargs="*",
-        metavar="[PATH] KERNEL",
-        help="recording or file, and kernel: a name, glob, variant id, NAME#2 or graph id; - is "
-        "standard input",
+    takes(
+        parser,
+        {
+            "words": option(
+                "[PATH] KERNEL",
+                "recording or file, and kernel: a name, glob, variant id, NAME#2 or graph id; - "
+                "is standard input",
+                nargs="*",
+            ),
+            "--stage": option(
+                None, "stage to show (default: ptx, else the lowest)", choices=STAGES
+            ),
+            "--beside": option("STAGE", "second stage beside it", choices=STAGES),
+            "-a --annotate": flag(
+                "card and hints, and at each line live registers, stalls and meaning"
+            ),
+            "--execute": flag(
+                "run some blocks of the most frequent call first, so that hints count accesses "
+                "and branches"
+            ),
+            "--device": option(
+                "ARCH",
+                "device of occupancy and hints, and target of a .ptx (default: its own; sm_80)",
+            ),
+            "--language": option(None, "language of standard input", choices=LANGUAGES),
+        },
     )
-    parser.add_argument(
-        "--stage", choices=STAGES, help="stage to show (default: ptx, else the lowest)"
-    )
-    parser.add_argument("--beside", choices=STAGES, metavar="STAGE", help="second stage beside it")
-    parser.add_argument(
-        "-a",
-        "--annotate",
-        action="store_true",
-        help="card and hints, and at each line live registers, stalls and meaning",
-    )
-    parser.add_argument(
-        "--execute",
-        action="store_true",
-        help="run some blocks of the most frequent call first, so that hints count accesses and "
-        "branches",
-    )
-    parser.add_argument(
-        "--device",
-        metavar="ARCH",
-        help="device of occupancy and hints, and target of a .ptx (default: its own; sm_80)",
-    )
-    parser.add_argument("--language", choices=LANGUAGES, help="language of standard input")
-    small.takes_small(
+    takes_small(
         parser,
         "the kernel, or with --lines the text, sentences and hints of these,",
         lines="these lines of the stage alone, by their numbers (40:80)",
@@ -94,7 +106,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     args = parser.parse_args(argv)
     if len(args.words) > 2:
         parser.error("give at most a PATH and a KERNEL")
-    small.refuse_together(args, "brief", "annotate", "beside")
+    refuse_together(args, "brief", "annotate", "beside")
     path, selector = split_path(args.words)
     if args.words[:1] == ["-"]:
         path, selector = "-", next(iter(args.words[1:]), None)
@@ -108,19 +120,28 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     if graph is not None:
         return _graph(reader, graph, args)
     kernel, variant = select_one(reader.recording, selector)
-    stage = _stage_of(kernel, variant, args)
+    for said in tables.lines(kernel, variant) if not args.json else ():
+        narrate(f"ptxview: {said}")
+    stage = Stage(args.stage) if args.stage else _default(variant)
     for asked in (stage, Stage(args.beside) if args.beside else stage):
         if asked in GRAPH_STAGES:
             raise _of_graphs(reader, kernel, asked)
     if args.execute:
         _execute(reader, kernel, variant, args)
     if args.brief and args.lines is None:
-        return small.print_kernel(reader, kernel, variant, stage, args.json)
+        return _print_brief_kernel(reader, kernel, variant, stage, args.json)
     lines = None
     if args.lines is not None:
-        lines = small.within(args.lines, reader.listing(variant, stage), stage)
+        lines = _within(args.lines, reader.listing(variant, stage), stage)
         if args.brief:
-            return _brief_lines(profiled, kernel, variant, stage, lines, args.json)
+            wanted = reader.listing(variant, stage).between(*lines)
+            names = ("n", "text", "sentence", "notes")
+            rows = [
+                {name: line[name] for name in names}
+                for line in _line_values(profiled, variant, stage, wanted, linked=False)
+            ]
+            short = {"kernel": kernel.name, "variant": variant.id, "stage": stage.value}
+            return print_brief({"schema": jsons.SCHEMA, **short, "lines": rows}, args.json)
     beside = Stage(args.beside) if args.beside else None
     if args.json:
         value = _json(profiled, kernel, variant, stage, lines)
@@ -155,32 +176,6 @@ def _across(
     return (min(linked), max(linked)) if linked else (1, 0)
 
 
-def _brief_lines(
-    profiled: Profiled,
-    kernel: Kernel,
-    variant: Variant,
-    stage: Stage,
-    lines: tuple[int, int],
-    as_json: bool,
-) -> int:
-    """Text, sentence and hints of some lines."""
-
-    listing = profiled.reader.listing(variant, stage)
-    names = ("n", "text", "sentence", "notes")
-    rows = [
-        {name: line[name] for name in names}
-        for line in _line_values(profiled, variant, stage, listing.between(*lines), linked=False)
-    ]
-    value = {
-        "schema": jsons.SCHEMA,
-        "kernel": kernel.name,
-        "variant": variant.id,
-        "stage": stage.value,
-        "lines": rows,
-    }
-    return small.answer(value, as_json)
-
-
 def _opened(path: str | None, args: argparse.Namespace) -> Profiled:
     """What is to be shown; PTX that stands alone with the machine code that ptxas makes of it."""
     if path == "-":
@@ -204,22 +199,17 @@ def _opened(path: str | None, args: argparse.Namespace) -> Profiled:
 
     recording = assembled(recording, kept_cache(), args.device)
     if not args.annotate and not args.json:
-        _narrate(recording)
+        for one in recording.compilations:
+            if one.failed is not None:
+                narrate(f"ptxview: no machine code: {one.failed}")
+            elif one.tool is not None or one.symbols:
+                names = plural(len(one.symbols), "kernel")
+                narrate(
+                    f"ptxview: {names} assembled for {one.target}: -a tells registers and spills, "
+                    "--stage sass shows the machine code"
+                )
     report = reports.load([Path(r) for r in args.ncu]) if args.ncu else None
     return common.profiled(recording, args.device, report)
-
-
-def _narrate(recording: Recording) -> None:
-    """What became of PTX alone, beside its text."""
-    for one in recording.compilations:
-        if one.failed is not None:
-            narrate(f"ptxview: no machine code: {one.failed}")
-        elif one.tool is not None or one.symbols:
-            names = plural(len(one.symbols), "kernel")
-            narrate(
-                f"ptxview: {names} assembled for {one.target}: -a tells registers and spills, "
-                "--stage sass shows the machine code"
-            )
 
 
 def _standard_input(language: str | None) -> Recording:
@@ -267,13 +257,6 @@ def _execute(reader: Reader, kernel: Kernel, variant: Variant, args: argparse.Na
     narrate(f"ptxview: the call did not come to its end{said}; hints are of the code alone")
 
 
-def _stage_of(kernel: Kernel, variant: Variant, args: argparse.Namespace) -> Stage:
-    """The requested stage, else the usual one; narrates why others are missing."""
-    for line in failure.lines(kernel, variant) if not args.json else ():
-        narrate(f"ptxview: {line}")
-    return Stage(args.stage) if args.stage else _default(variant)
-
-
 def _default(variant: Variant) -> Stage:
     if Stage.PTX in variant.stages:
         return Stage.PTX
@@ -297,10 +280,10 @@ def _graph(reader: Reader, graph: Graph, args: argparse.Namespace) -> int:
         if stage is not None and Stage(stage) not in there:
             raise _no_stage(reader, graph, Stage(stage))
     if args.brief:
-        return small.print_graph(reader, graph, args.json)
+        return _print_brief_graph(reader, graph, args.json)
     # JSON has the whole text; a terminal shows its operations.
     usual = Stage.OUTPUT_CODE if args.json or args.lines is not None else Stage.OPERATIONS
-    for said in failure.of_graph(graph) if not args.json else ():
+    for said in tables.of_graph(graph) if not args.json else ():
         narrate(f"ptxview: {said}")
     if Stage.OUTPUT_CODE not in there:
         usual = there[-1]
@@ -309,7 +292,7 @@ def _graph(reader: Reader, graph: Graph, args: argparse.Namespace) -> int:
     listing = reader.graph_listing(graph, stage)
     lines = (1, len(listing.lines))
     if args.lines is not None:
-        lines = small.within(args.lines, listing, stage)
+        lines = _within(args.lines, listing, stage)
     if args.json:
         value = _graph_json(reader, graph, stage, lines)
         if beside is not None:
@@ -459,13 +442,13 @@ def _annotated(
     for why in reader.lacking(variant):
         out.print(f"  {'not known':<{card.LABEL}}{shown(why)}", soft_wrap=True)
     for finding in reader.findings(variant):
-        out.print(annotated.hint(finding), soft_wrap=True)
+        out.print(card.hint(finding), soft_wrap=True)
     out.print()
-    if said := annotated.legend(annotations, stage):
+    if said := card.legend(annotations, stage):
         out.print(said, style="dim", soft_wrap=True)
-    out.print(annotated.heading(annotations), style="dim", soft_wrap=True)
+    out.print(card.heading(annotations), style="dim", soft_wrap=True)
     part = _part(listing, reader.function(variant, stage), lines)
-    printing.rows(annotated.rows(part, annotations, out.width))
+    printing.rows(card.rows(part, annotations, out.width))
     return Exit.OK
 
 
@@ -552,6 +535,88 @@ def _function(
         at,
         notes,
         card.as_json(reader.card(variant)),
-        ncu.variant(profiled.measured(variant)),
+        profile.measured_json(profiled.measured(variant)),
     )
     return {**out, "timing": timings.timing(times(reader.recording.path).of(kernel, variant))}
+
+
+# -- in short -------------------------------------------------------------------------------------
+
+
+def _within(lines: tuple[int, int], listing: Listing, stage: Stage) -> tuple[int, int]:
+    """The lines of a range that a listing has. Raises ``UsageError`` if it has none."""
+    many = len(listing.lines)
+    first, last = max(lines[0], 1), min(lines[1], many)
+    if first > last:
+        last_asked = "" if lines[1] == LAST_LINE else lines[1]
+        asked = str(lines[0]) if lines[0] == lines[1] else f"{lines[0]}:{last_asked}"
+        raise UsageError(f"{stage.value} has the lines 1 to {many}, and none in {asked}")
+    return first, last
+
+
+def _print_brief_kernel(
+    reader: Reader, kernel: Kernel, variant: Variant, stage: Stage, as_json: bool
+) -> int:
+    """Print one kernel in short. Raises ``PtxviewError`` where its stage cannot be read."""
+    # Imported here, as below: summaries read differences too, whose modules are many.
+    from inspector.reader.line_annotations import regions
+    from inspector.report import brief
+
+    listing = reader.listing(variant, stage)
+    reader.count_hints([variant])
+    findings = reader.findings(variant)
+    taken, resources = times(reader.recording.path).of(kernel, variant), reader.resources(variant)
+    time_us = None if taken is None else taken.median_us
+    first = brief.glance(variant, resources, reader.hint_count(variant), time_us)
+    hottest = []
+    for region in regions(reader, variant, stage):
+        lines = listing.between(region.first, region.last)
+        source = region.source
+        hottest.append(
+            {
+                "first": region.first,
+                "last": region.last,
+                "by": region.by,
+                "percent": region.percent,
+                "depth": region.depth,
+                "live": region.live,
+                "text": next((line.text.strip() for line in lines if line.opcode is not None), ""),
+                "source": None if source is None else {"file": source.file, "line": source.line},
+            }
+        )
+    value = brief.kernel(
+        (reader.recording.path, handle(reader.recording, kernel, variant)),
+        kernel,
+        variant,
+        stage,
+        brief.figures(variant, first, resources, reader.card(variant), findings),
+        [_size(reader, variant, each) for each in jsons.ordered(variant.stages)],
+        findings,
+        hottest,
+    )
+    return print_brief(value, as_json)
+
+
+def _size(reader: Reader, variant: Variant, stage: Stage) -> dict[str, Any]:
+    """A stage's lines and those of the kernel in it; None where it is costly to know."""
+    out: dict[str, Any] = {"stage": stage.value, "lines": None, "first": None, "last": None}
+    if variant.stages[stage].costly:
+        return out
+    try:
+        out["lines"] = len(reader.listing(variant, stage).lines)
+        if (own := reader.function(variant, stage)) is not None:
+            out |= {"first": own.first, "last": own.last}
+    except PtxviewError:
+        pass
+    return out
+
+
+def _print_brief_graph(reader: Reader, graph: Graph, as_json: bool) -> int:
+    """Print a graph in short."""
+    from inspector.report import brief
+
+    sizes = {
+        stage: len(reader.graph_listing(graph, stage).lines) for stage in reader.graph_stages(graph)
+    }
+    value = brief.graph(reader.recording.path, graph, sizes)
+    return print_brief(value, as_json)

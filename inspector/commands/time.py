@@ -16,10 +16,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rich.console import Console
+
 from inspector.base.errors import Exit, Unreadable, UsageError
 from inspector.base.model import Call
-from inspector.commands.common import open_reader
-from inspector.commands.launching import amount
+from inspector.commands.common import amount, flag, open_reader, option, several, takes
 from inspector.measure.time.ranking import fixed, peaks_by_sheet, race, sweep
 from inspector.measure.time.results import (
     CACHES,
@@ -35,16 +36,16 @@ from inspector.reader.reader import Reader
 from inspector.reader.selecting import Found, select, select_calls, select_one
 from inspector.recording.layout import is_recording, place
 from inspector.report import jsons, timings
-from inspector.report import race as race_report
-from inspector.report.failure import need_compiled
-from inspector.report.plots import ridge, roofline, session_roofline
+from inspector.report import timings as race_report
+from inspector.report.tables import need_compiled
+from inspector.report.timings import ridge, roofline, session_roofline
 from inspector.sources.opening import is_there, newest, standing
 from inspector.system import printing
 from inspector.system.printing import narrate
 
 if TYPE_CHECKING:
     from inspector.measure.time.ranking import Race
-    from inspector.report.plots import Figure
+    from inspector.report.timings import Figure
 
 
 PLOT_ROWS = 22
@@ -60,7 +61,7 @@ def draw(figure: Figure | None, missing: str) -> None:
     elif importlib.util.find_spec("plotext") is None:
         narrate("no plot: it needs plotext (pip install 'plotext>=6.1,<7')")
     else:
-        from inspector.report.plots import plot
+        from inspector.report.timings import plot
 
         out = printing.out()
         out.print()
@@ -70,20 +71,10 @@ def draw(figure: Figure | None, missing: str) -> None:
 # -- variants of a script ------------------------------------------------------------------------
 
 
-def is_script(words: list[str]) -> bool:
-    """Whether the words of ``time`` name a script, and not a recording or kernels of one.
-
-    Raises ``UsageError`` for one that is not there.
-    """
-    if not words or not words[0].endswith(".py") or is_recording(Path(words[0])):
-        return False
-    if not Path(words[0]).is_file():
-        raise UsageError(f"there is no script {words[0]}")
-    return True
-
-
 def time_script(args: argparse.Namespace) -> int:
     """Time a script's variants and print; 1 where one failed or disagrees. Raises."""
+    if not Path(args.words[0]).is_file():
+        raise UsageError(f"there is no script {args.words[0]}")
     if len(args.words) > 1:
         raise UsageError(f"a script is timed as a whole: {args.words[1]} is one word too many")
     if args.stored or args.bytes or args.flops:
@@ -106,7 +97,7 @@ def time_script(args: argparse.Namespace) -> int:
         except OSError as error:
             raise Unreadable(f"{args.csv} cannot be written: {error.strerror or error}") from None
     if args.json:
-        printing.json_line(jsons.dumps(race_report.document(result)))
+        printing.json_line(jsons.dumps(race_report.race_document(result)))
     else:
         _print_race(result, args.roofline)
     bad = any(r.timing.error or r.agrees is False for r in result.rows)
@@ -117,16 +108,16 @@ def _print_race(result: Race, with_roofline: bool) -> None:
     out = printing.out()
     sheet = peaks_by_sheet(result.device.get("name"))
     calls = list(dict.fromkeys(r.timing.call for r in result.rows))
-    out.print(race_report.heading(result))
+    out.print(race_report.race_heading(result))
     if result.swept is not None and len(calls) > 1:
         unit = race_report.unit_of(result, ridge(result, sheet))
         draw(race_report.swept(result, unit), "no plot: no variant agrees and has a time")
     # Of a sweep, the largest size; the others are in the plot, the CSV and the JSON.
     rows = [r for r in result.rows if r.timing.call == calls[-1]]
     out.print()
-    out.print(race_report.title(result, calls[-1]), style="bold")
-    out.print(race_report.table(rows, out.width))
-    for line in (*race_report.launched(rows), *race_report.footnotes(result, calls)):
+    out.print(race_report.race_title(result, calls[-1]), style="bold")
+    out.print(race_report.race_table(rows, out.width))
+    for line in (*race_report.launched(rows), *race_report.race_footnotes(result, calls)):
         out.print(line, soft_wrap=True)
     if with_roofline:
         draw(roofline(result, sheet), NO_ROOFLINE)
@@ -137,24 +128,76 @@ def _print_race(result: Race, with_roofline: bool) -> None:
 SCRIPT_ONLY = ("sweep", "size", "csv")
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add them."""
-    parser.add_argument(
-        "--roofline",
-        action="store_true",
-        help="plot operations a second over operations a byte",
+def positive(text: str) -> int:
+    """A number of bytes or operations (``1e9``)."""
+    if not (value := amount(text)):
+        raise argparse.ArgumentTypeError(f"{text} is not a number of bytes or operations")
+    return value
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of ``time``."""
+    takes(
+        parser,
+        {
+            "words": option(
+                "[PATH] KERNEL…",
+                "recording (default: the newest), and kernels, graphs or extension functions "
+                "(default: all)",
+                nargs="*",
+            ),
+            "--stopwatch": option(
+                None,
+                "stopwatch: cupti, the kernel's duration; event, a pair of events; Triton's "
+                "do_bench or cudagraph; all (cupti)",
+                choices=(*STOPWATCHES, "all"),
+                default="cupti",
+            ),
+            "--cache": option(
+                None,
+                "L2 before each launch: cold and clean, hot, or dirty; do_bench and cudagraph "
+                "have their own (cold)",
+                choices=CACHES,
+                default="cold",
+            ),
+            "--seconds": option(
+                "S", "seconds of one stopwatch at most (2)", type=float, default=2.0
+            ),
+            "--limit": option(
+                "S",
+                "seconds of one launch at most, with all stopwatches (60)",
+                type=float,
+                default=60.0,
+            ),
+            "--calls": option(
+                "N",
+                "distinct calls of each variant, graph or function, the most frequent ones (3)",
+                type=int,
+                default=3,
+            ),
+            "--python": option(
+                "PATH",
+                "interpreter (default: ptxview's own if it has torch, the activated "
+                "environment's, python3)",
+            ),
+            "--trust": flag("run the code of another's recording"),
+            "--stored": flag("show earlier times, take none"),
+            "--json": flag("print JSON"),
+        },
     )
-    parser.add_argument(
-        "--bytes",
-        type=positive,
-        metavar="N",
-        help="bytes that one launch of KERNEL moves, in place of the estimate",
-    )
-    parser.add_argument(
-        "--flops",
-        type=positive,
-        metavar="N",
-        help="operations of one launch of KERNEL, in place of the estimate",
+    takes(
+        parser,
+        {
+            "--roofline": flag("plot operations a second over operations a byte"),
+            "--bytes": option(
+                "N",
+                "bytes that one launch of KERNEL moves, in place of the estimate",
+                type=positive,
+            ),
+            "--flops": option(
+                "N", "operations of one launch of KERNEL, in place of the estimate", type=positive
+            ),
+        },
     )
     of_scripts = parser.add_argument_group(
         "variants of a script",
@@ -163,26 +206,26 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "which returns their arguments; optionally reference(), bytes_of() and flops_of() of the "
         "arguments.",
     )
-    of_scripts.add_argument(
-        "--sweep",
-        metavar="N=A:B:STEP",
-        help="sizes of inputs() from A to B; N=A:B:*2 doubles them, N=A,B,C names them",
+    takes(
+        of_scripts,
+        {
+            "--sweep": option(
+                "N=A:B:STEP",
+                "sizes of inputs() from A to B; N=A:B:*2 doubles them, N=A,B,C names them",
+            ),
+            "--size": several("M=V", "another size of inputs()"),
+            "--csv": option("PATH", "write all rows as CSV", type=Path),
+        },
     )
-    of_scripts.add_argument(
-        "--size", action="append", default=[], metavar="M=V", help="another size of inputs()"
-    )
-    of_scripts.add_argument("--csv", metavar="PATH", type=Path, help="write all rows as CSV")
 
 
-def positive(text: str) -> int:
-    """A number of bytes or operations (``1e9``)."""
-    if not (value := amount(text)):
-        raise argparse.ArgumentTypeError(f"{text} is not a number of bytes or operations")
-    return value
-
-
-def check_options(args: argparse.Namespace) -> None:
-    """Refuse options that a recording cannot have. Raises ``UsageError``."""
+def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
+    """Take times and print them; 1 where one failed."""
+    args = parser.parse_args(argv)
+    if args.seconds <= 0 or args.limit <= 0 or args.calls < 1:
+        parser.error("--seconds, --limit and --calls are greater than 0")
+    if args.words and args.words[0].endswith(".py") and not is_recording(Path(args.words[0])):
+        return time_script(args)
     for name in SCRIPT_ONLY:
         if getattr(args, name):
             raise UsageError(
@@ -191,72 +234,6 @@ def check_options(args: argparse.Namespace) -> None:
             )
     if args.stored and (args.roofline or args.bytes or args.flops):
         raise UsageError("--roofline, --bytes and --flops are of times that are taken now")
-
-
-def arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of ``time``."""
-    parser.add_argument(
-        "words",
-        nargs="*",
-        metavar="[PATH] KERNEL…",
-        help="recording (default: the newest), and kernels, graphs or extension functions "
-        "(default: all)",
-    )
-    parser.add_argument(
-        "--stopwatch",
-        choices=(*STOPWATCHES, "all"),
-        default="cupti",
-        help="stopwatch: cupti, the kernel's duration; event, a pair of events; Triton's "
-        "do_bench or cudagraph; all (cupti)",
-    )
-    parser.add_argument(
-        "--cache",
-        choices=CACHES,
-        default="cold",
-        help="L2 before each launch: cold and clean, hot, or dirty; do_bench and cudagraph have "
-        "their own (cold)",
-    )
-    parser.add_argument(
-        "--seconds",
-        type=float,
-        default=2.0,
-        metavar="S",
-        help="seconds of one stopwatch at most (2)",
-    )
-    parser.add_argument(
-        "--limit",
-        type=float,
-        default=60.0,
-        metavar="S",
-        help="seconds of one launch at most, with all stopwatches (60)",
-    )
-    parser.add_argument(
-        "--calls",
-        type=int,
-        default=3,
-        metavar="N",
-        help="distinct calls of each variant, graph or function, the most frequent ones (3)",
-    )
-    parser.add_argument(
-        "--python",
-        metavar="PATH",
-        help="interpreter (default: ptxview's own if it has torch, the activated environment's, "
-        "python3)",
-    )
-    parser.add_argument("--trust", action="store_true", help="run the code of another's recording")
-    parser.add_argument("--stored", action="store_true", help="show earlier times, take none")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    add_options(parser)
-
-
-def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
-    """Take times and print them; 1 where one failed."""
-    args = parser.parse_args(argv)
-    if args.seconds <= 0 or args.limit <= 0 or args.calls < 1:
-        parser.error("--seconds, --limit and --calls are greater than 0")
-    if is_script(args.words):
-        return time_script(args)
-    check_options(args)
     words = list(args.words)
     given = bool(words) and is_there(Path(words[0]))
     path = standing(Path(words.pop(0))) if given else newest()
@@ -279,11 +256,11 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         ask(path, prepared.python)
     session = take(reader, path, prepared, wish, narrate)
     session = with_amounts(session, args.bytes, args.flops)
-    _keep(path, session)
+    keep(path, session)
     if args.json:
         printing.json_line(jsons.dumps(timings.document(session)))
     else:
-        _print(session)
+        print_times(session, printing.out())
         for said in prepared.plan.left_out:
             narrate(f"left out: {said}")
     if args.roofline and not args.json:
@@ -329,7 +306,8 @@ def ask(path: Path, python: str) -> None:
         raise UsageError("not trusted, so not run")
 
 
-def _keep(path: Path, session: Session) -> None:
+def keep(path: Path, session: Session) -> None:
+    """Keep times with their recording, or say why they are not kept."""
     try:
         store(path, session)
     except OSError as error:
@@ -360,12 +338,12 @@ def _stored(path: Path, only: tuple[tuple[Found, ...], tuple[Call, ...]] | None,
     now = datetime.datetime.now(datetime.UTC)
     for session in stored_sessions:
         printing.out().print(timings.age(session.taken, now), style="bold")
-        _print(session)
+        print_times(session, printing.out())
     return Exit.OK
 
 
-def _print(session: Session) -> None:
-    out = printing.out()
+def print_times(session: Session, out: Console) -> None:
+    """The table of times, and what its figures are."""
     out.print(timings.heading(session))
     out.print(timings.table(session, out.width))
     for line in timings.footnotes(session):

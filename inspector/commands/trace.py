@@ -1,72 +1,194 @@
-"""Run the PTX of a recorded call on the CPU: what happened at each line, without a GPU.
+"""Execute a recorded call on the CPU: ``trace`` tells what each line did, ``step`` goes through it.
 
-Times executed, active lanes, divergence, values, sectors of global memory, bank conflicts: what
-hardware counters would tell, exact for the blocks that were run. The inputs are new ones of the
-recorded kind. An access out of bounds is reported with its block, thread, address and tensor.
+The inputs are new ones of the recorded kind, unless they are given.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable, Sequence
+import io
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 
-from rich.console import Console
+import numpy as np
 from rich.text import Text
 
-from inspector.analyse.hints.subject import Finding
-from inspector.base.errors import Exit, PtxviewError, UsageError
-from inspector.base.model import KERNEL_STAGES, Location, Stage
-from inspector.base.text import shown
-from inspector.commands.common import print_json
-from inspector.commands.launching import amount, chosen_launch, place, takes_launch
-from inspector.commands.small import span
+from inspector.base.errors import Exit, PtxviewError, Unreadable, UsageError
+from inspector.base.model import KERNEL_STAGES, Stage
+from inspector.base.text import counted, shown
+from inspector.commands.common import (
+    amount,
+    flag,
+    open_reader,
+    option,
+    print_json,
+    span,
+    split_path,
+    takes,
+)
 from inspector.execute import LaunchError, approximations
+from inspector.execute.calls.inputs import Array
+from inspector.execute.calls.stepper import StepAnswer, Stepper
 from inspector.execute.calls.tracing import (
+    BUDGET,
     ExecutedLine,
-    TracedLaunch,
+    Triple,
     Wanted,
     executed_lines,
     executed_totals,
+    parse_place,
+    parse_sizes,
     rolled_up,
+    trace_block,
     trace_launch,
 )
-from inspector.measure.recorded_launch import ChosenLaunch
+from inspector.measure.recorded_launch import ChosenLaunch, LaunchWish, choose_launch
 from inspector.reader import tables as reference
-from inspector.report import annotated, tables
+from inspector.reader.selecting import select_one
+from inspector.report import card, step, tables
 from inspector.report import trace as report
-from inspector.system import printing
+from inspector.report.tables import need_compiled
+from inspector.system import files, printing
 from inspector.system.printing import narrate
 
 ROLLED = tuple(s.value for s in KERNEL_STAGES if s is not Stage.PTX)
 """Stages that PTX is tied to."""
 
 
+# -- which launch ---------------------------------------------------------------------------------
+
+
+def takes_launch(parser: argparse.ArgumentParser) -> None:
+    """The words and options that say what is launched."""
+    takes(
+        parser,
+        {
+            "words": option(
+                "[PATH] KERNEL",
+                "recording or file, and kernel: a name, glob, variant id or NAME#2",
+                nargs="*",
+            ),
+            "--call": option(
+                "N",
+                "number of the recorded call (default: the most frequent; see list --calls)",
+                type=int,
+            ),
+            "--inputs": option(
+                "FILE.npz",
+                "arrays by argument name, without dimensions for numbers, in place of new ones",
+                type=Path,
+            ),
+            "--seed": option("N", "seed of new inputs (0)", type=int, default=0),
+        },
+    )
+    for name, of in (("--grid", "blocks"), ("--threads", "threads of a block")):
+        parser.add_argument(
+            name, type=triple, metavar="X[,Y,Z]", help=f"{of}, in place of the call's"
+        )
+    takes(
+        parser,
+        {
+            "--shared": option(
+                "BYTES", "dynamic shared memory of a block, in place of the call's", type=amount
+            ),
+            "--budget": option(
+                "N",
+                f"lane-instructions after which it is given up ({BUDGET:.0e})".replace("+0", ""),
+                type=amount,
+                default=BUDGET,
+            ),
+        },
+    )
+
+
+def triple(text: str) -> Triple:
+    """``1823``, ``64,4``, ``3,1,0``."""
+    try:
+        x, y, z = (*parse_sizes(text), 1, 1)[:3]
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return x, y, z
+
+
+def place(text: str) -> Triple:
+    """Coordinates: ``7``, ``3,1,0``; those that are left out are 0."""
+    try:
+        return parse_place(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def chosen_launch(args: argparse.Namespace, parser: argparse.ArgumentParser) -> ChosenLaunch:
+    """What the words and options mean. Raises PtxviewError; nothing has been run yet."""
+    if len(args.words) > 2:
+        parser.error("give at most a PATH and a KERNEL")
+    path, selector = split_path(args.words)
+    reader = open_reader(path)
+    kernel, variant = select_one(reader.recording, selector)
+    need_compiled(kernel, variant)
+    given = {} if args.inputs is None else read_arrays(args.inputs)
+    wish = LaunchWish(args.call, args.grid, args.threads, args.shared, given, args.seed)
+    return choose_launch(reader, kernel, variant, wish)
+
+
+def read_arrays(path: Path) -> Mapping[str, Array]:
+    """The arrays of an .npz by name. Nothing in it is unpickled. Raises ``Unreadable``."""
+    if not files.is_zip(path):
+        files.opened(path).close()
+        raise Unreadable(f"{path} is not an .npz: numpy.savez writes one")
+    archive = files.archive(path)
+    return {
+        member.removesuffix(".npy"): _array(archive.read(member), f"{member} in {path}")
+        for member in archive.names
+        if member.endswith(".npy")
+    }
+
+
+def _array(data: bytes, what: str) -> Array:
+    """An array of a .npy. Raises ``Unreadable`` if it is invalid or holds no numbers."""
+    stream = io.BytesIO(data)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = np.lib.format.read_array(stream, allow_pickle=False)
+    except Exception as error:  # a dozen types, by what is wrong with the header
+        said = next(iter(str(error).splitlines()), type(error).__name__)
+        raise Unreadable(f"{what} is not an array: {said[:200]}") from None
+    if found.dtype.names or found.dtype.kind not in "biufc":
+        raise Unreadable(f"{what} holds {found.dtype}, and no numbers")
+    if stream.tell() != len(data):
+        raise Unreadable(f"{what} is damaged: its size is not that of its shape")
+    return found.astype(found.dtype.newbyteorder("="), copy=False)
+
+
+# -- trace ----------------------------------------------------------------------------------------
+
+
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``trace``."""
     parser.epilog = report.legend()
     takes_launch(parser)
-    parser.add_argument(
-        "--blocks",
-        type=wanted,
-        default="auto",
-        metavar="all|N|X,Y,Z",
-        help="blocks to run: all, N spread over the grid, or one by its coordinates (default: "
-        "all if cheap)",
+    takes(
+        parser,
+        {
+            "--blocks": option(
+                "all|N|X,Y,Z",
+                "blocks to run: all, N spread over the grid, or one by its coordinates (default: "
+                "all if cheap)",
+                type=wanted,
+                default="auto",
+            ),
+            "--by": option(
+                "STAGE", "lines of another stage, with the sum of their PTX lines", choices=ROLLED
+            ),
+            "--lines": option("A[:B]", "lines of this range alone", type=span),
+            "--bars": option(
+                None, "figure of the bars (lanes)", choices=tuple(report.BARS), default="lanes"
+            ),
+            "--json": flag("print JSON"),
+        },
     )
-    parser.add_argument(
-        "--by",
-        choices=ROLLED,
-        metavar="STAGE",
-        help="lines of another stage, with the sum of their PTX lines",
-    )
-    parser.add_argument("--lines", type=span, metavar="A[:B]", help="lines of this range alone")
-    parser.add_argument(
-        "--bars",
-        choices=tuple(report.BARS),
-        default="lanes",
-        help="figure of the bars (lanes)",
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def wanted(text: str) -> Wanted:
@@ -90,58 +212,18 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     """Run a call and print what happened; 1 where it did not come to its end."""
     args = parser.parse_args(argv)
     chosen = chosen_launch(args, parser)
-    by = None if args.by is None else Stage(args.by)
-    if by is not None and by not in chosen.variant.stages:
-        raise UsageError(f"{chosen.kernel.demangled} has no stage {by.value}")
-    links = None if by is None else chosen.reader.links(chosen.variant, Stage.PTX, by)
+    reader, variant = chosen.reader, chosen.variant
+    stage = Stage.PTX if args.by is None else Stage(args.by)
+    if stage not in variant.stages:
+        raise UsageError(f"{chosen.kernel.demangled} has no stage {stage.value}")
+    links = None if stage is Stage.PTX else reader.links(variant, Stage.PTX, stage)
     try:
         launched = trace_launch(
             chosen.program, chosen.launch, chosen.make, blocks=args.blocks, budget=args.budget
         )
     except LaunchError as error:
         raise UsageError(error.message, error.hint) from None
-    told = _traced_kernel(chosen, launched)
-    executed = launched.executed
-    found = () if executed is None else chosen.reader.counted(chosen.variant, executed)
-    if executed is not None and _usual(args, chosen):
-        chosen.reader.keep_executed(chosen.variant, executed)
-    lines = executed_lines(launched.facts)
-    rolled = None if links is None else _between(rolled_up(launched.facts, links), args.lines)
-    if rolled is None:
-        lines = _between(lines, args.lines)
-    if args.json:
-        of_stage = {} if by is None or rolled is None else {by: rolled}
-        print_json(report.document(told, lines, of_stage, found))
-    else:
-        listed = lines if rolled is None else rolled
-        _print(told, chosen, listed, by or Stage.PTX, args.bars, found)
-    if launched.spent is not None:
-        narrate(
-            f"ptxview: {launched.spent.message}; the figures are from before that.\n"
-            f"--budget {2 * args.budget} allows twice as many, --blocks 1 runs one block alone."
-        )
-    ended = launched.fault is not None or launched.spent is not None
-    return Exit.DIFFERENT if ended else Exit.OK
-
-
-def _usual(args: argparse.Namespace, chosen: ChosenLaunch) -> bool:
-    """Whether it is the recorded call that hints are about, as it was, and a fair sample of it."""
-    changed = (args.call, args.inputs, args.grid, args.threads, args.shared)
-    return (
-        chosen.recorded is not None
-        and all(one is None for one in changed)
-        and args.blocks in ("auto", "all")
-    )
-
-
-def _traced_kernel(chosen: ChosenLaunch, launched: TracedLaunch) -> report.TracedKernel:
-    source: Callable[[int], Location | None] = chosen.source
-    variant = chosen.variant
-
-    def cost(opcode: str) -> str | None:
-        return reference.isa().cost("ptx", opcode)
-
-    return report.TracedKernel(
+    told = report.TracedKernel(
         chosen.kernel.demangled,
         variant.id,
         variant.target or "",
@@ -151,36 +233,57 @@ def _traced_kernel(chosen: ChosenLaunch, launched: TracedLaunch) -> report.Trace
         chosen.seed,
         chosen.given,
         launched,
-        executed_totals(launched.facts, cost),
-        source,
+        executed_totals(launched.facts, lambda opcode: reference.isa().cost("ptx", opcode)),
+        chosen.source,
         approximations(chosen.program, reference.table("approximate")),
     )
+    executed = launched.executed
+    found = () if executed is None else reader.counted(variant, executed)
+    changed = (args.call, args.inputs, args.grid, args.threads, args.shared)
+    as_recorded = chosen.recorded is not None and all(one is None for one in changed)
+    if executed is not None and as_recorded and args.blocks in ("auto", "all"):
+        reader.keep_executed(variant, executed)  # hints are about this call
+    lines = executed_lines(launched.facts)
+    listed = _between(lines if links is None else rolled_up(launched.facts, links), args.lines)
+    if args.json:
+        of_stage = {} if links is None else {stage: listed}
+        print_json(report.document(told, listed if links is None else lines, of_stage, found))
+    else:
+        _print_head(told.kernel, told.variant, told.target, told.settings)
+        if launched.fault is not None:
+            _labelled(report.fault_rows(told, launched.fault), "red")
+        _labelled(report.summary(told), "dim")
+        for finding in found:
+            printing.out().print(card.hint(finding), soft_wrap=True)
+        _print_lines(chosen, stage, listed, args.bars, launched.inputs.at)
+    if launched.spent is not None:
+        narrate(
+            f"ptxview: {launched.spent.message}; the figures are from before that.\n"
+            f"--budget {2 * args.budget} allows twice as many, --blocks 1 runs one block alone."
+        )
+    ended = launched.fault is not None or launched.spent is not None
+    return Exit.DIFFERENT if ended else Exit.OK
 
 
 def _between(
     lines: tuple[ExecutedLine, ...], only: tuple[int, int] | None
 ) -> tuple[ExecutedLine, ...]:
-    if only is None:
-        return lines
-    return tuple(one for one in lines if only[0] <= one.n <= only[1])
+    return lines if only is None else tuple(x for x in lines if only[0] <= x.n <= only[1])
 
 
-def _print(
-    told: report.TracedKernel,
+def _print_head(*words: str) -> None:
+    head = "  ".join(filter(None, words))
+    printing.out().print(Text(shown(head), style="bold"), soft_wrap=True)
+
+
+def _print_lines(
     chosen: ChosenLaunch,
-    lines: tuple[ExecutedLine, ...],
     stage: Stage,
+    lines: tuple[ExecutedLine, ...],
     drawn: str,
-    found: Sequence[Finding],
+    where: report.Where,
 ) -> None:
     out = printing.out()
-    head = "  ".join(filter(None, (told.kernel, told.variant, told.target, told.settings)))
-    out.print(Text(shown(head), style="bold"), soft_wrap=True)
-    if told.launched.fault is not None:
-        _labelled(out, report.fault_rows(told, told.launched.fault), "red")
-    _labelled(out, report.summary(told), "")
-    for finding in found:
-        out.print(annotated.hint(finding), soft_wrap=True)
     out.print()
     if not lines:
         narrate("none of these lines was run, or is tied to one that was")
@@ -196,9 +299,90 @@ def _print(
     except PtxviewError as error:
         narrate(f"ptxview: {error.message}")
         return
-    printing.rows(report.rows(lines, listing, out.width, drawn, told.launched.inputs.at))
+    printing.rows(report.rows(lines, listing, out.width, drawn, where))
 
 
-def _labelled(out: Console, rows: Iterable[tuple[str, str]], style: str) -> None:
+def _labelled(rows: Iterable[tuple[str, str]], style: str) -> None:
+    out = printing.out()
     for label, text in report.wrapped(rows, out.width):
-        out.print(Text.assemble((label, style or "dim"), text), soft_wrap=True)
+        out.print(Text.assemble((label, style), text), soft_wrap=True)
+
+
+# -- step -----------------------------------------------------------------------------------------
+
+
+def arguments_step(parser: argparse.ArgumentParser) -> None:
+    """Options of ``step``."""
+    takes_launch(parser)
+    takes(
+        parser,
+        {
+            "--block": option("X[,Y,Z]", "block to run (0,0,0)", type=place, default=(0, 0, 0)),
+            "--lane": option(
+                "N", "thread of the block whose values are shown first (0)", type=int, default=0
+            ),
+            "--commands": option(
+                "'C; C…'", "commands, in place of a prompt: 'until 47; print %%r5'"
+            ),
+            "--json": flag("print JSON, a document a command"),
+        },
+    )
+
+
+def run_step(parser: argparse.ArgumentParser, argv: list[str]) -> int:
+    """Run a block, keep every step, and execute commands; 1 where the block did not end.
+
+    Commands are read from the terminal, from a pipe, or from --commands.
+    """
+    args = parser.parse_args(argv)
+    chosen = chosen_launch(args, parser)
+    if not 0 <= args.lane < chosen.launch.threads:
+        raise UsageError(
+            f"there is no lane {args.lane}: a block has " + counted(chosen.launch.threads, "thread")
+        )
+    traced = trace_block(
+        chosen.program, chosen.launch, chosen.make(), args.block, budget=args.budget
+    )
+    names, why = chosen.register_names()
+    if why:
+        narrate(f"ptxview: values have no names from the source: {why}")
+    stepper = Stepper.of(traced, names, chosen.source, args.lane)
+    if not args.json:
+        variant = chosen.variant
+        _print_head(
+            chosen.kernel.demangled, variant.id, variant.target or "", tables.config(variant)
+        )
+    for remark in stepper.inputs.remarks:
+        narrate(f"inputs: {remark}")
+    if traced.ended is not None:
+        narrate(f"ptxview: {traced.ended}")
+    misunderstood = False
+    _tell(stepper.run("where"), args.json)
+    for command in _commands(args.commands, args.json):
+        answer = stepper.run(command)
+        misunderstood |= not answer.understood
+        if answer.ends:
+            break
+        _tell(answer, args.json)
+    if misunderstood and args.commands is not None:
+        return Exit.USAGE
+    return Exit.OK if traced.ended is None else Exit.DIFFERENT
+
+
+def _commands(given: str | None, quiet: bool) -> Iterator[str]:
+    """Commands of the option, else of standard input; echoed where nobody typed them."""
+    typed = given is None and printing.at_terminal() and printing.to_terminal()
+    lines = iter(lambda: printing.answer("(step) "), None) if given is None else [given]
+    for line in lines:
+        for command in map(str.strip, str(line).split(";")):
+            if command and not typed and not quiet:
+                printing.lines(["", f"(step) {command}"])
+            if command or typed:
+                yield command
+
+
+def _tell(answer: StepAnswer, json: bool) -> None:
+    if json:
+        print_json(step.document(answer))
+        return
+    printing.rows(step.rows(answer, printing.out().width))

@@ -14,8 +14,8 @@ from inspector.export.page import COSTLY, Found, measured, named
 from inspector.listing.source_code import is_cuda
 from inspector.measure.time.results import StoredTimes
 from inspector.reader.reader import Reader
-from inspector.report import annotated, card, failure, jsons, tables
-from inspector.report.diff_markdown import code, details, escaped, rows_of
+from inspector.report import card, jsons, tables
+from inspector.report.diff_text import code, details, escaped, rows_of
 
 IN_FULL = 4
 """Kernels shown in full; more get the table only."""
@@ -73,11 +73,11 @@ def _of(reader: Reader, found: Found) -> Iterator[str]:
     kernel, variant = found
     yield f"### {code(base_name(kernel.name))} {code(variant.id)} {escaped(variant.target or '')}"
     yield ""
-    if (said := failure.how(variant)) is not None:
+    if (said := tables.how(variant)) is not None:
         yield f"**✗ {escaped(said)}**"
         yield ""
     for finding in reader.findings(variant):
-        yield f"- {escaped(annotated.hint(finding).plain.strip())}"
+        yield f"- {escaped(card.hint(finding).plain.strip())}"
     for why in reader.lacking(variant):
         yield f"- not known: {escaped(why)}"
     yield ""
@@ -186,7 +186,7 @@ def contents(
 def _card(reader: Reader, kernel: Kernel, variant: Variant) -> str:
     parts = (kernel.demangled, variant.id, variant.target or "", tables.config(variant))
     lines = [shown("  ".join(filter(None, parts))), "", *card.lines(reader.card(variant), 100)]
-    lines += [annotated.hint(finding).plain.strip() for finding in reader.findings(variant)]
+    lines += [card.hint(finding).plain.strip() for finding in reader.findings(variant)]
     lines += [f"not known: {shown(why)}" for why in reader.lacking(variant)]
     return "\n".join(lines) + "\n"
 

@@ -39,7 +39,7 @@ from inspector.measure.time.results import StoredTime, StoredTimes
 from inspector.measure.time.results import times as stored
 from inspector.reader.facts import MACHINE
 from inspector.reader.reader import Reader
-from inspector.report import annotated, calls, card, diff_text, failure, jsons, tables, timings
+from inspector.report import calls, card, diff_text, jsons, tables, timings
 from inspector.system import files
 
 PLAIN = "-"
@@ -195,7 +195,7 @@ class Gathered:
             "launches": variant.launches,
             "hints": len(severities),
             "worst": next((s for s in ("warn", "hint", "info") if s in severities), None),
-            "failed": failure.how(variant),
+            "failed": tables.how(variant),
             "stages": [s.value for s in jsons.ordered(variant.stages)],
         }
 
@@ -385,7 +385,7 @@ class Gathered:
             notes += ([n, note.rule, note.severity, shown(note.text)] for note in told.notes)
             words = [] if stage not in MACHINE else list(annotations.words(n).said())
             if told.samples is not None and annotations.sampled:
-                words += annotated.sampled(told.samples, annotations.sampled)
+                words += card.sampled(told.samples, annotations.sampled)
             if words:
                 said[n] = "\n".join(map(shown, words))
         return self.add(
@@ -396,7 +396,7 @@ class Gathered:
                 "stall": stall if any(v is not None for v in stall) else None,
                 "notes": notes,
                 "peaks": list(annotations.peaks),
-                "legend": annotated.legend(annotations, stage) or None,
+                "legend": card.legend(annotations, stage) or None,
             }
         )
 

@@ -194,7 +194,7 @@ _PLACES = (
     re.compile(r'^File "([^"\n]{1,4096})", line (\d{1,9}):$', re.MULTILINE),
 )
 Making = tuple[Any, Any, Any, float]
-"""What is made (a kernel or a library), of which function, for which types, and when it began."""
+"""The kernel or library, its function and types, and when its compilation began."""
 
 
 def attach_dispatcher(module: Any) -> None:

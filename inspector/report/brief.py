@@ -20,7 +20,7 @@ from inspector.diff.beside import loud
 from inspector.diff.compare import Compared
 from inspector.diff.hunks import Op
 from inspector.diff.recordings import Fate
-from inspector.report import diff_json, jsons
+from inspector.report import diff_text, jsons
 from inspector.report.tables import UNKNOWN
 
 MAX_BYTES = 8000
@@ -389,10 +389,10 @@ def compared(one: Compared, a: Side, b: Side) -> Value:
             "stage": stage,
             "identical": one.diff.identical,
             "first_difference": None if one.summary.first is None else one.summary.first.value,
-            "resources": diff_json.changes(c for c in one.summary.resources if c.differs),
-            "config": diff_json.changes(one.summary.config),
-            "gained": [diff_json.hint(f) for f in one.summary.gained],
-            "lost": [diff_json.hint(f) for f in one.summary.lost],
+            "resources": diff_text.changes_json(c for c in one.summary.resources if c.differs),
+            "config": diff_text.changes_json(one.summary.config),
+            "gained": [diff_text.hint_json(f) for f in one.summary.gained],
+            "lost": [diff_text.hint_json(f) for f in one.summary.lost],
             "explanation": list(one.explanation),
             "hunks": {op.value: sum(h.op is op for h in hunks) for op in Op if op is not Op.EQUAL},
             "next": questions,

@@ -13,7 +13,7 @@ from inspector.base.names import short_name
 from inspector.base.text import plural, shown
 from inspector.diff.check import FIGURES, Outcome, Place, Verdict, counts
 from inspector.report import jsons, tables
-from inspector.report.diff_markdown import code, escaped, rows_of
+from inspector.report.diff_text import code, escaped, rows_of
 
 MARKS = {Outcome.BROKEN: "✗", Outcome.UNKNOWN: "?", Outcome.KEPT: "✓"}
 STYLES = {Outcome.BROKEN: "red", Outcome.UNKNOWN: "yellow", Outcome.KEPT: "green"}

@@ -1,4 +1,7 @@
-"""``diff`` as text: two listings side by side, the summary, tables of variants and recordings."""
+"""``diff`` as text, JSON and Markdown: two variants, all of a kernel, recordings, files.
+
+One module because all three forms say the same figures and rows.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import re
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
+from math import isfinite
 
 from rich.cells import cell_len, set_cell_size
 from rich.console import Group
@@ -13,19 +17,177 @@ from rich.table import Table
 from rich.text import Text
 
 from inspector.analyse.hints.subject import Finding
-from inspector.base.model import Stage
+from inspector.base.model import Kernel, Stage, Variant
 from inspector.base.names import base_name
 from inspector.base.text import microseconds, plural, shown
-from inspector.diff.beside import BesideRow, Sign
+from inspector.diff.beside import BesideRow, Sign, folded, loud
+from inspector.diff.compare import Compared, Files
 from inspector.diff.explanation import TUNER, FigureChange, Summary, VariantSide
-from inspector.diff.listings import FunctionPair
+from inspector.diff.listings import FunctionPair, ListingDiff
 from inspector.diff.recordings import Fate, RecordedVariant
 from inspector.diff.variants import VariantRow
 from inspector.listing.line import Line
-from inspector.report.diff_json import Paired
-from inspector.report.grid import grid
-from inspector.report.naming import setting
-from inspector.report.tables import UNKNOWN, config, figure, shared, spills
+from inspector.report.jsons import SCHEMA, members, ordered, plain
+from inspector.report.tables import UNKNOWN, config, figure, grid, setting, shared, spills
+
+Paired = tuple[RecordedVariant | None, RecordedVariant | None, Fate, tuple[FigureChange, ...]]
+
+
+def variants_json(one: Compared, paths: tuple[str, str]) -> dict[str, object]:
+    """Return two variants at one stage; ``paths`` are what they were opened from."""
+    summary = one.summary
+    return {
+        "schema": SCHEMA,
+        "a": _side_json(one.a.kernel, one.a.variant, paths[0]),
+        "b": _side_json(one.b.kernel, one.b.variant, paths[1]),
+        **text_json(one.stage, one.diff),
+        "resources": changes_json(summary.resources),
+        "opcodes": [{"opcode": c.name, "a": c.a, "b": c.b} for c in summary.opcodes],
+        "costs": [{"cost": c.name, "a": c.a, "b": c.b} for c in summary.costs],
+        "accesses": plain(summary.accesses),
+        "hints": {
+            "gained": [hint_json(f) for f in summary.gained],
+            "lost": [hint_json(f) for f in summary.lost],
+        },
+        "config": changes_json(summary.config),
+        "versions": changes_json(summary.versions),
+        "arguments": changes_json(summary.arguments),
+        "source": summary.source and dict(zip(("only_a", "only_b"), summary.source, strict=True)),
+        "first_difference": summary.first,
+        "explanation": list(one.explanation),
+    }
+
+
+def files_json(one: Files, paths: tuple[str, str]) -> dict[str, object]:
+    """Return two files of several kernels, with the changes of each function."""
+    return {
+        "schema": SCHEMA,
+        "a": {"path": paths[0]},
+        "b": {"path": paths[1]},
+        **text_json(one.stage, one.diff),
+        "resources": [],
+        "opcodes": [],
+        "explanation": [],
+        "functions": [
+            function | {"resources": changes_json(changed)}
+            for function, changed in zip(_functions(one.diff), one.figures, strict=True)
+        ],
+    }
+
+
+def text_json(stage: Stage, diff: ListingDiff) -> dict[str, object]:
+    """Return the comparison of two texts."""
+    return {
+        "stage": stage.value,
+        "identical": diff.identical,
+        "functions": _functions(diff),
+        "hunks": hunks_json(diff),
+    }
+
+
+def hunks_json(diff: ListingDiff) -> list[dict[str, object]]:
+    """Return the hunks, without differences that say nothing of the code."""
+    return [members(hunk, "op a b") for hunk in loud(diff.hunks)]
+
+
+def _functions(diff: ListingDiff) -> list[dict[str, object]]:
+    return [
+        {
+            "a": None if pair.a is None else pair.a.name,
+            "b": None if pair.b is None else pair.b.name,
+            "identical": pair.identical,
+        }
+        for pair in diff.functions
+    ]
+
+
+def _side_json(kernel: Kernel, variant: Variant, path: str) -> dict[str, object]:
+    """Which variant it is."""
+    return {
+        "path": path,
+        "kernel": kernel.name,
+        "variant": variant.id,
+        "target": variant.target,
+        "config": {k: v for k, v in variant.config.items() if k != "flags"},
+        "stages": [s.value for s in ordered(variant.stages)],
+    }
+
+
+def changes_json(changes: Iterable[FigureChange]) -> list[dict[str, object]]:
+    """Figures by name on both sides; ``by`` where they are the program's own tuner's."""
+    return [
+        {"name": c.name, "a": _plain(c.a), "b": _plain(c.b)} | ({"by": c.by} if c.by else {})
+        for c in changes
+    ]
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, float):
+        if not isfinite(value):
+            return str(value)
+        return int(value) if value.is_integer() else value
+    return value
+
+
+def hint_json(finding: Finding) -> dict[str, object]:
+    """A hint without its lines, which are of one of two listings."""
+    return {"rule": finding.rule, "severity": finding.severity, "text": finding.text}
+
+
+def recordings_json(
+    paths: tuple[str, str], pairs: Iterable[Paired], versions: Iterable[FigureChange] = ()
+) -> dict[str, object]:
+    """Return two recordings; equal pairs have no figures."""
+    held = list(pairs)
+    return {
+        "schema": SCHEMA,
+        "a": {"path": paths[0]},
+        "b": {"path": paths[1]},
+        "versions": changes_json(versions),
+        "identical": all(state is Fate.SAME for _, _, state, _ in held),
+        "counts": {s.value: sum(state is s for _, _, state, _ in held) for s in Fate},
+        "pairs": [_pair(*one) for one in held],
+    }
+
+
+def _pair(
+    a: RecordedVariant | None,
+    b: RecordedVariant | None,
+    state: Fate,
+    figures: tuple[FigureChange, ...],
+) -> dict[str, object]:
+    one = a or b
+    out: dict[str, object] = {
+        "kernel": "" if one is None else one.kernel.name,
+        "state": state.value,
+        "a": None if a is None else a.variant.id,
+        "b": None if b is None else b.variant.id,
+        "resources": changes_json(figures),
+    }
+    if a is not None and b is not None and a.kernel.name != b.kernel.name:
+        out["kernel_b"] = b.kernel.name
+    return out
+
+
+def table_json(rows: Iterable[VariantRow]) -> dict[str, object]:
+    """All variants of a kernel, and a tuner's other configurations."""
+    return {"schema": SCHEMA, "variants": [_row(row) for row in rows]}
+
+
+def _row(row: VariantRow) -> dict[str, object]:
+    variant = row.variant
+    return {
+        "kernel": row.kernel.name,
+        "variant": None if variant is None else variant.id,
+        "compiled": row.compiled,
+        "target": None if variant is None else variant.target,
+        "config": {k: v for k, v in row.config.items() if k != "flags"},
+        **members(row, "winner time_us time_by reason"),
+        "resources": None if variant is None else plain(row.resources),
+        "occupancy_percent": row.occupancy,
+        "instructions": row.instructions,
+    }
+
 
 # -- rows of two listings -------------------------------------------------------------------------
 # Rows of two listings as lines of a terminal: numbers, signs, wrapped text, what changed in it.
@@ -68,7 +230,8 @@ def beside(
     room = half - digits - 4
     for row in rows:
         if row.sign is Sign.FOLD:
-            yield fold(row, 2 * half + 1)
+            said = f"… {row.count} equal lines".center(2 * half + 1).rstrip()
+            yield Text(said, style="dim", no_wrap=True)
             continue
         left, right = _sides(row, lines, intra, room, colour)
         signs = SIGNS[row.sign]
@@ -87,12 +250,6 @@ def beside(
                 _under(under, y, digits, room)
                 under.rstrip()
                 yield under
-
-
-def fold(row: BesideRow, width: int) -> Text:
-    """``… 24 equal lines``, across both sides."""
-    said = f"… {row.count} equal lines"
-    return Text(said.center(width).rstrip(), style="dim", no_wrap=True)
 
 
 def _sides(
@@ -473,3 +630,155 @@ def counts(pairs: Iterable[Paired]) -> str:
         if (n := states.count(fate))
     ]
     return f"{plural(len(states), 'variant')}: {', '.join(parts)}" if parts else "no variants"
+
+
+MAX_LINES = 400
+"""Lines of an excerpt; a comment on GitHub may have 65,536 characters."""
+_SPECIAL = re.compile(r"([\\`*\[\]<>|~]|(?<!\w)_|_(?!\w)|^[#+-])")
+_TICKS = re.compile(r"`+")
+
+
+def escaped(text: str) -> str:
+    """Text that Markdown shows as it stands."""
+    return _SPECIAL.sub(r"\\\1", shown(text).replace("&", "&amp;"))
+
+
+def code(text: str) -> str:
+    """Text as a code span, fit for a cell of a table too."""
+    plain = shown(text).replace("|", "\\|")
+    ticks = "`" * (1 + max((len(t) for t in _TICKS.findall(plain)), default=0))
+    pad = " " if plain.startswith("`") or plain.endswith("`") else ""
+    return f"{ticks}{pad}{plain}{pad}{ticks}" if plain else ""
+
+
+def variants_markdown(one: Compared, context: int) -> Iterator[str]:
+    """Yield two variants: their settings, the figures that differ, the texts folded away."""
+    stage, summary = one.stage.value, one.summary
+    names = dict.fromkeys(s.kernel.called for s in (one.a, one.b))
+    same = f"the {stage} is the same" if one.diff.identical else f"the {stage} differs"
+    yield f"### {' → '.join(code(n) for n in names)}: {same}"
+    yield ""
+    for mark, side in (("a", one.a), ("b", one.b)):
+        settings = " ".join(p for p in (side.variant.target or "", config(side.variant)) if p)
+        yield f"- **{mark}** {code(side.variant.id)} {escaped(settings)}".rstrip()
+    yield ""
+    for sentence in one.explanation:
+        yield f"- {escaped(sentence)}"
+    yield ""
+    groups = figure_groups(summary)
+    if groups:
+        yield from rows_of(
+            HEADS, [(escaped(row[0]), *row[1:]) for group in groups for row in group]
+        )
+    if (rest := len(summary.opcodes) - MAX_OPCODES) > 0:
+        yield f"and {plural(rest, 'more opcode')}"
+        yield ""
+    for word, text in hints(summary):
+        yield f"- hint {word}: {escaped(text)}"
+    yield ""
+    yield from _markdown_texts(one, context)
+
+
+def files_markdown(one: Files, paths: tuple[str, str], context: int) -> Iterator[str]:
+    """Yield two files of several kernels."""
+    yield f"### {code(paths[0])} → {code(paths[1])}"
+    yield ""
+    for names, became in functions(one.diff.functions, one.figures):
+        yield f"- {' → '.join(code(n) for n in names)}: {escaped(became)}"
+    yield ""
+    yield from _markdown_texts(one, context)
+
+
+def _markdown_texts(one: Compared | Files, context: int) -> Iterator[str]:
+    if not one.diff.identical:
+        lines = (one.listings[0].lines, one.listings[1].lines)
+        rows = folded(one.rows(), context)
+        yield from details(f"{one.stage.value}, unified", unified(rows, lines))
+
+
+def details(
+    title: str, lines: Iterable[str], language: str = "diff", most: int = MAX_LINES
+) -> Iterator[str]:
+    """A folded block of code; what is longer than ``most`` lines is counted, not shown."""
+    held = list(lines)
+    longest = max((len(t) for line in held for t in _TICKS.findall(line)), default=0)
+    ticks = "`" * max(3, 1 + longest)
+    yield f"<details><summary>{escaped(title)}</summary>"
+    yield ""
+    yield f"{ticks}{language}"
+    yield from held[:most]
+    yield ticks
+    if len(held) > most:
+        yield plural(len(held) - most, "more line")
+    yield ""
+    yield "</details>"
+
+
+def unified(
+    rows: Iterable[BesideRow], lines: tuple[Sequence[Line], Sequence[Line]]
+) -> Iterator[str]:
+    """Yield rows as a unified diff; ``!`` marks moved lines."""
+    gone: list[str] = []
+    new: list[str] = []
+    for row in rows:
+        left = _text(lines[0], row.a)
+        right = _text(lines[1], row.b)
+        if row.sign in (Sign.CHANGED, Sign.UNLIKE, Sign.DELETED, Sign.INSERTED):
+            gone += [f"- {left}"] if row.a is not None else []
+            new += [f"+ {right}"] if row.b is not None else []
+            continue
+        yield from (*gone, *new)
+        gone, new = [], []
+        if row.sign is Sign.FOLD:
+            yield f"@@ {row.count} equal lines @@"
+        elif row.sign is Sign.EQUAL:
+            yield f"  {right if row.b is not None else left}".rstrip()
+        elif row.sign is Sign.MOVED_AWAY:
+            yield f"! {left}  → line {row.other}"
+        else:
+            yield f"! {right}  ← line {row.other}"
+    yield from (*gone, *new)
+
+
+def _text(lines: Sequence[Line], n: int | None) -> str:
+    return "" if n is None else fitted(lines[n - 1].text)[0]
+
+
+def rows_of(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """A table; every column but the first is of figures."""
+    yield f"| {' | '.join(heads)} |"
+    yield f"|{'|'.join(['---', *(['---:'] * (len(heads) - 1))])}|"
+    for row in rows:
+        yield f"| {' | '.join(row)} |"
+    yield ""
+
+
+def table_markdown(rows: Iterable[VariantRow]) -> Iterator[str]:
+    """Yield all variants of a kernel."""
+    every = list(rows)
+    heads = ("variant", "configuration", time_head(every), "registers", "spills", "shared")
+    cells = []
+    for row in every:
+        variant, config, *rest = variant_cells(row).values()
+        name = variant if row.variant is None else code(variant)
+        cells.append((("**winner** " if row.winner else "") + name, escaped(config), *rest))
+    yield from rows_of((*heads, "occupancy", "instructions"), cells)
+
+
+def recordings_markdown(
+    paths: tuple[str, str], pairs: Sequence[Paired], versions: Sequence[FigureChange] = ()
+) -> Iterator[str]:
+    """Yield two recordings."""
+    yield f"### {code(paths[0])} → {code(paths[1])}"
+    yield ""
+    if versions:
+        yield escaped(f"versions: {versions_said(versions)}")
+        yield ""
+    yield counts(pairs)
+    yield ""
+    rows = [
+        (state.value, code(kernel), code(a), code(b), escaped(said))
+        for state, kernel, a, b, said in pair_rows(pairs)
+    ]
+    if rows:
+        yield from rows_of(PAIR_HEADS, rows)

@@ -17,7 +17,7 @@ from rich.text import Text
 from inspector.base.model import FrameCompile, Kernel, KernelCompile, Recording, UserFrame
 from inspector.base.text import plural, shown, some
 from inspector.report.jsons import members, plain
-from inspector.report.naming import labels
+from inspector.report.tables import labels
 
 CACHES = {"fx_graph": "FX graph", "fx_graph_bundled": "FX graph", "aotautograd": "AOTAutograd"}
 T = TypeVar("T", bound=Hashable)

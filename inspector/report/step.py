@@ -18,8 +18,7 @@ from inspector.execute.calls.stepper import (
     StepPlace,
 )
 from inspector.report import jsons
-from inspector.report.grid import cut
-from inspector.report.tables import UNKNOWN, clean
+from inspector.report.tables import UNKNOWN, clean, cut
 
 RAN, IDLE = "█", "·"
 """A lane that ran the step, and one that did not."""

@@ -26,8 +26,7 @@ from inspector.execute.facts import MemoryUse, ValueFacts
 from inspector.listing.line import Listing
 from inspector.report import jsons
 from inspector.report.calls import sizes
-from inspector.report.grid import cut
-from inspector.report.tables import UNKNOWN, clean
+from inspector.report.tables import UNKNOWN, clean, cut
 
 LABEL = 14
 BAR = 10

@@ -129,27 +129,6 @@ def test_what_is_not_known_does_not_pass() -> None:
     assert timed["outcome"] == "unknown"
 
 
-def test_instructions_are_those_of_the_diff() -> None:
-    """Without what only fills the code up to a boundary."""
-    kernels = [f"{RECORDING}::{name}" for name in ("gelu_kernel", "gelu_float_kernel")]
-    summary = call("diff", *kernels, "--summary").text
-    row = re.search(r"SASS instructions +(\d+) +(\d+)", summary)
-    assert row
-    for name, count in zip(("gelu_kernel", "gelu_float_kernel"), row.groups(), strict=True):
-        told = checks(RECORDING, "--kernel", name, "--max-instructions", count, status=0)
-        assert told["instructions"]["value"] == int(count)
-
-
-def test_a_hint_that_could_not_be_asked_is_not_absent(tmp_path: Path, free: Path) -> None:
-    words = ["--kernel", "gelu_kernel", "--forbid", "low-occupancy"]
-    assert checks(RECORDING, *words, status=1)["low-occupancy"]["outcome"] == "unknown"
-    assert checks(free, "--forbid", "bank-conflicts", status=0)
-    for path in free.rglob("*.cubin"):
-        path.write_bytes(path.read_bytes()[:4000])
-    damaged = checks(free, "--forbid", "bank-conflicts", status=1)["bank-conflicts"]
-    assert damaged["outcome"] == "unknown" and damaged["text"]
-
-
 def test_where_nothing_was_judged_nothing_passes(free: Path) -> None:
     """A baseline that knows none of the kernels that were asked for."""
     done = call("check", RECORDING, "--kernel", "gelu_kernel", "--baseline", free)
@@ -176,33 +155,6 @@ def test_double_precision_is_found_at_its_line() -> None:
     assert checks(RECORDING, "--kernel", "gelu_float_kernel", "--no-fp64", status=0)
     hint = checks(RECORDING, "--kernel", "gelu_*", "--forbid", "fp64-promotion", status=1)
     assert hint["fp64-promotion"]
-
-
-def test_what_the_tuner_left_is_not_checked() -> None:
-    one = call("check", RECORDING, "--kernel", "matmul_kernel", "--max-registers", "100", "--json")
-    every = call(
-        "check",
-        RECORDING,
-        "--kernel",
-        "matmul_kernel",
-        "--max-registers",
-        "100",
-        "--all-variants",
-        "--json",
-    )
-    assert one.status == 0 and one.json["left_out"] == 2 and one.json["variants"] == 1
-    told = json.loads(every.out)
-    assert every.status == 1 and told["counts"] == {"kept": 1, "broken": 2, "unknown": 0}
-
-
-def test_graphs_have_at_most_so_many_kernels() -> None:
-    graphs = call("list", RECORDING, "--json").json["graphs"]
-    most = max(len(graph["kernels"]) for graph in graphs)
-    assert checks(RECORDING, "--max-kernels", str(most), status=0)["kernels"]
-    over = json.loads(call("check", RECORDING, "--max-kernels", str(most - 1), "--json").out)
-    assert {one["graph"] for one in over["checks"] if one["outcome"] == "broken"} == {
-        graph["id"] for graph in graphs if len(graph["kernels"]) == most
-    }
 
 
 def test_a_file_says_it_too(tmp_path: Path) -> None:

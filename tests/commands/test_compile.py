@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shlex
 import signal
 import subprocess
 import sys
@@ -16,7 +15,6 @@ from typing import Any
 
 import pytest
 
-from inspector.commands.cli import COMMANDS
 from tests.helpers.ptxview import (
     REPOSITORY,
     Done,
@@ -233,31 +231,6 @@ def test_an_error_of_ptxas_is_at_its_line(work: Path) -> None:
     assert "ptxas-error: Not a name of any known instruction: 'mulx'" in rows[at + 1]
 
 
-def test_the_table_has_an_error_where_it_stands_and_fits_its_width(work: Path) -> None:
-    wide = environment(COLUMNS="80")
-    done = ptxview(
-        "compile",
-        "square.ptx",
-        "--target",
-        "sm_80,sm_90,sm_99",
-        "-o",
-        "y.ptxview",
-        cwd=work,
-        env=wide,
-    )
-    assert done.status == 1
-    rows = done.text.splitlines()
-    registers = next(row for row in rows if row.strip().startswith("registers"))
-    assert registers.split()[1:] == [
-        str(ptxas_says(work / "square.ptx", target)["square"][0]) for target in ("sm_80", "sm_90")
-    ] + ["error"]
-    assert all(len(row) <= 80 for row in rows)
-    assert "square.ptx: error: Value 'sm_99' is not defined" in done.text
-    assert "y.ptxview" in done.said and "ptxview diff y.ptxview" in done.said
-    pair = next(r for r in done.said.splitlines() if "ptxview diff" in r).split("ptxview diff ")[1]
-    assert call("diff", *pair.split()).status == 0
-
-
 def test_two_columns_are_compared(work: Path) -> None:
     by_name = call(
         "compile",
@@ -329,30 +302,6 @@ def test_cuda_goes_through_nvcc_and_ends_as_its_figures(work: Path) -> None:
     assert [cell["occupancy_percent"] for _, _, cell in cells(value)] == [100, 100]
 
 
-@pytest.mark.nvcc
-def test_lines_of_cuda_are_tied_to_its_machine_code(work: Path) -> None:
-    tool("nvcc")
-    compiled("square.cu", "--target", "sm_90")
-    listed = call("show", "x.ptxview", "square", "--stage", "source", "--json").json
-    line = next(x for x in listed["lines"] if "x[i] * x[i]" in x["text"])
-    assert line["links"]["ptx"] and line["links"]["sass"]
-    warned = next(x for x in listed["lines"] if x["text"] == "    int unused;")
-    assert [note["rule"] for note in warned["notes"]] == ["nvcc-warning"]
-    of_other = call("show", "x.ptxview", "reversed", "--stage", "source", "--json").json
-    assert not any(n["rule"] == "nvcc-warning" for x in of_other["lines"] for n in x["notes"])
-
-
-@pytest.mark.nvcc
-def test_an_error_of_nvcc_is_at_its_line_and_column(work: Path) -> None:
-    tool("nvcc")
-    (work / "bad.cu").write_text("__global__ void k(float* x) {\n\tx[0] = y;\n}\n")
-    done = call("compile", "bad.cu", "--target", "sm_90", "-o", "x.ptxview")
-    assert done.status == 1
-    assert 'bad.cu:2:9: error: identifier "y" is undefined' in done.text
-    told = call("show", "x.ptxview", "k", "-a", "--stage", "source").text
-    assert 'nvcc-error: identifier "y" is undefined' in told
-
-
 # Triton
 
 
@@ -415,99 +364,6 @@ def test_a_signature_is_given_and_nothing_is_run(work: Path) -> None:
     assert not (work / "ran").exists()
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("--signature", "x: *float32"), "Triton writes *fp32."),
-        (("--signature", "x *fp32"), "is not an argument"),
-        (("--constexpr", "BLOCK=1"), "go with a signature"),
-        (("--signature", "x: *fp32", "--constexpr", "BLOCK"), "BLOCK has no value"),
-        (("--signature", "x: *fp32", "--kernel", "nothing"), "there is no kernel nothing"),
-        (("--signature", "x: *fp32", "--kernel", "double"), "nothing is said of n, BLOCK"),
-        (("--", "-O3"), "-O3 is not an option of Triton's"),
-    ],
-)
-def test_what_does_not_fit_a_kernel_is_reported(
-    work: Path, python: list[str], words: tuple[str, ...], said: str
-) -> None:
-    done = call("compile", "kernels.py", "-o", "x.ptxview", *python, *words)
-    assert done.status == 2 and said in done.said, done.said
-    assert not (work / "x.ptxview").exists()
-
-
-def test_an_error_of_triton_is_at_the_line_of_the_function_it_is_in(
-    work: Path, python: list[str]
-) -> None:
-    (work / "kernels.py").write_text(TRITON.replace("return v + v", "return v + missing"))
-    value = compiled(
-        "kernels.py",
-        "--signature",
-        "x: *fp32, n: i32",
-        "--constexpr",
-        "BLOCK=64",
-        "--kernel",
-        "double",
-        "--kernel",
-        "tuned",
-        *python,
-        status=1,
-    )
-    failed = [c for c in value["compilations"] if c["failed"]]
-    assert [c["kernel"] for c in failed] == ["double"]
-    (message,) = failed[0]["messages"]
-    line = 1 + TRITON[: TRITON.index("    return v")].count("\n")
-    assert (message["file"], message["line"]) == ("kernels.py", line)
-    assert message["text"] == "    return v + missing"
-    assert message["column"] == 1 + message["text"].index("missing")
-    assert "missing is not defined" in message["message"]
-
-
-def test_what_ptxas_refuses_of_triton_keeps_the_stages_before_it(
-    work: Path, python: list[str]
-) -> None:
-    asm = (
-        '    y = tl.inline_asm_elementwise("bogus.f32 $0, $1;", "=r,r", [at], dtype=tl.int32,\n'
-        "        is_pure=True, pack=1)\n    tl.store(x + y, 1.0, mask=at < n)"
-    )
-    (work / "kernels.py").write_text(TRITON.replace("    tl.store(x + at, 1.0, mask=at < n)", asm))
-    value = compiled(
-        "kernels.py",
-        "--signature",
-        "x: *fp32, n: i32",
-        "--kernel",
-        "tuned",
-        "--constexpr",
-        "BLOCK=64",
-        *python,
-        status=1,
-    )
-    (one,) = value["compilations"]
-    message = next(m for m in one["messages"] if m["severity"] == "error")
-    assert message["tool"] == "ptxas" and message["file"] == "ptx"
-    assert "bogus.f32" in message["text"]
-    (kernel,) = call("list", "x.ptxview", "--json").json["kernels"]
-    assert kernel["variants"][0]["stages"] == ["source", "ttir", "ttgir", "llir", "ptx"]
-    text = call("show", "x.ptxview", "tuned", "--stage", "ptx").text.splitlines()
-    assert text[message["line"] - 1].strip() == message["text"].strip()
-
-
-def test_a_program_that_launches_nothing_says_what_to_do(work: Path) -> None:
-    (work / "empty.py").write_text("print('nothing')\n")
-    done = call("compile", "empty.py")
-    assert done.status == 4
-    assert "launched no kernel" in done.said and "--signature" in done.said
-    (work / "broken.py").write_text("raise ValueError('no luck')\n")
-    done = call("compile", "broken.py")
-    assert done.status == 4 and "ValueError: no luck" in done.said
-    assert "Traceback" not in done.said
-
-
-def test_a_program_that_takes_too_long_is_ended(work: Path) -> None:
-    (work / "slow.py").write_text("import time\ntime.sleep(600)\n")
-    done = call("compile", "slow.py", "--limit", "2")
-    assert done.status == 4 and "longer than 2 s" in done.said
-
-
 # IR
 
 
@@ -530,16 +386,7 @@ def test_a_stage_of_triton_goes_through_those_that_follow(
     assert cell["resources"]["registers"] == ptxas_says(ptx, "sm_90a")[row["kernel"]][0]
 
 
-def test_ir_that_cannot_be_read_has_its_line(work: Path) -> None:
-    text = (DATA / "gelu_sm90.ttir").read_text()
-    (work / "bad.ttir").write_text(text.replace("tt.load", "tt.loaded", 1))
-    value = compiled("bad.ttir", status=1)
-    message = value["compilations"][0]["messages"][0]
-    line = 1 + text[: text.index("tt.load")].count("\n")
-    assert (message["file"], message["line"]) == ("bad.ttir", line)
-    assert "tt.loaded" in message["text"]
-
-
+@pytest.mark.nightly
 def test_a_compiler_that_dies_costs_its_own_column(work: Path) -> None:
     """LLVM ends its process where it cannot parse: the next file and target go on."""
     (work / "cut.llir").write_bytes((DATA / "gelu_sm90.llir").read_bytes()[:900])
@@ -552,26 +399,6 @@ def test_a_compiler_that_dies_costs_its_own_column(work: Path) -> None:
 
 
 # Standard input
-
-
-def test_standard_input_is_compiled(work: Path) -> None:
-    done = ptxview(
-        "compile",
-        "-",
-        "--language",
-        "ptx",
-        "--target",
-        "sm_80",
-        "--json",
-        cwd=work,
-        given=PTX.encode(),
-    )
-    assert done.status == 0, done.said
-    value = json.loads(done.out)
-    assert value["rows"][0]["file"] == "<stdin>"
-    assert value["rows"][0]["cells"][0]["resources"]["registers"] is not None
-    without = ptxview("compile", "-", cwd=work, given=PTX.encode())
-    assert without.status == 2 and "--language" in without.said
 
 
 # What cannot be compiled
@@ -646,40 +473,6 @@ def test_who_ends_us_ends_the_program_and_no_half_recording_is_left(
     wait_for(lambda: not Path(f"/proc/{(work / 'begun').read_text()}").exists())
 
 
-@pytest.mark.nvcc
-def test_a_compiler_is_ended_by_ctrl_c(work: Path) -> None:
-    """The signal goes to ptxview alone, as by `kill`: it must not wait for its children."""
-    tools = work / "bin"
-    tools.mkdir()
-    (tools / "slow").write_text("#!/bin/sh\necho $$ > begun\nexec sleep 600\n")
-    (tools / "slow").chmod(0o755)
-    tool("nvcc")
-    child = subprocess.Popen(
-        command(["compile", "square.cu", "--no-tui", "--", "-ccbin", tools / "slow"]),
-        cwd=work,
-        env=environment(XDG_STATE_HOME=str(work / "state")),
-        stderr=subprocess.PIPE,
-    )
-    wait_for(lambda: (work / "begun").exists() and (work / "begun").read_text())
-    child.send_signal(signal.SIGINT)
-    try:
-        _, said = child.communicate(timeout=30)
-    finally:
-        os.kill(int((work / "begun").read_text()), signal.SIGKILL)
-    assert child.returncode == 130 and b"Traceback" not in said
-
-
-@pytest.mark.nvcc
-@pytest.mark.nightly
-def test_the_examples_of_the_help_work(work: Path) -> None:
-    tool("nvcc")
-    (lines,) = (c.examples for c in COMMANDS if c.name == "compile")
-    for line in lines:
-        words = shlex.split(line.partition("  # ")[0])[2:]
-        done = call("compile", *words)
-        assert done.status == 0 and "square(float*, int)" in done.text, done.said
-
-
 # On every save
 
 
@@ -737,30 +530,6 @@ def test_a_save_compiles_again_and_shows_what_changed(work: Path) -> None:
     assert call("list", "w.ptxview", "--json").json["kernels"][0]["variants"] == first
 
 
-@pytest.mark.nvcc
-def test_a_header_that_is_saved_compiles_what_includes_it(work: Path) -> None:
-    from inspector.commands.compile_watch import Compiles
-    from inspector.sources import compiling
-
-    tool("nvcc")
-    (work / "factor.h").write_text("#define FACTOR 2.0f\n")
-    (work / "scale.cu").write_text(
-        '#include "factor.h"\n__global__ void scale(float* x) { x[threadIdx.x] *= FACTOR; }\n'
-    )
-
-    def make() -> compiling.CompileRequest:
-        return compiling.CompileRequest((compiling.read_input("scale.cu", None),), ("sm_90",))
-
-    compiles = Compiles(make, None, lambda text: None)
-    first = compiles.outcome
-    assert not compiles.changed()
-    (work / "factor.h").write_text("#define FACTOR 3.0f + threadIdx.y\n")
-    assert compiles.changed()
-    made = compiles.again(lambda: True)
-    assert made.recording.compilations[0].hash != first.recording.compilations[0].hash
-    compiles.close()
-
-
 # show
 
 
@@ -782,25 +551,6 @@ def test_show_assembles_a_file_of_ptx(work: Path) -> None:
     assert "sm_90" in other.splitlines()[0]
     plain = call("show", "square.ptx")
     assert plain.text == PTX and "assembled for sm_75" in plain.said
-
-
-def test_show_says_why_ptx_cannot_be_assembled(work: Path) -> None:
-    (work / "bad.ptx").write_text(PTX.replace("mul.f32 %f2", "mulx.f32 %f2"))
-    plain = call("show", "bad.ptx")
-    assert plain.status == 0 and "mulx" in plain.text
-    assert "no machine code: bad.ptx:18: Not a name of any known instruction" in plain.said
-    lacking = call("show", "bad.ptx", "--stage", "sass")
-    assert lacking.status != 0 and "mulx" in lacking.said
-
-
-def test_a_part_of_ptx_has_its_sentences(work: Path) -> None:
-    body = PTX[PTX.index("    ld.param") : PTX.index("    ret;")]
-    told = done_of("-", "-a", given=body)
-    assert told.status == 0, told.said
-    assert "load a 32-bit float (4 bytes a thread) from global memory" in told.text
-    assert "%f2 = %f1 × %f1 in f32" in told.text
-    (work / "part.ptx").write_text(body)
-    assert "%f2 = %f1 × %f1 in f32" in call("show", "part.ptx", "-a").text
 
 
 @pytest.mark.parametrize("language", ["ptx", "ttir", "ttgir", "llir", "sass"])

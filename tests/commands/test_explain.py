@@ -64,32 +64,6 @@ def test_a_word_is_found_as_it_is_in_code(word: str, entry: str, language: str, 
     assert found["summary"] and found["word"] == word
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "LDG.E.128 R4, [R2]",
-        "LDG.E.128 R4, desc[UR4][R2.64]",
-        "  LDG.E.128   R4 , [R2+0x10] ;",
-        "@!P0 LDG.E.128 R4, [R2]",
-        "ldg.e.128 R4, [R2]",
-        "{ LDG.E.128 R4, [R2] ;",
-        "/*0050*/ LDG.E.128 R4, [R2.64] ; /* 0x0000000402047981 */",
-        "LDG.E.128\tR4, [R2]",
-    ],
-)
-def test_operands_are_no_part_of_what_is_explained(text: str) -> None:
-    (found,) = (json.loads(line) for line in call("explain", text, "--json").text.splitlines())
-    assert set(found["qualifiers"]) == {".E", ".128"}, found
-    assert "Not told by the reference" not in call("explain", text).text
-
-
-def test_a_word_of_both_languages_names_the_other() -> None:
-    (found,) = explained("LD")
-    assert (found["entry"], found["language"]) == ("LD", "sass")
-    assert [(o["entry"], o["language"]) for o in found["also"]] == [("ld", "ptx")]
-    assert "Also ld, PTX instruction" in call("explain", "LD").text
-
-
 @pytest.mark.parametrize("word", ["mbarrier", "tcgen05", "wgmma", "WGMMA"])
 def test_a_family_shows_its_members(word: str) -> None:
     (found,) = explained(word)
@@ -98,20 +72,6 @@ def test_a_family_shows_its_members(word: str) -> None:
     assert all(m.startswith(word.lower() + ".") for m in found["members"])
     done = call("explain", word)
     assert done.status == 0 and all(m in done.text for m in found["members"])
-
-
-def test_an_instruction_that_begins_others_shows_them_too() -> None:
-    (found,) = explained("cp.async")
-    assert found["kind"] == "instruction" and "cp.async.bulk.tensor" in found["members"]
-
-
-def test_a_family_comes_before_a_word_of_another_case() -> None:
-    (found,) = explained("bar")
-    assert (found["kind"], found["language"]) == ("family", "ptx") and "bar.sync" in found[
-        "members"
-    ]
-    assert [o["entry"] for o in found["also"]] == ["BAR"]
-    assert explained("BAR")[0]["entry"] == "BAR"
 
 
 def test_what_is_not_known_is_reported_with_what_is_near() -> None:
@@ -123,26 +83,12 @@ def test_what_is_not_known_is_reported_with_what_is_near() -> None:
     assert found["nearest"][0] == "ld.global.v4.b32"
 
 
-def test_one_unknown_word_of_several_is_annotated_and_the_others_explained() -> None:
-    done = call("explain", "--json", "ld", "xyzzy", "%tid")
-    assert done.status == 1
-    found = [json.loads(line) for line in done.text.splitlines()]
-    assert [f["word"] for f in found] == ["ld", "xyzzy", "%tid"]
-    assert [f["summary"] is None for f in found] == [False, True, False]
-
-
 def test_plain_text_has_the_meaning_of_each_qualifier() -> None:
     text = call("explain", "ld.global.v4.b32").text
     isa = tables.isa()
     for name, told in isa.qualifiers("ld.global.v4.b32").items():
         assert name in text and told in text
     assert "\x1b" not in text
-
-
-def test_lines_stay_within_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "60")
-    text = call("explain", "tcgen05", "cvt", "HGMMA", "%ctaid.x").text
-    assert max(len(line) for line in text.splitlines()) <= 60
 
 
 def test_no_words_is_a_usage_error_that_says_what_to_do() -> None:

@@ -72,25 +72,6 @@ def test_each_thing_that_can_differ_is_named(changed: Argument, said: str) -> No
     assert calls.differences(FIRST, other) == [said]
 
 
-def test_calls_of_another_length_and_calls_of_other_variants() -> None:
-    more = replace(FIRST, arguments=(X, N, BLOCK, Argument("m", "i32", 7)))
-    assert calls.differences(FIRST, more) == ["m 7 (not there)"]
-    assert calls.differences(more, FIRST) == ["without m"]
-    kernel = Kernel(
-        "k",
-        "k",
-        "k",
-        Origin.TRITON,
-        tuple(
-            Variant(n, n, "k", launches=1, calls=(replace(FIRST, count=1, first=at),))
-            for at, n in enumerate(("aa", "bb"))
-        ),
-    )
-    lines = [text.plain for text in calls.lines(Recording("x", (kernel,)))]
-    assert lines[0] == "k  2 calls, 2 distinct"
-    assert lines[2] == "  1× as the first but variant bb"
-
-
 def test_list_prints_the_calls_of_kernels_graphs_and_functions(
     recording: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -100,16 +81,6 @@ def test_list_prints_the_calls_of_kernels_graphs_and_functions(
     assert "graph 0/0  1 call" in text
     assert "extension gelu_double_extension.gelu  1 call" in text
     assert "as the first but variant 9c81a042, grid 64 (1823), block 256 (128)" in text
-
-
-def test_a_recording_without_calls_says_so(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    alone = tmp_path / "x.ptx"
-    alone.write_text(".version 8.0\n.target sm_90\n.visible .entry k() { ret; }\n")
-    assert main(["list", "--calls", str(alone)]) == 0
-    said = capsys.readouterr()
-    assert said.out == "" and "no call was recorded" in said.err
 
 
 def timed(recording: Path, days: float, us: float) -> None:

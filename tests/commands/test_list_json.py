@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
-import subprocess
-import zipfile
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from inspector.base.text import words
 from tests.helpers.ptxview import (
     EXTENSION,
-    LECTURE,
     MATMUL,
-    REPOSITORY,
     SQUARE,
     Done,
     call,
@@ -27,7 +20,6 @@ from tests.helpers.ptxview import (
 )
 from tests.helpers.tools import needs
 
-RECORDING = REPOSITORY / "examples" / "recordings" / "lecture-h200.ptxview"
 STAGES = ["source", "output_code", "ttir", "ttgir", "llir", "ptx", "sass"]
 FIGURES = words(
     "registers stack_bytes spill_store_bytes spill_load_bytes static_shared_bytes "
@@ -102,24 +94,6 @@ def test_ids_tell_every_two_hashes_apart(listed: Done) -> None:
         assert not any(other.startswith(each["id"]) for other in others)
 
 
-def test_folders_with_launchers_alone_are_no_variants(listed: Done) -> None:
-    folders = {p.name for p in (LECTURE / "triton").iterdir()}
-    found = {v["cache_key"] for _, v in variants_of(listed.json)} - {None}
-    assert len(folders) == 6
-    assert len(found) == 5
-
-
-@pytest.mark.parametrize(
-    "cubin", sorted(LECTURE.glob("triton/*/*.cubin")), ids=lambda p: str(p.parent.name[:6])
-)
-def test_figures_of_a_triton_kernel_are_those_of_cuobjdump(listed: Done, cubin: Path) -> None:
-    found = variant(listed, cubin.parent)["resources"]
-    said = usage(cubin)[cubin.stem]
-    assert found["registers"] == said["REG"]
-    assert found["stack_bytes"] == said["STACK"]
-    assert found["static_shared_bytes"] == said["SHARED"]
-
-
 def test_hash_target_and_configuration_are_those_of_tritons_metadata(listed: Done) -> None:
     for folder in (SQUARE, MATMUL):
         path = next(p for p in folder.glob("*.json") if not p.name.startswith("__grp__"))
@@ -131,19 +105,6 @@ def test_hash_target_and_configuration_are_those_of_tritons_metadata(listed: Don
             k: metadata[k] for k in ("num_warps", "num_stages", "num_ctas", "maxnreg")
         }
         assert found["resources"]["dynamic_shared_bytes"] == metadata["shared"]
-
-
-def test_matmul_has_its_shared_memory_from_both_sources(listed: Done) -> None:
-    resources = variant(listed, MATMUL)["resources"]
-    assert resources["static_shared_bytes"] == 1024
-    assert resources["dynamic_shared_bytes"] == 49152
-
-
-def test_threads_of_a_block_are_those_of_the_ptx(listed: Done) -> None:
-    for folder in (SQUARE, MATMUL):
-        text = next(folder.glob("*.ptx")).read_text()
-        threads = int(re.findall(r"\.reqntid\s+(\d+)", text)[0])
-        assert variant(listed, folder)["resources"]["max_threads"] == threads
 
 
 @needs("c++filt")
@@ -159,49 +120,6 @@ def test_extension_has_two_kernels_with_20_and_10_registers(listed: Done) -> Non
         assert each["resources"]["static_shared_bytes"] == said[name]["SHARED"]
         assert each["stages"] == ["source", "sass"]
         assert each["target"] == "sm_90a"
-
-
-def test_what_an_extension_does_not_say_is_null(listed: Done) -> None:
-    for kernel, each in variants_of(listed.json):
-        if kernel["origin"] == "nvcc":
-            for name in ("dynamic_shared_bytes", "max_threads"):
-                assert each["resources"][name] is None
-            # Without a stack and shared scratch there is nothing that it could have spilled to.
-            assert each["resources"]["spill_store_bytes"] == 0
-            assert each["resources"]["spill_load_bytes"] == 0
-
-
-def test_extension_is_named_by_the_digest_of_its_cubin(listed: Done, tmp_path: Path) -> None:
-    words = [tool("cuobjdump"), "-xelf", "all", str(EXTENSION / "cuda.cuda.o")]
-    subprocess.run(words, cwd=tmp_path, check=True, capture_output=True)
-    cubins = list(tmp_path.glob("*.cubin"))
-    digests = {hashlib.sha256(c.read_bytes()).hexdigest() for c in cubins}
-    found = {v["hash"] for k, v in variants_of(listed.json) if k["origin"] == "nvcc"}
-    assert found == digests
-
-
-def test_missing_ptx_names_the_path_that_is_not_here(listed: Done, lecture: Path) -> None:
-    missing = "/tmp/cap/lecture/ext/square_gelu/cuda.cu"
-    for kernel, each in variants_of(listed.json):
-        if kernel["origin"] == "nvcc":
-            assert "nvcc" in each["missing"]["ptx"]
-            assert missing in each["missing"]["ptx"]
-    asked = call("show", lecture, "gelu_kernel", "--stage", "ptx")
-    assert asked.status == 4
-    assert missing in asked.said
-    assert not asked.out
-    told = call("list", lecture)
-    assert missing in told.said and told.status == 0
-
-
-def test_every_missing_stage_has_its_reason(listed: Done) -> None:
-    for kernel, each in variants_of(listed.json):
-        assert not set(each["missing"]) & set(each["stages"])
-        for reason in each["missing"].values():
-            assert len(reason) > 10
-        if kernel["origin"] == "triton":
-            assert "source" in each["missing"], "a cache keeps no Python"
-    assert "llir" in variant(listed, MATMUL)["missing"], "its file was taken away"
 
 
 def test_inductor_kernels_are_tied_to_their_graphs(listed: Done) -> None:
@@ -221,43 +139,6 @@ def test_pickles_are_never_loaded(listed: Done, exploded: Path, lecture: Path) -
     assert not exploded.exists()
 
 
-def test_table_has_a_row_for_every_variant(listed: Done, lecture: Path) -> None:
-    table = call("list", lecture)
-    assert table.status == 0
-    for kernel, each in variants_of(listed.json):
-        row = next(
-            r
-            for r in table.text.splitlines()
-            if each["id"] in r and str(each["resources"]["registers"]) in r
-        )
-        assert kernel["name"] in row or kernel["origin"] == "nvcc" or row.startswith(" ")
-    assert "6 kernels, 7 variants, 2 graphs" in table.text
-
-
-def test_open_without_a_terminal_prints_the_table(lecture: Path) -> None:
-    assert call("open", lecture).out == call("list", lecture).out
-    assert call("open", "--no-tui", lecture).out == call("list", lecture).out
-
-
-@pytest.mark.parametrize(
-    "name", ["triton", "inductor", "ext", "trace", "stderr", "ext/square_gelu"]
-)
-def test_each_folder_of_the_capture_opens_alone(lecture: Path, name: str) -> None:
-    value = call("list", lecture / name, "--json").json
-    counts = (len(value["kernels"]), len(variants_of(value)), len(value["graphs"]))
-    assert (
-        counts
-        == {
-            "triton": (3, 5, 0),
-            "inductor": (2, 0, 2),
-            "ext": (2, 2, 0),
-            "ext/square_gelu": (2, 2, 0),
-            "trace": (2, 0, 2),
-            "stderr": (1, 0, 1),
-        }[name]
-    )
-
-
 def test_doctor_says_what_it_found_and_what_each_lack_costs() -> None:
     value = call("doctor", "--json").json
     assert value["schema"] == 1
@@ -275,32 +156,3 @@ def test_doctor_says_what_it_found_and_what_each_lack_costs() -> None:
     assert plain.status == 0
     for name in tools:
         assert name in plain.text
-
-
-@pytest.mark.parametrize("stage", ["ptx", "ttgir", "sass"])
-def test_hints_of_a_stage_that_is_gone_are_not_known(
-    stage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Not 0: the hints that are there in the whole recording cannot be seen."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    folder = tmp_path / "recording"
-    with zipfile.ZipFile(RECORDING) as archive:
-        archive.extractall(folder)
-    events = (json.loads(row) for f in folder.glob("*.jsonl") for row in f.open())
-    (files,) = (
-        e["files"] for e in events if e["event"] == "triton" and e["name"] == "softmax_kernel"
-    )
-    for name, digest in files.items():
-        if name == stage or (name, stage) == ("cubin", "sass"):
-            (folder / "blobs" / digest).unlink()
-
-    def hints(path: Path) -> Any:
-        kernels = call("list", path, "--json").json["kernels"]
-        (kernel,) = (k for k in kernels if k["name"] == "softmax_kernel")
-        (variant,) = kernel["variants"]
-        return variant["hints"]
-
-    assert hints(folder) is None
-    assert hints(RECORDING) > 0
-    shown = call("show", folder, "softmax_kernel", "--stage", "source", "-a").text
-    assert re.search(r"(?m)^  not known +\S.*/blobs/[0-9a-f]{64} does not exist$", shown)

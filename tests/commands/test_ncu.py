@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from inspector.commands import ncu as command
+from inspector.commands import profile as command
 from inspector.commands.cli import main
 from inspector.system import toolchain
 from tests.helpers.ncu_data import LECTURE, PAGES, ROOT, column, write
@@ -158,26 +158,6 @@ def test_json_of_a_report_beside_a_recording(
     assert of["9c81a042"] is None
 
 
-def test_without_a_report_nothing_was_measured(
-    recording: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    value = listed(capsys, recording)
-    assert value["ncu"] is None
-    assert all(v["ncu"] is None for k in value["kernels"] for v in k["variants"])
-
-
-def test_launches_of_others_share_one_line(
-    recording: Path, pages: dict[str, Path], capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = pages["details"]
-    file.write_text(file.read_text().replace('"square_kernel"', '"void at::fill<4>(int)"'))
-    assert main(["list", str(recording), "--ncu", str(file)]) == 0
-    said = capsys.readouterr()
-    assert said.err.count("not here") == 1 and "5 launches are of kernels" in said.err
-    assert "! 5 launches are of kernels that are not here: fill\n" in said.err
-    assert "void at::fill<4>(int)" in said.out  # the demangled name, where it says more
-
-
 def test_show_has_samples_at_lines(
     recording: Path, pages: dict[str, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -194,38 +174,6 @@ def test_show_has_samples_at_lines(
     said = capsys.readouterr().out
     assert "samples" in said and "waiting for global or local memory (long scoreboard)" in said
     assert "percent of the kernel's 354" in said and "ncu:CPIStall" in said
-
-
-def test_the_code_of_a_report_alone_can_be_read(
-    pages: dict[str, Path], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["show", str(pages["source"]), "square_kernel#1", "-a"]) == 0
-    said = capsys.readouterr().out
-    assert "LDC R1, c[0x0][0x28]" in said and "percent of the kernel's 43" in said
-    assert main(["show", str(pages["source"]), "square_kernel#1", "--stage", "ptx"]) == 4
-    assert "machine code alone" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("verb", ["list", "open", "show"])
-@pytest.mark.parametrize("content", ["a,b\n1,2\n", '"ID","Kernel Name","Metric Na'])
-def test_what_is_no_report_costs_one_sentence(
-    verb: str, content: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = tmp_path / "x.csv"
-    file.write_text(content)
-    assert main([verb, str(file)]) == 4
-    said = capsys.readouterr()
-    assert said.out == "" and said.err.startswith(f"ptxview: {file} is ")
-    assert len(said.err.splitlines()) == 2
-
-
-def test_ncus_own_report_takes_ncu(
-    no_ncu: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = tmp_path / "x.ncu-rep"
-    file.write_bytes(b"NVR\0")
-    assert main(["list", str(file)]) == 3
-    assert "can only be read by ncu" in capsys.readouterr().err
 
 
 def test_ncus_own_report_through_ncu(
@@ -307,21 +255,6 @@ def test_counters_that_are_not_permitted(
     assert json.loads(capfd.readouterr().out)["recording"]["exit_status"] == 0
 
 
-def test_nothing_to_measure(
-    fake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("FAKE_NCU", "nothing")
-    assert main(["ncu", "--", sys.executable, "-c", "pass"]) == 4
-    said = capfd.readouterr().err
-    assert "ncu measured nothing: No kernels were profiled." in said
-    assert "requires the --children option" in said
-
-
-def test_the_exit_status_is_the_programs(fake: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    assert main(["ncu", "--children", "--", sys.executable, "-c", "raise SystemExit(7)"]) == 7
-    assert eval(fake.read_text())["--target-processes"] == "all"
-
-
 def test_without_ncu_or_a_gpu(
     monkeypatch: pytest.MonkeyPatch, no_ncu: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -333,8 +266,3 @@ def test_without_ncu_or_a_gpu(
     assert "no" in gpu and "GPU" in gpu and len(gpu.splitlines()) == 1
     assert "ncu (Nsight Compute) was not found" in tool
     assert main(["ncu"]) == 2
-
-
-def test_a_script_that_is_not_there(fake: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["ncu", "/nowhere/x.py"]) == 2
-    assert "does not exist" in capsys.readouterr().err

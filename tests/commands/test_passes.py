@@ -10,13 +10,12 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from inspector.analyse.passes import PassFilter, PassRun, named, operations, pipeline_of
+from inspector.analyse.passes import PassFilter, PassRun
 from inspector.base.errors import Stopped
 from inspector.base.model import Stage, StageFile
 from inspector.diff.beside import lines_changed
@@ -142,6 +141,7 @@ def test_passes_are_those_that_triton_dumps_in_their_order(
     assert "the PTX of this compilation is the recorded one, byte for byte" in made.remarks
 
 
+@pytest.mark.nightly
 def test_a_text_is_the_one_that_triton_dumps(made: PassList, dumped: list[tuple[str, str]]) -> None:
     at, compared = 0, 0
     for run in made.passes:
@@ -152,16 +152,6 @@ def test_a_text_is_the_one_that_triton_dumps(made: PassList, dumped: list[tuple[
             assert bared(run.before, run.stage) == bared(text, run.stage), name
             compared += 1
     assert compared > 15
-
-
-def test_a_stage_ends_as_its_last_pass_leaves_it(made: PassList, bare: Path) -> None:
-    ttgir = next((bare / "cache").glob("*/mm.ttgir")).read_text()
-    last = [p for p in made.passes if p.stage == "ttgir" and p.changed][-1]
-    assert last.after == ttgir.strip()
-    for stage in ("ttir", "ttgir"):
-        changes = [p for p in made.passes if p.stage == stage and p.changed]
-        for before, after in pairwise(changes):
-            assert before.after == after.before
 
 
 def test_the_pass_that_made_a_convert_layout_is_found(
@@ -184,24 +174,6 @@ def test_the_pass_that_made_a_convert_layout_is_found(
     assert [p.number for p in introducing] == more
     assert [p.number for p in removing] == fewer
     assert "TritonGPUAccelerateMatmul" in [made.passes[n - 1].name for n in more]
-
-
-def test_every_pass_of_mlir_has_mlirs_time_and_of_the_code_generator_llvms(made: PassList) -> None:
-    for run in made.passes:
-        if run.language == "mlir":
-            assert run.timed_by == "mlir", run.name
-        elif run.stage == "ptx":
-            assert run.timed_by == "llvm", run.name
-        else:
-            assert run.timed_by in ("arrival", None)
-    assert sum(p.timed_by == "arrival" for p in made.passes) > 20
-
-
-def test_a_change_without_its_locations_is_counted(made: PassList) -> None:
-    for run in made.passes:
-        assert (run.lines is not None) is run.changed
-    only = next(p for p in made.passes if p.name == "LLVMDIScope")
-    assert only.changed and not only.operations
 
 
 def test_a_second_time_nothing_is_compiled(bare: Path, made: PassList, tmp_path: Path) -> None:
@@ -250,14 +222,6 @@ def test_the_command_lists_changes_shows_one_and_says_what_it_is_of(bare: Path) 
     assert any(h["op"] == "insert" for h in chosen[0]["hunks"])
 
 
-def test_requested_changes_are_named_before_larger_changes(bare: Path) -> None:
-    listed = call("passes", bare / "cache", "mm", "--introduces", "cf.cond_br")
-    row = next(r for r in listed.text.splitlines() if "SCFToControlFlow" in r)
-    words = row.split()
-    assert words[words.index("cf.cond_br") - 1] == "+1"
-    assert words.index("cf.cond_br") < words.index("cf.br")
-
-
 def test_what_is_not_there_is_a_sentence(bare: Path, tmp_path: Path) -> None:
     none = call("passes", bare / "cache", "mm", "no-such-pass")
     assert none.status == 2 and "no pass is called no-such-pass" in none.said
@@ -270,21 +234,6 @@ def test_what_is_not_there_is_a_sentence(bare: Path, tmp_path: Path) -> None:
     python.chmod(0o755)
     lacking = call("passes", bare / "cache", "mm", "--python", python)
     assert lacking.status == 3 and "has no Triton" in lacking.said
-
-
-@pytest.mark.nightly
-def test_from_a_later_stage_the_passes_before_it_are_said_to_be_unknown(
-    bare: Path, tmp_path: Path
-) -> None:
-    variant = open_path(bare / "cache").variants()[0][1]
-    later = variant_passes(
-        replace(variant, unpassed=None, options={"triton_version": "3.1.0"}),
-        DerivedCache(tmp_path),
-        lines_changed,
-    )
-    assert later.begins == "ttir" and {p.stage for p in later.passes} == {"ttgir", "llir", "ptx"}
-    assert any("before its first pass was not recorded" in r for r in later.remarks)
-    assert any("by Triton 3.1.0" in r for r in later.remarks)
 
 
 @pytest.mark.nightly
@@ -320,40 +269,3 @@ def test_the_passes_that_a_failing_compiler_reached_are_reported(
     assert all(p.finished for p in made.passes[:-1])
     assert [p.name for p in made.passes if not p.finished] == ([last] if last else [])
     assert not list(tmp_path.iterdir()), "what failed is not kept"
-
-
-def test_a_pipeline_is_read_with_what_each_pass_runs_on() -> None:
-    text = "builtin.module(inline{a=canonicalize b={c=1}},llvm.func(cse,x-y{z=a(b)}),any(sccp))"
-    assert pipeline_of(text) == [
-        ("inline", "builtin.module"),
-        ("cse", "llvm.func"),
-        ("x-y", "llvm.func"),
-        ("sccp", "any"),
-    ]
-
-
-def test_operations_are_named_as_people_look_for_them() -> None:
-    mlir = '  %x = ttg.convert_layout %y : t\n  "tt.reduce"(%x) ({\n  %a:2, %b = scf.for %i\n'
-    assert operations(mlir, "mlir") == {"ttg.convert_layout": 1, "tt.reduce": 1, "scf.for": 1}
-    llvm = (
-        "  %1 = tail call i32 @llvm.nvvm.read.ptx.sreg.tid.x()\n  store i32 %1, ptr %2\n"
-        '  %3 = call i32 asm sideeffect "mov.u32 $0, 0x0;\\0A\\09@$1 ld.global.b32 {$0}, [$2];",'
-        ' "=r,b,l"(i1 %4)\n'
-    )
-    assert operations(llvm, "llvm") == {
-        "llvm.nvvm.read.ptx.sreg.tid.x": 1,
-        "store": 1,
-        "mov.u32": 1,
-        "ld.global.b32": 1,
-    }
-    assert operations("  %1:b32 = COPY %2\n  Return\nbb.0:\n", "machine") == {
-        "COPY": 1,
-        "Return": 1,
-    }
-
-
-def test_a_word_is_a_name_a_glob_or_else_a_part_of_names() -> None:
-    names = ["ttg.local_load", "tt.load", "tt.load_x"]
-    assert named("load", names) == {"tt.load"}
-    assert named("tt.*", names) == {"tt.load", "tt.load_x"}
-    assert named("oad_", names) == {"tt.load_x"}

@@ -16,7 +16,7 @@ import pytest
 
 from inspector.recording.layout import read_events
 from inspector.system.files import archive
-from tests.helpers.ptxview import SQUARE, call
+from tests.helpers.ptxview import call
 from tests.probes.conftest import Outcome, Run, caches, forked, ok, parents, warm_python
 
 __all__ = ["caches", "forked", "parents", "warm_python"]  # fixtures
@@ -179,6 +179,7 @@ def test_a_kernel_runs_alone_with_what_it_calls_and_reads(recording: Path, forke
     assert "time: not taken, the device is emulated" in done.out
 
 
+@pytest.mark.nightly
 def test_functions_types_and_texts_are_passed_as_they_were(
     recording: Path, forked: Run, interpreting: dict[str, str]
 ) -> None:
@@ -188,6 +189,7 @@ def test_functions_types_and_texts_are_passed_as_they_were(
     assert "out: agrees" in done.out
 
 
+@pytest.mark.nightly
 def test_a_tuned_kernel_has_the_configuration_that_ran(
     recording: Path, forked: Run, interpreting: dict[str, str]
 ) -> None:
@@ -217,31 +219,6 @@ def test_inputs_are_of_the_recorded_kind(
         assert low is None or low <= other.pop("low") <= other.pop("high") <= high
         assert other == one
     assert "out: agrees" in done.out and "index: the same" in done.out
-
-
-def test_of_many_programs_some_are_interpreted_and_that_is_said(
-    recording: Path, forked: Run, interpreting: dict[str, str]
-) -> None:
-    done = ok(forked(script_of(recording, "slow"), "--seconds", "0.05", env=interpreting))
-    (line,) = [one for one in done.out.splitlines() if "programs" in one]
-    some, every = (int(word) for word in line.split() if word.isdecimal())
-    assert every == 4000 and 0 < some < 4000
-    assert f"0 of {some} beyond" in done.out
-
-
-def test_a_kernel_that_does_otherwise_than_its_source_is_found_out(
-    recording: Path, forked: Run, interpreting: dict[str, str]
-) -> None:
-    """What is interpreted is another kernel than what runs, as of a compiler that is wrong."""
-    script = script_of(recording, "tuned")
-    assert script.count("* 2,") == 1
-    changed = script.replace("* 2,", '* (2 if os.environ.get("TRITON_INTERPRET") else 3),')
-    broken = changed.replace("import os", "import os\nFACTOR = 2")
-    wrong = broken.replace('(2 if os.environ.get("TRITON_INTERPRET") else 3)', "FACTOR_").replace(
-        "NAME = ", 'FACTOR_ = tl.constexpr(2 if os.environ.get("TRITON_INTERPRET") else 3)\nNAME = '
-    )
-    done = forked(wrong, env=interpreting)
-    assert done.status == 1 and "out: DIFFERS" in done.out and "NOT the same: out" in done.out
 
 
 REFERENCE = """
@@ -292,19 +269,6 @@ def test_a_reference_is_copied_into_the_script(
     assert ("agrees with the reference" in done.out) == (status == 0)
 
 
-def test_given_arrays_are_in_the_script(recording: Path, forked: Run, tmp_path: Path) -> None:
-    np.savez(tmp_path / "given.npz", x=np.full(100, 4.0, np.float32), n=np.array(7))
-    (tmp_path / "ref.py").write_text(
-        "import torch\ndef f(x, out, n):\n    assert n == 7 and float(x.sum()) == 400\n"
-        "    out[:n] = 8.0\n"
-    )
-    options = ("--inputs", str(tmp_path / "given.npz"), "--check-with", f"{tmp_path}/ref.py:f")
-    done = ok(forked(script_of(recording, "tuned", *options)))
-    assert "agrees with the reference" in done.out
-    unknown = call("repro", recording, "gather", *options)
-    assert unknown.status == 2 and "there is no argument x to give a value to" in unknown.said
-
-
 def test_a_launch_of_which_nothing_was_recorded_takes_all_from_the_user(
     folder: Path, recording: Path, forked: Run, tmp_path: Path, interpreting: dict[str, str]
 ) -> None:
@@ -329,6 +293,7 @@ def test_a_launch_of_which_nothing_was_recorded_takes_all_from_the_user(
     assert "it made out" in again.out and "3 of 3 programs" in again.out
 
 
+@pytest.mark.nightly
 def test_a_kernel_that_torch_compile_made(
     forked: Run, tmp_path: Path, interpreting: dict[str, str]
 ) -> None:
@@ -383,6 +348,7 @@ def test_an_extension_has_its_own_sources_and_options() -> None:
     assert "NOT COMPARED" in done.text
 
 
+@pytest.mark.nightly
 def test_an_extension_is_built_and_called(forked: Run, tmp_path: Path) -> None:
     """Of a program whose extension is built once for all tests that run it."""
     kept = tmp_path / "kept"
@@ -414,11 +380,6 @@ def test_an_extension_is_built_and_called(forked: Run, tmp_path: Path) -> None:
 def test_what_cannot_be_written_is_a_sentence(words: list[str], status: int, said: str) -> None:
     done = call("repro", "examples/recordings/lecture-h200.ptxview", *words)
     assert done.status == status and said in done.said and not done.out
-
-
-def test_a_cache_without_sources_says_what_is_missing() -> None:
-    done = call("repro", SQUARE, "square_kernel")
-    assert done.status == 2 and not done.out and "recorded" in done.said
 
 
 def test_json_has_the_script_and_what_it_is_of() -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import copy
 import dataclasses
-import importlib
 import json
 import re
 from collections.abc import Iterator
@@ -25,7 +24,7 @@ from inspector.reader.tables import names, schema
 from inspector.report import profile, timings
 from tests.helpers import json_page
 from tests.helpers.profile_traces import Made
-from tests.helpers.ptxview import MATMUL, REPOSITORY, Done, call
+from tests.helpers.ptxview import REPOSITORY, Done, call
 from tests.helpers.schemas import hold, validator
 from tests.measure.profile.test_traces import of
 from tests.measure.time import test_results as results
@@ -74,13 +73,12 @@ LINES = [
     ["explain", "ld.global.v4.b32", "HGMMA", "mbarrier", "%tid", "ldx"],
     ["doctor"],
     ["compile", NESTED, "--target", "sm_90,sm_100", "--no-tui", "-o", f"{NEW}x.ptxview"],
-    ["compile", NESTED, "--target", "sm_80,sm_90", "--no-tui", "-o", f"{NEW}x.ptxview"],
     ["try", RECORDED, "softmax_kernel", "--ptxas-options=-O1"],
     ["export", LECTURE, "-o", f"{NEW}page.html"],
     ["export", RECORDED, "softmax_kernel", "--without", "source,paths", "-o", f"{NEW}x.ptxview"],
     ["repro", RECORDED, "softmax_kernel"],
-    ["passes", str(MATMUL), "matmul_kernel", "--introduces", "convert_layout"],
-    ["passes", str(MATMUL), "matmul_kernel", "tritongpu-accelerate-matmul"],
+    ["passes", RECORDED, "square_kernel#1", "--introduces", "convert_layout"],
+    ["passes", RECORDED, "square_kernel#1", "tritongpu-coalesce"],
 ]
 # What these print is an interface, a shell's function, or a program's own output.
 WITHOUT = {"run", "open", "ncu", "mcp", "completion"}
@@ -94,7 +92,7 @@ def printed(line: list[str], folder: Path) -> Done:
 def prints_json(command: str) -> bool:
     """Whether a command has ``--json``."""
     parser = argparse.ArgumentParser(add_help=False)
-    importlib.import_module(f"inspector.commands.{command}").arguments(parser)
+    next(c for c in COMMANDS if c.name == command).function("arguments")(parser)
     return any("--json" in action.option_strings for action in parser._actions)
 
 

@@ -9,10 +9,8 @@ from typing import Any
 
 import pytest
 
-from inspector.base.model import Stage
-from inspector.listing import parse
 from inspector.report import brief
-from tests.helpers.ptxview import REPOSITORY, call, count_hints, variants_of, write_events
+from tests.helpers.ptxview import REPOSITORY, call, count_hints, variants_of
 
 RECORDED = REPOSITORY / "examples" / "recordings" / "lecture-h200.ptxview"
 KERNELS = ["softmax_kernel", "ff3a7da2", "_Z11gelu_kernelPKfPfi", "ba6e6b76", "square_loop_kernel"]
@@ -126,33 +124,6 @@ def test_lines_are_those_of_the_text(asked: str, first: int, last: int | None) -
     assert shown["functions"] == long["functions"]
 
 
-def test_lines_beside_others_are_those_they_are_tied_to() -> None:
-    shown = whole("softmax_kernel", "--lines", "60:70", "--beside", "sass")
-    tied = {n for line in shown["lines"] for n in line["links"].get("sass", ())}
-    beside = [line["n"] for line in shown["beside"]["lines"]]
-    assert tied and (beside[0], beside[-1]) == (min(tied), max(tied))
-
-
-@pytest.mark.parametrize("asked", ["0", "5000:6000", "80:40"])
-def test_lines_that_are_not_there_are_refused_with_those_that_are(asked: str) -> None:
-    done = call("show", RECORDED, "softmax_kernel", "--lines", asked)
-    many = len(call("show", RECORDED, "softmax_kernel").text.split("\n"))
-    assert done.status == 2 and str(many) in done.said and not done.out
-
-
-@pytest.mark.parametrize("asked", ["x", "1:2:3", ":", "-4", "²"])
-def test_what_is_no_range_of_lines_is_refused(asked: str) -> None:
-    assert call("show", RECORDED, "softmax_kernel", f"--lines={asked}").status == 2
-
-
-def test_brief_lines_are_those_of_the_whole() -> None:
-    long = {line["n"]: line for line in whole("softmax_kernel")["lines"]}
-    lines = whole("softmax_kernel", "--brief", "--lines", "60:80")["lines"]
-    assert lines == [
-        {name: long[n][name] for name in ("n", "text", "sentence", "notes")} for n in range(60, 81)
-    ]
-
-
 def test_two_variants_in_short_have_the_figures_that_differ() -> None:
     words = (RECORDED, "square_grid_kernel", "square_loop_kernel")
     short, long = (call("diff", *words, *options, "--json").json for options in (["--brief"], []))
@@ -165,14 +136,6 @@ def test_two_variants_in_short_have_the_figures_that_differ() -> None:
         h for h in long["hunks"] if any(side[0] <= 50 and side[1] > 40 for side in (h["a"], h["b"]))
     ]
     assert 0 < len(lines) < len(long["hunks"])
-
-
-def test_lines_that_were_not_compared_are_refused_with_those_that_were() -> None:
-    words = (RECORDED, "square_grid_kernel", "square_loop_kernel", "--lines")
-    done = call("diff", *words, "5000:6000")
-    (function,) = whole("square_grid_kernel")["functions"]
-    assert done.status == 2 and f"a has {function['first']} to {function['last']}" in done.said
-    assert call("diff", RECORDED, RECORDED, "--lines", "3").status == 2
 
 
 def test_recordings_in_short_have_what_is_not_the_same(tmp_path: Path) -> None:
@@ -188,24 +151,6 @@ def test_recordings_in_short_have_what_is_not_the_same(tmp_path: Path) -> None:
     assert short.json["counts"] == long["counts"]
     for pair in short.json["pairs"]:
         assert all(one["a"] != one["b"] for one in pair["resources"])
-
-
-def test_a_great_kernel_of_long_names_is_still_short(tmp_path: Path) -> None:
-    """Thousands of lines, and names and reasons that a stranger made as long as he could."""
-    name = "k" + "é☃" * 4000
-    body = "\n".join(f"    add.s32 %r{n + 1}, %r{n}, {n};" for n in range(1, 4000))
-    ptx = (
-        f".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry {name}()\n{{\n"
-        f"    .reg .b32 %r<4001>;\n$L:\n{body}\n    bra $L;\n    ret;\n}}\n"
-    )
-    folder = tmp_path / ("long-" * 30) / ("name" * 40)
-    folder.mkdir(parents=True)
-    path = folder / "great.ptx"
-    path.write_text(ptx, "utf-8")
-    for command in ("list", "show"):
-        done = call(command, path, "--brief", "--json")
-        assert len(done.out) <= BRIEF and done.json["next"]
-    assert len(parse(Stage.PTX, ptx).lines) > 4000
 
 
 def test_every_answer_fits_with_any_content() -> None:
@@ -230,15 +175,3 @@ def test_every_answer_fits_with_any_content() -> None:
         name: len(value[name]) - len(answer[name])  # type: ignore[arg-type]
         for name in ("hints", "hottest", "next")
     }
-
-
-def test_where_there_is_nothing_to_say_it_is_said(tmp_path: Path) -> None:
-    empty = tmp_path / "empty.ptx"
-    empty.write_text(".version 8.0\n.target sm_90\n")
-    short = call("show", empty, "--brief", "--json").json
-    assert short["hottest"] == short["hints"] == [] and short["figures"]["registers"] is None
-    asked = [call(*shlex.split(one["command"])[1:]).status for one in short["next"]]
-    assert asked == [0] * 2  # its PTX, and the machine code that is made of it
-    none = write_events(tmp_path / "none.ptxview", {"type": "session", "version": 1})
-    done = call("list", none, "--brief")
-    assert done.status == 0 and "kernels       0" in done.text

@@ -7,18 +7,16 @@ import json
 import shutil
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from inspector.base.model import Stage
 from inspector.commands import run
 from inspector.commands.cli import main
 from inspector.measure.time import planning
 from inspector.measure.time import take as running
-from inspector.measure.time.planning import Library, job_of, plan
+from inspector.measure.time.planning import Library
 from inspector.recording.layout import keep, kept, place, recordings_folder
 from inspector.sources.opening import open_path
 from inspector.sources.running import RunOutcome
@@ -178,39 +176,6 @@ def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "ext"
 
 
-def test_a_library_that_is_gone_costs_its_own_row(
-    recording: Path, gpu: list[dict[str, Any]], built: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    words = [str(recording), "square_matrix", "softmax_kernel", "--trust", "--json", *OURS]
-    assert main(["time", *words]) == 1
-    first, second = json.loads(capsys.readouterr().out)["rows"]
-    assert (first["kernel"], first["median_us"], first["error"]) == ("softmax_kernel", 4.0, None)
-    assert second["kernel"] == "square_matrix_extension.square_matrix"
-    assert second["error"].startswith(f"its code is gone: {built}/square_matrix_extension/")
-    assert len(gpu[0]["launches"]) == 1
-
-
-def test_a_kernel_of_cuda_is_timed_by_the_function_that_launches_it(
-    recording: Path, gpu: list[dict[str, Any]], built: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["time", str(recording), "gelu_kernel", "--trust", "--json", *OURS]) == 1
-    rows = json.loads(capsys.readouterr().out)["rows"]
-    row = next(r for r in rows if r["kernel"] == "gelu_double_extension.gelu")
-    (one,) = row["kernels"]
-    assert (one["name"], one["variant"]) == ("_Z11gelu_kernelPKfPfi", "4848992d")
-    assert (one["median_us"], one["per_call"]) == (4.0, 1)
-
-
-def test_without_words_all_calls_are_timed(
-    recording: Path, gpu: list[dict[str, Any]], built: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["time", str(recording), "--trust", "--json", *OURS]) == 1  # one library is gone
-    rows = json.loads(capsys.readouterr().out)["rows"]
-    kinds = [r["kind"] for r in rows]
-    assert kinds == ["triton"] * (len(rows) - 4) + ["extension"] * 3 + ["graph"]
-    assert all(r["kernels"][0]["variant"] == r["variant"] for r in rows if r["kind"] == "triton")
-
-
 @pytest.fixture
 def ran(recording: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A run that has just ended with status 7 and left the lecture's recording behind."""
@@ -231,15 +196,6 @@ def test_a_run_with_time_keeps_its_status_and_has_the_times_of_all_its_calls(
     rows = session["rows"]
     assert isinstance(rows, list) and {r["kind"] for r in rows} == {"triton", "extension", "graph"}
     assert gpu[0]["budget"] is not None
-
-
-def test_a_run_with_time_and_without_a_gpu_says_so_in_one_line(
-    ran: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["run", "--time", "x.py"]) == 7
-    lines = [line for line in capsys.readouterr().err.splitlines() if "GPU" in line]
-    assert lines == ["ptxview: no times: timing needs an NVIDIA GPU; this machine has none"]
-    assert not place(ran).exists()
 
 
 def test_stored_times_are_shown_with_their_age_and_need_no_gpu(
@@ -264,15 +220,6 @@ def test_stored_times_are_shown_with_their_age_and_need_no_gpu(
     assert "4.03" not in capsys.readouterr().out
 
 
-def test_timings_of_a_folder_are_in_it_and_damaged_lines_are_passed_over(tmp_path: Path) -> None:
-    keep(tmp_path, {"taken": "a"})
-    with place(tmp_path).open("ab") as out:
-        out.write(b"\xff\n[]\n{\n")
-    keep(tmp_path, {"taken": "b"})
-    assert [r["taken"] for r in kept(tmp_path)] == ["a", "b"]
-    assert place(tmp_path).parent == tmp_path
-
-
 def test_what_cannot_be_timed_says_why(
     recording: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -284,41 +231,3 @@ def test_what_cannot_be_timed_says_why(
     assert main(["time", str(alone)]) == 2
     assert "is not a recording" in capsys.readouterr().err
     assert main(["time", str(tmp_path / "nowhere.ptxview" / "x"), "--stored"]) != 0
-
-
-def test_all_stopwatches_are_asked_of_one_child(
-    recording: Path, gpu: list[dict[str, Any]], capsys: pytest.CaptureFixture[str]
-) -> None:
-    words = [str(recording), "softmax_kernel", "--trust", "--stopwatch", "all", *OURS]
-    assert main(["time", *words]) == 0
-    assert gpu[0]["stopwatches"] == ["cupti", "event", "do_bench", "cudagraph"]
-    assert "Median µs of the same launch by each stopwatch" in capsys.readouterr().out
-
-
-def test_the_most_frequent_calls_are_timed_and_the_rest_named() -> None:
-    recording = open_path(LECTURE)
-    kernel, variant = next((k, v) for k, v in recording.variants() if v.id == "a4fe74f3")
-    (only,) = variant.calls
-    planning = tuple(replace(only, count=n) for n in (2, 9, 1, 5))
-    what = plan([(kernel, replace(variant, calls=planning))], 2)
-    assert [(launch.number, launch.call.count) for launch in what.launches] == [(1, 9), (3, 5)]
-    assert what.left_out == (
-        "square_kernel a4fe74f3: 2 of 4 distinct calls, the less frequent ones (--calls)",
-    )
-
-
-def test_a_job_has_what_the_cubin_and_the_call_say() -> None:
-    recording = open_path(LECTURE)
-    found = {v.id: (k, v) for k, v in recording.variants()}
-    (launch,) = plan([found["ff3a7da2"]], 1).launches
-    cubin = launch.variant.stages[Stage.SASS].content.read()
-    job = job_of(launch, cubin, "x.cubin", (16, 0), True)
-    assert isinstance(job, dict)
-    # Three pointers, M, N, K, three strides that are not 1, and Triton's two of scratch.
-    assert job["sizes"] == [8, 8, 8, 4, 4, 4, 4, 4, 4, 8, 8]
-    assert job["scratch"] == [16 * 24, 0]
-    assert (job["grid"], job["block"], job["shared"]) == ([24, 1, 1], [128, 1, 1], 32768)
-    assert job["cooperative"] is True and job["symbol"] == "matmul_kernel"
-    assert job_of(launch, b"no cubin", "", (0, 0), False) == (
-        "its cubin does not say what parameters it has"
-    )

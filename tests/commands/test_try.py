@@ -188,23 +188,6 @@ def test_registers_and_spills_are_those_of_ptxas(recorded: Path, tmp_path: Path)
     )
 
 
-def test_edited_ttgir_gives_the_ptx_of_triton_itself(
-    recorded: Path, tmp_path: Path, triton_at_once: str
-) -> None:
-    text = text_of(recorded, "twice", "ttgir")
-    layout = "#blocked = #ttg.blocked<{sizePerThread = [1], threadsPerWarp = [32]"
-    assert layout in text and '"ttg.num-warps" = 4' in text
-    wide = text.replace("warpsPerCTA = [4]", "warpsPerCTA = [2]")
-    wide = wide.replace('"ttg.num-warps" = 4', '"ttg.num-warps" = 2')
-    (column,) = outcome(recorded, "twice", Stage.TTGIR, wide).columns
-    assert column.variant is not None
-    own = column.variant.stages[Stage.PTX].content.read()
-    assert own == bare(triton_at_once, wide, "ttgir", "dict(enable_fp_fusion=True)", tmp_path)
-    assert b".reqntid 64" in own and own != text_of(recorded, "twice", "ptx").encode()
-    assert column.metadata["num_warps"] == 2
-    assert Stage.TTIR not in column.variant.stages  # it was not made of the recorded one
-
-
 def test_options_recompile_from_ttir_as_triton_does(
     recorded: Path, tmp_path: Path, triton_at_once: str
 ) -> None:
@@ -241,16 +224,6 @@ def test_each_combination_of_options_is_a_column(recorded: Path) -> None:
         assert column["resources"]["max_threads"] == 32 * warps
         assert column["resources"]["registers"] <= column["config"]["maxnreg"]
     assert not value["differences"]  # of several nothing is shown unless a stage is asked for
-
-
-def test_another_target_is_compiled_from_the_ttir(recorded: Path) -> None:
-    value = tried(recorded, "twice", "--target", "sm_80,sm_100", "--diff", "ptx")
-    assert [c["target"] for c in value["columns"]] == ["sm_90a", "sm_80", "sm_100a"]
-    assert [d["column"] for d in value["differences"]] == ["sm_80", "sm_100"]
-    for difference, column in zip(value["differences"], value["columns"][1:], strict=True):
-        assert difference["stage"] == "ptx"
-        figures = {f["name"]: f["b"] for f in difference["resources"]}
-        assert figures["registers"] == column["resources"]["registers"]
 
 
 # -- errors ---------------------------------------------------------------------------------------
@@ -319,19 +292,7 @@ def test_invalid_requests_end_with_their_status(recorded: Path, tmp_path: Path) 
     assert done.status == 2 and "1024 combinations" in done.said
 
 
-def test_nvcc_kernels_can_be_tried_from_ptx_only() -> None:
-    value = tried(
-        LECTURE, "gelu_kernel", "--maxnreg", "16", "--ptxas-options=-O3", "--ptxas-options=-O0"
-    )
-    assert value["stage"] == "ptx"
-    same, other = value["columns"][1:]
-    # ptxas has a lower bound of 24 for this target, and says so.
-    assert same["same_code"] and "lower bound of 24" in same["messages"][0]["message"]
-    assert not other["same_code"] and other["instructions"] > same["instructions"]
-    done = call("try", LECTURE, "gelu_kernel", "--num-warps", "8")
-    assert done.status == 2 and "was not made by Triton" in done.said
-
-
+@pytest.mark.nightly
 def test_another_compiler_version_gets_its_own_column() -> None:
     """Recorded with Triton 3.6: what 3.7 and 3.9 make of this one is another thing, of others
     3.7 makes the same."""

@@ -18,7 +18,7 @@ from inspector.reader.tables import table
 from inspector.recording.assemble import Assembly
 from inspector.recording.layout import BytesContent, DerivedCache
 from inspector.report import compiles, jsons, tables
-from inspector.report.compile_phases import Phases
+from inspector.report.compiles import Phases
 from inspector.system import printing
 from tests.helpers.ptxview import LECTURE, SQUARE
 

@@ -15,7 +15,7 @@ import pytest
 from inspector.base.model import Kernel, Origin, Recording, Stage
 from inspector.listing.cubin import architecture, kernel_parameters, only, read_cubin
 from inspector.recording.calls import maker_of
-from inspector.report.naming import under
+from inspector.report.tables import under
 from inspector.sources.opening import open_path
 from tests.helpers.samples import DATA, find_nvdisasm, said_of
 

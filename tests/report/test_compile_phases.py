@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
-
 from inspector.base.model import CompilePhase, FrameCompile, KernelCompile, Recording
 from inspector.reader.tables import table
 from inspector.report import compiles
-from inspector.report.compile_phases import Axis, Phases, by_part
+from inspector.report.compiles import Axis, Phases, by_part
 
 PHASES = Phases(table("compile_phases"))
 
@@ -59,40 +56,3 @@ def test_what_torch_told_no_phases_of_is_no_time_made_up() -> None:
     assert "–" in next(
         line.text.plain for line in compiles.lines(rec, PHASES, 80) if "0/0 f" in line.text.plain
     )
-
-
-def counted(what: Callable[[], object]) -> int:
-    """How many lines of Python are run."""
-    lines = 0
-
-    def trace(frame: object, event: str, arg: object) -> object:
-        nonlocal lines
-        lines += event == "line"
-        return trace
-
-    sys.settrace(trace)  # type: ignore[arg-type]
-    try:
-        what()
-    finally:
-        sys.settrace(None)
-    return lines
-
-
-def test_a_thousand_compiles_cost_what_they_hold() -> None:
-    def many(count: int) -> Recording:
-        frames = tuple(
-            frame(10.0 * n, ("dynamo", 10.0 * n, 8.0, 0), ("inductor_compile", 10.0 * n, 1.0, 1))
-            for n in range(count)
-        )
-        kernels = tuple(
-            KernelCompile("k", "triton", 1, 10.0 * n + 0.5, 0.25, (("cubin", 0.1),), False, f"{n}")
-            for n in range(count)
-        )
-        return Recording("r", (), frame_compiles=frames, kernel_compiles=kernels)
-
-    def work(count: int) -> int:
-        rec = many(count)
-        return counted(lambda: list(compiles.lines(rec, PHASES, 100)))
-
-    work(10)
-    assert work(800) < 6 * work(200)

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from inspector.base.model import Call
-from inspector.base.text import counted, first_error, kibibytes, plural
-from inspector.commands.common import open_reader
+from inspector.base.text import first_error, kibibytes
 from inspector.measure.ncu.attach import sentence as ncu_sentence
 from inspector.measure.ncu.report import NcuLaunch
 from inspector.measure.profile.trace import Overhead
 from inspector.report.calls import described
 from inspector.report.profile import sentence
-from inspector.report.tables import shared
-
-LECTURE = Path(__file__).parents[2] / "examples" / "recordings" / "lecture-h200.ptxview"
 
 
 @pytest.mark.parametrize(
@@ -80,21 +74,6 @@ def test_a_profiled_launch_of_one_block() -> None:
 )
 def test_memory_has_three_digits(count: int, said: str) -> None:
     assert kibibytes(count) == said
-
-
-def test_tables_say_shared_memory_as_the_interface_does() -> None:
-    reads = open_reader(str(LECTURE))
-    matmul = next(k for k in reads.recording.kernels if k.name == "matmul_kernel")
-    read = [shared(reads.resources(one)) for one in matmul.variants]
-    assert read == ["33 KiB", "97 KiB", "145 KiB"]
-    # What the program has told of them is the dynamic part alone.
-    assert [shared(one.known) for one in matmul.variants] == ["–+32 KiB", "–+96 KiB", "–+144 KiB"]
-
-
-def test_words_for_counts() -> None:
-    assert [plural(n, "copy") for n in (0, 1, 2)] == ["0 copies", "1 copy", "2 copies"]
-    assert [counted(n, "request") for n in (1, 1823)] == ["1 request", "1,823 requests"]
-    assert plural(2, "more process") == "2 more processes"
 
 
 def test_the_line_of_an_error_that_says_what_it_is() -> None:

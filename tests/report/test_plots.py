@@ -17,10 +17,9 @@ from rich.console import Console
 
 from inspector.commands.cli import main
 from inspector.measure.time import take as running
-from inspector.measure.time.ranking import TITLES, Peaks, Spot, dtypes_in, peaks_of_device
-from inspector.reader.tables import devices, table
-from inspector.report.plots import Figure, PlotLine, plot, ticks
-from inspector.report.plots import figure as roofline
+from inspector.measure.time.ranking import Peaks, Spot
+from inspector.report.timings import Figure, PlotLine, plot
+from inspector.report.timings import figure as roofline
 from inspector.system import toolchain
 from inspector.system.process import Finished
 
@@ -61,48 +60,11 @@ def test_plot_fills_the_width_and_names_each_line(monkeypatch: pytest.MonkeyPatc
     assert "12,000" in lines[19] or "10,000" in lines[19]
 
 
-def test_each_line_has_its_own_colour() -> None:
-    assert not any("\x1b" in line for line in drawn(SWEEP, 80))
-    coloured = "\n".join(drawn(SWEEP, 80, colour=True))
-    assert len({part.split("m")[0] for part in coloured.split("\x1b[")[1:]}) >= 4
-
-
-def test_points_at_one_place_all_show() -> None:
-    spots = tuple(PlotLine(f"spot {n}", ((0.125, 0.5),)) for n in range(4))
-    far = PlotLine("far", ((8.0, 4.0),))
-    figure = Figure("t", "FLOP/byte", "TFLOP/s", (*spots, far), log=True)
-    assert any("ABCD" in line for line in drawn(figure, 80))
-
-
-def test_a_single_point_and_a_level_line_can_be_drawn() -> None:
-    for points in (((5.0, 3.0),), ((1.0, 2.0), (9.0, 2.0)), ((1.0, 0.0), (2.0, 0.0))):
-        assert len(drawn(Figure("t", "N", "µs", (PlotLine("a", points),)), 80)) == 22
-
-
 def test_hostile_names_are_shown_and_not_obeyed() -> None:
     evil = "\x1b[2J[red]x[/] $\\frac{1}{0}$ \u202e"
     figure = Figure(evil, evil, "GB/s", (PlotLine(evil, RISING.points, said=evil),))
     text = "\n".join(drawn(figure, 120))
     assert "\x1b" not in text and "\u202e" not in text and "[red]x[/]" in text
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "most", "log", "texts"),
-    [
-        (0, 4410, 6, False, ["0", "1,000", "2,000", "3,000", "4,000"]),
-        (0.0, 0.9, 4, False, ["0", "0.5"]),
-        (256, 12672, 4, False, ["5,000", "10,000"]),
-        (0.03, 70, 9, True, ["0.03", "0.1", "0.3", "1", "3", "10", "30"]),
-        (0.03, 70, 4, True, ["0.1", "1", "10"]),
-        (100, 900, 9, True, ["100", "200", "500"]),
-    ],
-)
-def test_ticks_are_round_and_not_too_many(
-    low: float, high: float, most: int, log: bool, texts: list[str]
-) -> None:
-    found = ticks(low, high, most, log)
-    assert [text for _, text in found] == texts
-    assert all(low <= value <= high * (1 + 1e-9) for value, _ in found)
 
 
 # -- rooflines ------------------------------------------------------------------------------------
@@ -123,47 +85,6 @@ def test_a_roofline_bends_where_the_bandwidth_meets_the_peak() -> None:
         (x0, y0), (x1, y1) = line.points
         assert math.log(y1 / y0) == pytest.approx(math.log(x1 / x0))
     assert point.said == "0.125 FLOP/byte, 0.552 TFLOP/s, 110 % of copy, measured"
-
-
-def test_compute_bound_call_is_compared_with_its_units_peak() -> None:
-    n = 8192
-    spot = Spot.of("matmul", 2 * n**3 / 700e6, 3 * 2 * n * n, 2 * n**3)
-    assert spot is not None
-    made = roofline("t", [spot], 4e12, None, H200, ["float16"])
-    assert made is not None
-    assert [line.name for line in made.lines] == [
-        "copy, measured",
-        "fp32 by data sheet",
-        "fp16 tensor cores by data sheet",
-        "matmul",
-    ]
-    assert made.lines[-1].said.endswith("71 % of fp16 tensor cores")
-
-
-def test_data_sheets_do_not_contradict_each_other() -> None:
-    sheets = {
-        n: peaks_of_device(n, table("peaks")) for e in table("peaks").values() for n in e["names"]
-    }
-    for device in devices().values():
-        known = sheets.get(device.name)
-        if known is not None:
-            assert known.bandwidth == device.memory_bandwidth, device.name
-    for name, known in sheets.items():
-        assert known is not None and known.source and known.bandwidth, name
-        units = ("fp64", "fp32", "tf32_tensor", "fp16_tensor", "fp8_tensor")
-        order = [known.flops[u] for u in units if u in known.flops]
-        assert order == sorted(order) and set(known.flops) <= set(TITLES), name
-
-
-def test_what_is_not_known_is_not_drawn() -> None:
-    assert Spot.of("a", None, 8, 1) is None and Spot.of("a", 1.0, None, 1) is None
-    assert Spot.of("a", 1.0, 8, 0) is None
-    spot = Spot("a", 0.5, 1e12)
-    assert roofline("t", [], 4e12, None, H200, ["float32"]) is None
-    assert roofline("t", [spot], None, None, None, ["float32"]) is None
-    bare = roofline("t", [spot], 4e12, None, None, ["float32"])
-    assert bare is not None and [line.name for line in bare.lines] == ["copy, measured", "a"]
-    assert dtypes_in("float32 3×4, bfloat16 3, int64 1") == ["float32", "bfloat16"]
 
 
 @pytest.fixture

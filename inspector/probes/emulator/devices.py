@@ -62,7 +62,7 @@ class Binary(NamedTuple):
 
 
 def read_binary(data: bytes, name: str) -> Binary:
-    """The resources of the kernel ``name`` in a cubin; zeros if the file is none or lacks it."""
+    """The resources of the kernel ``name`` in a cubin; zeros if the file is invalid or lacks it."""
     cubin = executor.load("listing.cubin")
     try:
         sections = {section.name: section for section in cubin.read_sections(data)}

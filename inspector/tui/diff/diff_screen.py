@@ -22,7 +22,7 @@ from inspector.diff.beside import Sign
 from inspector.diff.compare import Compared
 from inspector.reader.reader import Reader
 from inspector.report import diff_text
-from inspector.report.naming import differing
+from inspector.report.tables import differing
 from inspector.tui.code.highlight import highlighter_for, place
 from inspector.tui.diff.diff_view import (
     DiffOutcome,

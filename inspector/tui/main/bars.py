@@ -13,9 +13,8 @@ from inspector.analyse.card import Card
 from inspector.base.model import LAUNCH, Failure, Recording, Resources, Variant
 from inspector.base.text import ended_by, plural
 from inspector.measure.time.results import COLD
-from inspector.report.failure import refused
 from inspector.report.ranks import differences
-from inspector.report.tables import shared
+from inspector.report.tables import refused, shared
 from inspector.report.timings import duration
 from inspector.tui.keys.command_table import command, shown
 from inspector.tui.program.live import Live, ProgramState, ending

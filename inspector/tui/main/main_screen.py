@@ -92,15 +92,15 @@ def save(path: Path, data: bytes) -> Path:
 
 def text_of(reads: Reader, subject: TreeSubject, variant: Variant, stage: Stage) -> str:
     """Return a listing with its card, its hints and line annotations; called in a thread."""
-    from inspector.report import annotated, card
+    from inspector.report import card
 
     listing = reads.listing(variant, stage)
     annotations = reads.line_annotations(variant, stage)
     head = [f"{subject.name}  {variant.id}  {variant.target or ''}  {stage.value}"]
     head += [f"  {row}" for row in card.lines(reads.card(variant), width=WIDTH_CELLS)]
-    head += [annotated.hint(finding).plain for finding in reads.findings(variant)]
-    rows = [row.plain.rstrip() for row in annotated.rows(listing.lines, annotations, WIDTH_CELLS)]
-    return "\n".join([*head, "", annotated.heading(annotations), *rows, ""])
+    head += [card.hint(finding).plain for finding in reads.findings(variant)]
+    rows = [row.plain.rstrip() for row in card.rows(listing.lines, annotations, WIDTH_CELLS)]
+    return "\n".join([*head, "", card.heading(annotations), *rows, ""])
 
 
 def whole_path(recorded: str) -> Path | None:

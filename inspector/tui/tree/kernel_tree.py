@@ -16,7 +16,7 @@ from textual.strip import Strip
 
 from inspector.base.model import Recording, Resources, Variant
 from inspector.reader.reader import Reader
-from inspector.report.naming import apart
+from inspector.report.tables import apart
 from inspector.report.timings import duration
 from inspector.tui.keys.command_table import Where, bindings
 from inspector.tui.tree.rows import (

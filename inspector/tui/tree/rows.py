@@ -10,7 +10,7 @@ from enum import Enum
 from itertools import chain
 
 from inspector.base.model import Graph, Kernel, Origin, Recording, Resources, Variant
-from inspector.report.naming import labels, under
+from inspector.report.tables import labels, under
 from inspector.tui.widgets.subject import TreeSubject
 from inspector.tui.widgets.visible import label
 

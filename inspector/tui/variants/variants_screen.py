@@ -28,9 +28,7 @@ from inspector.diff.variants import VariantRow
 from inspector.reader.reader import Reader
 from inspector.report import diff_text
 from inspector.report.diff_text import absent, settings
-from inspector.report.failure import refused
-from inspector.report.naming import apart, specialised
-from inspector.report.tables import shared
+from inspector.report.tables import apart, refused, shared, specialised
 from inspector.report.timings import duration
 from inspector.tui.diff.diff_screen import DiffScreen
 from inspector.tui.keys.command_table import BARE, Where, bindings, bindings_of

@@ -10,7 +10,7 @@ from inspector.base.model import Kernel, Resources, Variant
 from inspector.measure.time import results
 from inspector.measure.time.results import Taken
 from inspector.report import timings
-from inspector.report.naming import setting
+from inspector.report.tables import setting
 
 UNKNOWN = "–"
 UNREAD = "…"

@@ -17,7 +17,7 @@ from inspector.base.model import Content as FileText
 from inspector.base.model import Recording, UserFrame
 from inspector.reader.tables import table
 from inspector.report import compiles
-from inspector.report.compile_phases import Phases
+from inspector.report.compiles import Phases
 from inspector.tui.widgets.tool_screen import ChoiceList, Overlay
 from inspector.tui.widgets.visible import label, visible
 

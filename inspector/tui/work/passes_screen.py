@@ -22,7 +22,12 @@ from inspector.analyse.passes import PassRun, searched
 from inspector.diff.beside import change_of, lines_changed
 from inspector.reader.passes import PassList, graph_passes, variant_passes
 from inspector.recording.layout import kept_cache
-from inspector.report.passes import milliseconds, note, operations, title
+from inspector.report.compiled import (
+    pass_milliseconds,
+    pass_note,
+    pass_operations,
+    pass_title,
+)
 from inspector.tui.code.highlight import highlighter_for
 from inspector.tui.diff.diff_screen import DiffSearching
 from inspector.tui.diff.diff_view import DiffOutcome, DiffRequest, DiffView, laid_out
@@ -94,9 +99,16 @@ class PassTable(Table[PassRun], can_focus=True, inherit_bindings=False):
         line = base + self.part("cursor") if chosen else base
         quiet = line + self.part("quiet")
         came, went = run.lines or (0, 0)
-        name = f"{run.number:>3}  {run.stage:<6} {label(title(run))}"
+        here = "▸" if chosen else " "
+        name = f"{run.number:>3}  {run.stage:<6} {label(pass_title(run))}"
         return self._line(
-            ("▸" if chosen else " ", name, str(came or ""), str(went or ""), milliseconds(run)),
+            (
+                "▸" if chosen else " ",
+                name,
+                str(came or ""),
+                str(went or ""),
+                pass_milliseconds(run),
+            ),
             (
                 line + self.part("mark"),
                 line if run.changed else quiet,
@@ -237,7 +249,7 @@ class PassesScreen(DiffSearching):
         if self.focused is self.view:
             self.follow()
             return
-        parts = [] if run is None else [label(operations(run, None)) or "no other operations"]
+        parts = [] if run is None else [label(pass_operations(run, None)) or "no other operations"]
         if run is not None and run.inside:
             parts.append(f"runs {', '.join(dict.fromkeys(run.inside))}")
         head = [f"/{label(table.query_text)}"] if table.query_text else []
@@ -304,7 +316,7 @@ class PassesScreen(DiffSearching):
 def _outcome(run: PassRun, request: DiffRequest) -> DiffOutcome:
     """What a pass changed, laid out; called in a thread."""
     if not run.changed:
-        said = note(run) or "it changed nothing"
+        said = pass_note(run) or "it changed nothing"
         return DiffOutcome(request, notice=Notice("", f"{said[0].upper()}{said[1:]}."))
     change = change_of(run)
     sources = tuple(highlighter_for(listing, change.stage, None) for listing in change.listings)

@@ -30,8 +30,8 @@ from inspector.measure.time.results import CACHES, Session, parts
 from inspector.measure.time.take import Ready, TimeWish
 from inspector.reader.reader import Reader
 from inspector.recording.layout import kept_cache, place
+from inspector.report import compiled as report
 from inspector.report import timings
-from inspector.report import trying as report
 from inspector.sources.trying import TryRequest, try_stage
 from inspector.system.printing import page
 from inspector.tui.keys.command_table import BARE, Where, bindings, bindings_of
@@ -473,15 +473,15 @@ class TryScreen(WorkScreen):
             if self.working:
                 yield "\n◔ It is compiled …\n", "bold"
             return
-        for n, line in enumerate(report.table(made, width)):
+        for n, line in enumerate(report.trial_table(made, width)):
             yield f"{label(line.plain)}\n", HEAD if n == 0 else ""
         yield "\n", ""
-        for line in report.messages(made):
+        for line in report.trial_messages(made):
             if line.plain.startswith("    "):
                 yield f"{label(line.plain)}\n", QUIET
             else:
                 yield from wrapped(line.plain, width, "bold", "")
-        for sentence in report.sentences(made):
+        for sentence in report.trial_sentences(made):
             yield from wrapped(sentence, width, QUIET)
 
     # Commands

@@ -6,7 +6,6 @@ import fcntl
 import importlib
 import os
 import pty
-import re
 import shutil
 import signal
 import struct
@@ -23,7 +22,6 @@ import pytest
 
 from inspector.system import toolchain
 from tests.helpers.ptxview import (
-    EXTENSION,
     LECTURE,
     MATMUL,
     REPOSITORY,
@@ -78,40 +76,6 @@ def test_damaged_metadata_loses_only_its_own_kernel(cache: Path, content: bytes)
     assert any(SQUARE.name in p for p in value["recording"]["problems"])
 
 
-def test_half_written_entry_is_said(cache: Path) -> None:
-    square(cache, ".json").unlink()
-    value = call("list", cache, "--json").json
-    assert [k["name"] for k, _ in variants_of(value)] == ["matmul_kernel"]
-    (problem,) = value["recording"]["problems"]
-    assert SQUARE.name in problem and "half-written" in problem
-    assert SQUARE.name in call("list", cache).said
-
-
-def test_foreign_files_are_passed_over(cache: Path) -> None:
-    (cache / "README").write_text("not of Triton")
-    (cache / SQUARE.name / "tmp.pid_5_x").write_bytes(b"\0" * 100)
-    (cache / SQUARE.name / "other.json").write_text('{"a": 1}')
-    (cache / "x.ptx.lock").touch()
-    (cache / "dangling").symlink_to("/nowhere")
-    (cache / SQUARE.name / "square_kernel.ttadapter").write_text("?")
-    os.mkfifo(cache / "pipe")
-    os.mkfifo(cache / SQUARE.name / "x.json")
-    value = call("list", cache, "--json").json
-    assert len(variants_of(value)) == 2
-
-
-def test_link_that_leads_nowhere_loses_only_its_stage(cache: Path) -> None:
-    square(cache, ".llir").unlink()
-    square(cache, ".llir").symlink_to("/nowhere.llir")
-    found = {k["name"]: v for k, v in variants_of(call("list", cache, "--json").json)}
-    assert found["square_kernel"]["stages"] == ["ttir", "ttgir", "ptx", "sass"]
-
-
-def test_links_in_a_circle_end(cache: Path) -> None:
-    (cache / "loop").symlink_to(cache)
-    assert len(variants_of(call("list", cache, "--json").json)) == 2
-
-
 def test_text_that_is_not_utf8_comes_back_byte_for_byte(cache: Path) -> None:
     path = square(cache, ".ptx")
     data = path.read_bytes() + b"// \xff\xfe \x80\r\n\x00\x1b[31m"
@@ -120,18 +84,6 @@ def test_text_that_is_not_utf8_comes_back_byte_for_byte(cache: Path) -> None:
     shown = call("show", cache, "square_kernel", "--json").json
     text = "\n".join(line["text"] for line in shown["lines"])
     assert text.encode("utf-8", "surrogateescape") == data
-
-
-def test_object_that_is_damaged_is_said(tmp_path: Path) -> None:
-    folder = tmp_path / "ext"
-    shutil.copytree(EXTENSION, folder)
-    whole = (folder / "cuda.cuda.o").read_bytes()
-    for size in (5, 1000, len(whole) // 2, len(whole) - 100):
-        (folder / "cuda.cuda.o").write_bytes(whole[:size])
-        for path in (folder, folder / "cuda.cuda.o"):
-            done = call("list", path)
-            assert done.status in (0, 4) and "Traceback" not in done.said
-            assert done.said
 
 
 # -- paths of unknown kinds ----------------------------------------------------------------
@@ -177,22 +129,6 @@ def test_unknown_kinds_of_paths_are_unreadable(tmp_path: Path) -> None:
             assert str(path) in done.said
 
 
-@pytest.mark.parametrize("name", ["empty.ptx", "comment.ptx", "x.ttir", "x.llir", "crlf.ptx"])
-def test_texts_with_nothing_in_them_open(tmp_path: Path, name: str) -> None:
-    path = tmp_path / name
-    data = {
-        "empty.ptx": b"\n",
-        "comment.ptx": b"// nothing",
-        "x.ttir": b"module {}",
-        "x.llir": b"; ModuleID",
-        "crlf.ptx": b".version 8.0\r\n.entry k()\r\n{\r\n}",
-    }[name]
-    path.write_bytes(data)
-    assert call("list", path).status == 0
-    assert call("show", path).out == data
-    assert call("show", path, "--json").status == 0
-
-
 def test_path_without_permission_is_unreadable(tmp_path: Path) -> None:
     path = tmp_path / "x.ptx"
     path.write_text("// x")
@@ -226,38 +162,6 @@ def test_invalid_command_lines_are_usage_errors(words: list[str]) -> None:
     assert done.status == 2 and not done.out and done.said
 
 
-RECORDED = str(REPOSITORY / "examples" / "recordings" / "lecture-h200.ptxview")
-
-
-@pytest.mark.parametrize(
-    ("words", "status", "said"),
-    [
-        (["lst"], 2, "there is no command lst\nDid you mean list?"),
-        (["list", "--jsn"], 2, "Did you mean --json"),
-        (["list", "--nope"], 2, "ptxview list --help says more"),
-        (["show", RECORDED, "softmax_kernel", "--lines", "10-20"], 2, "40:60, 40: or :60"),
-        (["show", RECORDED, "softmax_kernel", "--lines", "9000:"], 2, "none in 9000:\n"),
-        (["diff", "a", "b", "--context", "x"], 2, "x is not a whole number from 0 on"),
-        (["trace", RECORDED, "softmax_kernel", "--blocks", "-1"], 2, "from 1 on"),
-        (["run", "--target", "sm_20", __file__], 125, "no device is known of sm_20\nKnown are: "),
-        (["doctor", "--python", "/no/such/python"], 2, "/no/such/python cannot be started"),
-        (["list", RECORDED, "--breaks"], 0, "no compile of torch.compile's was recorded"),
-        # Two of one configuration differ in what was taken for granted of their arguments.
-        (["show", RECORDED, "square_kernel"], 2, "BLOCK_SIZE=1024  input_row_stride:16 "),
-    ],
-)
-def test_a_sentence_says_what_would_do(words: list[str], status: int, said: str) -> None:
-    done = call(*words)
-    assert (done.status, done.out) == (status, b"")
-    assert said in done.said and "_count" not in done.said
-
-
-def test_a_recording_without_a_byte_is_empty(tmp_path: Path) -> None:
-    (tmp_path / "x.ptxview").touch()
-    done = call("list", tmp_path / "x.ptxview")
-    assert done.status == 4 and "x.ptxview is empty" in done.said
-
-
 def test_help_and_version_are_data() -> None:
     assert call("--version").text.startswith("ptxview ")
     assert "commands:" in call("--help").text
@@ -266,32 +170,7 @@ def test_help_and_version_are_data() -> None:
         assert done.status == 0 and f"ptxview {name}" in done.text
 
 
-def test_existing_path_wins_over_a_kernel_of_that_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    shutil.copy(SQUARE / "square_kernel.ptx", tmp_path / "square_kernel")
-    done = call("show", "square_kernel")
-    assert done.status == 4 and "square_kernel" in done.said
-
-
 # -- terminals ----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("columns", ["1", "40", "200", "-5", "wide"])
-def test_table_fits_any_width(columns: str) -> None:
-    done = ptxview("list", LECTURE, env=environment(COLUMNS=columns))
-    assert done.status == 0 and "Traceback" not in done.said
-    if columns in ("40", "200"):
-        assert widest(done.text) <= int(columns)
-        for kernel in ("matmul", "gelu"):
-            assert kernel in done.text
-
-
-def widest(text: str) -> int:
-    """The width of the table; a graph's line is left to the terminal, which wraps it whole."""
-    lines = (strip(line) for line in text.splitlines())
-    return max(len(line) for line in lines if not line.startswith("graph "))
 
 
 def on_terminal(words: list[str], columns: int, env: dict[str, str]) -> tuple[int, str]:
@@ -311,11 +190,6 @@ def on_terminal(words: list[str], columns: int, env: dict[str, str]) -> tuple[in
         out += got
     os.close(fd)
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), out.decode("utf-8", "replace")
-
-
-def strip(line: str) -> str:
-    """A line without colours."""
-    return re.sub(r"\x1b\[[0-9;]*m", "", line).rstrip("\r")
 
 
 def test_no_color_is_obeyed_and_a_terminal_has_colours() -> None:
@@ -423,23 +297,6 @@ def test_without_tools_the_list_has_no_figures_and_all_the_rest() -> None:
     assert call("list", SQUARE).status == 0
     assert "–" in call("list", SQUARE).text
     assert call("show", SQUARE, "square_kernel").out == (SQUARE / "square_kernel.ptx").read_bytes()
-
-
-@pytest.mark.usefixtures("no_tools")
-def test_without_nvdisasm_sass_says_how_to_get_it() -> None:
-    done = call("show", SQUARE, "square_kernel", "--stage", "sass")
-    assert done.status == 3 and not done.out
-    assert "nvdisasm" in done.said and "pip install nvidia-cuda-nvdisasm" in done.said
-    done = call("show", SQUARE, "square_kernel", "--beside", "sass")
-    assert done.status == 3 and not done.out
-    done = call("show", SQUARE, "square_kernel", "--json")
-    assert done.status == 0 and done.json["lines"], "links to sass are left out, and said"
-
-
-@pytest.mark.usefixtures("no_tools")
-def test_without_cuobjdump_an_object_says_how_to_get_it() -> None:
-    done = call("list", EXTENSION / "cuda.cuda.o")
-    assert done.status == 3 and "pip install nvidia-cuda-cuobjdump" in done.said
 
 
 @pytest.mark.usefixtures("no_tools")

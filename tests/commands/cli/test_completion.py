@@ -11,9 +11,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-import time
-import uuid
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -168,73 +165,6 @@ STARTS = {
     "zsh": ("zsh -f", 'autoload -U compinit; compinit -u -D; eval "$(ptxview completion zsh)"'),
     "fish": ("fish --no-config", "ptxview completion fish | source"),
 }
-TYPED = {
-    "ptxview expl": "ptxview explain",
-    "ptxview show x.ptxview square_m": "ptxview show x.ptxview square_matrix_kernel",
-    "ptxview show x.ptxview softmax_kernel --stage ttg": "--stage ttgir",
-    "ptxview diff x.ptxview::soft": "ptxview diff x.ptxview::softmax_kernel",
-    "ptxview run tr": "ptxview run train.py",
-    "ptxview run train.py a": r"ptxview run train.py a\ file.py",
-    "ptxview list ~/sta": "ptxview list ~/state/",
-}
-
-
-class Terminal:
-    """A shell in tmux."""
-
-    def __init__(self, place: Path, environment: dict[str, str], shell: str) -> None:
-        self.name = f"ptxview-{uuid.uuid4().hex}"
-        self.environment = {k: v for k, v in environment.items() if k not in ("TMUX", "COLUMNS")}
-        self.tmux("new-session", "-d", "-x", "150", "-y", "40", "-c", str(place), shell)
-
-    def tmux(self, *words: str) -> str:
-        return subprocess.run(
-            ["tmux", "-L", self.name, "-f", "/dev/null", *words],
-            capture_output=True,
-            encoding="utf-8",
-            env=self.environment,
-            check=False,
-        ).stdout
-
-    def types(self, text: str, *keys: str) -> None:
-        self.tmux("send-keys", "-l", text)
-        self.tmux("send-keys", *keys)
-
-    def sees(self, text: str) -> None:
-        """Wait until the text stands on the screen."""
-        end = time.monotonic() + 120
-        while text not in (screen := self.tmux("capture-pane", "-p")):
-            assert time.monotonic() < end, f"{text!r} never came:\n{screen}"
-            time.sleep(0.1)
-
-
-@pytest.fixture
-def terminals(place: Path, environment: dict[str, str]) -> Iterator[list[Terminal]]:
-    made: list[Terminal] = []
-    yield made
-    for terminal in made:
-        terminal.tmux("kill-server")
-
-
-@pytest.mark.parametrize("shell", [pytest.param(s, marks=needs("tmux", s)) for s in STARTS])
-def test_the_tab_key_completes_the_line(
-    place: Path, environment: dict[str, str], terminals: list[Terminal], shell: str
-) -> None:
-    program, setup = STARTS[shell]
-    terminal = Terminal(place, environment, program)
-    terminals.append(terminal)
-    terminal.types(f"{setup}; echo set''up", "Enter")
-    terminal.sees("\nsetup")
-    for line, completed in TYPED.items():
-        terminal.types(line, "Tab")
-        terminal.sees(completed)
-        terminal.tmux("send-keys", "C-u", "C-l")
-    # What was typed and completed is what is run.
-    terminal.types("ptxview list evi", "Tab")
-    terminal.sees("ptxview list evil/")
-    terminal.tmux("send-keys", "Enter")
-    terminal.sees("fine")
-    assert not list(place.rglob("PWNED"))
 
 
 WATCHED = """

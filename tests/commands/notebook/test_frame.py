@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from inspector.commands import notebook as frame
 from inspector.commands.common import open_reader
-from inspector.commands.notebook import frame
 from inspector.recording.layout import Writer
 from tests.helpers.browser import Page as Browser
 from tests.helpers.browser import browser, needs_browser

@@ -113,14 +113,6 @@ def test_a_cell_is_recorded_and_shown(run: tuple[Path, dict[str, list[Any]]]) ->
     assert {"source", "ttir", "ptx", "sass"} <= set(kernel["variants"][0]["stages"])
 
 
-def test_launches_of_kernels_from_earlier_cells_are_recorded(
-    run: tuple[Path, dict[str, list[Any]]],
-) -> None:
-    folder, cells = run
-    assert launches(folder / "second.ptxview") == [(4, 1)]
-    assert "add_kernel" in said(cells["calls"]) and "  1 call\n" in said(cells["calls"])
-
-
 def test_a_cell_that_fails_is_recorded_and_fails_once(
     run: tuple[Path, dict[str, list[Any]]],
 ) -> None:
@@ -130,14 +122,6 @@ def test_a_cell_that_fails_is_recorded_and_fails_once(
     assert said(cells["after"]).strip() == "third.ptxview 1"
     assert failed(cells["syntax"]) == ["SyntaxError"]
     assert "nothing was compiled or launched" in said(cells["nothing"], "stderr")
-
-
-def test_a_block_in_a_cell_is_the_same(run: tuple[Path, dict[str, list[Any]]]) -> None:
-    folder, cells = run
-    (shown,) = (o for o in cells["block"] if "data" in o)
-    assert Frame(shown.data["text/html"]).frames
-    assert launches(folder / "block") == [(2, 1)]
-    assert said(cells["left"]).strip() == "[]"
 
 
 def test_usage_errors_are_sentences_without_a_traceback(

@@ -2,7 +2,7 @@
 """A launcher that one recording has seen is called in the next, and between them."""
 
 import inspector
-from inspector.commands.notebook.recorder import emulate
+from inspector.commands.notebook import emulate
 
 emulate("sm_90")
 import torch  # noqa: E402

@@ -12,8 +12,7 @@ import pytest
 from inspector.base.model import FrameCompile, Recording
 from inspector.reader.tables import table
 from inspector.report import compiles
-from inspector.report.compile_phases import Phases
-from inspector.report.guards import guards_in
+from inspector.report.compiles import Phases, guards_in
 from inspector.sources.opening import open_path
 from tests.probes.compiles.test_user_kernels import read
 from tests.probes.conftest import Outcome, Run, ok

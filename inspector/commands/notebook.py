@@ -1,4 +1,4 @@
-"""Recordings of a block of the running program.
+"""Recording from within: a block of a program (``inspector.record()``) and a notebook's cell.
 
 The probes are loaded from their folder under their own name, as by ``ptxview run``; nothing here
 imports them, torch or triton. Blocks may be nested: the innermost records, and the outer ones go on
@@ -7,22 +7,26 @@ when it ends.
 
 from __future__ import annotations
 
+import argparse
 import importlib
 import importlib.util
 import os
+import shlex
 import sys
 import threading
+from html import escape
 from pathlib import Path
-from types import ModuleType, TracebackType
-from typing import Any, Self
+from types import TracebackType
+from typing import Any, NoReturn, Self
 
 from inspector.base.errors import PtxviewError, RunFailed, UsageError
 from inspector.base.model import Kernel, Recording
+from inspector.base.text import plural, shown
 from inspector.reader.reader import Reader
 from inspector.reader.tables import devices
 from inspector.sources import running
 from inspector.sources.opening import open_path
-from inspector.system import toolchain
+from inspector.system import printing, toolchain
 
 PROBES = toolchain.PROBES.parent
 PACKAGE = "ptxview_probes"
@@ -163,18 +167,14 @@ class Recorder:
     def __repr__(self) -> str:
         if self._path is None:
             return "<a recording that has not begun>"
-        from inspector.base.text import plural
-
         try:
-            count = plural(len(self.kernels), "kernel")
+            said = plural(len(self.kernels), "kernel")
         except PtxviewError as error:
-            return f"<recording {self._path}: {error.message}>"
-        return f"<recording {self._path}: {count}>"
+            said = error.message
+        return f"<recording {self._path}: {said}>"
 
     def _repr_html_(self) -> str:
         """The page in a frame, for a notebook."""
-        from inspector.commands.notebook.frame import framed
-
         return framed(self.reader)
 
 
@@ -208,7 +208,7 @@ def _probes() -> Any:
         )
         if spec is None or spec.loader is None:
             raise RunFailed(f"{PROBES} cannot be loaded")
-        module: ModuleType = importlib.util.module_from_spec(spec)
+        module = importlib.util.module_from_spec(spec)
         sys.modules[PACKAGE] = module
         spec.loader.exec_module(module)
     return importlib.import_module(f"{PACKAGE}.late")
@@ -243,3 +243,150 @@ def command(words: list[str]) -> None:
     from inspector.commands.cli import main
 
     main(words)
+
+
+# -- the page in a frame --------------------------------------------------------------------------
+
+HEIGHT_PIXELS = 760
+MAX_CHARS, MAX_VARIANTS = 8_000_000, 200
+"""Bounds of a whole page: a notebook keeps what it shows."""
+TABLE_COLUMNS = 160
+
+STYLE = ":root{color-scheme:light dark}body{font:14px system-ui,sans-serif}"
+
+
+def framed(reader: Reader) -> str:
+    """The page of a recording in a frame, isolated from the notebook's own page.
+
+    A page that would be empty or too large gives way to the table of ``ptxview list``.
+    """
+    # Imported here: a script that records shows no page.
+    from inspector.export.page import page
+
+    found = list(reader.recording.variants())
+    pieces: list[str] = []
+    left = MAX_CHARS
+    for piece in page(reader, found) if 0 < len(found) <= MAX_VARIANTS else ():
+        pieces.append(piece)
+        left -= len(piece)
+        if left < 0:
+            break
+    text = "".join(pieces) if pieces and left >= 0 else _table_alone(reader)
+    return (
+        f'<iframe srcdoc="{escape(text, quote=True)}" sandbox="allow-scripts" title="ptxview" '
+        f'style="width:100%;height:{HEIGHT_PIXELS}px;border:0"></iframe>'
+    )
+
+
+def _table_alone(reader: Reader) -> str:
+    """A page with the table of ``ptxview list`` and no stages."""
+    from inspector.report import tables
+
+    rec = reader.recording
+    out = f"<!doctype html><meta charset=utf-8><title>ptxview</title><style>{STYLE}</style>"
+    out += f"<p>{escape(shown(tables.heading(rec)))}</p>"
+    if not rec.kernels:
+        return out
+    table = tables.kernels(
+        rec,
+        reader.resources,
+        TABLE_COLUMNS,
+        hints=lambda kernel, variant: tables.figure(reader.hint_count(variant)),
+    )
+    rows = "\n".join(shown(str(row)) for row in table.renderables)
+    return (
+        f"{out}<pre>{escape(rows)}</pre>"
+        "<p>A notebook would grow too large with the stages of all these kernels: "
+        "<code>ptxview open</code> shows them, <code>ptxview export</code> writes a page.</p>"
+    )
+
+
+# -- %%ptxview ------------------------------------------------------------------------------------
+
+NAME = "ptxview"
+HELP = """\
+%%ptxview [-o PATH] [--as NAME] [--quiet]   record this cell, and show what it compiled
+%ptxview target sm_90                       an emulated device, before torch is imported
+%ptxview COMMAND …                          any command: list, show, diff, explain …"""
+
+
+class _Options(argparse.ArgumentParser):
+    """Options of the magic; a wrong one is a UsageError, and ends no process."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise UsageError."""
+        raise UsageError(f"%%ptxview: {message}", HELP)
+
+
+def load(shell: Any) -> None:
+    """Register the magic in the shell."""
+
+    def ptxview(line: str, cell: str | None = None) -> Any:
+        """Record this cell, and show what it compiled (%ptxview prints help)."""
+        try:
+            return _line(line) if cell is None else _cell(shell, line, cell)
+        except PtxviewError as error:
+            printing.narrate(f"ptxview: {error.message}")
+            if error.hint:
+                printing.narrate(error.hint)
+            return None
+
+    shell.register_magic_function(ptxview, "line_cell", NAME)
+
+
+def unload(shell: Any) -> None:
+    """Remove the magic from the shell."""
+    for kind in ("line", "cell"):
+        shell.magics_manager.magics[kind].pop(NAME, None)
+
+
+def _line(line: str) -> None:
+    words = shlex.split(line)
+    if not words:
+        printing.narrate(HELP)
+    elif words[0] == "target":
+        if len(words) != 2:
+            raise UsageError("%ptxview target: which architecture?", "%ptxview target sm_90")
+        emulate(words[1])
+        printing.narrate(f"ptxview: this notebook has an emulated {words[1]} from now on")
+    else:
+        command(words)
+
+
+def _cell(shell: Any, line: str, cell: str) -> None:
+    parser = _Options(prog="%%ptxview", add_help=False, allow_abbrev=False)
+    parser.add_argument("-o", "--out", metavar="PATH")
+    parser.add_argument("--as", dest="name", metavar="NAME", default="recording")
+    parser.add_argument("--quiet", action="store_true")
+    args = parser.parse_args(shlex.split(line))
+    if not args.name.isidentifier():
+        raise UsageError(f"%%ptxview: --as {args.name} is not the name of a variable")
+    made = Recorder(args.out)
+    with made:
+        error = _run(shell, cell)
+    shell.user_ns[args.name] = made
+    for text in made.said:
+        printing.narrate(f"ptxview: {text}")
+    if not made.kernels and (error is not None or not args.quiet):
+        printing.narrate(
+            "ptxview: nothing was compiled or launched in this cell by Triton, torch.compile or an "
+            "extension's build"
+        )
+    elif made.kernels and not args.quiet:
+        from IPython.display import display
+
+        display(made)
+    if error is not None:
+        raise error
+
+
+def _run(shell: Any, cell: str) -> BaseException | None:
+    """Run a cell as the notebook does; return its error, which the notebook prints."""
+    shown, shown_syntax = shell.showtraceback, shell.showsyntaxerror
+    shell.showtraceback = shell.showsyntaxerror = lambda *args, **given: None
+    try:
+        result = shell.run_cell(cell)
+    finally:
+        shell.showtraceback, shell.showsyntaxerror = shown, shown_syntax
+    error: BaseException | None = result.error_before_exec or result.error_in_exec
+    return error
