@@ -26,9 +26,6 @@ from textual_serve.server import Server
 
 from inspector.system.printing import narrate
 
-DRIVER = "textual.drivers.web_driver:WebDriver"
-"""What textual-serve names in TEXTUAL_DRIVER to the processes that it starts."""
-
 STRANGER = (
     "This page needs the address that ptxview printed when it was started, with the token in it."
 )

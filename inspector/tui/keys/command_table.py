@@ -6,6 +6,7 @@ command, add a row and the ``action_…`` method that it names, on the widget th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -520,6 +521,7 @@ UNBOUND = "unbound"
 """The key of a command without one, in Textual's keymap."""
 
 MODIFIERS = ("ctrl", "alt", "shift")
+_KEY = re.compile(rf"((?:(?:{'|'.join(MODIFIERS)})\+)*)(.|\w+)", re.IGNORECASE | re.DOTALL)
 _REPLACED = {short: long for long, short in KEY_NAME_REPLACEMENTS.items()}
 _NAMES = {key.value for key in Keys if "+" not in key.value and not key.value.startswith("<")}
 _SHORT = {
@@ -546,29 +548,23 @@ def parse_key(text: str) -> str | None:
 
     None if there is no such key.
     """
-    *held, last = text.split("+") if len(text) > 1 and not text.endswith("+") else (text,)
-    if text.endswith("++"):
-        held, last = text[:-2].split("+"), "+"
-    modifiers = [word.strip().lower() for word in held]
-    if any(word not in MODIFIERS for word in modifiers):
+    match = _KEY.fullmatch(text)
+    if match is None:
         return None
-    last = last if last == " " else last.strip()
-    if len(last) == 1:
-        if not last.isprintable():
-            return None
-        if "shift" in modifiers and last.isalpha():
-            modifiers.remove("shift")
-            last = last.upper()
-        if "ctrl" in modifiers:
-            last = last.lower()
-        last = _character_to_key(last)
-    else:
+    held, last = set(match[1].lower().split("+")), match[2]
+    if len(last) > 1:
         last = last.lower()
-        if last not in _NAMES:
-            character = key_to_character(_REPLACED.get(last, last))
-            if character is None or _character_to_key(character) != last:
-                return None
-    return "+".join([*(m for m in MODIFIERS if m in modifiers), last])
+        character = key_to_character(_REPLACED.get(last, last))
+        if last not in _NAMES and (character is None or _character_to_key(character) != last):
+            return None
+    elif not last.isprintable():
+        return None
+    else:
+        if "shift" in held and last.isalpha():
+            held.discard("shift")
+            last = last.upper()
+        last = _character_to_key(last.lower() if "ctrl" in held else last)
+    return "+".join([*(one for one in MODIFIERS if one in held), last])
 
 
 def shown_key(key: str) -> str:

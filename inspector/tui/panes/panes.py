@@ -327,8 +327,7 @@ class Panes(Container):
         self.screen.set_focus(pane.view)
 
     def fit(self) -> None:
-        """Beside or below each other, or the active one alone, as the room allows. Across the way
-        that panes follow each other one has all of it."""
+        """Beside or below each other, or the active one alone, as the room allows."""
         width, height = self.size.width, self.size.height
         beside = self.beside if self.beside is not None else width >= MIN_COLUMNS_BESIDE
         alone = self.zoomed or (self.screen.size.width < 80 and self.beside is None)

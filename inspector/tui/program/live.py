@@ -17,6 +17,13 @@ from typing import TYPE_CHECKING
 
 from inspector.base.text import ended_by
 
+if TYPE_CHECKING:
+    from inspector.reader.reader import Reader
+
+    Opener = Callable[[], tuple[Reader, "Live | None"]]
+else:
+    Opener = Callable
+
 MAX_LINES = 10_000
 """Lines that are kept, the newest."""
 
@@ -32,10 +39,15 @@ _UNFINISHED = re.compile(r"\x1b(?:\[[0-?]*[ -/]*|[\]PX^_][^\x07\x1b]{0,4096}\x1b
 
 
 class TerminalText:
-    """Lines of output. ``feed`` is called by one thread, the rest by another."""
+    """Lines of output, with what progress bars do to them.
 
-    def __init__(self, columns: int = 80, rows: int = 24) -> None:
-        self.columns, self.rows = columns, rows
+    Nothing is obeyed but carriage return, backspace, tab, moves to a column or up, and erasing a
+    line; a program that needs more of a terminal is given the real one. ``feed`` is called by one
+    thread, the rest by another.
+    """
+
+    def __init__(self, rows: int = 24) -> None:
+        self.rows = rows
         self.version = 0
         """Grows with every change."""
         self.dropped = 0
@@ -103,13 +115,6 @@ class TerminalText:
             self._lines[self._row] = "" if many == 2 else line[: self._column]
 
 
-if TYPE_CHECKING:
-    from inspector.reader.reader import Reader
-
-    Opener = Callable[[], tuple[Reader, "Live | None"]]
-else:
-    Opener = Callable
-
 GRACE = 3.0
 """Seconds between Ctrl-C, a request to end, and the end without asking."""
 
@@ -165,7 +170,7 @@ class Live:
         self,
         look: Callable[[], Reader | None],
         send: Callable[[int], None] | None = None,
-        size: tuple[int, int] = (80, 24),
+        rows: int = 24,
     ) -> None:
         self.look = look
         self.send = send
@@ -175,7 +180,7 @@ class Live:
         """The signal that ended the program, if one did."""
 
         self.choice = Choice.STAY
-        self.text = TerminalText(*size)
+        self.text = TerminalText(rows)
         self.began = time.monotonic()
         self.ended: float | None = None
         """When the program ended, if it did."""

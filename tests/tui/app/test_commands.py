@@ -27,7 +27,7 @@ from inspector.tui.work import passes_screen
 from inspector.tui.work.passes_screen import PassesScreen, PassTable
 from inspector.tui.work.work_screen import TimingScreen, TryScreen
 from tests.helpers.sample import reader, settle, text_of
-from tests.helpers.shared_app import SharedApp, lecture_app, small_app
+from tests.helpers.shared_app import SharedApp, small_app
 
 Ui = Pilot[None]
 Seen = dict[str, object]
@@ -273,6 +273,7 @@ JOURNEYS: dict[str, list[Step]] = {
         ("g }", {"line": 14, "text": "4 loads of 4 bytes"}), ("g {", {"line": 14})],
     "back forward": [("tab tab : '14' enter G ,", {"line": 14}), (".", {"last": True}),
                      (", , ,", {"text": "nothing to go back to"})],
+    "along": [("tab J", {"text": "No branch on this line, and no loop around it."})],
     "back to a variant": [("tab tab : '30' enter ] ] G , ,", {"subject": "3f2a91c0"})],
     "frames label.next label.previous": [
         ("tab tab : '14' enter I", {"text": "/home/ada/square.py:14:4"}),
@@ -323,29 +324,6 @@ MOVES = [
 @pytest.mark.parametrize("steps", MOVES, ids=["pane", "tree", "wrap sideways"])
 async def test_keys_that_move(steps: list[Step]) -> None:
     await go_through(*steps, size=(80, 24) if "left" in steps[0][1] else (120, 24))
-
-
-async def test_key_along() -> None:
-    async with lecture_app.run_test(size=(120, 40)) as ui:
-        screen = await settle(ui)
-        await press(ui, "/ 'matmul' enter tab 6")
-        await settle(ui)
-        source = screen.panes.active.view.source
-        assert source is not None
-        await press(ui, "J")
-        await see(ui, screen, {"text": "No branch on this line"})
-        texts = dict(enumerate(source.texts, 1))
-        branch = next(n for n, text in texts.items() if "bra" in text.split()[1:2])
-        name = texts[branch].split()[-1].strip(";")
-        head = next(n for n, text in texts.items() if text.startswith(f"{name}:"))
-        await press(ui, f": '{branch}' enter J")
-        await see(ui, screen, {"line": head})
-        await press(ui, "J")
-        await see(ui, screen, {"line": branch})
-        # Within a loop it goes to the loop's head.
-        loop = next(n for n, text in texts.items() if "Loop Header" in text)
-        await press(ui, f": '{loop + 20}' enter J")
-        await see(ui, screen, {"line": loop})
 
 
 async def test_key_output() -> None:

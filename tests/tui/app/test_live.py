@@ -43,7 +43,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 def shown(*pieces: bytes) -> list[str]:
     """The lines that a program's output makes."""
-    text = TerminalText(80, 24)
+    text = TerminalText(24)
     for piece in pieces:
         text.feed(piece)
     return text.lines()
