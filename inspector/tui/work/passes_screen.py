@@ -103,7 +103,7 @@ class PassTable(Table[PassRun], can_focus=True, inherit_bindings=False):
         name = f"{run.number:>3}  {run.stage:<6} {label(pass_title(run))}"
         return self._line(
             (
-                "▸" if chosen else " ",
+                here,
                 name,
                 str(came or ""),
                 str(went or ""),
