@@ -34,7 +34,7 @@ from inspector.sources.opening import open_path
 from inspector.tui.app.app import PtxviewApp
 from inspector.tui.keys.command_table import TABLE, Where
 from inspector.tui.main.main_screen import editor, file_name
-from inspector.tui.work.timing_screen import TimingScreen, TimingState
+from inspector.tui.work.work_screen import TimingScreen, TimingState
 from tests.helpers.ptxview import EXTENSION, REPOSITORY, SQUARE, Done, call, environment, ptxview
 from tests.helpers.ptxview import LECTURE as CACHES
 from tests.helpers.shared import once

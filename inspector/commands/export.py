@@ -25,12 +25,11 @@ from inspector.commands.common import (
     select_all,
     takes,
 )
-from inspector.export import collected, folder
-from inspector.export.gathering import Found
-from inspector.export.gathering import named as said_of
-from inspector.export.markdown import markdown
-from inspector.export.page import page
-from inspector.export.removing import SAID, WHAT, Remover
+from inspector.export import collected
+from inspector.export.collected import SAID, WHAT, Remover
+from inspector.export.markdown import contents, markdown
+from inspector.export.page import Found, page
+from inspector.export.page import named as said_of
 from inspector.measure.time.results import StoredTimes, times
 from inspector.reader.reader import Reader
 from inspector.report import jsons
@@ -239,7 +238,7 @@ def _written(one: Export, form: str, target: Path | None, compilers: bool) -> in
         assert target is not None
         size = 0
         with _appearing(target) as part:
-            for name, data in folder.contents(
+            for name, data in contents(
                 reader, found, one.times, one.removed, compilers, one.left_out.append
             ):
                 path = part / name

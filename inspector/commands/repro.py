@@ -23,13 +23,15 @@ from inspector.base.text import shown
 from inspector.commands.common import flag, open_reader, option, print_json, split_path, takes
 from inspector.commands.trace import read_arrays, triple
 from inspector.execute.calls.inputs import Array
-from inspector.export.repro.extension import ExtensionCall, extension_script, own_flags
 from inspector.export.repro.python_source import CutSource, cut_function
 from inspector.export.repro.script import (
     CHECKS,
     TORCH_TYPES,
+    ExtensionCall,
     TritonLaunch,
+    extension_script,
     is_function,
+    own_flags,
     triton_script,
 )
 from inspector.measure.recorded_launch import chosen_call

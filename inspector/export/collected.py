@@ -1,23 +1,32 @@
-"""A recording as what it is made of: events, the contents that they name, times.
+"""A recording as what it is made of: events, the contents that they name, times; and less of it.
 
-Exported recordings are written from this, and a recording after removals is
-read of it again, without a file between.
+Exported recordings are written from this. What may not leave a company, sources and paths, is
+removed here, before anything is made of the rest, so that every form of export has it from one
+place. Paths are replaced part by part by words of the same length, the same part by the same word
+everywhere: what is tied by a file and a line stays tied, and machine code stays where it is. The
+result is searched before it is given away.
 """
 
 from __future__ import annotations
 
+import getpass
 import hashlib
 import json
+import re
+import socket
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 from inspector.base.errors import PtxviewError
 from inspector.base.model import Content, Kernel, Recording, Variant
 from inspector.base.text import words
-from inspector.recording.assemble import Assembly, Blob
+from inspector.listing.cubin import debug_spans, is_elf
+from inspector.recording.assemble import REMOVED, Assembly, Blob
 from inspector.recording.layout import NAME, SCHEMA, BytesContent, Writer, kept, pack
 from inspector.sources.opening import raw_events
 
@@ -47,23 +56,23 @@ class Collected:
     timings: list[dict[str, object]] = field(default_factory=list)
     blob: Blob = field(default=lambda digest: None)
 
-    def content(self, digest: str) -> bytes | None:
+    def content(self, digest: object) -> bytes | None:
         """Return the content of that name; None if missing or unreadable."""
-        data = self.contents.get(digest)
-        if data is None and (content := self.blob(digest)) is not None:
-            try:
-                data = content.read()
-            except PtxviewError:
-                return None
+        if not isinstance(digest, str):
+            return None
+        if (data := self.contents.get(digest)) is None and (held := self.blob(digest)) is not None:
+            with suppress(PtxviewError):
+                data = held.read()
         return data
 
     def recording(self, path: str) -> Recording:
         """What it holds, as values; ``path`` is what it is called."""
-        return Assembly(self._held).recording(path, [dict(e) for e in self.events])
 
-    def _held(self, digest: object) -> Content | None:
-        data = self.content(digest) if isinstance(digest, str) else None
-        return None if data is None else BytesContent(data)
+        def held(digest: object) -> Content | None:
+            data = self.content(digest)
+            return None if data is None else BytesContent(data)
+
+        return Assembly(held).recording(path, [dict(e) for e in self.events])
 
     def as_json(self) -> bytes:
         """Events and times as they are written."""
@@ -73,15 +82,12 @@ class Collected:
     def write(self, target: Path) -> None:
         """One file of it. Raises ``OSError`` where it cannot be written."""
         with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as name:
-            writer = Writer(Path(name))
-            try:
+            with closing(Writer(Path(name))) as writer:
                 for number, event in enumerate(self.events):
                     for digest in named_in(event):
                         if (data := self.content(digest)) is not None:
                             writer.blob(data)
                     writer.event(**(event if number else event | {"schema": SCHEMA}))
-            finally:
-                writer.close()
             if self.timings:
                 lines = (json.dumps(t, ensure_ascii=True) + "\n" for t in self.timings)
                 (Path(name) / NAME).write_text("".join(lines), "ascii")
@@ -91,35 +97,30 @@ class Collected:
 def collect(path: Path) -> Collected:
     """Read the events at a path. Raises ``PtxviewError``."""
     events, blob = raw_events(path)
-    out = Collected(timings=kept(path), blob=blob)
-    out.events = [_plain(_at_hand(event), out.contents) for event in events]
-    return out
+    contents: dict[str, bytes] = {}
+    plain = [_plain(_at_hand(event), contents) for event in events]
+    return Collected(plain, contents, kept(path), blob)
 
 
-def some_of(given: Collected, found: Iterable[Found]) -> Collected:
+def some_of(given: Collected, found: Sequence[Found]) -> Collected:
     """The events that some variants need, and no others."""
-    every = list(found)
-    hashes = {v.hash for _, v in every}
-    names = {k.name for k, _ in every} | {v.symbol for _, v in every}
-    graphs = any(v.embedded is not None or v.fusion is not None for _, v in every)
-    builds = any("flags" in v.config for _, v in every)
+    hashes = {v.hash for _, v in found}
+    names = {k.name for k, _ in found} | {v.symbol for _, v in found}
+    graphs = any(v.embedded is not None or v.fusion is not None for _, v in found)
+    builds = any("flags" in v.config for _, v in found)
 
-    def wanted(event: Event) -> bool:
-        kind = event.get("event")
+    def wanted(event: Event, kind: object) -> bool:
         if kind in OF_A_KERNEL:
             return event.get("hash") in hashes
         if kind in ("device_code", "file"):
             # What did not compile has the name of its source.
             held = [event.get(n) for n in ("cubin", "ptx", "blob", "source_blob")]
-            first = next((h for h in held if isinstance(h, str)), None)
-            return first in hashes
+            return next((h for h in held if isinstance(h, str)), None) in hashes
         if kind == "call":
             return called(event)
         if kind == "autotune":
             return event.get("name") in names
-        if kind in OF_GRAPHS:
-            return graphs
-        return builds if kind in OF_BUILDS else True
+        return graphs if kind in OF_GRAPHS else builds if kind in OF_BUILDS else True
 
     def called(call: Event) -> bool:
         kind = call.get("kind")
@@ -127,7 +128,7 @@ def some_of(given: Collected, found: Iterable[Found]) -> Collected:
             return builds if kind == "extension" else graphs
         return call.get("hash", call.get("subject")) in hashes or call.get("name") in names
 
-    events = [e for e in given.events if wanted(e)]
+    events = [e for e in given.events if wanted(e, e.get("event"))]
     for event in events:
         if event.get("event") == "calls" and isinstance(subjects := event.get("subjects"), list):
             event["subjects"] = [s for s in subjects if isinstance(s, dict) and called(s)]
@@ -165,8 +166,8 @@ def _at_hand(event: Event) -> Event:
     """An event without the content that a compiler would have to be run for."""
     if not event.get("costly"):
         return event
-    why = "the build kept none, and it was not compiled for the copy"
-    return {k: v for k, v in event.items() if k not in ("ptx", "costly")} | {"why": why}
+    kept = {name: value for name, value in event.items() if name not in ("ptx", "costly")}
+    return kept | {"why": "the build kept none, and it was not compiled for the copy"}
 
 
 def _plain(event: Event, contents: dict[str, bytes]) -> dict[str, object]:
@@ -175,12 +176,280 @@ def _plain(event: Event, contents: dict[str, bytes]) -> dict[str, object]:
     def named(part: object) -> object:
         if not hasattr(part, "read"):
             return part
-        try:
+        with suppress(PtxviewError):
             data = part.read()
-        except PtxviewError:
-            return None
-        contents[digest := digest_of(data)] = data
-        return digest
+            contents[digest := digest_of(data)] = data
+            return digest
+        return None
 
     out: dict[str, object] = mapped(event, named)
     return out
+
+
+WHAT = ("source", "paths", "args")
+SAID = {
+    "source": "the source (Python, CUDA C++, output_code and the graphs' texts), comments that "
+    "quote it and names of its variables in locations",
+    "paths": "paths and names of files, the program's command line, names of users and machines",
+    "args": "the program's command line, its working folder and its environment",
+}
+"""What each word takes out, as it is said to whom it is given."""
+
+_OF_SOURCE = words("graph graph_text graph_nodes dynamo_nodes user_file")
+_KINDS = _OF_SOURCE | words(
+    "process torch device recording end finished tools device_code ptxas triton loaded call "
+    "extension library calls autotune configured file problem triton_failed triton_said "
+    "graph_failed autotune_failed not_loaded uncaptured made_failed unwatched unmade "
+    "removed"
+)
+"""Events that are understood here. Of others, such as a profile, which has stacks, paths and the
+machine in it, nothing is handed on."""
+_SECRET = {
+    "process": ("argv", "executable"),
+    "unwatched": ("command",),
+    "recording": ("command", "cwd", "environment"),
+    "device_code": ("ptx_command", "command"),
+    "triton_failed": ("command",),
+}
+"""Fields with the program's command line, taken out with paths or args."""
+_MESSAGES: Mapping[str, object] = {"message": REMOVED, "messages": [], "log": None}
+_ERROR: Mapping[str, object] = {"error": "removed"}
+_QUOTING: Mapping[str, Mapping[str, object]] = {
+    "extension": {**_ERROR, "files": {}, "sources": {}},
+    "triton_failed": {**_ERROR, **_MESSAGES},
+    "triton_said": _MESSAGES,
+    "graph_failed": _MESSAGES,
+    "autotune_failed": _ERROR,
+    "device_code": {"source_blob": None, "log": None},
+    "uncaptured": {"source": None},
+    "made_failed": {"source": None, **_MESSAGES},
+}
+"""Fields that hold or quote the source, with their replacements."""
+_SOURCES = {
+    **dict.fromkeys(_OF_SOURCE, ("blob",)),
+    **dict.fromkeys(("uncaptured", "made_failed", "triton", "triton_failed"), ("source",)),
+    "device_code": ("source_blob",),
+    "extension": ("files", "sources"),
+}
+"""Fields that name contents with sources."""
+_TRITONS = ("triton", "triton_failed")
+_PLACE = ("file", "first", "last")
+"""What of a kernel's source says where it stands, and not what it says."""
+
+_PART = r"[\w.+@~%=,-]+"
+_PATH = re.compile(rf"(?<![\w./*<)\]])(?:/{_PART})+/{_PART}")
+_QUOTED = re.compile(r"(?<=[\"'])/[^\"'\n\\]*/[^\"'\n\\]*(?=[\"'])")
+_NAME = re.compile(r"(?<![\w.+@~%-])[\w.+@~%-]++")
+"""What may be the name of a file that stands alone; ``_ALONE`` are the endings by which it is."""
+_ALONE = (".py", ".cu", ".cuh", ".cpp", ".cc", ".cxx", ".c", ".hpp", ".hh", ".h", ".so", ".o")
+_ENDINGS = words(
+    "cudafe1 cuda cpp ptx cubin fatbin ttir ttgir llir json so o py pyi cu cuh cc cxx c hpp hh h "
+    "bc ninja"
+)
+"""What stays of a file's name."""
+_NAMED = re.compile(r'loc\("(?:[^"\\\n]|\\.)*"\(((?:#loc\d*)|(?:"[^"\n]*":\d+:\d+)|unknown)\)\)')
+_COMMENT = re.compile(r"(?://|;).*$", re.MULTILINE)
+_PRINTABLE = re.compile(rb"[\x20-\x7e]{4,}")
+_OPAQUE = re.compile(r"c[a-z2-7]{51}|[A-Z2-7]{52}|[0-9a-f]{32,64}")
+"""Names that are digests; Inductor's kernels are identified by them."""
+_COMMON = words(
+    "root user users home test tests work main python ubuntu localhost admin float half docker"
+)
+"""Names of users and machines that name nobody, and words of programs."""
+LETTERS = "abcdefghijklmnopqrstuvwyz"
+MANGLED = 5
+"""Letters of a file's name from which it is looked for within the names of functions."""
+_ODD = re.compile(r"[^A-Za-z0-9_]")
+QUOTE = 6
+"""Characters of a comment from which it is looked for in the source."""
+
+
+class Remover:
+    """Takes out; ``what`` are words of ``WHAT``. Words of the same length are made in order."""
+
+    def __init__(self, what: Iterable[str]) -> None:
+        self.what = frozenset(what)
+        self._words: dict[str, str] = {}
+        self._taken: set[str] = set()
+        self._paths: set[str] = set()
+        self._mangled: dict[str, str] = {}
+        self._sources: list[str] = []
+        self._who = re.compile(r"(?!)")
+
+    def collected(self, given: Collected) -> Collected:
+        """The same recording without it. Raises ``PtxviewError`` where something is still there."""
+        kept = [e for e in given.events if e.get("event") in _KINDS]
+        if "source" in self.what:
+            self._sources = list(self._texts(given, kept))
+            kept = [e for e in kept if e.get("event") not in _OF_SOURCE]
+        if "paths" in self.what:
+            self._who = _whole(self._persons(given, kept))
+        out = Collected()
+        digests: dict[str, str] = {}
+        # Events first: contents name files by less than their paths.
+        events: list[dict[str, object]] = [mapped(self._event(e), self._changed) for e in kept]
+        events.append({"event": "removed", "what": [w for w in WHAT if w in self.what]})
+        for event in events:
+            for digest in named_in(event):
+                if digest not in digests and (content := given.content(digest)) is not None:
+                    data = self._content(content)
+                    out.contents[new := digest_of(data)] = data
+                    digests[digest] = new
+        # A record of times names kernels and shapes, and the stopwatch; a report of ncu has it all.
+        out.timings = [mapped(t, self._changed) for t in given.timings]
+        out.events = [mapped(e, lambda part: digests.get(part, part)) for e in events]  # type: ignore[call-overload]
+        self._look_through(out)
+        return out
+
+    # -- what it is ---------------------------------------------------------------------------
+
+    def _texts(self, given: Collected, events: Iterable[Event]) -> Iterator[str]:
+        """Yield the texts of sources that are taken out."""
+        for event in events:
+            fields = _SOURCES.get(str(event.get("event")), ())
+            for digest in named_in([event.get(name) for name in fields]):
+                if (content := given.content(digest)) is not None and not is_elf(content):
+                    yield content.decode("utf-8", "surrogateescape")
+
+    def _persons(self, given: Collected, events: Iterable[Event]) -> set[str]:
+        """Names of users and machines: of folders of users, and of this machine."""
+        names = {socket.gethostname(), socket.gethostname().partition(".")[0]}
+        with suppress(KeyError, OSError):
+            names.add(getpass.getuser())
+        for text in strings([list(events), given.timings]):
+            names.update(re.findall(r"(?:/home/|/Users/|torchinductor_)([\w.-]++)", text))
+        return {n for n in names if len(n) > 3 and n.lower() not in _COMMON}
+
+    # -- events -------------------------------------------------------------------------------
+
+    def _event(self, event: Event) -> dict[str, object]:
+        """An event without the fields that are taken out whole."""
+        kind = str(event.get("event"))
+        out = dict(event)
+        if self.what & {"paths", "args"}:
+            out |= {name: None for name in _SECRET.get(kind, ()) if name in out}
+        source, files = out.get("source"), out.get("files")
+        if "source" in self.what:
+            quoting = _QUOTING.get(kind, {})
+            out |= {name: value for name, value in quoting.items() if out.get(name) is not None}
+            if kind in _TRITONS and isinstance(source, Mapping):
+                out["source"] = {k: v for k, v in source.items() if k in _PLACE}
+            if kind in _TRITONS and isinstance(files, Mapping):
+                out["files"] = {k: v for k, v in files.items() if k != "source"}
+        elif kind == "extension" and isinstance(files, Mapping):
+            # Its build file has the machine's paths, and is not read.
+            out["files"] = {k: v for k, v in files.items() if k.endswith((".cu", ".cpp"))}
+        return out
+
+    def _changed(self, text: object) -> object:
+        """A text of an event without paths."""
+        if not isinstance(text, str) or "paths" not in self.what or _OPAQUE.fullmatch(text):
+            return text
+        if text.startswith("/") and "\n" not in text and not text.startswith("//"):
+            return self._path(text)
+        return self._pathless(text)
+
+    # -- contents -----------------------------------------------------------------------------
+
+    def _content(self, data: bytes) -> bytes:
+        if is_elf(data):
+            return self._elf(data) if "paths" in self.what else data
+        text = data.decode("utf-8", "surrogateescape")
+        if "source" in self.what:
+            text = _NAMED.sub(r"loc(\1)", text)
+            text = _COMMENT.sub(self._unquoted, text)
+        if "paths" in self.what:
+            text = self._pathless(text)
+        return text.encode("utf-8", "surrogateescape")
+
+    def _unquoted(self, comment: re.Match[str]) -> str:
+        """Return a comment, or a placeholder if it quotes the source."""
+        inner = comment[0].lstrip("/; \t*").rstrip()
+        quoted = len(inner) >= QUOTE and any(inner in source for source in self._sources)
+        return comment[0][:2].rstrip() + " removed" if quoted else comment[0]
+
+    def _elf(self, data: bytes) -> bytes:
+        """Return a cubin with debug sections and notes replaced in place."""
+        out = bytearray(data)
+        for first, last in debug_spans(data):
+            for text in _PRINTABLE.finditer(data, first, last):
+                changed = self._pathless(text[0].decode("ascii")).encode()
+                if len(changed) == len(text[0]):
+                    out[text.start() : text.end()] = changed
+        for path in self._paths:
+            old, new = _encoded(path), self._path(path).encode()
+            if len(old) == len(new) and old in out:
+                out = out.replace(old, new)
+        for mangled, word in self._mangled.items():
+            out = out.replace(mangled.encode(), word.encode())
+        return bytes(out)
+
+    # -- paths --------------------------------------------------------------------------------
+
+    def _pathless(self, text: str) -> str:
+        """A text whose paths, names of files and of users are other words of the same length."""
+        text = _QUOTED.sub(lambda m: self._path(m[0]), text)
+        text = _PATH.sub(lambda m: self._path(m[0]), text)
+        text = _NAME.sub(lambda m: self._word(m[0]) if m[0].endswith(_ALONE) else m[0], text)
+        for old, new in self._mangled.items():
+            text = text.replace(old, new)
+        return self._who.sub(lambda m: self._word(m[0]), text)
+
+    def _path(self, path: str) -> str:
+        if path not in self._paths and path.count("/") > 1:
+            self._paths.add(path)
+        return "/".join(self._word(part) if part else "" for part in path.split("/"))
+
+    def _word(self, part: str) -> str:
+        """Another word for a part of a path, of the same length; digests stay."""
+        stem, ending = part, ""
+        while (cut := stem.rpartition("."))[1] and cut[2] in _ENDINGS:
+            stem, ending = cut[0], f".{cut[2]}{ending}"
+        if not stem.strip(".") or _OPAQUE.fullmatch(stem) or part in self._taken:
+            return part
+        word = self._words.get(part)
+        if word is None:
+            size = len(_encoded(stem))
+            word = self._words[part] = self._fresh(size) + ending
+            self._taken.add(word)
+            if ending.endswith((".cu", ".cuh")) and len(part) > MANGLED:
+                # nvcc names what is local to a file by it: _GLOBAL__N__8f2f_7_cuda_cu_1234.
+                self._mangled[_ODD.sub("_", part)] = _ODD.sub("_", word)
+        return word
+
+    def _fresh(self, size: int) -> str:
+        """Return the next word of ``size`` letters; a used one if there are no more."""
+        for letters in product(LETTERS, repeat=min(size, 4)):
+            word = "".join(letters).rjust(size, "x")
+            if not any(word + end in self._taken for end in ("", ".py", ".cu", ".h", ".so")):
+                self._taken.add(word)
+                return word
+        return "x" * size
+
+    # -- afterwards -----------------------------------------------------------------------------
+
+    def _look_through(self, out: Collected) -> None:
+        """Nothing that was to be taken out is left. Raises ``PtxviewError`` if something is."""
+        needles = sorted(p for p in self._paths if p != self._path(p) and len(p) > 5)
+        patterns = [*(re.escape(_encoded(p)) for p in needles), _encoded(self._who.pattern)]
+        search = re.compile(b"|".join(patterns)).search
+        for data in (*out.contents.values(), out.as_json()):
+            if (match := search(data)) is not None:
+                raise PtxviewError(
+                    f"{match[0][:80].decode('utf-8', 'replace')} could not be removed",
+                    "Nothing was written. Leave its kernel out, and please report it.",
+                )
+
+
+def _encoded(text: str) -> bytes:
+    """Encode a text; lone surrogates, which JSON may hold, too."""
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogatepass")
+
+
+def _whole(names: Iterable[str]) -> re.Pattern[str]:
+    """Any of some names, where they are words of their own."""
+    either = "|".join(re.escape(n) for n in sorted(names, key=lambda n: (-len(n), n)))
+    return re.compile(rf"(?<!\w)(?:{either})(?!\w)" if either else r"(?!)")

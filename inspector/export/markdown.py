@@ -1,19 +1,20 @@
-"""A kernel for an issue: what it takes, the hints, and as much of its texts as is read there."""
+"""A kernel for an issue: resources, hints, excerpts; and a plain folder with every stage."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from inspector import __version__
 from inspector.base.errors import PtxviewError
-from inspector.base.model import Stage
+from inspector.base.model import FX_STAGES, GRAPH_STAGES, Kernel, Stage, Variant
 from inspector.base.names import base_name
 from inspector.base.text import plural, shown
-from inspector.export.gathering import Found, measured, named
+from inspector.export.page import COSTLY, Found, measured, named
+from inspector.listing.source_code import is_cuda
 from inspector.measure.time.results import StoredTimes
 from inspector.reader.reader import Reader
-from inspector.report import card, tables
+from inspector.report import card, jsons, tables
 from inspector.report.diff_text import code, details, escaped, rows_of
 
 IN_FULL = 4
@@ -22,6 +23,7 @@ LONGEST = {Stage.SOURCE: 150, Stage.OUTPUT_CODE: 150, Stage.PTX: 250}
 """Lines of a stage's excerpt: an issue on GitHub may have 65,536 characters."""
 MOST = 60_000
 LANGUAGES = {Stage.PTX: "ptx", Stage.OUTPUT_CODE: "python"}
+HEADS = ("kernel", "registers", "spills", "shared", "occupancy", "instructions", "time", "hints")
 _SILENT = re.compile(r"\s*(?:\.loc\b.*|//.*|\$L__tmp\d+:)?")
 """Lines of PTX that an issue can do without."""
 
@@ -32,17 +34,7 @@ def markdown(
     """Lines of Markdown that nothing in the recording can break out of."""
     written = 0
     rec = reader.recording
-    heads = (
-        "kernel",
-        "registers",
-        "spills",
-        "shared",
-        "occupancy",
-        "instructions",
-        "time",
-        "hints",
-    )
-    yield from rows_of(heads, [_row(reader, found, times) for found in chosen])
+    yield from rows_of(HEADS, [_row(reader, found, times) for found in chosen])
     if len(chosen) > IN_FULL:
         yield f"Name up to {plural(IN_FULL, 'kernel')} to have their hints and their code."
         yield ""
@@ -118,3 +110,91 @@ def _excerpt(reader: Reader, found: Found, stage: Stage) -> list[str]:
     if stage is not Stage.PTX:
         return texts
     return [t.partition("// ")[0].rstrip() for t in texts if not _SILENT.fullmatch(t)]
+
+
+NAMES = {
+    Stage.OUTPUT_CODE: "output_code.py",
+    Stage.TTIR: "kernel.ttir",
+    Stage.TTGIR: "kernel.ttgir",
+    Stage.LLIR: "kernel.ll",
+    Stage.PTX: "kernel.ptx",
+    Stage.SASS: "kernel.sass",
+}
+_ODD = re.compile(r"[^A-Za-z0-9_.-]+")
+MAX_NAME_CHARS = 80
+"""Letters of a folder's name: a file system takes 255 bytes, a path on some machines 260."""
+
+File = tuple[str, bytes]
+"""A path in the folder and its content."""
+
+
+def contents(
+    reader: Reader,
+    chosen: Sequence[Found],
+    times: StoredTimes,
+    removed: Sequence[str] = (),
+    compilers: bool = False,
+    missing: Callable[[str], None] = lambda text: None,
+) -> Iterator[File]:
+    """Every file of the folder; ``missing`` is called for each unavailable stage."""
+    index: list[str] = []
+    taken: set[str] = set()
+    for kernel, variant in chosen:
+        name = _unique(f"{base_name(kernel.name)}-{variant.id}", taken)
+        written: list[str] = []
+        for stage in jsons.ordered(variant.stages):
+            file = variant.stages[stage]
+            label = f"{base_name(kernel.name)} {variant.id}: {stage.value}"
+            try:
+                if file.costly and not compilers:
+                    raise PtxviewError(COSTLY)
+                text = reader.text(variant, stage).text
+            except PtxviewError as error:
+                missing(f"{label}: {error.message}")
+                continue
+            cuda = is_cuda(file.origin_path)
+            leaf = NAMES.get(stage, "source.cu" if cuda else "source.py")
+            written.append(leaf)
+            yield f"{name}/{leaf}", text.encode("utf-8", "surrogateescape")
+        yield f"{name}/card.txt", _card(reader, kernel, variant).encode("utf-8", "replace")
+        files = " ".join(f"[{leaf}]({name}/{leaf})" for leaf in (*written, "card.txt"))
+        config = escaped(tables.config(variant))
+        index.append(f"- {code(base_name(kernel.name))} {code(variant.id)} {config}: {files}")
+    for graph in reader.recording.graphs:
+        try:
+            data = graph.stages[Stage.OUTPUT_CODE].content.read()
+        except (PtxviewError, KeyError):
+            continue
+        name = f"graphs/{_unique(f'graph-{graph.id}', taken)}"
+        yield f"{name}.py", data
+        leaves = [f"[output_code]({name}.py)"]
+        for stage in reader.graph_stages(graph):
+            if stage in GRAPH_STAGES:
+                leaf = f"{name}.{stage.value}.{'py' if stage in FX_STAGES else 'txt'}"
+                try:
+                    text = reader.graph_text(graph, stage)
+                except PtxviewError as error:
+                    missing(f"{stage.value} of graph {graph.id}: {error.message}")
+                    continue
+                yield leaf, text.encode("utf-8", "surrogateescape")
+                leaves.append(f"[{stage.value}]({leaf})")
+        index.append(f"- graph {code(graph.id)}: {' '.join(leaves)}")
+    lines = ["# Kernels", "", *index, "", *markdown(reader, chosen, times, removed), ""]
+    yield "README.md", "\n".join(lines).encode("utf-8", "replace")
+
+
+def _card(reader: Reader, kernel: Kernel, variant: Variant) -> str:
+    parts = (kernel.demangled, variant.id, variant.target or "", tables.config(variant))
+    lines = [shown("  ".join(filter(None, parts))), "", *card.lines(reader.card(variant), 100)]
+    lines += [card.hint(finding).plain.strip() for finding in reader.findings(variant)]
+    lines += [f"not known: {shown(why)}" for why in reader.lacking(variant)]
+    return "\n".join(lines) + "\n"
+
+
+def _unique(name: str, taken: set[str]) -> str:
+    """Return a portable name, unique regardless of case."""
+    plain = _ODD.sub("_", name).strip("._-")[:MAX_NAME_CHARS] or "kernel"
+    names = (plain, *(f"{plain}-{n}" for n in range(2, len(taken) + 3)))
+    out = next(name for name in names if name.lower() not in taken)
+    taken.add(out.lower())
+    return out

@@ -12,18 +12,523 @@ import base64
 import hashlib
 import html
 import json
-from collections.abc import Iterator, Sequence
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cache
+from itertools import combinations
 from pathlib import Path
+from typing import Any
+
+from pygments.lexer import Lexer
+from pygments.token import Comment, Keyword, Name, Number, Operator, String, Token, _TokenType
 
 from inspector import __version__
-from inspector.base.model import Graph
-from inspector.base.text import shown
-from inspector.export import pairs
-from inspector.export.gathering import Found, Gathered
-from inspector.measure.time.results import StoredTimes
+from inspector.analyse.line_annotations import virtual
+from inspector.base.errors import PtxviewError
+from inspector.base.model import Graph, Kernel, Stage, Variant
+from inspector.base.names import base_name, short_name
+from inspector.base.text import plural, shown
+from inspector.diff.beside import BesideRow, Sign
+from inspector.diff.canonical import digest
+from inspector.diff.compare import Compared, compare
+from inspector.listing.lexers import lexer_for
+from inspector.listing.line import Listing
+from inspector.measure.time.results import StoredTime, StoredTimes
 from inspector.measure.time.results import times as stored
+from inspector.reader.facts import MACHINE
 from inspector.reader.reader import Reader
+from inspector.report import calls, card, diff_text, jsons, tables, timings
 from inspector.system import files
+
+PLAIN = "-"
+CLASSES: tuple[tuple[_TokenType, str], ...] = (
+    (Comment.Preproc, "p"),
+    (Comment, "c"),
+    (Keyword.Type, "t"),
+    (Keyword.Declaration, "d"),
+    (Keyword.Constant, "m"),
+    (Keyword, "k"),
+    (Name.Function, "f"),
+    (Name.Class, "f"),
+    (Name.Builtin, "b"),
+    (Name.Decorator, "p"),
+    (Name.Label, "l"),
+    (Name.Variable, "v"),
+    (Name.Constant, "t"),
+    (Name.Exception, "t"),
+    (Number, "m"),
+    (String, "s"),
+    (Operator.Word, "k"),
+    (Token, PLAIN),
+)
+"""Classes of the page's style sheet; a token belongs to the nearest above it."""
+
+MAX_LINE_CHARS = 5000
+"""Characters beyond which a line is shown plain: such lines are data, and lexers are slow."""
+MAX_TEXT_CHARS = 2 << 20
+"""Characters beyond which a text is: some seconds of a lexer."""
+
+
+def tokens(lines: Sequence[str], stage: Stage, path: str | None) -> list[str]:
+    """The tokens of each line of a stage's text; [] where it is shown plain."""
+    if sum(map(len, lines)) > MAX_TEXT_CHARS or max(map(len, lines), default=0) > MAX_LINE_CHARS:
+        return []
+    try:
+        return list(_lines(lines, lexer_for(stage, path)))
+    except Exception:  # a lexer's fault must not cost the page
+        return []
+
+
+def _lines(lines: Sequence[str], lexer: Lexer) -> Iterator[str]:
+    row: list[tuple[int, str]] = []
+    for _, token, value in lexer.get_tokens_unprocessed("\n".join(lines) + "\n"):
+        for n, piece in enumerate(value.split("\n")):
+            if n:
+                if row and row[-1][1] == PLAIN:
+                    row.pop()
+                yield "".join(f"{length}{kind}" for length, kind in row)
+                row = []
+            if not piece:
+                continue
+            kind, length = _class_of(token), len(piece)
+            if row and row[-1][1] == kind:
+                length += row.pop()[0]
+            row.append((length, kind))
+
+
+@cache
+def _class_of(token: _TokenType) -> str:
+    """The class of the nearest kind of token above one that has a class."""
+    classes = dict(CLASSES)
+    return next((classes[of] for of in reversed(token.split()) if of in classes), PLAIN)
+
+
+Found = tuple[Kernel, Variant]
+
+MOST_OF_A_STAGE = 4 << 20
+"""Bytes of a stage's text beyond which a page has its size alone: a browser shows no more well."""
+MOST_OF_ALL = 96 << 20
+"""Bytes of compressed content that a page may have: what comes after is said to be left out."""
+TOLD_WHOLE = 4
+"""Functions of a file up to which all lines are annotated; with more, the kernel's
+own, so that the page stays linear in them."""
+OPCODES = 24
+"""Opcodes that are counted one by one, the most frequent first."""
+
+
+TOO_LARGE = "left out: the page would be too large"
+COSTLY = "a compiler would have to be run for it: name the kernel to have it"
+
+
+@dataclass
+class Gathered:
+    """What was gathered so far: compressed values, named by their number, and sentences on what is
+    missing. ``compilers``: whether one may be run for a stage that was not kept."""
+
+    reader: Reader
+    times: StoredTimes
+    compilers: bool = False
+    pieces: list[bytes] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+    _size: int = 0
+    _numbers: dict[object, int] = field(default_factory=dict)
+    """By the digest of a value, and of a text before its tokens were read."""
+
+    def add(self, value: object) -> int:
+        """The number of a value that JSON has a form for; each content is kept once."""
+        text = json.dumps(value, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
+        data = text.encode("ascii")
+        key = hashlib.sha256(data).digest()
+        if key not in self._numbers:
+            self._numbers[key] = len(self.pieces)
+            self.pieces.append(zlib.compress(data, 9))
+            self._size += len(self.pieces[-1])
+        return self._numbers[key]
+
+    @property
+    def full(self) -> bool:
+        """Whether nothing more should be added."""
+        return self._size >= MOST_OF_ALL
+
+    # -- the index ------------------------------------------------------------------------------
+
+    def heading(self) -> dict[str, object]:
+        """What was recorded, where and when."""
+        rec = self.reader.recording
+        return {
+            "made_by": f"ptxview {__version__}",
+            "name": shown(rec.path.rstrip("/").rpartition("/")[2] or rec.path),
+            "heading": shown(tables.heading(rec)),
+            "command": None if rec.command is None else shown(" ".join(rec.command)),
+            "started": None if rec.started is None else shown(rec.started),
+            "tools": [[shown(n), shown(v)] for n, v in rec.tools.items()],
+            "problems": [shown(p) for p in (*tables.never_ran(rec), *rec.problems)],
+        }
+
+    def row(self, kernel: Kernel, variant: Variant, at: int) -> dict[str, object]:
+        """What the list and the tiles show of a variant; ``at`` is the place of its kernel."""
+        reader = self.reader
+        resources, own = reader.resources(variant), reader.card(variant)
+        full = own.occupancy
+        made = own.of(Stage.SASS) or own.of(Stage.PTX)
+        mix = None if made is None else made.mix
+        time = self.times.of(kernel, variant)
+        severities = [finding.severity for finding in reader.findings(variant)]
+        return {
+            "kernel": at,
+            "id": shown(variant.id),
+            "target": None if variant.target is None else shown(variant.target),
+            "config": shown(tables.config(variant)),
+            "tuned": shown(tables.tuned(variant)) or None,
+            "registers": resources.registers,
+            "spills": tables.spills(resources),
+            "stack": resources.stack_bytes,
+            "shared": tables.shared(resources),
+            "occupancy": None if full is None else round(full.percent, 2),
+            "limiters": [] if full is None else list(full.limiters),
+            "unknown": card.unknown_occupancy(own),
+            "instructions": None if mix is None else mix.total,
+            "counted": None if made is None else made.stage.value,
+            "time": None if time is None else _time(time),
+            "launches": variant.launches,
+            "hints": len(severities),
+            "worst": next((s for s in ("warn", "hint", "info") if s in severities), None),
+            "failed": tables.how(variant),
+            "stages": [s.value for s in jsons.ordered(variant.stages)],
+        }
+
+    def kernel(self, kernel: Kernel) -> dict[str, object]:
+        """What all variants of a kernel share."""
+        fusion = kernel.fusion
+        return {
+            "id": shown(kernel.id),
+            "name": shown(base_name(kernel.name)),
+            "short": shown(short_name(kernel.demangled or kernel.name)),
+            "demangled": shown(kernel.demangled),
+            "origin": kernel.origin.value,
+            "ops": [] if fusion is None else [shown(op) for op in fusion.ops],
+            "made_from": []
+            if fusion is None
+            else [
+                [shown(m.file), m.line, shown(m.code), [shown(t) for t in m.targets]]
+                for m in fusion.made_from
+            ],
+        }
+
+    def graph(self, graph: Graph, places: Mapping[str, int]) -> dict[str, object]:
+        """A compiled graph: the text of each of its stages, and which of its kernels, by their
+        places in the list, each line belongs to."""
+        out: dict[str, object] = {
+            "id": shown(graph.id),
+            "kernels": [
+                {"name": shown(name), "at": places.get(name), "lines": list(lines)}
+                for name, lines in ((k, graph.calls.get(k, ())) for k in graph.kernels)
+            ],
+        }
+        if graph.error is not None:
+            out["why"] = shown(f"it did not compile: {graph.error.said}")
+        texts: list[dict[str, object]] = []
+        for stage in self.reader.graph_stages(graph):
+            if stage is Stage.SOURCE:
+                continue  # it is a whole file, and each kernel has it
+            text: int | str
+            of: list[list[object]] = []
+            try:
+                if self.full and stage is not Stage.OUTPUT_CODE:
+                    raise PtxviewError(TOO_LARGE)
+                held = graph.stages.get(stage)
+                path = None if held is None else held.origin_path
+                text = self._text(self.reader.graph_listing(graph, stage), stage, path, graph.id)
+                if Stage.OUTPUT_CODE in graph.stages:
+                    of = self._kernels_of(graph, stage)
+            except PtxviewError as error:
+                text = shown(error.message)
+            texts.append({"stage": stage.value, "text": text, "of": of})
+        out["texts"] = texts
+        return out
+
+    def _kernels_of(self, graph: Graph, stage: Stage) -> list[list[object]]:
+        """Lines of a graph's stage, each with the places of the kernels that it belongs to."""
+        own = {n: at for at, k in enumerate(graph.kernels) for n in graph.calls.get(k, ())}
+        if stage is Stage.OUTPUT_CODE:
+            return [[n, [at]] for n, at in own.items()]
+        out: list[list[object]] = []
+        for n, lines in self.reader.graph_links(graph, stage, Stage.OUTPUT_CODE).items():
+            if kernels := sorted({own[line] for line in lines if line in own}):
+                out.append([n, kernels])
+        return out
+
+    # -- one variant ----------------------------------------------------------------------------
+
+    def variant(self, kernel: Kernel, variant: Variant) -> int:
+        """Return the block of a variant; texts are separate blocks."""
+        reader = self.reader
+        if self.full:
+            self.left_out.append(
+                f"{base_name(kernel.name)} {variant.id}: a page of more than "
+                f"{MOST_OF_ALL >> 20} MiB is no longer opened quickly; name it to have it alone"
+            )
+            return self.add({"why": TOO_LARGE})
+        stages, missing = self._stages(kernel, variant)
+        own, flags = reader.card(variant), variant.config.get("flags")
+        return self.add(
+            {
+                # The card's rows, as ``show -a`` prints them.
+                "card": [
+                    [shown(row[: card.LABEL].rstrip()), shown(row[card.LABEL :])]
+                    for row in card.lines(own, 100_000)
+                ],
+                "mix": [
+                    {
+                        "stage": made.stage.value,
+                        "total": made.mix.total,
+                        "costs": [[shown(cost), count] for cost, count in made.mix.by_cost],
+                        "unclassed": made.mix.unclassed,
+                        "opcodes": [[shown(o), n] for o, n in list(made.mix.by_opcode)[:OPCODES]],
+                        "opcodes_in_all": len(made.mix.by_opcode),
+                    }
+                    for made in own.made
+                    if made.mix is not None
+                ],
+                "hints": [
+                    {
+                        "rule": shown(finding.rule),
+                        "severity": finding.severity,
+                        "text": shown(finding.text),
+                        "estimated": finding.estimated,
+                        "blocks": finding.blocks,
+                        "lines": {
+                            s.value: list(lines) for s, lines in finding.lines.items() if lines
+                        },
+                    }
+                    for finding in reader.findings(variant)
+                ],
+                "lacking": [shown(why) for why in reader.lacking(variant)],
+                "calls": [
+                    {"count": call.count, "what": [shown(text) for text in calls.described(call)]}
+                    for call in variant.calls
+                ],
+                "flags": [shown(str(f)) for f in flags] if isinstance(flags, list | tuple) else [],
+                "signature": {shown(k): shown(v) for k, v in variant.signature.items()},
+                "hash": shown(variant.hash),
+                "stages": stages,
+                "missing": missing,
+                "links": self.add(dict(self._links(variant, list(stages)))),
+                "same": self._digests(variant, list(stages)),
+            }
+        )
+
+    def _stages(
+        self, kernel: Kernel, variant: Variant
+    ) -> tuple[dict[str, dict[str, object]], dict[str, str]]:
+        """What there is of each stage, and why there is nothing of the others."""
+        reader = self.reader
+        stages: dict[str, dict[str, object]] = {}
+        missing = {s.value: shown(w) for s, w in variant.missing.items() if s not in variant.stages}
+        for stage in jsons.ordered(variant.stages):
+            file = variant.stages[stage]
+            try:
+                if file.costly and not self.compilers:
+                    raise PtxviewError(COSTLY)
+                listing = reader.listing(variant, stage)
+                label = f"{base_name(kernel.name)} {variant.id} {stage.value}"
+                text = self._text(listing, stage, file.origin_path, label)
+                own = reader.function(variant, stage)
+                stages[stage.value] = {
+                    "text": text,
+                    "lines": len(listing.lines),
+                    "from": shown(reader.text(variant, stage).text_from),
+                    "path": None if file.origin_path is None else shown(file.origin_path),
+                    "first": 1 if own is None else max(own.first, 1),
+                    "last": len(listing.lines) if own is None else own.last,
+                    "told": self._told(variant, stage, listing),
+                }
+            except PtxviewError as error:
+                missing[stage.value] = shown(error.message)
+        return stages, missing
+
+    def _text(self, listing: Listing, stage: Stage, path: str | None, label: str) -> int:
+        """The block of a text with its tokens. Raises ``PtxviewError`` where it is too large."""
+        whole = listing.text
+        if len(whole) > MOST_OF_A_STAGE:
+            why = f"{len(whole):,} characters are too many for a page"
+            self.left_out.append(shown(f"{label}: {why}; ptxview show prints it"))
+            raise PtxviewError(why)
+        # The kernels of a file, or of a graph, have one text: its tokens are read once.
+        key = (stage, path, hashlib.sha256(whole.encode("utf-8", "surrogatepass")).digest())
+        if key not in self._numbers:
+            lines = [shown(text.rstrip("\r")) for text in whole.split("\n")]
+            held = {"text": "\n".join(lines), "tokens": tokens(lines, stage, path)}
+            self._numbers[key] = self.add(held)
+        return self._numbers[key]
+
+    def _told(self, variant: Variant, stage: Stage, listing: Listing) -> int:
+        """Return the block of line annotations: sentences, live registers, stalls, notes."""
+        annotations = self.reader.line_annotations(variant, stage)
+        first, last = 1, len(listing.lines)
+        if stage in MACHINE and len(listing.functions) > TOLD_WHOLE:
+            own = self.reader.function(variant, stage)
+            first, last = (1, 0) if own is None else (own.first, own.last)
+        said: dict[int, str] = {}
+        notes: list[list[object]] = []
+        live: list[int | None] = []
+        stall: list[int | None] = []
+        for n in range(first, last + 1):
+            told = annotations.at(n)
+            if (counts := told.counts()) is None:
+                live.append(None)
+            else:
+                live.append(virtual(counts) if stage is Stage.PTX else counts.get("gpr"))
+            stall.append(told.cycles())
+            notes += ([n, note.rule, note.severity, shown(note.text)] for note in told.notes)
+            words = [] if stage not in MACHINE else list(annotations.words(n).said())
+            if told.samples is not None and annotations.sampled:
+                words += card.sampled(told.samples, annotations.sampled)
+            if words:
+                said[n] = "\n".join(map(shown, words))
+        return self.add(
+            {
+                "from": first,
+                "said": said,
+                "live": live if any(v is not None for v in live) else None,
+                "stall": stall if any(v is not None for v in stall) else None,
+                "notes": notes,
+                "peaks": list(annotations.peaks),
+                "legend": card.legend(annotations, stage) or None,
+            }
+        )
+
+    def _links(self, variant: Variant, stages: Sequence[str]) -> Iterator[tuple[str, str]]:
+        """By pairs of stages, the upper first: which lines of one belong to which of the other."""
+        for upper, lower in combinations(map(Stage, stages), 2):
+            with suppress(PtxviewError):
+                links = self.reader.links(variant, upper, lower)
+                yield f"{upper.value}|{lower.value}", grouped(links)
+
+    def _digests(self, variant: Variant, stages: Sequence[str]) -> dict[str, str]:
+        """The digest of the code's canonical form at the stages of machine code: two that have one
+        are the same to ``diff``."""
+        own = {s: self.reader.function(variant, s) for s in MACHINE if s.value in stages}
+        return {
+            stage.value: digest(self.reader.listing(variant, stage), function).hex()
+            for stage, function in own.items()
+            if function is not None
+        }
+
+
+# -- values ---------------------------------------------------------------------------------------
+
+
+def grouped(links: Mapping[int, tuple[int, ...]]) -> str:
+    """Links as ``UPPER>LOWER;…``: the lines that share their counterparts together, as ranges."""
+    groups: dict[tuple[int, ...], list[int]] = {}
+    for upper, lower in links.items():
+        if lower:
+            groups.setdefault(lower, []).append(upper)
+    return ";".join(f"{ranges(upper)}>{ranges(lower)}" for lower, upper in groups.items())
+
+
+def ranges(numbers: Iterable[int]) -> str:
+    """``3-5,9`` of 3, 4, 5 and 9."""
+    out: list[list[int]] = []
+    for n in sorted(set(numbers)):
+        if out and out[-1][1] == n - 1:
+            out[-1][1] = n
+        else:
+            out.append([n, n])
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in out)
+
+
+def _time(time: StoredTime) -> dict[str, object]:
+    spread = timings.between(time.low_us, time.high_us)
+    cache = timings.STATES.get(time.cache, time.cache)
+    parts = (time.inputs, time.device or "unknown device", time.taken)
+    return {
+        "us": time.median_us,
+        "text": measured(time),
+        "how": shown(
+            f"measured (95 %: {spread}) by {time.stopwatch}, {cache}; "
+            + ", ".join(filter(None, parts))
+        ),
+    }
+
+
+def measured(time: StoredTime | None) -> str:
+    """The time of a variant as a cell has it; "" where it was not measured."""
+    return "" if time is None else f"{timings.duration(time.median_us)} µs"
+
+
+def named(found: Iterable[Found]) -> str:
+    """How many variants of how many kernels."""
+    every = list(found)
+    kernels = len({id(k) for k, _ in every})
+    return f"{plural(kernels, 'kernel')}, {plural(len(every), 'variant')}"
+
+
+COMPARED_STAGES = (Stage.PTX, Stage.SASS)
+MAX_PAIRS = 80
+"""Pairs that are compared: each takes a tenth of a second, and some kilobytes of a page."""
+ALL_OF = 5
+"""Variants of a kernel up to which each is compared with each."""
+MAX_LISTING_LINES = 20_000
+"""Lines beyond which two listings are left to ``ptxview diff``."""
+SIGNS = {sign: n for n, sign in enumerate(Sign)}
+
+
+def pairs_of(variants: Sequence[Found]) -> list[tuple[int, int]]:
+    """Pairs of places among ``variants``: of few variants of a kernel each with each, of many each
+    with its neighbour and with the best, which is the tuner's or the first."""
+    by_kernel: dict[int, list[int]] = {}
+    for place, (kernel, _) in enumerate(variants):
+        by_kernel.setdefault(id(kernel), []).append(place)
+    out: dict[tuple[int, int], None] = dict.fromkeys([(0, 1)] if len(variants) == 2 else [])
+    for places in by_kernel.values():
+        best = next((p for p in places if (variants[p][1].autotune or {}).get("winner")), places[0])
+        for (n, place), (m, other) in combinations(enumerate(places), 2):
+            if len(places) <= ALL_OF or best in (place, other) or m == n + 1:
+                out[place, other] = None
+    return list(out)[:MAX_PAIRS]
+
+
+def comparisons(reader: Reader, pair: tuple[Variant, Variant]) -> Iterator[tuple[Stage, object]]:
+    """What ``diff`` says of two variants, by stage; nothing of a stage that one of them lacks."""
+    for stage in COMPARED_STAGES:
+        files = [v.stages.get(stage) for v in pair]
+        if any(f is None or f.costly for f in files):
+            continue
+        try:
+            if max(len(reader.listing(v, stage).lines) for v in pair) > MAX_LISTING_LINES:
+                continue
+            yield stage, _comparison(compare((reader, reader), pair, stage))
+        except PtxviewError:
+            continue
+
+
+def _comparison(one: Compared) -> dict[str, object]:
+    summary = one.summary
+    rows = [row for group in diff_text.figure_groups(summary, everything=True) for row in group]
+    return {
+        "identical": one.diff.identical,
+        "explanation": [shown(text) for text in one.explanation],
+        "figures": rows,
+        "gained": [diff_text.hint(f) for f in summary.gained],
+        "lost": [diff_text.hint(f) for f in summary.lost],
+        "rows": [_aligned(one, row) for row in one.rows()],
+    }
+
+
+def _aligned(one: Compared, row: BesideRow) -> list[object]:
+    """A row as sign, line of a, line of b, and for a changed one which characters differ, for a
+    moved one where it stands on the other side."""
+    out: list[object] = [SIGNS[row.sign], row.a or 0, row.b or 0]
+    if row.sign is Sign.CHANGED and row.a is not None and row.b is not None:
+        out += list(one.intra(row.a, row.b))
+    elif row.other is not None:
+        out.append(row.other)
+    return out
+
 
 WEB = Path(__file__).parent / "web"
 SCRIPTS = ("rows", "kernel", "compare", "page")
@@ -54,10 +559,12 @@ def page(
     index = _index(gathered, found, [*map(shown, removed)])
     if left_out is not None:
         left_out += gathered.left_out
-    yield from _document(index, gathered.blocks.pieces, _first(index))
+    # Before the script stand the blocks that the first variant needs.
+    first = 1 + int(index["variants"][0]["block"]) if found else 0
+    yield from _document(index, gathered.pieces, first)
 
 
-def _index(gathered: Gathered, found: Sequence[Found], removed: list[str]) -> dict[str, object]:
+def _index(gathered: Gathered, found: Sequence[Found], removed: list[str]) -> dict[str, Any]:
     """What the page shows at once; all else is a block that it names by its number."""
     reader = gathered.reader
     kernels = list({id(k): k for k, _ in found}.values())
@@ -68,14 +575,16 @@ def _index(gathered: Gathered, found: Sequence[Found], removed: list[str]) -> di
         variants.append(row | {"block": gathered.variant(kernel, variant)})
         if len(found) > KEPT and (n + 1 == len(found) or found[n + 1][1].hash != variant.hash):
             reader.forget([variant])
-    firsts: dict[str, int] = {}
-    for n, (kernel, _) in enumerate(found):
-        firsts.setdefault(kernel.id, n)
-    graphs = [gathered.graph(g, firsts) for g in _graphs(reader, firsts)]
+    firsts = {kernel.id: n for n, (kernel, _) in reversed([*enumerate(found)])}
+    graphs = [  # those that have one of the kernels shown, or all where nothing else is
+        gathered.graph(graph, firsts)
+        for graph in reader.recording.graphs
+        if not firsts or not firsts.keys().isdisjoint(graph.kernels)
+    ]
     rows = []
-    for a, b in pairs.chosen(found):
-        for stage, value in pairs.compared(reader, (found[a][1], found[b][1])):
-            rows.append([a, b, stage.value, gathered.blocks.add(value)])
+    for a, b in pairs_of(found):
+        for stage, value in comparisons(reader, (found[a][1], found[b][1])):
+            rows.append([a, b, stage.value, gathered.add(value)])
     return {
         **gathered.heading(),
         "kernels": [gathered.kernel(k) for k in kernels],
@@ -87,24 +596,10 @@ def _index(gathered: Gathered, found: Sequence[Found], removed: list[str]) -> di
     }
 
 
-def _graphs(reader: Reader, firsts: dict[str, int]) -> Iterator[Graph]:
-    """The graphs that have one of the kernels shown, or all where nothing else is."""
-    for graph in reader.recording.graphs:
-        if not firsts or not firsts.keys().isdisjoint(graph.kernels):
-            yield graph
-
-
-def _first(index: dict[str, object]) -> int:
-    """Return the number of blocks before the script: those of the first variant."""
-    variants = index["variants"]
-    assert isinstance(variants, list)
-    return int(variants[0]["block"]) + 1 if variants else 0
-
-
 # -- the document ---------------------------------------------------------------------------------
 
 
-def _document(index: dict[str, object], pieces: Sequence[bytes], first: int) -> Iterator[str]:
+def _document(index: dict[str, Any], pieces: Sequence[bytes], first: int) -> Iterator[str]:
     script, style = _script(), _asset("page.css")
     filled = {
         "policy": f"default-src 'none'; script-src {_digest(script)}; style-src {_digest(style)}; "
@@ -122,11 +617,9 @@ def _document(index: dict[str, object], pieces: Sequence[bytes], first: int) -> 
         head = after
     before, _, after = head.partition("{{blocks}}")
     yield before
-    for number, piece in enumerate(pieces[:first]):
-        yield _block(number, piece)
-    yield f"<script>{script}</script>\n"
-    for number, piece in enumerate(pieces[first:], first):
-        yield _block(number, piece)
+    blocks = [_block(number, piece) for number, piece in enumerate(pieces)]
+    blocks.insert(first, f"<script>{script}</script>\n")
+    yield from blocks
     yield after
 
 

@@ -1,15 +1,22 @@
 """The Model Context Protocol, by its own SDK (``mcp``), over standard input and output.
 
-A call of a tool is a command in its own process (``inspector/serve/answering.py``): several
-run at once, one that is cancelled is ended, and nothing but the protocol reaches standard output.
+A call of a tool is a command in its own process, whose answer is bounded and harmless wherever it
+is shown: names, sources and messages were written by strangers. Several run at once, one that is
+cancelled is ended, and nothing but the protocol reaches standard output.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import signal
-import threading
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import anyio
@@ -19,12 +26,13 @@ from mcp.server.lowlevel import Server as ProtocolServer
 from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
 
+import inspector
 from inspector import __version__
-from inspector.base.errors import Exit, PtxviewError, UsageError
+from inspector.base.errors import Exit, PtxviewError, Unreadable, UsageError
 from inspector.base.text import lines_shown
 from inspector.reader.tables import names, schema
+from inspector.recording.layout import user_cache
 from inspector.report.jsons import dumps
-from inspector.serve.answering import Answer, Answers, failure
 from inspector.serve.tools import (
     ServedTool,
     Server,
@@ -35,6 +43,142 @@ from inspector.serve.tools import (
     tool_named,
 )
 from inspector.system import printing
+from inspector.system.files import ROOTS
+from inspector.system.process import run_tool
+
+MOST = 24_000
+"""Characters of an answer."""
+PACKAGE = Path(inspector.__file__).resolve().parent
+"""This package, for the path of child processes."""
+SAID = 2_000
+"""Characters of what a command says on standard error that are handed on."""
+SECONDS, LONG = 120.0, 900.0
+"""How long a command may take; one that compiles, runs or measures."""
+KEPT = 8
+"""Answers that are kept because more of them may be asked for."""
+
+# The child ends with its parent.
+_BEGIN = """\
+import sys
+sys.path.insert(0, sys.argv.pop(1))
+from inspector.system.process import die_with_parent
+die_with_parent()
+from inspector.commands.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+# With one that runs others we end in an orderly way only: they end with it.
+ENDED_WELL = (Exit.OK, Exit.DIFFERENT)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What is handed on: a text, the same as a value of JSON, and whether it is an error."""
+
+    text: str
+    value: dict[str, object]
+    failed: bool = False
+
+
+class Answers:
+    """Runs commands, each in its own process; thread-safe."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._kept: dict[tuple[str, ...], str] = {}
+        self._lock = Lock()
+
+    def of(self, call: ToolCall, cursor: int, go_on: Callable[[], bool]) -> Answer:
+        """What a command says, from ``cursor`` on where it was cut before.
+
+        ``go_on`` is asked some times a second; once it says no, the command is ended. Raises
+        ``PtxviewError`` where it cannot be started, takes too long or was ended.
+        """
+        key = tuple(call.words)
+        known = self._kept.get(key) if cursor else None
+        if known is None:
+            answer = self._asked(call, go_on)
+            known = answer.text
+            if answer.failed or (len(known) <= MOST and not cursor):
+                return answer
+            with self._lock:
+                self._kept[key] = known
+                for old in list(self._kept)[:-KEPT]:
+                    del self._kept[old]
+        return cut(known, cursor)
+
+    def _asked(self, call: ToolCall, go_on: Callable[[], bool]) -> Answer:
+        with tempfile.TemporaryDirectory(prefix="ptxview-") as folder:
+            limit = SECONDS if call.confined else LONG
+            try:
+                done = run_tool(
+                    [sys.executable, "-P", "-c", _BEGIN, str(PACKAGE.parent), *call.words],
+                    seconds=limit,
+                    cwd=self._server.roots[0],
+                    env=self._environment(call, Path(folder)),
+                    go_on=go_on,
+                )
+            except Unreadable:
+                said = f"{call.words[0]} did not come to an end within {limit:.0f} s"
+                return failure(Exit.UNREADABLE, f"{said}\nAsk for less: a file, or one kernel.")
+        said = lines_shown(done.err.decode("utf-8", "replace"))[:SAID].strip()
+        text = lines_shown(done.text)
+        if done.status not in ENDED_WELL:
+            return failure(done.status, said or text[-SAID:])
+        if not call.as_json:
+            both = "\n".join(filter(None, (text.rstrip("\n"), said)))
+            return Answer(both, {"text": text, "said": said})
+        documents = [harmless(json.loads(line)) for line in done.text.splitlines() if line]
+        value = documents[0] if len(documents) == 1 else {"documents": documents}
+        if not isinstance(value, dict):
+            value = {"value": value}
+        return Answer(json.dumps(value, ensure_ascii=False), value)
+
+    def _environment(self, call: ToolCall, folder: Path) -> dict[str, str]:
+        """The environment of a command: of what it may read, our own folders and its own for
+        temporary files."""
+        out = {k: v for k, v in os.environ.items() if k != "COLUMNS"} | {"NO_COLOR": "1"}
+        if call.confined:
+            readable = (*self._server.roots, PACKAGE, user_cache().resolve(), folder.resolve())
+            out |= {"TMPDIR": str(folder), ROOTS: "\n".join(map(str, readable))}
+        return out
+
+
+def failure(status: int, said: str) -> Answer:
+    """What went wrong, in a sentence, and what to do about it."""
+    lines = [line.removeprefix("ptxview: ") for line in said.splitlines()]
+    message, hint = (lines[0], "\n".join(lines[1:])) if lines else (f"it ended with {status}", "")
+    error: dict[str, object] = {"status": status, "message": message, "hint": hint}
+    return Answer("\n".join(filter(None, (message, hint))), {"error": error}, failed=True)
+
+
+def cut(text: str, cursor: int) -> Answer:
+    """A part of an answer that is too long, and how to have the rest, or less."""
+    end = min(cursor + MOST, len(text))
+    part = text[cursor:end]
+    more = str(end) if end < len(text) else None
+    hint = (
+        f"This is {cursor:,} to {end:,} of {len(text):,} characters. "
+        + (f'Call again with cursor "{more}" for what follows, or ask for less: ' if more else "")
+        + ("lines, or in short." if more else "It ends here.")
+    )
+    value: dict[str, object] = {
+        "cut": {"from": cursor, "to": end, "of": len(text), "cursor": more},
+        "hint": hint,
+        "text": part,
+    }
+    return Answer(f"{part}\n\n[{hint}]", value)
+
+
+def harmless(value: object) -> object:
+    """A value of JSON in which no text holds what a terminal would obey."""
+    if isinstance(value, str):
+        return lines_shown(value)
+    if isinstance(value, list):
+        return [harmless(each) for each in value]
+    if isinstance(value, Mapping):
+        return {lines_shown(str(name)): harmless(each) for name, each in value.items()}
+    return value
+
 
 AT_ONCE = 4
 """Commands that run at once; further ones wait."""
@@ -72,14 +216,21 @@ def made(server: Server) -> ProtocolServer[Any]:
         return types.ListToolsResult(tools=[_listed(tool, server) for tool in served(server)])
 
     async def call_tool(context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
+        ended: list[bool] = []  # the command ends with the call, which may be cancelled
         try:
             tool, given = tool_named(params.name), dict(params.arguments or {})
             checked(tool, given)
             cursor = _cursor(given.pop("cursor", None))
             call = tool.make(server, given, tool)
-            answer = await _answered(answers, call, cursor, room)
+            answer = await anyio.to_thread.run_sync(
+                partial(answers.of, call, cursor, lambda: not ended),
+                abandon_on_cancel=True,
+                limiter=room,
+            )
         except PtxviewError as error:
             answer = failure(error.status, str(error))
+        finally:
+            ended.append(True)
         return types.CallToolResult(
             content=[types.TextContent(type="text", text=lines_shown(answer.text))],
             structured_content=answer.value,
@@ -120,20 +271,6 @@ def made(server: Server) -> ProtocolServer[Any]:
         on_list_resources=list_resources,
         on_read_resource=read_resource,
     )
-
-
-async def _answered(
-    answers: Answers, call: ToolCall, cursor: int, room: anyio.CapacityLimiter
-) -> Answer:
-    """What a command says; where the call is cancelled, it is ended."""
-    wanted = threading.Event()
-    wanted.set()
-    try:
-        return await anyio.to_thread.run_sync(
-            partial(answers.of, call, cursor, wanted.is_set), abandon_on_cancel=True, limiter=room
-        )
-    finally:
-        wanted.clear()
 
 
 def _cursor(value: object) -> int:

@@ -217,11 +217,6 @@ _FULL = {
 _LINES = {"type": "string", "description": f"lines alone, 40:80; at most {MOST_LINES} at once"}
 
 
-def _small(given: Arguments) -> Words:
-    """``--brief``, unless everything is wanted."""
-    return [] if given.get("full") is True else ["--brief"]
-
-
 def _lines(given: Arguments) -> Words:
     """The lines that are wanted, no more of them than are given at once."""
     text = _word("lines", given["lines"])
@@ -243,8 +238,8 @@ def _recording(server: Server, given: Arguments, tool: ServedTool) -> ToolCall:
     if given.get("baseline") is not None:
         words.append(f"--baseline={server.path(given['baseline'])}")
     words += _options(tool, given)
-    if "full" in tool.own:
-        words += _small(given)
+    if "full" in tool.own and given.get("full") is not True:
+        words.append("--brief")
     if given.get("lines") is not None:
         words += _lines(given)
     return ToolCall([*words, "--json"])
@@ -264,9 +259,12 @@ def _diff(server: Server, given: Arguments, tool: ServedTool) -> ToolCall:
         words = ["diff", sides[0], "--variants"]
     else:
         words = ["diff", *sides]
-    of_lines = given.get("lines") is not None
-    words += [*_options(tool, given), *(_lines(given) if of_lines else _small(given)), "--json"]
-    return ToolCall(words)
+    words += _options(tool, given)
+    if given.get("lines") is not None:
+        words += _lines(given)
+    elif given.get("full") is not True:
+        words.append("--brief")
+    return ToolCall([*words, "--json"])
 
 
 def _explain(server: Server, given: Arguments, tool: ServedTool) -> ToolCall:

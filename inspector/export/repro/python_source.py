@@ -229,8 +229,7 @@ class _Cutter:
         for each in (n for top in body for n in ast.walk(top)):
             if isinstance(each, ast.Attribute) and isinstance(each.value, ast.Name):
                 self._attributes.setdefault(each.value.id, set()).add(each.attr)
-        needed = _reads(body)
-        for name in sorted(needed):
+        for name in sorted(_reads(body)):
             self._need(module, name)
 
     def somewhere(self, module: _Module, name: str) -> None:
@@ -257,7 +256,7 @@ class _Cutter:
             self._put(module, line, f"{name} = tl.constexpr({literal})")
             return
         owner = module.path
-        if statements and not all(map(_is_import, statements)):
+        if any(not isinstance(s, ast.Import | ast.ImportFrom) for s in statements):
             owner = self._owners.setdefault(name, module.path)
         if owner != module.path:
             raise UsageError(
@@ -270,10 +269,10 @@ class _Cutter:
             if isinstance(statement, ast.Import | ast.ImportFrom):
                 self._import(module, statement, name)
             elif isinstance(statement, ast.FunctionDef):
-                text = self.function_text(module, statement, True)
-                self.take(module, statement, text)
+                self.take(module, statement, self.function_text(module, statement, True))
             else:
-                self.take(module, statement, self._lines(module, statement))
+                lines = module.lines[_first(statement) - 1 : statement.end_lineno]
+                self.take(module, statement, "\n".join(lines))
 
     def _put(self, module: _Module, line: int, text: str) -> None:
         """Our text in place of that line of the file."""
@@ -308,9 +307,6 @@ class _Cutter:
         body = textwrap.dedent("\n".join(module.lines[node.lineno - 1 : node.end_lineno]))
         return "\n".join([*(f"@{text}" for text in kept), body])
 
-    def _lines(self, module: _Module, node: ast.stmt) -> str:
-        return "\n".join(module.lines[_first(node) - 1 : node.end_lineno])
-
     # -- imports ---------------------------------------------------------------------------------
 
     def _import(self, module: _Module, statement: ast.Import | ast.ImportFrom, name: str) -> None:
@@ -319,26 +315,24 @@ class _Cutter:
         )
         if alias is None:
             return
+        line: ast.stmt = ast.Import([alias])
+        package = alias.name
         if isinstance(statement, ast.Import):
             plain = alias.asname is not None or "." not in alias.name
-            if not plain or not self._whole_module(module, None, 0, alias.name, name):
-                self._imports[ast.unparse(ast.Import([alias]))] = None
-                self._outsider(alias.name)
-            return
-        if statement.module == "__future__":
-            return
-        other = self._module_of(module, statement)
-        if other is not None and alias.name in other.bound:
-            self._need(other, alias.name)
-            if alias.asname and alias.asname != alias.name:
-                self._put(module, 0, f"{alias.asname} = {alias.name}")
-            return
-        if self._whole_module(module, statement.module, statement.level, alias.name, name):
-            return
-        self._imports[ast.unparse(ast.ImportFrom(statement.module, [alias], statement.level))] = (
-            None
-        )
-        self._outsider("." * statement.level + (statement.module or ""))
+            held = plain and self._whole_module(module, None, 0, alias.name, name)
+        else:
+            other = self._module_of(module, statement)
+            if other is not None and alias.name in other.bound:
+                self._need(other, alias.name)
+                if alias.asname and alias.asname != alias.name:
+                    self._put(module, 0, f"{alias.asname} = {alias.name}")
+                return
+            line = ast.ImportFrom(statement.module, [alias], statement.level)
+            package = "." * statement.level + (statement.module or "")
+            held = self._whole_module(module, statement.module, statement.level, alias.name, name)
+        if not held:
+            self._imports[ast.unparse(line)] = None
+            self._outsider(package)
 
     def _outsider(self, package: str | None) -> None:
         top = (package or "").partition(".")[0]
@@ -380,10 +374,6 @@ class _Cutter:
                 self._modules[path] = _module(self._others[path], path)
             return self._modules[path]
         return None
-
-
-def _is_import(statement: ast.stmt) -> bool:
-    return isinstance(statement, ast.Import | ast.ImportFrom)
 
 
 def is_jitted(text: str) -> bool:

@@ -1,8 +1,9 @@
-"""The script of a launch of a Triton kernel: its source, its call, a check and a time."""
+"""Scripts that repeat a launch of a Triton kernel, or a call of an extension."""
 
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -98,7 +99,10 @@ def triton_script(launch: TritonLaunch) -> str:
     source = launch.source
     cut = [source] if launch.reference is None else [source, launch.reference]
     future = sorted({f for c in cut for f in c.future})
-    text = source.text
+    # How far single precision may be off: by the precision that the kernel's text computes in.
+    chosen = " ".join(str(a.value) for a in launch.arguments if a.type == "constexpr")
+    text = f"{source.text} {chosen}"
+    tolerance = max(far for word, far in COARSE.items() if re.search(word, text))
     imports = {"import torch", "import triton", "import triton.language as tl"}
     imports |= {line for c in cut for line in c.imports}
     descriptors = any(_DESCRIPTOR.match(a.type or "") for a in launch.arguments)
@@ -112,12 +116,12 @@ def triton_script(launch: TritonLaunch) -> str:
         part("its arguments, and its launch"),
         _arguments(launch),
         _launch(launch),
-        *_reference(launch),
+        *reference_part(launch.reference, _COMMENT, support.CHECK_REFERENCE),
         part("values of the arguments"),
         *([] if launch.inputs is None else [_kept(launch.inputs)]),
         support.INPUTS.strip(),
         part("what it is compared with, and how long it takes"),
-        support.COMPARE.strip() % {"float32": _tolerance(launch, text)},
+        support.COMPARE.strip() % {"float32": tolerance},
         support.TIME.strip(),
         support.INTERPRETER.strip(),
         support.MAIN.strip()
@@ -137,12 +141,6 @@ def script_of(head: str, future: Iterable[str], imports: set[str], parts: Sequen
     return "\n".join([head, "", *lines, *sorted(standard), "", *ours, "", "", body])
 
 
-def _tolerance(launch: TritonLaunch, text: str) -> float:
-    """How far single precision may be off: by the precision that the kernel's text computes in."""
-    chosen = " ".join(str(a.value) for a in launch.arguments if a.type == "constexpr")
-    return max(far for word, far in COARSE.items() if re.search(word, f"{text} {chosen}"))
-
-
 def part(title: str) -> str:
     """The comment that begins a part of a script."""
     return f"# -- {harmless(title)} ".ljust(88, "-")
@@ -153,25 +151,30 @@ def harmless(name: str) -> str:
     return "".join(c if c.isprintable() and c not in '\\"' else "?" for c in name)
 
 
+def which_call(call: int | None, calls: int, count: int | None) -> str:
+    """`` as in call 1 of 3, which was made 5 times alike``."""
+    said = "" if call is None else f" as in call {call} of {calls}"
+    return said if count is None or count < 2 else f"{said}, which was made {count} times alike"
+
+
+def docstring(*lines: str) -> str:
+    """The text at the head of a script; names come from a recording: none of them may end it."""
+    return "\n".join([f'"""{harmless(lines[0])}', *map(harmless, lines[1:]), '"""'])
+
+
 def _head(launch: TritonLaunch) -> str:
-    which = "" if launch.call is None else f" as in call {launch.call} of {launch.calls}"
-    if launch.count is not None and launch.count > 1:
-        which += f", which was made {launch.count} times alike"
-    on = f" Recorded on {harmless(launch.recorded_on)}." if launch.recorded_on else ""
-    lines = [
-        f'"""{harmless(launch.kernel)}, launched{which}.',
+    on = f" Recorded on {launch.recorded_on}." if launch.recorded_on else ""
+    outside = {o for c in (launch.source, launch.reference) if c is not None for o in c.outside}
+    needs = f"It imports {', '.join(sorted(outside))}, which must be installed here."
+    return docstring(
+        f"{launch.kernel}, launched{which_call(launch.call, launch.calls, launch.count)}.",
         "",
         f"Variant {launch.variant}.{on} Inputs are new ones of the recorded kind: of the same",
         "dtypes, shapes, strides, alignment and ranges of integers. It runs the kernel, checks",
         "what it wrote and takes the time. Exits with 0: it agrees, or nothing is compared; 1: it",
         "does not agree; 2: it could not be run, or not be checked.",
-    ]
-    outside = {o for c in (launch.source, launch.reference) if c is not None for o in c.outside}
-    if outside:
-        lines += ["", f"It imports {', '.join(sorted(outside))}, which must be installed here."]
-    lines.append('"""')
-    # Names come from a recording: none of them may end the text.
-    return "\n".join([lines[0], *(harmless(line) for line in lines[1:-1]), lines[-1]])
+        *(["", needs] if outside else []),
+    )
 
 
 def kernel_texts(source: CutSource, jitted: bool = True) -> list[str]:
@@ -218,7 +221,11 @@ def _kept(inputs: Mapping[str, tuple[str, tuple[int, ...], str]]) -> str:
 
 
 def _arguments(launch: TritonLaunch) -> str:
-    rows, groups = [], _grouped(launch.arguments)
+    groups: dict[str, list[Argument]] = {}
+    for one in launch.arguments:  # items of a tuple are recorded as name[0]
+        placed = _PLACED.fullmatch(one.name)
+        groups.setdefault(placed[1] if placed else one.name, []).append(one)
+    rows = []
     for name, several in groups.items():
         values = [_value(one, launch) for one in several]
         text = values[0] if name == several[0].name else f"({', '.join(values)},)"
@@ -236,18 +243,10 @@ def _arguments(launch: TritonLaunch) -> str:
     )
 
 
-def _grouped(arguments: Sequence[Argument]) -> dict[str, list[Argument]]:
-    """Items of a tuple, which are recorded as ``name[0]``, under its name."""
-    out: dict[str, list[Argument]] = {}
-    for one in arguments:
-        placed = _PLACED.fullmatch(one.name)
-        out.setdefault(placed[1] if placed else one.name, []).append(one)
-    return out
-
-
 def _value(one: Argument, launch: TritonLaunch) -> str:
     if one.shape is not None and one.dtype:
-        return _tensor(one)
+        text, block = tensor_text(one), _DESCRIPTOR.match(one.type or "")
+        return text if block is None else f"TensorDescriptor.from_tensor({text}, [{block[1]}])"
     if one.type == "constexpr":
         return _constant(one, launch)
     if (one.type or "").startswith("*"):
@@ -257,12 +256,6 @@ def _value(one: Argument, launch: TritonLaunch) -> str:
     if one.value is None:
         raise _not_made(one.name, "its value was not recorded")
     return f"make.number({python_literal(one.name)}, {python_literal(one.value)})"
-
-
-def _tensor(one: Argument) -> str:
-    text = tensor_text(one)
-    block = _DESCRIPTOR.match(one.type or "")
-    return text if block is None else f"TensorDescriptor.from_tensor({text}, [{block[1]}])"
 
 
 def tensor_text(one: Argument, more: str = "") -> str:
@@ -283,9 +276,7 @@ def tensor_text(one: Argument, more: str = "") -> str:
 def _constant(one: Argument, launch: TritonLaunch) -> str:
     """A value that was compiled in. Recordings hold a type or a function by its name alone."""
     value = one.value if one.value is not None else launch.config.get(one.name)
-    if not isinstance(value, str):
-        return python_literal(value)
-    if one.python_type == "str":
+    if not isinstance(value, str) or one.python_type == "str":
         return python_literal(value)
     if value in TL_TYPES:
         return TL_TYPES[value]
@@ -329,21 +320,19 @@ def _launch(launch: TritonLaunch) -> str:
     )
 
 
-def _reference(launch: TritonLaunch) -> list[str]:
-    if launch.reference is None:
-        return [
-            "# A reference of your own: ptxview repro --check-with FILE.py:FUNCTION puts it here.\n"
-            "# It takes arguments by their names, and returns what the kernel is to have written:\n"
-            "# a tensor, several in the order of the arguments, or a dict by their names."
-        ]
-    reference = launch.reference
+def reference_part(reference: CutSource | None, comment: str, expected: str) -> list[str]:
+    """The reference with what compares with it; a comment where there is none."""
+    if reference is None:
+        return [comment]
     named = [] if reference.name == "reference" else [f"reference = {reference.name}"]
-    return [
-        part("the reference"),
-        *kernel_texts(reference, False),
-        *named,
-        support.CHECK_REFERENCE.strip(),
-    ]
+    texts = kernel_texts(reference, False)
+    return [part("the reference"), *texts, *named, expected.strip()]
+
+
+_COMMENT = """\
+# A reference of your own: ptxview repro --check-with FILE.py:FUNCTION puts it here.
+# It takes arguments by their names, and returns what the kernel is to have written:
+# a tensor, several in the order of the arguments, or a dict by their names."""
 
 
 def _check(checks: Sequence[str]) -> str:
@@ -353,23 +342,251 @@ def _check(checks: Sequence[str]) -> str:
         "        return 0",
         "    wrote = {}",
     ]
+    inside = "    "
     if "reference" in checks:
+        inside = "        "
         lines += [
             '    if args.check == "reference":',
             "        expected = expected_by_reference(args, written)",
             '        compared = "the reference"',
             "    else:",
         ]
-    inside = "        " if "reference" in checks else "    "
+    return "\n".join([*lines, *(inside + line for line in _INTERPRETED.splitlines())])
+
+
+_INTERPRETED = """\
+told, why = interpreted(args)
+if told is None:
+    print(f"NOT CHECKED: Triton's interpreter cannot run it: {why}")
+    return 2
+expected, wrote = told["tensors"], told["wrote"]
+some, every = told["programs"]
+compared = f"Triton's interpreter, {some} of {every} programs"
+"""
+
+
+_PLACE = re.compile(r"(?:arg(?P<number>\d{1,4})|(?P<name>\w{1,400}))(?P<within>(?:\[\d{1,4}\])*)")
+_INDEX = re.compile(r"\[(\d+)\]")
+COMPILED = (".cu", ".cpp", ".cc", ".cxx", ".c")
+"""Endings of files that are compiled; all others are included."""
+_BY_TORCH = re.compile(
+    r"-DTORCH_|-D_GLIBCXX_USE_CXX11_ABI|-DPYBIND11_|-D__CUDA_NO_|-fPIC$|--expt-relaxed-constexpr$|"
+    r"-gencode|-arch|--generate-code|-shared$|-L|-lc10|-ltorch|-lcudart$|'-fPIC'$|-std=c\+\+"
+)
+"""Options that torch gives to every build, and will give again."""
+FLAGS = {
+    "cflags": "extra_cflags",
+    "cuda_cflags": "extra_cuda_cflags",
+    "ldflags": "extra_ldflags",
+}
+"""The names of torch's arguments by those of a build file's variables."""
+_WITH_VALUE = ("-isystem", "-ccbin", "-gencode", "--generate-code")
+Places = dict[tuple[int, ...], str]
+
+
+@dataclass(frozen=True, slots=True)
+class ExtensionCall:
+    """What a script is made of.
+
+    ``module`` is the extension's name, ``function`` what is called of it. ``sources`` are texts by
+    file name; ``flags`` the build's own options for C++, CUDA and the linker. ``kernel`` is what
+    was asked for.
+    """
+
+    kernel: str
+    module: str
+    function: str
+    sources: Mapping[str, str]
+    flags: Mapping[str, tuple[str, ...]]
+    arguments: tuple[Argument, ...]
+    call: int | None = None
+    calls: int = 0
+    count: int | None = None
+    recorded_on: str = ""
+    reference: CutSource | None = None
+
+
+def own_flags(ninja: str) -> dict[str, tuple[str, ...]]:
+    """The options of a build.ninja that are not torch's own: for C++, for CUDA, for the linker."""
+    lines = (line.partition(" = ") for line in ninja.splitlines())
+    return {
+        FLAGS[name]: tuple(_own(value)) for name, equals, value in lines if name in FLAGS and equals
+    }
+
+
+def _own(text: str) -> Iterable[str]:
+    try:
+        words = iter(shlex.split(text.replace("$$", "$")))
+    except ValueError:
+        return
+    for word in words:
+        if word in _WITH_VALUE:
+            next(words, None)
+        elif word == "--compiler-options":
+            value = next(words, "")
+            if value.strip("'") != "-fPIC":
+                yield from (word, value)
+        elif not _BY_TORCH.match(word):
+            yield word
+
+
+def extension_script(call: ExtensionCall) -> str:
+    """The script. Raises ``UsageError`` with the argument that cannot be made again."""
+    reference = call.reference
+    imports = {"import torch", "from torch.utils.cpp_extension import load"}
+    imports |= set(reference.imports if reference is not None else ())
+    future = reference.future if reference is not None else ()
+    checks = ("none",) if reference is None else ("reference", "none")
+    parts = [
+        f"NAME = {python_literal(f'{call.module}.{call.function}')}",
+        part("the sources, and their build"),
+        _sources(call),
+        part("the arguments, and the call"),
+        _call_arguments(call),
+        *reference_part(reference, _NO_REFERENCE, _EXPECTED),
+        part("values of the arguments"),
+        support.INPUTS.strip(),
+        part("what it is compared with, and how long it takes"),
+        support.COMPARE.strip() % {"float32": 1e-4},
+        support.TIME.strip(),
+        support.MAIN.strip()
+        % {"choices": checks, "default": checks[0], "interpret": support.PARSED},
+        support.NO_CHECK.strip()
+        if reference is None
+        else support.CHECK.strip() % {"check": _CHECK},
+        support.END.strip(),
+    ]
+    return script_of(_call_head(call), future, imports, parts)
+
+
+def _call_head(call: ExtensionCall) -> str:
+    on = f"Recorded on {call.recorded_on}. " if call.recorded_on else ""
+    name = f"{call.module}.{call.function}"
+    kernel = "" if call.kernel == name else f" It launches {call.kernel}."
+    return docstring(
+        f"{name}, called{which_call(call.call, call.calls, call.count)}.{kernel}",
+        "",
+        f"{on}Inputs are new ones of the recorded kind: of the same dtypes, shapes,",
+        "strides, alignment and ranges of integers. It builds the extension, calls it, checks",
+        "the results and takes the time. Exits with 0: it agrees, or nothing is compared; 1:",
+        "it does not agree; 2: it could not be run.",
+    )
+
+
+def _sources(call: ExtensionCall) -> str:
+    texts = []
+    for name, text in call.sources.items():
+        quote = "'''" if "'''" not in text and not text.endswith("'") else '"""'
+        raw = quote not in text and "\\" not in text[-1:]
+        body = f"r{quote}\n{text}{quote}" if raw and not text.endswith('"') else repr("\n" + text)
+        texts.append(f"    {python_literal(name)}: {body},")
+    compiled = [name for name in call.sources if name.endswith(COMPILED)]
+    words = "".join(f"        {name}={list(flags)!r},\n" for name, flags in call.flags.items())
     return "\n".join(
         [
-            *lines,
-            f"{inside}told, why = interpreted(args)",
-            f"{inside}if told is None:",
-            f'{inside}    print(f"NOT CHECKED: Triton\'s interpreter cannot run it: {{why}}")',
-            f"{inside}    return 2",
-            f'{inside}expected, wrote = told["tensors"], told["wrote"]',
-            f'{inside}some, every = told["programs"]',
-            f'{inside}compared = f"Triton\'s interpreter, {{some}} of {{every}} programs"',
+            "SOURCES = {",
+            *texts,
+            "}",
+            "",
+            "FOLDER = tempfile.TemporaryDirectory()",
+            "",
+            "",
+            "def build():",
+            '    """The extension, built in a new folder."""',
+            "    for name, text in SOURCES.items():",
+            '        with open(os.path.join(FOLDER.name, name), "w", encoding="utf-8") as file:',
+            "            file.write(text[1:])",
+            f"    compiled = [os.path.join(FOLDER.name, name) for name in {compiled!r}]",
+            "    return load(",
+            f"        name={python_literal(call.module)}, sources=compiled,",
+            f"        build_directory=FOLDER.name, with_cuda=True,\n{words}    )",
         ]
     )
+
+
+def _call_arguments(call: ExtensionCall) -> str:
+    places: Places = {}
+    named: dict[str, Places] = {}
+    for one in call.arguments:
+        match = _PLACE.fullmatch(one.name)
+        if match is None:
+            raise UsageError(f"an argument of the name {one.name} cannot be given")
+        path = tuple(int(n) for n in _INDEX.findall(match["within"]))
+        if match["number"] is not None:
+            places[int(match["number"]), *path] = _argument_value(one)
+        else:
+            named.setdefault(match["name"], {})[path] = _argument_value(one)
+    args = [f"        {text}," for text in _items(places)]
+    given = [f"        {python_literal(name)}: {_list(of)}," for name, of in named.items()]
+    return "\n".join(
+        [
+            "def make_inputs(device, seed, given):",
+            '    """The call\'s arguments by place and by name, and the tensors among them."""',
+            "    make = Inputs(device, seed, given)",
+            "    by_place = [",
+            *args,
+            "    ]",
+            "    by_name = {",
+            *given,
+            "    }",
+            "    return (by_place, by_name), make.made",
+            "",
+            "",
+            "def launch(arguments):",
+            '    """Call it once; the tensors that it returns, by names."""',
+            "    global MODULE",
+            "    MODULE = MODULE or build()",
+            "    by_place, by_name = arguments",
+            f"    result = MODULE.{call.function}(*by_place, **by_name)",
+            "    several = result if isinstance(result, (tuple, list)) else (result,)",
+            "    tensors = [one for one in several if isinstance(one, torch.Tensor)]",
+            '    return {f"result {n}": tensor for n, tensor in enumerate(tensors)}',
+            "",
+            "",
+            "MODULE = None",
+        ]
+    )
+
+
+def _argument_value(one: Argument) -> str:
+    if one.shape is not None and one.dtype:
+        device = ', device="cpu"' if one.device == "cpu" else ""
+        return tensor_text(one, device)
+    if isinstance(one.value, str) and re.fullmatch(r"torch\.\w{1,40}", one.value):
+        return one.value
+    name = python_literal(one.name)
+    number = isinstance(one.value, int | float)
+    return f"make.number({name}, {python_literal(one.value)})" if number else repr(one.value)
+
+
+def _list(values: Places) -> str:
+    """A value, or nested lists of values by their places; what is nowhere is an empty list."""
+    return values[()] if () in values else f"[{', '.join(_items(values))}]"
+
+
+def _items(values: Places) -> list[str]:
+    size = max((path[0] for path in values), default=-1) + 1
+    return [_list({p[1:]: v for p, v in values.items() if p[0] == n}) for n in range(size)]
+
+
+_NO_REFERENCE = """\
+# A reference of your own: ptxview repro --check-with FILE.py:FUNCTION puts it here.
+# It takes the same arguments, and returns what is to come of them."""
+_EXPECTED = '''
+def expected_by_reference(args):
+    """What the reference makes of the same inputs, by the names that launch gives."""
+    (by_place, by_name), made = make_inputs("cuda", args.seed, arrays(args.inputs))
+    result = reference(*by_place, **by_name)
+    several = result if isinstance(result, (tuple, list)) else (result,)
+    tensors = [one for one in several if isinstance(one, torch.Tensor)]
+    return snapshot(made) | {f"result {n}": t.detach().cpu() for n, t in enumerate(tensors)}
+'''
+
+
+_CHECK = """\
+    wrote = {}
+    if args.check == "none":
+        print("nothing was compared")
+        return 0
+    expected = expected_by_reference(args)
+    compared = "the reference\""""

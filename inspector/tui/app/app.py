@@ -21,13 +21,12 @@ from inspector.tui.main.bars import banner
 from inspector.tui.main.main_screen import MainScreen
 from inspector.tui.main.settings import Config, Memory, config_path, memory_path, read_config
 from inspector.tui.program.live import Choice, Live, Opener, ending
-from inspector.tui.widgets.notice import Notice
+from inspector.tui.widgets.notice import Notice, in_thread
 from inspector.tui.widgets.theme import DARK, LIGHT
-from inspector.tui.widgets.threads import in_thread
 
 if TYPE_CHECKING:
-    # Imported when something is looked for: the first frame does not wait for it.
     from inspector.tui.find.finder import Entry
+
 
 GC_THRESHOLDS = 10_000, 10, 1_000
 """Objects until the youngest are collected; collections of a generation until the next.
@@ -223,7 +222,7 @@ class PtxviewApp(App[None]):
     def action_problems(self) -> None:
         """Show what could not be recorded or read."""
         from inspector.tui.find.entries import problems_text
-        from inspector.tui.widgets.overlay import Overlay
+        from inspector.tui.widgets.tool_screen import Overlay
 
         recording = self.reads.recording
         self.push_screen(Overlay("Problems", problems_text(recording), banner(recording)))

@@ -62,8 +62,7 @@ from inspector.tui.code.folding import (
 )
 from inspector.tui.code.highlight import IR, SEARCH_LINES, Highlighter
 from inspector.tui.keys.command_table import Where, bindings
-from inspector.tui.widgets.notice import Notice, notice_row
-from inspector.tui.widgets.threads import in_thread
+from inspector.tui.widgets.notice import Notice, in_thread, notice_row
 from inspector.tui.widgets.visible import label
 
 # Only rows in view are drawn and measured: a million lines cost what a page does. Rows are lines

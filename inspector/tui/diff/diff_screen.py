@@ -2,35 +2,345 @@
 
 from __future__ import annotations
 
+import re
+import textwrap
+from bisect import bisect_left, bisect_right
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from textual import on
 from textual.app import ComposeResult
 from textual.content import Content
+from textual.widget import Widget
 
-from inspector.base.model import Stage
+from inspector.base.errors import PtxviewError
+from inspector.base.model import Stage, Variant
+from inspector.base.text import plural
+from inspector.diff import compare
+from inspector.diff.beside import Sign
 from inspector.diff.compare import Compared
 from inspector.reader.reader import Reader
 from inspector.report import diff_text
-from inspector.tui.diff.diff_bars import DiffBar, DiffHeads, DiffSummary
-from inspector.tui.diff.diff_search import DiffSearching
-from inspector.tui.diff.diff_view import DiffView
-from inspector.tui.diff.diff_work import DiffOutcome, DiffPlace, DiffRequest, load, shared_stages
+from inspector.report.tables import differing
+from inspector.tui.code.highlight import highlighter_for, place
+from inspector.tui.diff.diff_view import (
+    DiffOutcome,
+    DiffPlace,
+    DiffRequest,
+    DiffView,
+    Layout,
+    laid_out,
+)
 from inspector.tui.keys.command_table import SHARED, Where, bindings_of
 from inspector.tui.panes.pane import PATIENCE_SECONDS
-from inspector.tui.widgets.notice import Notice
-from inspector.tui.widgets.overlay import Overlay
-from inspector.tui.widgets.subject import TreeSubject, resolve
-from inspector.tui.widgets.threads import in_thread
-from inspector.tui.widgets.visible import label
+from inspector.tui.panes.pane_screen import BAD_EXPRESSION, expression
+from inspector.tui.widgets.figures import configuration
+from inspector.tui.widgets.lines import LineWidget, clickable, ends
+from inspector.tui.widgets.notice import Notice, in_thread
+from inspector.tui.widgets.subject import TreeSubject, digit, resolve
+from inspector.tui.widgets.tool_screen import Overlay, Prompt, ToolScreen
+from inspector.tui.widgets.visible import cut, label, shorten
 
 FIGURES = 78
 """Columns of the overlay with all figures."""
 
+SEARCH_RADIUS_LINES = 50
+"""Lines around the cursor that are searched for a link with the other stage."""
+
+WORDS = {
+    Sign.EQUAL: "equal",
+    Sign.CHANGED: "changed",
+    Sign.UNLIKE: "replaced",
+    Sign.DELETED: "only in a",
+    Sign.INSERTED: "only in b",
+    Sign.MOVED_AWAY: "moved to b {}",
+    Sign.MOVED_HERE: "moved from a {}",
+}
+
+
+# -- in a thread ----------------------------------------------------------------------------------
+
+
+def shared_stages(a: TreeSubject, b: TreeSubject) -> tuple[Stage, ...]:
+    """The stages that both have, in the order of lowering."""
+    if a.variant is None or b.variant is None:
+        return ()
+    return tuple(s for s in Stage if s in a.variant.stages and s in b.variant.stages)
+
+
+def load(reads: Reader, request: DiffRequest) -> DiffOutcome:
+    """Compare what a request asks for; called in a thread."""
+    a, b = request.a.variant, request.b.variant
+    if a is None or b is None:
+        raise PtxviewError("It takes two variants to compare.", "Mark them with d in the tree.")
+    stage = compare.stage_of(a, b, request.stage)
+    comparison = compare.compare((reads, reads), (a, b), stage, exact=request.exact)
+    sources = tuple(
+        highlighter_for(listing, stage, variant.stages[stage].origin_path)
+        for listing, variant in zip(comparison.listings, (a, b), strict=True)
+    )
+    outcome = laid_out(request, comparison, sources)
+    try:
+        return replace(outcome, at=_landing(reads, request, (a, b), stage, outcome.beside))
+    except PtxviewError:  # a stage that has no links
+        return outcome
+
+
+def _landing(
+    reads: Reader, request: DiffRequest, pair: tuple[Variant, Variant], stage: Stage, layout: Layout
+) -> DiffPlace | None:
+    """The place in ``stage`` that belongs to the one that is to be kept: of the line there, or the
+    nearest to it that is linked, the first linked line that was compared."""
+    kept = request.at
+    if kept is None or kept.stage is stage:
+        return kept
+    for side, (variant, n) in enumerate(zip(pair, kept[1:], strict=True)):
+        if n is None:
+            continue
+        compared = {row.b if side else row.a for row in layout.rows}
+        line = _nearest(reads.links(variant, kept.stage, stage), n, compared)
+        if line is not None:
+            return DiffPlace(stage, None, line) if side else DiffPlace(stage, line, None)
+    return None
+
+
+def _nearest(
+    links: Mapping[int, tuple[int, ...]], n: int, wanted: Container[int | None]
+) -> int | None:
+    """Of the line nearest to ``n`` that has one, the first linked line that is ``wanted``."""
+    near = (line for line in links if abs(line - n) <= SEARCH_RADIUS_LINES)
+    linked = (m for line in sorted(near, key=lambda m: abs(m - n)) for m in links[line])
+    return next((m for m in linked if m in wanted), None)
+
+
+# -- bars -----------------------------------------------------------------------------------------
+
+
+def told(subject: TreeSubject, other: TreeSubject) -> str:
+    """``square_kernel  a4fe74f3  w4  sm_90a s3 BLOCK=1024``: what it differs in comes first."""
+    variant, rival = subject.variant, other.variant
+    if variant is None or rival is None:
+        return label(subject.name)
+    first = tuple(key for key in differing((variant.config, rival.config)) if key != "flags")
+    rest = tuple(key for key in variant.config if key not in (*first, "flags"))
+    target = variant.target or ""
+    words = [subject.name, variant.id, configuration(variant.config, first)]
+    if target == rival.target:
+        words += [f"{target} {configuration(variant.config, rest)}".strip()]
+    else:
+        words[2:2] = [target]
+        words += [configuration(variant.config, rest)]
+    return label("  ".join(word for word in words if word))
+
+
+class DiffBar(LineWidget):
+    """The first line: the stages that both have, and how many changes there are."""
+
+    stages: tuple[Stage, ...] = ()
+    stage: Stage | None = None
+    told = ""
+
+    def show(self, stages: tuple[Stage, ...], stage: Stage | None, told: str) -> None:
+        """Show the stages of a comparison and a text at the right."""
+        self.stages, self.stage, self.told = stages, stage, told
+        self.refresh()
+
+    def render(self) -> Content:
+        width = self.size.width
+        head = " diff "
+        words = [f"{digit(s)} {s}" for s in self.stages]
+        if len(head) + sum(len(w) + 2 for w in words) + len(self.told) + 2 > width:
+            words = [digit(s) if s is not self.stage else str(s) for s in self.stages]
+        parts: list[Content | tuple[str, str]] = [(head, "bold")]
+        for stage, word in zip(self.stages, words, strict=True):
+            style = "bold underline" if stage is self.stage else ""
+            word_part = Content.assemble(" ", (word, style), " ")
+            parts.append(clickable(word_part, f"screen.stage({stage.value!r})"))
+        left = Content.assemble(*parts)
+        said = shorten(self.told, width - left.cell_length - 1)
+        return ends(left, Content.styled(said, "bold $accent"), width - 1)
+
+
+class DiffHeads(Widget):
+    """The names of a and b, above their columns or one above the other."""
+
+    def __init__(self, a: TreeSubject, b: TreeSubject) -> None:
+        super().__init__()
+        self.pair = (a, b)
+        self.beside = True
+
+    def show(self, a: TreeSubject, b: TreeSubject, beside: bool) -> None:
+        """Name these two."""
+        self.pair, self.beside = (a, b), beside
+        self.styles.height = 1 if beside else 2
+        self.refresh()
+
+    def render(self) -> Content:
+        width = self.size.width
+        half = (width - 2) // 2 if self.beside else width
+        parts: list[tuple[str, str]] = []
+        a, b = self.pair
+        for mark, text in (("a", told(a, b)), ("b", told(b, a))):
+            text = cut(text, half - 4)
+            room = half - 3 - Content(text).cell_length
+            parts += [(f" {mark} ", "bold $accent"), (text, ""), (" " * max(0, room), "")]
+            if mark == "a":
+                parts.append(("│", "$quiet") if self.beside else ("\n", ""))
+        return Content.assemble(*parts)
+
+
+class DiffSummary(Widget):
+    """Explanation, hints gained and lost, and differing figures, cut to a few rows."""
+
+    comparison: Compared | None = None
+    wanted = True
+
+    def show(self, comparison: Compared | None) -> None:
+        """Show a comparison; None hides the summary."""
+        self.comparison = comparison
+        self.fit()
+
+    def fit(self) -> None:
+        """Set the height to that of the text, at most a quarter of the screen."""
+        size = self.screen.size
+        many = sum(1 for _ in self._lines(size.width - 2))
+        self.display = self.wanted and many > 0 and size.height >= 12
+        self.styles.height = min(many, max(2, min(12, size.height // 4)))
+        self.refresh()
+
+    def _lines(self, width: int) -> Iterator[tuple[str, str]]:
+        comparison = self.comparison
+        if comparison is None:
+            return
+        summary = comparison.summary
+        texts = [("• ", label(sentence), "") for sentence in comparison.explanation]
+        for hints, word in ((summary.gained, "gained"), (summary.lost, "lost")):
+            texts += [(f"◆ hint {word}: ", diff_text.hint(one), "$warning") for one in hints]
+        if figures := [c for c, _ in diff_text.figures(summary) if c.differs]:
+            texts.append(("", label(diff_text.deltas(figures)), "$quiet"))
+        for head, text, style in texts:
+            for n, part in enumerate(textwrap.wrap(text, max(20, width - len(head)))):
+                yield (head if not n else " " * len(head)) + part, style
+
+    def render(self) -> Content:
+        lines, most = list(self._lines(self.size.width - 2)), max(1, self.size.height)
+        if len(lines) > most:
+            over = f"… {len(lines) - most + 1} more lines: i shows all"
+            lines[most - 1 :] = [(over, "$quiet")]
+        rows = [Content.styled(f" {text}", style) for text, style in lines]
+        return Content("\n").join(rows)
+
+
+def where(view: DiffView) -> Iterator[str]:
+    """The lines under the cursor, what became of them, and where their code is from."""
+    comparison, row = view.comparison, view.row
+    if comparison is None or row is None:
+        return
+    for mark, n, listing in zip("ab", (row.a, row.b), comparison.listings, strict=True):
+        if n is not None:
+            yield f"{mark} {n}/{len(listing.lines)}"
+    yield WORDS[row.sign].format(row.other)
+    side, n = (1, row.b) if row.b is not None else (0, row.a)
+    if n is not None and comparison.stage not in (Stage.SOURCE, Stage.OUTPUT_CODE):
+        yield place(comparison.listings[side].lines[n - 1].source)
+
+
+# -- screens --------------------------------------------------------------------------------------
+
+
+class DiffSearching(ToolScreen[None]):
+    """A screen with a diff in which one searches."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.view = DiffView()
+        self._origin: tuple[int, re.Pattern[str] | None] | None = None
+        """Row and pattern from before the prompt."""
+
+    def action_search(self) -> None:
+        pattern = self.view.pattern
+        self._origin = (self.view.cursor, pattern)
+        self.ask("search", pattern.pattern if pattern else "")
+
+    @on(Prompt.Edited)
+    def _edited(self, message: Prompt.Edited) -> None:
+        message.stop()
+        self._search(message.text)
+
+    @on(Prompt.Closed)
+    def _prompt_done(self, message: Prompt.Closed) -> None:
+        message.stop()
+        self.status.display = True
+        self.set_focus(self.view)
+        origin, self._origin = self._origin, None
+        if message.accepted and message.text:
+            self._search(message.text)
+        elif message.accepted or origin is None:
+            self.forget()
+        else:
+            self.view.go(origin[0])
+            self._find(origin[1])
+
+    def _search(self, text: str) -> None:
+        """Find a text; while one types, go to the first match from where it began."""
+        try:
+            pattern = expression(text) if text else None
+        except BAD_EXPRESSION as error:
+            if not self.prompt.display:
+                self.status.say(f"“{label(text)}” is not a regular expression: {error}")
+            return
+        self._find(pattern)
+        if self._origin is not None:
+            self.view.reach(self._match_from(self._origin[0]))
+
+    def _match_from(self, row: int) -> int:
+        matches = self.view.matches
+        return matches[bisect_left(matches, row) % len(matches)] if matches else row
+
+    def _find(self, pattern: re.Pattern[str] | None) -> None:
+        self.view.find(pattern)
+        self.footer.say("diff.next", "next change" if pattern is None else "next match")
+        self.follow()
+
+    def forget(self) -> bool:
+        """Clear the search; return whether there was one."""
+        had = self.view.pattern is not None
+        self._find(None)
+        return had
+
+    def follow(self) -> None:
+        """Show the lines under the cursor, which match and which change it is."""
+        view, at, many = self.view, self.view.change(), len(self.view.changes)
+        left = "  ".join(where(view))
+        right = []
+        if view.pattern is not None:
+            n = bisect_right(view.matches, view.cursor)
+            if not view.matches:
+                right.append(f"nothing matches “{shorten(label(view.pattern.pattern), 24)}”")
+            elif n and view.matches[n - 1] == view.cursor:
+                right.append(f"match {n} of {len(view.matches)}")
+            else:
+                right.append(plural(len(view.matches), "match"))
+        if left:
+            above = (
+                f"change {at} of {many}" if at > 0 else f"{-at} of {plural(many, 'change')} above"
+            )
+            right.append(above if many else "identical")
+        self.status.show(left, " · ".join(right))
+
+    def action_again(self, step: int) -> None:
+        view = self.view
+        if view.pattern is None:
+            view.action_change(step)
+        elif view.matches:
+            after = bisect_right(view.matches, view.cursor)
+            at = after if step > 0 else bisect_left(view.matches, view.cursor) - 1
+            view.reach(view.matches[at % len(view.matches)])
+
 
 class DiffScreen(DiffSearching):
-    """Compares ``a`` with ``b``; one thread at a time, for the newest request.
+    """Compares ``a`` with ``b`` in a thread.
 
     ``fixed``: they are not in the recording, so its growth does not affect them.
     """
@@ -54,12 +364,10 @@ class DiffScreen(DiffSearching):
         self.bar = DiffBar()
         self.summary = DiffSummary()
         self.heads = DiffHeads(a, b)
-        self._reading: DiffRequest | None = None
-        self._trail: dict[Stage, DiffPlace] = {}
-        self._landed: DiffPlace | None = None
+        self.settled = False
+        """Whether the requested comparison is shown."""
 
     def compose(self) -> ComposeResult:
-        """From top to bottom."""
         yield self.bar
         yield self.summary
         yield self.heads
@@ -69,8 +377,7 @@ class DiffScreen(DiffSearching):
         yield self.footer
 
     def on_mount(self) -> None:
-        """Compare at once."""
-        self._ask(self.request)
+        self._ask()
 
     def on_resize(self) -> None:
         """The summary takes a share of the height."""
@@ -78,14 +385,7 @@ class DiffScreen(DiffSearching):
 
     @property
     def home(self) -> DiffView:
-        """The widget that has the focus when nobody types."""
         return self.view
-
-    @property
-    def settled(self) -> bool:
-        """Whether the requested comparison is shown."""
-        outcome = self.view.outcome
-        return self._reading is None and outcome is not None and outcome.request == self.request
 
     def renew(self, reads: Reader) -> None:
         """Read the two from a recording that has grown."""
@@ -97,52 +397,44 @@ class DiffScreen(DiffSearching):
 
     # Comparing
 
-    def _ask(self, request: DiffRequest) -> None:
-        self.request = request
-        if self._reading is None:
-            self._start(request)
-
-    def _start(self, request: DiffRequest) -> None:
-        self._reading = request
+    def _ask(self, **changes: Any) -> None:
+        """Compare as requested, with changes to the request."""
+        self.request = request = replace(self.request, **changes)
+        self.settled = False
         self._tell()
         self.set_timer(PATIENCE_SECONDS, lambda: self._wait(request))
         in_thread(self, lambda: load(self.reads, request), self._compared, "compare")
 
     def _wait(self, request: DiffRequest) -> None:
-        if self._reading is request:
+        if not self.settled and self.request is request:
             stage = request.stage or "the two"
             self.view.show_notice(Notice("◔", f"Comparing {stage} …"))
 
     def _compared(self, outcome: DiffOutcome | Notice) -> None:
-        asked, self._reading = self._reading, None
-        assert asked is not None
-        if asked is not self.request:  # another was wanted in the meantime
-            self._start(self.request)
-            return
+        self.settled = True
         if isinstance(outcome, Notice):
-            outcome = DiffOutcome(asked, notice=outcome)
+            outcome = DiffOutcome(self.request, notice=outcome)
         self.view.show(outcome)
         own = outcome.comparison
         self.summary.show(own if isinstance(own, Compared) else None)
-        self._landed = self.view.place
         self._tell()
-        self.search_again()
+
+    @property
+    def stage(self) -> Stage | None:
+        """What is asked for, else what is shown; None until that is known."""
+        comparison = self.view.comparison
+        return self.request.stage or (None if comparison is None else comparison.stage)
 
     def _tell(self) -> None:
         """Update the bars."""
-        request, view = self.request, self.view
-        comparison = None if view.outcome is None else view.outcome.comparison
-        stage = (
-            comparison.stage if comparison is not None and self._reading is None else request.stage
-        )
+        request, many = self.request, len(self.view.changes)
         parts = ["exact"] if request.exact else []
-        if self._reading is not None:
+        if not self.settled:
             parts.append("◔")
-        elif comparison is not None:
-            many = len(view.changes)
+        elif self.view.place is not None:
             parts.append("identical" if not many else f"{many} change{'s' * (many > 1)}")
-        self.bar.show(shared_stages(request.a, request.b), stage, " · ".join(parts))
-        self.heads.show(request.a, request.b, view.beside)
+        self.bar.show(shared_stages(request.a, request.b), self.stage, " · ".join(parts))
+        self.heads.show(request.a, request.b, self.view.beside)
 
     @on(DiffView.Moved)
     def _moved(self, message: DiffView.Moved) -> None:
@@ -154,51 +446,29 @@ class DiffScreen(DiffSearching):
     # Commands
 
     def action_stage(self, stage: str) -> None:
-        """Show another stage, with the cursor on a linked line."""
-        chosen, here = Stage(stage), self.view.place
-        if here is not None:
-            if here != self._landed:
-                self._trail = {}
-            self._trail[here.stage] = here
-        shown = self.request
-        at = self._trail.get(chosen) or here or shown.at
-        self._ask(DiffRequest(shown.a, shown.b, chosen, shown.exact, at))
+        self._ask(stage=Stage(stage), at=self.view.place or self.request.at)
 
     def action_next_stage(self, by: int) -> None:
-        """The next stage that both have."""
         stages = shared_stages(self.request.a, self.request.b)
-        here = self.request.stage or (self.view.place.stage if self.view.place else None)
-        if not stages:
-            return
-        if here in stages:
-            wanted = stages[(stages.index(here) + by) % len(stages)]
-        else:
-            wanted = stages[0 if by > 0 else -1]
-        self.action_stage(wanted.value)
+        if self.stage in stages:
+            self.action_stage(stages[(stages.index(self.stage) + by) % len(stages)].value)
+        elif stages:
+            self.action_stage(stages[0 if by > 0 else -1].value)
 
     def action_exchange(self) -> None:
-        """Exchange a and b."""
         asked, here = self.request, self.view.place
         at = None if here is None else DiffPlace(here.stage, here.b, here.a)
-        self._trail = {}
-        self._ask(DiffRequest(asked.b, asked.a, self._stage(), asked.exact, at))
+        self._ask(a=asked.b, b=asked.a, stage=self.stage, at=at)
 
     def action_exact(self) -> None:
-        """Switch between comparing texts and comparing meanings."""
-        asked = self.request
-        exact = not asked.exact
-        self._ask(DiffRequest(asked.a, asked.b, self._stage(), exact, self.view.place or asked.at))
-
-    def _stage(self) -> Stage | None:
-        here = self.view.place
-        return self.request.stage or (None if here is None else here.stage)
+        at = self.view.place or self.request.at
+        self._ask(exact=not self.request.exact, stage=self.stage, at=at)
 
     def action_words(self) -> None:
-        """Show or hide what explains what."""
-        self.summary.flip()
+        self.summary.wanted = not self.summary.wanted
+        self.summary.fit()
 
     def action_figures(self) -> None:
-        """Every figure, over the screen."""
         comparison = self.summary.comparison
         if comparison is None:
             self.status.say("There is nothing to show yet.")
@@ -208,6 +478,5 @@ class DiffScreen(DiffSearching):
         self.app.push_screen(Overlay("What differs", Content(text)))
 
     def action_escape(self) -> None:
-        """Forget the search; without one, close it."""
         if not self.forget():
             self.dismiss()

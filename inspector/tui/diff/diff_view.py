@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left, bisect_right
-from typing import ClassVar
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import groupby
+from typing import ClassVar, NamedTuple
 
+from rich.cells import cell_len
+from rich.segment import Segment
 from rich.style import Style
 from textual import events
 from textual.geometry import Size
@@ -12,11 +19,22 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from inspector.diff.beside import BesideRow, Sign
-from inspector.tui.diff.diff_rows import DiffRows
-from inspector.tui.diff.diff_work import DiffOutcome, DiffPlace, Layout
+from inspector.base.model import Stage
+from inspector.diff.beside import BesideRow, PassChange, Sign
+from inspector.diff.compare import Compared
+from inspector.report.diff_text import SIGNS
+from inspector.tui.code.code_rows import code_strip, cropped, mark_matches, styled
+from inspector.tui.code.highlight import Highlighter, width_of
 from inspector.tui.keys.command_table import Where, bindings
 from inspector.tui.widgets.notice import Notice, notice_row
+from inspector.tui.widgets.subject import TreeSubject
+from inspector.tui.widgets.visible import visible
+
+CONTEXT_ROWS = 3
+"""Equal rows that stay in view before and after a change."""
+
+MIN_FOLDED_ROWS = 2
+"""Rows that a fold represents at least."""
 
 MIN_BESIDE_CELLS = 100
 """Columns from which two listings are beside each other, unless the user says otherwise."""
@@ -24,11 +42,131 @@ MIN_BESIDE_CELLS = 100
 MARGIN_ROWS = 3
 """Rows kept visible above and below the cursor."""
 
-EMPTY = Layout((), (), ())
+ONE_COLUMN = {
+    Sign.EQUAL: ("  ", "  "),
+    Sign.CHANGED: ("-~", "+~"),
+    Sign.DELETED: ("- ", "- "),
+    Sign.INSERTED: ("+ ", "+ "),
+    Sign.MOVED_AWAY: ("» ", "» "),
+    Sign.MOVED_HERE: ("« ", "« "),
+}
+"""The signs of lines of ``a`` and of ``b`` where both are in one column."""
+
+GROUNDS = {"-": "removed", "+": "added", "~": "changed"}
+LOUD = {"-": "minus", "+": "plus", "~": "tilde", "»": "moved", "«": "moved"}
+
+Span = tuple[int, int]
+
+
+class DiffPlace(NamedTuple):
+    """Where the cursor is: a line of either side, or of both that are in one row."""
+
+    stage: Stage
+    a: int | None
+    b: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class DiffRequest:
+    """Two variants at a stage, None for the best that both have; ``at`` is the place to keep."""
+
+    a: TreeSubject
+    b: TreeSubject
+    stage: Stage | None
+    exact: bool = False
+    at: DiffPlace | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Rows in order. ``stretches`` are those of equal rows that can be folded away, ``changes``
+    those of rows that differ: first and last row (not counted in) from 0, ascending."""
+
+    rows: tuple[BesideRow, ...] = ()
+    stretches: tuple[Span, ...] = ()
+    changes: tuple[Span, ...] = ()
+
+    @classmethod
+    def of(cls, rows: Iterable[BesideRow]) -> Layout:
+        """Find the stretches of rows."""
+        every = tuple(rows)
+        folds, changes, first = [], [], 0
+        for equal, run in groupby(every, lambda row: row.sign is Sign.EQUAL):
+            last = first + len(tuple(run))
+            begin = first + CONTEXT_ROWS * (first > 0)
+            end = last - CONTEXT_ROWS * (last < len(every))
+            if not equal:
+                changes.append((first, last))
+            elif end - begin >= MIN_FOLDED_ROWS:
+                folds.append((begin, end))
+            first = last
+        return cls(every, tuple(folds), tuple(changes))
+
+    def find(self, a: int | None, b: int | None) -> int | None:
+        """The row of line ``a``, else that of ``b``; None if neither was compared."""
+        found = (i for i, row in enumerate(self.rows) if a is not None and row.a == a)
+        other = (i for i, row in enumerate(self.rows) if b is not None and row.b == b)
+        return next(found, next(other, None))
+
+
+@dataclass(frozen=True, slots=True)
+class DiffOutcome:
+    """The answer to a request: a comparison, how it is coloured and laid out, and where to look;
+    or a notice. ``at`` is the place that was kept, None: the cursor goes to the first change."""
+
+    request: DiffRequest
+    comparison: Compared | PassChange | None = None
+    sources: tuple[Highlighter, ...] = ()
+    beside: Layout = Layout()
+    unified: Layout = Layout()
+    width: int = 0
+    at: DiffPlace | None = None
+    notice: Notice | None = None
+
+
+def laid_out(
+    request: DiffRequest, comparison: Compared | PassChange, sources: tuple[Highlighter, ...]
+) -> DiffOutcome:
+    """Lay a comparison out in two columns and in one."""
+    beside = Layout.of(comparison.rows())
+    one = Layout.of(unified(beside.rows))
+    width = max(width_of(source.texts) for source in sources)
+    return DiffOutcome(request, comparison, sources, beside, one, width)
+
+
+def unified(rows: Iterable[BesideRow]) -> Iterator[BesideRow]:
+    """One column of lines: a line that became another is above it, ``other`` names it; lines
+    that have nothing to do with one another are in two blocks."""
+    waiting: list[BesideRow] = []
+    for row in rows:
+        if row.sign is Sign.UNLIKE:
+            yield BesideRow(Sign.DELETED, row.a)
+            waiting.append(BesideRow(Sign.INSERTED, None, row.b))
+            continue
+        if row.sign is not Sign.DELETED:
+            yield from waiting
+            waiting = []
+        if row.sign is Sign.CHANGED:
+            yield BesideRow(Sign.CHANGED, row.a, None, row.b)
+            yield BesideRow(Sign.CHANGED, None, row.b, row.a)
+        else:
+            yield row
+    yield from waiting
+
+
+def moved_spans(raw: str, text: str, spans: Sequence[Span]) -> list[Span]:
+    """Characters of a line in its ``text`` as it is shown: tabs are expanded, symbols represent
+    control characters, and the spaces before an instruction of SASS are fewer."""
+    lost = len(visible(raw)) - len(text)
+
+    def shown(at: int) -> int:
+        return max(0, len(visible(raw[:at])) - lost)
+
+    return [(shown(first), shown(last)) for first, last in spans]
 
 
 class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
-    """Rows of two listings with a cursor and folds; or a notice instead of them."""
+    """Rows of two listings with a cursor, folds and matches; or a notice instead of them."""
 
     BINDINGS = bindings(Where.DIFF)
     COMPONENT_CLASSES: ClassVar = {
@@ -55,100 +193,120 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
 
     def __init__(self) -> None:
         super().__init__()
-        self.rows = DiffRows(self._part)
         self.outcome: DiffOutcome | None = None
         self.notice: Notice | None = None
         self.cursor = 0
         self.wanted: bool | None = None
         """Side by side, in one column, or as the width says: None."""
-        self._beside = True
-        self._layout = EMPTY
-        self._shut: tuple[tuple[int, int], ...] = ()
+        self.beside = True
+        self.pattern: re.Pattern[str] | None = None
+        self.matches: tuple[int, ...] = ()
+        """Rows that have the pattern."""
+        self.shown = Layout()
+        self._shut: tuple[Span, ...] = ()
         self._visible: list[int] = []
+        self._code = lru_cache(maxsize=2048)(self._make_code)
 
     # Content
 
     @property
-    def beside(self) -> bool:
-        """Whether the two are beside each other."""
-        return self._beside
-
-    @property
-    def changes(self) -> tuple[tuple[int, int], ...]:
+    def changes(self) -> tuple[Span, ...]:
         """First and last row of each change, from 0."""
-        return self._layout.changes
+        return self.shown.changes
 
     @property
     def row(self) -> BesideRow | None:
         """The row under the cursor."""
-        rows = self._layout.rows
+        rows = self.shown.rows
         return rows[self.cursor] if 0 <= self.cursor < len(rows) else None
+
+    @property
+    def comparison(self) -> Compared | PassChange | None:
+        """What is shown; None before there is one, and in its place a notice."""
+        return None if self.outcome is None else self.outcome.comparison
 
     @property
     def place(self) -> DiffPlace | None:
         """The lines under the cursor."""
-        row = self.row
-        if row is None or self.outcome is None or self.outcome.comparison is None:
+        row, comparison = self.row, self.comparison
+        if row is None or comparison is None:
             return None
-        return DiffPlace(self.outcome.comparison.stage, row.a, row.b)
+        return DiffPlace(comparison.stage, row.a, row.b)
 
     def show(self, outcome: DiffOutcome) -> None:
         """Show a comparison; the cursor goes to the place that was kept, else to a change."""
         self.outcome, self.notice = outcome, outcome.notice
-        self.rows.dark, self.rows.plain = self.app.current_theme.dark, self.rich_style
-        self.rows.show(outcome.comparison, outcome.sources or ())
-        self._beside = self._fits()
-        self._lay()
-        at = outcome.at
-        row = None if at is None else self._layout.find(at.a, at.b)
-        if row is None:
-            row = self.changes[0][0] if self.changes else 0
-        self.cursor = row
-        self._open(row)
-        self._measure()
-        self._center()
-        if outcome.comparison is not None and at is None:
+        self._lay(outcome.at)
+        if outcome.comparison is not None and outcome.at is None:
             self._sideways_to_mark()
         self.post_message(self.Moved())
 
     def show_notice(self, notice: Notice) -> None:
         """Show a sentence instead."""
-        self._layout, self.notice = EMPTY, notice
+        self.shown, self.notice = Layout(), notice
         self._close(())
-        self._measure()
+
+    def find(self, pattern: re.Pattern[str] | None) -> None:
+        """Look for a pattern in the lines of both sides; None forgets it."""
+        self.pattern = pattern
+        self._match()
+
+    def _match(self) -> None:
+        """In one column only b's line of two equal ones is shown."""
+        self._code.cache_clear()
+        self.refresh()
+        pattern, outcome = self.pattern, self.outcome
+        if pattern is None or outcome is None or not outcome.sources:
+            self.matches = ()
+            return
+        a, b = (
+            {n for n in range(1, len(each.texts) + 1) if pattern.search(each.text(n))}
+            for each in outcome.sources
+        )
+        self.matches = tuple(
+            index
+            for index, row in enumerate(self.shown.rows)
+            if row.b in b or (row.a in a and (self.beside or row.sign is not Sign.EQUAL))
+        )
 
     def _fits(self) -> bool:
         return self.size.width >= MIN_BESIDE_CELLS if self.wanted is None else self.wanted
 
-    def _lay(self) -> None:
-        """The rows of the layout that is wanted, everything equal folded."""
-        outcome = self.outcome
-        layout = None if outcome is None else outcome.beside if self._beside else outcome.unified
-        self._layout = layout or EMPTY
-        self._close(self._layout.stretches)
+    def _lay(self, place: DiffPlace | None) -> None:
+        """Rows as the width allows, everything equal folded, and the cursor at a place."""
+        self.beside = self._fits()
+        if self.outcome is not None:
+            self.shown = self.outcome.beside if self.beside else self.outcome.unified
+        self._match()
+        row = None if place is None else self.shown.find(place.a, place.b)
+        self.cursor = row if row is not None else self.changes[0][0] if self.changes else 0
+        self._close(self.shown.stretches)
+        self._open(self.cursor)
+        self._center()
 
-    def _close(self, closed: tuple[tuple[int, int], ...]) -> None:
+    def _close(self, closed: tuple[Span, ...]) -> None:
         """Fold these stretches away; each leaves its first row, which represents it."""
         self._shut = closed
         hidden = {row for first, last in closed for row in range(first + 1, last)}
-        self._visible = [row for row in range(len(self._layout.rows)) if row not in hidden]
+        self._visible = [n for n in range(len(self.shown.rows)) if n not in hidden]
+        self._measure()
 
-    def _fold_at(self, row: int) -> tuple[int, int] | None:
+    def _fold_at(self, row: int) -> Span | None:
         """The closed stretch around a row."""
         return _stretch_at(self._shut, row)
 
     def _open(self, row: int) -> None:
-        """Unfold what hides a row; what represents a fold is not hidden by it."""
-        fold = self._fold_at(row)
-        if fold is not None:
+        """Unfold what hides a row, or what it represents."""
+        if (fold := self._fold_at(row)) is not None:
             self._close(tuple(one for one in self._shut if one != fold))
 
     def _measure(self) -> None:
         width = self.scrollable_content_region.width
         over = 0
         if self.outcome is not None and self._visible:
-            over = max(0, self.outcome.width - self.rows.room(width, self._beside))
-        self.virtual_size = Size(width + over, len(self._visible))
+            over = max(0, self.outcome.width - self._room())
+        # A scrollbar may come or go: some cells more than it takes.
+        self.virtual_size = Size(width + over + 2 * (over > 0), len(self._visible))
         self.refresh()
 
     def at(self) -> int:
@@ -170,34 +328,21 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
             self.scroll_to(y=at + margin - height + 1, animate=False, force=True)
 
     def on_resize(self) -> None:
-        """Beside each other or not, as it is wide; the cursor stays in view."""
-        if self._fits() != self._beside:
-            self._turn()
+        if self._fits() != self.beside:
+            self._lay(self.place)
         self._measure()
         self._reveal()
-
-    def _turn(self) -> None:
-        """The other layout, the cursor on the same line."""
-        place = self.place
-        self._beside = self._fits()
-        self._lay()
-        row = None if place is None else self._layout.find(place.a, place.b)
-        self.cursor = row or 0
-        self._open(self.cursor)
-        self._measure()
-        self._center()
 
     # Moving
 
     def go(self, row: int) -> None:
         """Put the cursor on a row of the layout; what hides it is unfolded, a fold itself not."""
-        if not self._layout.rows:
+        if not self.shown.rows:
             return
-        self.cursor = max(0, min(row, len(self._layout.rows) - 1))
+        self.cursor = max(0, min(row, len(self.shown.rows) - 1))
         fold = self._fold_at(self.cursor)
         if fold is not None and fold[0] != self.cursor:
             self._open(self.cursor)
-            self._measure()
         self._reveal()
         self.refresh()
         self.post_message(self.Moved())
@@ -205,7 +350,6 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
     def reach(self, row: int) -> None:
         """Put the cursor on a row; what it is folded away in is unfolded."""
         self._open(row)
-        self._measure()
         self.go(row)
 
     def go_visible(self, at: int) -> None:
@@ -219,125 +363,186 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
         return at if _stretch_at(self.changes, self.cursor) else -at
 
     def action_move(self, by: int) -> None:
-        """Up or down by rows."""
         self.go_visible(self.at() + by)
 
     def action_page(self, pages: float) -> None:
-        """Up or down by pages, the view and the cursor together."""
         rows = max(1, int((self.size.height - 1) * abs(pages))) * (1 if pages > 0 else -1)
         self.scroll_to(y=self.scroll_offset.y + rows, animate=False, force=True)
         self.go_visible(self.at() + rows)
 
     def action_edge(self, side: int) -> None:
-        """To the first or the last row."""
         self.go_visible(0 if side < 0 else self.virtual_size.height - 1)
 
     def action_sideways(self, cells: int) -> None:
-        """Left or right, both sides together."""
         self.scroll_to(x=max(0, self.scroll_offset.x + cells), animate=False, force=True)
 
     def action_change(self, step: int) -> None:
-        """To the next or previous change, round the ends."""
         if not self.changes:
             return
-        firsts = [first for first, _ in self.changes]
-        if step > 0:
-            at = bisect_right(firsts, self.cursor)
-        else:
-            here = self.change()
-            start = firsts[here - 1] if here > 0 else self.cursor
-            at = bisect_left(firsts, start) - 1
-        self.go(firsts[at % len(firsts)])
+        here = self.change()
+        at = abs(here) if step > 0 else abs(here) - 1 - (here > 0)
+        self.go(self.changes[at % len(self.changes)][0])
         self._center()
         self._sideways_to_mark()
 
     def _sideways_to_mark(self) -> None:
         """Scroll sideways so far as it takes to see where a changed line begins to differ."""
-        row = self.row
-        mark = None if row is None else self.rows.first_mark(row)
-        room = self.rows.room(self.scrollable_content_region.width, self._beside)
-        near = mark is None or mark < room - 8
-        self.scroll_to(x=0 if near else (mark or 0) - room // 3, animate=False, force=True)
+        marks = [] if self.row is None else [self._spans(self.row, side)[:1] for side in (0, 1)]
+        mark = min((first for spans in marks for first, _ in spans), default=0)
+        room = self._room()
+        self.scroll_to(x=0 if mark < room - 8 else mark - room // 3, animate=False, force=True)
 
     # Folding
 
     def action_unfold(self) -> None:
-        """Unfold what the cursor is on, or fold what it is in."""
         fold = self._fold_at(self.cursor)
         if fold is not None:
-            self._close(tuple(one for one in self._shut if one != fold))
-        else:
-            fold = _stretch_at(self._layout.stretches, self.cursor)
-            if fold is None:
-                return
+            self._open(self.cursor)
+        elif (fold := _stretch_at(self.shown.stretches, self.cursor)) is not None:
             self._close(tuple(sorted({*self._shut, fold})))
+        else:
+            return
         self.cursor = fold[0]
-        self._measure()
         self._reveal()
         self.post_message(self.Moved())
 
     def action_unfold_all(self) -> None:
-        """Everything in view, or everything equal folded."""
         above = self.at() - self.scroll_offset.y
-        self._close(() if self._shut else self._layout.stretches)
+        self._close(() if self._shut else self.shown.stretches)
         fold = self._fold_at(self.cursor)
         self.cursor = self.cursor if fold is None else fold[0]
-        self._measure()
         self.scroll_to(y=max(0, self.at() - above), animate=False, force=True)
         self._reveal()
         self.post_message(self.Moved())
 
     def action_turn(self) -> None:
-        """Beside each other, or in one column."""
-        self.wanted = not self._beside
-        self._turn()
+        self.wanted = not self.beside
+        self._lay(self.place)
         self.post_message(self.Moved())
+
+    def on_click(self, event: events.Click) -> None:
+        offset = event.get_content_offset(self)
+        if offset is not None and self.scroll_offset.y + offset.y < len(self._visible):
+            self.go(self._visible[self.scroll_offset.y + offset.y])
+            if self._fold_at(self.cursor) is not None:
+                self.action_unfold()
 
     # Drawing
 
     def notify_style_update(self) -> None:
         """Make colours again: the theme has changed."""
         super().notify_style_update()
-        self.rows.dark, self.rows.plain = self.app.current_theme.dark, self.rich_style
-        self.rows.forget()
+        self._code.cache_clear()
 
     def render_line(self, y: int) -> Strip:
-        """Row ``y`` of the view."""
         width = self.scrollable_content_region.width
         base = self.rich_style
         if not self._visible:
-            loud, quiet = self._part("diff--notice"), self._part("diff--hint")
+            loud, quiet = self._part("notice"), self._part("hint")
             return notice_row(self.notice, y, width, base, loud, quiet)
         at = self.scroll_offset.y + y
         if at >= len(self._visible):
             return Strip.blank(width, base)
         index = self._visible[at]
-        row = self._layout.rows[index]
+        row = self.shown.rows[index]
         fold = self._fold_at(index)
+        here = index == self.cursor if fold is None else fold[0] <= self.cursor < fold[1]
         if fold is not None:
-            here = "▸" if fold[0] <= self.cursor < fold[1] else " "
-            fold_row = BesideRow(Sign.FOLD, row.a, row.b, None, fold[1] - fold[0])
-            return self.rows.fold(fold_row, here, width)
-        here = "▸" if index == self.cursor else " "
-        draw = self.rows.beside if self._beside else self.rows.unified
-        return draw(row, here, self.scroll_offset.x, width)
+            line = base + (self._part("cursor") if here else Style())
+            said = f"… {fold[1] - fold[0]} equal lines".center(width - 1)
+            mark = Segment("▸" if here else " ", line + self._part("mark"))
+            text = Segment(said, line + self._part("fold"))
+            return Strip([mark, text]).adjust_cell_length(width, line)
+        if not self.beside:
+            side = int(row.a is None or (row.sign is Sign.EQUAL and row.b is not None))
+            numbers = " ".join(self._number(n) for n in (row.a, row.b))
+            return self._drawn(row, side, numbers, ONE_COLUMN[row.sign][side], here, width)
+        half = (width - 1) // 2
+        left = self._drawn(row, 0, self._number(row.a), SIGNS[row.sign][0], here, half)
+        right = self._drawn(
+            row, 1, self._number(row.b), SIGNS[row.sign][1], here, width - 1 - half, " "
+        )
+        rule = Strip([Segment("│", base + self._part("gutter"))], 1)
+        return Strip.join([left, rule, right])
+
+    def _drawn(
+        self,
+        row: BesideRow,
+        side: int,
+        numbers: str,
+        sign: str,
+        here: bool,
+        width: int,
+        pointer: str = "▸",
+    ) -> Strip:
+        """A line of one side in ``width`` cells: pointer, numbers, sign, the code in view, and
+        where it moved to."""
+        ground = "cursor" if here else GROUNDS.get(sign[0])
+        line = self.rich_style + (self._part(ground) if ground else Style())
+        loud = self._part(LOUD[sign[0]]) if sign[0] in LOUD else Style()
+        quiet = line + self._part("gutter")
+        start = [
+            Segment(pointer if here else " ", line + self._part("mark")),
+            Segment(f"{numbers} ", quiet),
+            Segment(f"{sign} ", line + loud),
+        ]
+        n = (row.a, row.b)[side]
+        tail = ""
+        if n is not None and row.sign in (Sign.MOVED_AWAY, Sign.MOVED_HERE):
+            tail = f" {'→' if row.sign is Sign.MOVED_AWAY else '←'} {row.other}"
+        room = max(0, width - len(numbers) - len(sign) - 3 - len(tail))
+        code = Strip.blank(room, line)
+        if n is not None:
+            code = cropped(self._code(row, side), self.scroll_offset.x, room, line, quiet)
+        end = Segment(tail, line + self._part("moved"))
+        return Strip([*start, *code, end]).adjust_cell_length(width, line)
+
+    def _number(self, n: int | None) -> str:
+        return f"{'' if n is None else n:>{self._digits}}"
+
+    @property
+    def _digits(self) -> int:
+        """Cells of a line's number."""
+        sources = () if self.outcome is None else self.outcome.sources
+        return len(str(max((len(source.texts) for source in sources), default=99)))
+
+    def _room(self) -> int:
+        """Cells of code in a row, of the narrower side where there are two."""
+        width = self.scrollable_content_region.width
+        return max(
+            0, (width - 1) // 2 - self._digits - 4 if self.beside else width - 2 * self._digits - 6
+        )
+
+    def _spans(self, row: BesideRow, side: int) -> list[Span]:
+        """Cells of a changed line that differ from the line that it became, or was."""
+        outcome, n, other = self.outcome, (row.a, row.b)[side], (row.b, row.a)[side]
+        partner = row.other if other is None else other
+        if row.sign is not Sign.CHANGED or n is None or partner is None:
+            return []
+        assert outcome is not None and outcome.comparison is not None
+        pair = (partner, n) if side else (n, partner)
+        source = outcome.sources[side]
+        text = source.text(n)
+        shown = moved_spans(source.texts[n - 1], text, outcome.comparison.intra(*pair)[side])
+        return [(cell_len(text[:first]), cell_len(text[:last])) for first, last in shown]
+
+    def _make_code(self, row: BesideRow, side: int) -> Strip:
+        outcome, n = self.outcome, (row.a, row.b)[side]
+        assert outcome is not None and n is not None
+        source = outcome.sources[side]
+        text = source.text(n)
+        strip = code_strip(text, source.spans(n), self.app.current_theme.dark)
+        if spans := self._spans(row, side):
+            strip = styled(strip, spans, self._part("new" if side else "old"))
+        if self.pattern is not None:
+            strip = mark_matches(strip, text, self.pattern, self._part("match"))
+        return strip
 
     def _part(self, name: str) -> Style:
-        return self.get_component_rich_style(name, partial=True)
-
-    def on_click(self, event: events.Click) -> None:
-        """The row that was clicked; a fold is unfolded."""
-        offset = event.get_content_offset(self)
-        if offset is None:
-            return
-        at = self.scroll_offset.y + offset.y
-        if at < len(self._visible):
-            self.go(self._visible[at])
-            if self._fold_at(self.cursor) is not None:
-                self.action_unfold()
+        return self.get_component_rich_style(f"diff--{name}", partial=True)
 
 
-def _stretch_at(stretches: tuple[tuple[int, int], ...], row: int) -> tuple[int, int] | None:
+def _stretch_at(stretches: tuple[Span, ...], row: int) -> Span | None:
     """Return the stretch around a row; they ascend."""
     at = bisect_right(stretches, row, key=lambda one: one[0]) - 1
     return stretches[at] if at >= 0 and row < stretches[at][1] else None

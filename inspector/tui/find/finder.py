@@ -17,8 +17,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
-from inspector.tui.widgets.notice import Notice
-from inspector.tui.widgets.threads import in_thread
+from inspector.tui.widgets.notice import Notice, in_thread
 from inspector.tui.widgets.visible import cut, shorten
 
 Spans = tuple[tuple[int, int], ...]

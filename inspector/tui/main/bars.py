@@ -19,12 +19,18 @@ from inspector.report.timings import duration
 from inspector.tui.keys.command_table import command, shown
 from inspector.tui.program.live import Live, ProgramState, ending
 from inspector.tui.tree.rows import time_of
-from inspector.tui.widgets.figures import UNKNOWN, configuration, figure, spilled, spills
+from inspector.tui.widgets.figures import (
+    UNKNOWN,
+    RecordingTimes,
+    age,
+    configuration,
+    figure,
+    spilled,
+    spills,
+)
 from inspector.tui.widgets.lines import LineWidget, ends, link
-from inspector.tui.widgets.notice import Notice
-from inspector.tui.widgets.recorded_times import RecordingTimes, age
+from inspector.tui.widgets.notice import Notice, in_thread
 from inspector.tui.widgets.subject import TreeSubject, told_alike
-from inspector.tui.widgets.threads import in_thread
 from inspector.tui.widgets.visible import cut, label, shorten
 
 if TYPE_CHECKING:

@@ -38,15 +38,15 @@ from inspector.tui.program.live import Live
 from inspector.tui.program.output_view import OutputView
 from inspector.tui.tree.kernel_tree import KernelTree
 from inspector.tui.tree.rows import Order, TreeKind, TreeRow
-from inspector.tui.widgets.notice import Notice
-from inspector.tui.widgets.prompt import Prompt
-from inspector.tui.widgets.recorded_times import RecordingTimes
+from inspector.tui.widgets.figures import RecordingTimes
+from inspector.tui.widgets.notice import Notice, attempt, in_thread
 from inspector.tui.widgets.subject import TreeSubject, resolve
-from inspector.tui.widgets.threads import attempt, in_thread
+from inspector.tui.widgets.tool_screen import Prompt
 from inspector.tui.widgets.visible import label
 
 if TYPE_CHECKING:
     from inspector.tui.variants.variants_screen import Left, Scope
+
 
 WIDTH_CELLS = 160
 MAX_NAME_CHARS = 60
@@ -525,7 +525,7 @@ class MainScreen(PaneScreen[None]):
 
     def action_frames(self) -> None:
         """Show the whole chain of places that the line was inlined from."""
-        from inspector.tui.widgets.overlay import Overlay
+        from inspector.tui.widgets.tool_screen import Overlay
 
         if self.line is not None:
             text = frames(self.line.source)
@@ -656,7 +656,7 @@ class MainScreen(PaneScreen[None]):
 
     def action_time(self) -> None:
         """Measure the variant."""
-        from inspector.tui.work.timing_screen import TimingScreen
+        from inspector.tui.work.work_screen import TimingScreen
 
         if self.panes.subject.variant is None:
             self.warn("There is no variant here to time.")
@@ -774,7 +774,7 @@ class MainScreen(PaneScreen[None]):
         if edited is None or subject.of_graph(stage) or subject.variant is None:
             return
         if stage in TRIED:
-            from inspector.tui.work.try_screen import TryScreen
+            from inspector.tui.work.work_screen import TryScreen
 
             screen = TryScreen(self.reads, subject, stage, edited, self.edit_copy)
             self.app.push_screen(screen)

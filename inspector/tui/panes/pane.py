@@ -25,9 +25,8 @@ from inspector.tui.code.folding import Fold, Region, regions
 from inspector.tui.code.highlight import Highlighter, highlighter_for, width_of
 from inspector.tui.keys.command_table import command, shown, there
 from inspector.tui.widgets.lines import LineWidget, ends
-from inspector.tui.widgets.notice import Notice
+from inspector.tui.widgets.notice import Notice, attempt, cancelled, in_thread
 from inspector.tui.widgets.subject import TreeSubject, digit, told_alike
-from inspector.tui.widgets.threads import attempt, cancelled, in_thread
 from inspector.tui.widgets.visible import label, shorten
 
 SEARCH_LINES = 200

@@ -31,12 +31,10 @@ from inspector.tui.code.highlight import location_of, place
 from inspector.tui.keys.command_table import Where
 from inspector.tui.panes.pane import Pane, matches
 from inspector.tui.panes.panes import Panes
-from inspector.tui.widgets.notice import Notice
-from inspector.tui.widgets.prompt import Prompt
-from inspector.tui.widgets.recorded_times import RecordingTimes
+from inspector.tui.widgets.figures import RecordingTimes
+from inspector.tui.widgets.notice import Notice, in_thread
 from inspector.tui.widgets.subject import TreeSubject
-from inspector.tui.widgets.threads import in_thread
-from inspector.tui.widgets.tool_screen import ResultType, ToolScreen
+from inspector.tui.widgets.tool_screen import Prompt, ResultType, ToolScreen
 from inspector.tui.widgets.visible import cut, label, plain
 
 BAD_EXPRESSION = (re.error, OverflowError, RecursionError)
@@ -503,7 +501,7 @@ class PaneScreen(ToolScreen[ResultType]):
         self, what: str, subject: TreeSubject, found: Content | tuple[Finding, ...] | Notice
     ) -> None:
         from inspector.tui.panes.dialogs import HEADINGS, HintList
-        from inspector.tui.widgets.overlay import Overlay
+        from inspector.tui.widgets.tool_screen import Overlay
 
         heading = HEADINGS.get(what) or f"{label(subject.name)} {subject.key[1]}"
         if isinstance(found, tuple):

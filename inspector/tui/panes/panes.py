@@ -16,9 +16,8 @@ from inspector.analyse.line_annotations import SourceGroups
 from inspector.base.model import Stage
 from inspector.tui.code.code_view import CodeView
 from inspector.tui.panes.pane import ListingRequest, Pane, PaneTitle
-from inspector.tui.widgets.notice import Notice
+from inspector.tui.widgets.notice import Notice, in_thread
 from inspector.tui.widgets.subject import TreeSubject, resolve
-from inspector.tui.widgets.threads import in_thread
 
 if TYPE_CHECKING:
     from inspector.reader.reader import Reader

@@ -1,23 +1,34 @@
-"""Values and counts of an executed block by line of each stage."""
+"""One block of a kernel, run on the CPU; its values and counts by line of each stage."""
 
 from __future__ import annotations
 
 import re
+import shlex
+import threading
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
-from inspector.base.model import Stage
-from inspector.execute import Facts
+from inspector.base.errors import Stopped, UsageError
+from inspector.base.model import Kernel, Stage, Variant
+from inspector.execute import Facts, Trace
 from inspector.execute.calls.stepper import Stepper
 from inspector.execute.calls.tracing import (
+    BUDGET,
     GLOBAL,
     SHARED,
     ExecutedLine,
+    TracedBlock,
     TracedLaunch,
+    Triple,
     executed_lines,
     rolled_up,
+    trace_block,
+    trace_launch,
 )
+from inspector.measure.recorded_launch import ChosenLaunch, LaunchWish, choose_launch
+from inspector.reader.reader import Reader
 from inspector.report import step as report
 from inspector.report import trace as trace_report
 from inspector.tui.code.code_rows import (
@@ -47,22 +58,15 @@ CHOICES: tuple[tuple[str, ...], ...] = (
 """What the key for columns goes through."""
 
 
-@dataclass(frozen=True, slots=True)
-class HotLine:
-    """A line, and its share of the instructions that warps executed."""
-
-    n: int
-    share: float
-
-
-def _heat(line: ExecutedLine) -> tuple[int, int]:
+def _heat(line: ExecutedLine) -> tuple[int, ...]:
     """Instructions of warps, then what they asked of memory, which tells lines of a loop apart."""
     of_global, shared = line.use(GLOBAL), line.use(SHARED)
     asked = 0 if of_global is None else of_global.sectors
-    return line.executed, asked + (0 if shared is None else shared.wavefronts)
+    asked += 0 if shared is None else shared.wavefronts
+    return -line.executed, -asked, line.n
 
 
-@dataclass(slots=True)
+@dataclass
 class StageFigures:
     """The columns of one stage; ``links`` are the lines of PTX of each of its lines, None where it
     is the PTX itself."""
@@ -76,21 +80,17 @@ class StageFigures:
     """Its lines, for the names in them; () where they are not wanted."""
     total: int
     """Instructions of warps, of all lines of the PTX."""
-    columns: tuple[str, ...] = ()
-    _most: int = 0
-    _least: int = 0
 
-    def __post_init__(self) -> None:
-        """A column is there where some line has something in it."""
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """The columns in which some line has something."""
         lines = self.lines.values()
-        executed = [line.executed for line in lines if line.executed]
-        self._most, self._least = max(executed, default=0), min(executed, default=0)
         absent = {
             DIVERGES: not any(line.branches for line in lines),
             SECTORS: all(line.use(GLOBAL) is None for line in lines),
             CONFLICTS: all(line.use(SHARED) is None for line in lines),
         }
-        self.columns = tuple(column for column in RUN if not absent.get(column))
+        return tuple(column for column in RUN if not absent.get(column))
 
     def value(self, n: int, width: int) -> tuple[str, bool]:
         """What line ``n`` last gave the chosen lane, and whether it ran it then."""
@@ -115,28 +115,29 @@ class StageFigures:
         use = line.use(GLOBAL if column == SECTORS else SHARED)
         if use is None:
             return ""
-        assert column in (SECTORS, CONFLICTS)
         return trace_report.short(use.sectors if column == SECTORS else use.conflicts)
 
     def hot(self, n: int) -> bool:
         """Whether it is among the lines that were executed most, where some were less."""
-        line = self.lines.get(n)
-        return line is not None and line.executed == self._most > self._least
+        line, (least, most) = self.lines.get(n), self._bounds
+        return line is not None and line.executed == most > least
 
-    def hottest(self) -> tuple[HotLine, ...]:
+    @cached_property
+    def _bounds(self) -> tuple[int, int]:
+        executed = [one.executed for one in self.lines.values() if one.executed]
+        return min(executed, default=0), max(executed, default=0)
+
+    def hottest(self) -> tuple[ExecutedLine, ...]:
         """The lines that warps executed most, of those the ones that asked most of memory first."""
-        ran = [line for line in self.lines.values() if line.executed]
-        ran.sort(key=lambda line: (*(-n for n in _heat(line)), line.n))
-        return tuple(HotLine(line.n, line.executed / self.total) for line in ran[:MAX_HOT_LINES])
+        ran = sorted((line for line in self.lines.values() if line.executed), key=_heat)
+        return tuple(ran[:MAX_HOT_LINES])
 
     def current(self) -> tuple[int, ...]:
         """The lines of the step at hand."""
         place = self.stepper.place()
         if place is None:
             return ()
-        if self.links is None:
-            return (place.line,)
-        return self.tied.get(place.line, ())
+        return (place.line,) if self.links is None else self.tied.get(place.line, ())
 
 
 @dataclass(slots=True)
@@ -157,12 +158,6 @@ class SteppedKernel:
     links: dict[Stage, Links] = field(default_factory=dict)
     texts: dict[Stage, Sequence[str]] = field(default_factory=dict)
     _made: dict[Stage, StageFigures] = field(default_factory=dict)
-
-    @property
-    def facts(self) -> Facts:
-        """Those that are shown."""
-        counted = self.counted
-        return self.block_facts if counted is None else counted.facts
 
     @property
     def counted(self) -> TracedLaunch | None:
@@ -200,15 +195,14 @@ class SteppedKernel:
         if stage is not Stage.PTX and stage not in self.links:
             return None
         if stage not in self._made:
-            facts = self.facts
+            facts = self.block_facts if self.counted is None else self.counted.facts
             total = facts.totals().instructions
             links = self.links.get(stage) if stage is not Stage.PTX else None
             tied = {} if links is None else _reversed(links)
             lines = executed_lines(facts) if links is None else rolled_up(facts, tied)
+            by_number = {line.n: line for line in lines}
             texts = self.texts.get(stage, ())
-            self._made[stage] = StageFigures(
-                self.stepper, links, tied, _by_number(lines), texts, total
-            )
+            self._made[stage] = StageFigures(self.stepper, links, tied, by_number, texts, total)
         return self._made[stage]
 
     def ptx_lines(self, stage: Stage, n: int) -> tuple[int, ...]:
@@ -221,10 +215,6 @@ class SteppedKernel:
         return (lines[at],) if at < len(lines) else ()
 
 
-def _by_number(lines: Iterable[ExecutedLine]) -> dict[int, ExecutedLine]:
-    return {line.n: line for line in lines}
-
-
 def _reversed(links: Links) -> dict[int, tuple[int, ...]]:
     """By line of the PTX the lines of a stage."""
     out: dict[int, list[int]] = {}
@@ -232,6 +222,60 @@ def _reversed(links: Links) -> dict[int, tuple[int, ...]]:
         for line in lines:
             out.setdefault(line, []).append(n)
     return {line: tuple(sorted(each)) for line, each in out.items()}
+
+
+MAX_STEPS, MAX_BYTES = 500_000, 256 << 20
+"""What is kept of a block's steps: as much as a laptop has to spare."""
+
+
+@dataclass(frozen=True, slots=True)
+class BlockRun:
+    """A block that was run; ``unnamed`` says why registers have no names of the source, or ""."""
+
+    chosen: ChosenLaunch
+    traced: TracedBlock
+    stepper: Stepper
+    unnamed: str = ""
+
+
+@dataclass(slots=True)
+class RunningBlock:
+    """A block that is being run; ``stop`` ends it."""
+
+    block: Triple
+    stop: threading.Event = field(default_factory=threading.Event)
+    trace: Trace | None = None
+
+    def run(self, reads: Reader, kernel: Kernel, variant: Variant) -> BlockRun:
+        """Run it. Raises ``UsageError`` where the recording does not hold a launch whole."""
+        try:
+            chosen = choose_launch(reads, kernel, variant, LaunchWish())
+            self.trace = Trace(chosen.program, most_steps=MAX_STEPS, most_bytes=MAX_BYTES)
+            traced = trace_block(
+                chosen.program,
+                chosen.launch,
+                chosen.make(),
+                self.block,
+                budget=BUDGET,
+                trace=self.trace,
+                facts=Facts(chosen.program, values=False),
+                stop=self.stop.is_set,
+            )
+            names, unnamed = chosen.register_names()
+            return BlockRun(chosen, traced, Stepper.of(traced, names, chosen.source), unnamed)
+        except UsageError as error:
+            path = shlex.quote(reads.recording.path)
+            by_hand = f"In a terminal:\n\n    ptxview step {path} {variant.id} …"
+            hint = f"{error.hint}\n{by_hand}" if error.hint else ""
+            raise UsageError(error.message, hint) from None
+
+
+def count(chosen: ChosenLaunch, stop: threading.Event) -> TracedLaunch:
+    """Count what a launch does at each line, in all of its blocks where that is cheap."""
+    try:
+        return trace_launch(chosen.program, chosen.launch, chosen.make, stop=stop.is_set)
+    except Stopped as error:
+        raise UsageError(error.message) from None
 
 
 def stages_with_ptx(stages: tuple[Stage | None, ...], subject: TreeSubject) -> tuple[Stage, ...]:

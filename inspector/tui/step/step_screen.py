@@ -25,17 +25,28 @@ from inspector.tui.keys.command_table import BESIDE, Where, bindings, bindings_o
 from inspector.tui.panes.pane import Pane
 from inspector.tui.panes.pane_screen import PaneScreen
 from inspector.tui.panes.panes import Panes
-from inspector.tui.step.lanes import LaneGrid
-from inspector.tui.step.registers import RegisterPanel, register_rows
-from inspector.tui.step.running import BlockRun, RunningBlock, count
-from inspector.tui.step.step_bars import StepLine, coordinates
-from inspector.tui.step.step_figures import CHOICES, Links, SteppedKernel, stages_with_ptx
-from inspector.tui.widgets.notice import Notice
-from inspector.tui.widgets.overlay import Overlay
-from inspector.tui.widgets.recorded_times import RecordingTimes
+from inspector.tui.step.step_figures import (
+    CHOICES,
+    BlockRun,
+    Links,
+    RunningBlock,
+    SteppedKernel,
+    count,
+    stages_with_ptx,
+)
+from inspector.tui.step.step_panels import (
+    WIDTH,
+    LaneGrid,
+    RegisterPanel,
+    StepLine,
+    coordinates,
+    register_rows,
+)
+from inspector.tui.widgets.figures import RecordingTimes
+from inspector.tui.widgets.lines import SubjectBar
+from inspector.tui.widgets.notice import Notice, in_thread
 from inspector.tui.widgets.subject import TreeSubject
-from inspector.tui.widgets.subject_bar import SubjectBar
-from inspector.tui.widgets.threads import in_thread
+from inspector.tui.widgets.tool_screen import Overlay
 from inspector.tui.widgets.visible import cut, label
 
 MIN_PANEL_CELLS = 110
@@ -44,6 +55,8 @@ MIN_BESIDE_CELLS = 120
 """Columns of the panes from which two are beside each other: values take some of them."""
 GLANCE_SECONDS = 0.2
 """Seconds between two looks at how far a run is."""
+WITHOUT_BLOCK = ("escape", "search", "next_pane", "zoom", "turn")
+"""Actions that need no block that was run."""
 
 
 class StepScreen(PaneScreen[None]):
@@ -69,7 +82,7 @@ class StepScreen(PaneScreen[None]):
         self.running: RunningBlock | None = None
         self._leaving = threading.Event()
         self.block: Triple = (0, 0, 0)
-        self.kernel: SteppedKernel | None = None
+        self._kernel: SteppedKernel | None = None
         self.looking = False
         self._hot: tuple[Stage | None, int] = None, -1
         self._panel_wanted = True
@@ -88,7 +101,6 @@ class StepScreen(PaneScreen[None]):
         self.step_line = StepLine()
 
     def compose(self) -> ComposeResult:
-        """From top to bottom."""
         yield self.bar
         with Horizontal(id="body"):
             yield self.panes
@@ -102,19 +114,30 @@ class StepScreen(PaneScreen[None]):
         yield self.footer
 
     @property
-    def stepper(self) -> Stepper | None:
-        """The block's steps; None until it was run."""
-        return None if self.kernel is None else self.kernel.stepper
+    def kernel(self) -> SteppedKernel:
+        """The block that was run; there is one when an action needs it."""
+        assert self._kernel is not None
+        return self._kernel
+
+    @property
+    def stepper(self) -> Stepper:
+        """Its steps."""
+        return self.kernel.stepper
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Refuse what needs a block until one was run."""
+        own = f"action_{action}" in vars(StepScreen)
+        if own and self._kernel is None and action not in WITHOUT_BLOCK:
+            return False
+        return super().check_action(action, parameters)
 
     @property
     def settled(self) -> bool:
-        """Whether nothing is under way."""
         return self.running is None and not self.looking
 
     # Coming and going
 
     def on_mount(self) -> None:
-        """Show the listings, and run the block."""
         self.query_one("#trouble").display = False
         self.panel.display = False
         self.panes.show(self.subject)
@@ -130,11 +153,10 @@ class StepScreen(PaneScreen[None]):
 
     def fit(self) -> None:
         """Panel and panes as the width and the wish allow."""
-        wide = self.size.width >= MIN_PANEL_CELLS
-        self.panel.display = wide and self._panel_wanted and self.kernel is not None
+        panel = self.size.width >= MIN_PANEL_CELLS and self._panel_wanted
+        self.panel.display = panel and self._kernel is not None
         if not self._turned:
-            panel = self.panel.display or (self.kernel is None and wide and self._panel_wanted)
-            room = self.size.width - (self.panel.size.width or 38 if panel else 0)
+            room = self.size.width - (WIDTH if panel else 0)
             self.panes.beside = room >= MIN_BESIDE_CELLS
             self.panes.zoomed = self.size.width < MIN_PANEL_CELLS
         self.panes.fit()
@@ -160,12 +182,14 @@ class StepScreen(PaneScreen[None]):
         """Show the progress of the run."""
         running = self.running
         if running is not None:
-            far = f" · {running.steps:,} steps" if running.steps else ""
+            far = "" if running.trace is None else f" · {len(running.trace.steps):,} steps"
             end = "stopping …" if running.stop.is_set() else "Esc stops it"
             self.say(f"◔ Running block {coordinates(running.block)}{far} · {end}")
 
     def _was_run(self, run: BlockRun | Notice) -> None:
-        self.running, before = None, self.kernel
+        self.running, before = None, self._kernel
+        if isinstance(run, BlockRun) and not run.traced.trace.steps and before is None:
+            run = Notice("∅", run.traced.ended or "The block ended before its first step.")
         if isinstance(run, Notice):
             if before is None:
                 self._in_trouble(run)
@@ -173,18 +197,21 @@ class StepScreen(PaneScreen[None]):
                 self.warn(label(run.message))
             return
         stepper, facts, ended = run.stepper, run.traced.facts, run.traced.ended
-        if not run.traced.trace.steps and before is None:
-            self._in_trouble(Notice("∅", ended or "The block ended before its first step."))
-            return
         assert facts is not None
         self.block, self._cut = run.traced.block, ended is not None and run.traced.fault is None
-        self.kernel = SteppedKernel(stepper, facts, run.chosen.launch.blocks)
+        self._kernel = kernel = SteppedKernel(stepper, facts, run.chosen.launch.blocks)
         if before is not None:
-            self.kernel.links, self.kernel.texts = before.links, before.texts
+            kernel.links, kernel.texts = before.links, before.texts
             stepper.lane = before.stepper.lane
+        if before is not None and before.launched is not None:
+            kernel.count(before.launched)
+        elif ended is None:
+            chosen, leaving = run.chosen, self._leaving
+            in_thread(self, lambda: count(chosen, leaving), self._was_counted, "count")
+        else:
+            kernel.uncounted = ended
         self.fit()
         self._find_ties()
-        self._fill()
         self._came(None)
         said = "Inputs are new ones of the recorded kind. n steps, u runs to the cursor."
         if remarks := stepper.inputs.remarks:
@@ -193,14 +220,6 @@ class StepScreen(PaneScreen[None]):
             said = f"Values have no names from the source: {label(run.unnamed)}"
         self._news = said if ended is None else label(ended), ended is not None
         self._tell_news()
-        if before is not None and before.launched is not None:
-            self.kernel.count(before.launched)
-            self._fill()
-        elif ended is None:
-            chosen, leaving = run.chosen, self._leaving
-            in_thread(self, lambda: count(chosen, leaving), self._was_counted, "count")
-        else:
-            self.kernel.uncounted = ended
 
     def _in_trouble(self, notice: Notice) -> None:
         """Say why there is nothing to step through, instead of the code."""
@@ -215,22 +234,21 @@ class StepScreen(PaneScreen[None]):
         self.say("Esc goes back to the kernels.")
 
     def _was_counted(self, launched: TracedLaunch | Notice) -> None:
-        kernel = self.kernel
-        if kernel is not None and isinstance(launched, Notice):
-            kernel.uncounted = launched.message
-        elif kernel is not None and not isinstance(launched, Notice):
-            kernel.count(launched)
-            self._fill()
+        if isinstance(launched, Notice):
+            self.kernel.uncounted = launched.message
+        else:
+            self.kernel.count(launched)
+            self._stand()
             self._tell()
 
     # Panes
 
     @on(Pane.Shown)
     def _shown(self, message: Pane.Shown) -> None:
-        self._find_ties()
-        self._fill()
-        self._stand()
-        self._tell_news()
+        if self._kernel is not None:
+            self._find_ties()
+            self._stand()
+            self._tell_news()
 
     def _tell_news(self) -> None:
         """Show how the block was run until the first move; listings may arrive later."""
@@ -240,78 +258,54 @@ class StepScreen(PaneScreen[None]):
 
     def _find_ties(self) -> None:
         """Have the links of what the panes show looked up."""
-        variant, kernel = self.subject.variant, self.kernel
-        if variant is None or kernel is None:
-            return
+        variant = self.subject.variant
+        assert variant is not None
 
         def tie(stage: Stage) -> None:
             def find() -> tuple[Links, tuple[str, ...]]:
-                lines = self.reads.listing(variant, stage).lines
-                texts = tuple(line.text for line in lines)
+                texts = tuple(line.text for line in self.reads.listing(variant, stage).lines)
                 return self.reads.links(variant, stage, Stage.PTX), texts
 
             def tied(found: tuple[Links, tuple[str, ...]] | Notice) -> None:
-                if self.kernel is not None:
-                    # Without them the pane still reads well.
-                    self.kernel.link(stage, *(({}, ()) if isinstance(found, Notice) else found))
-                    self._fill()
-                    self._stand()
+                # Without them the pane still reads well.
+                self.kernel.link(stage, *(({}, ()) if isinstance(found, Notice) else found))
+                self._stand()
 
             in_thread(self, find, tied, f"ties {stage}")
 
         for stage in {pane.stage for pane in self.panes.panes}:
-            if stage is not None and stage not in (Stage.PTX, *kernel.links):
+            if stage is not None and stage not in (Stage.PTX, *self.kernel.links):
                 tie(stage)
 
-    def _fill(self) -> None:
-        """Fill the columns of every pane."""
-        for pane in self.panes.panes:
-            figures = None
-            if self.kernel is not None and pane.stage is not None and pane.settled:
-                figures = self.kernel.figures(pane.stage)
-            pane.view.ran(figures)
-
     def _stand(self) -> None:
-        """Mark the line of the step in every pane."""
-        if self.kernel is None:
-            return
+        """Fill the columns of every pane, and mark the line of the step."""
         for pane in self.panes.panes:
-            if pane.stage is None or not pane.settled:
-                continue
-            figures = self.kernel.figures(pane.stage)
-            pane.view.stand(() if figures is None else figures.current())
+            if pane.stage is not None and pane.settled:
+                figures = self.kernel.figures(pane.stage)
+                pane.view.ran(figures)
+                pane.view.stand(() if figures is None else figures.current())
         self.panes.follow(move=False)
 
     def _came(self, answer: StepAnswer | None) -> None:
         """Update everything after a change of step or lane."""
         self._stand()
         self._tell()
-        stepper = self.stepper
-        if stepper is not None and self.panel.display:
-            self.panel.show(stepper)
+        if self.panel.display:
+            self.panel.show(self.stepper)
         self.changed()
         if answer is not None and answer.note:
             self.warn(cut(label(answer.note), self.size.width))
 
     def _tell(self) -> None:
-        kernel, stepper = self.kernel, self.stepper
-        if kernel is None or stepper is None:
-            return
-        place = stepper.place()
+        kernel, place = self.kernel, self.stepper.place()
         self.step_line.show(place)
         of = f" of {kernel.blocks:,}" if kernel.blocks > 1 else ""
         kept = " kept" if self._cut else ""
         told = [] if place is None else [f"step {place.step:,} of {place.steps:,}{kept}"]
-        told.append(f"lane {stepper.lane}")
-        if self._counts_shown:
+        told.append(f"lane {self.stepper.lane}")
+        if any(WARPS in pane.view.rows.gutter.columns for pane in self.panes.panes if pane.display):
             told.append(f"counts: {kernel.sample}")
         self.bar.tell(" · ".join(told), f"block {coordinates(self.block)}{of}")
-
-    @property
-    def _counts_shown(self) -> bool:
-        return any(
-            WARPS in pane.view.rows.gutter.columns for pane in self.panes.panes if pane.display
-        )
 
     @on(Panes.Changed)
     def changed(self) -> None:
@@ -323,89 +317,67 @@ class StepScreen(PaneScreen[None]):
 
     # Moving
 
-    def _move(self, words: str) -> None:
-        """Does what a command of ``ptxview step`` does; long searches in a thread."""
-        stepper = self.stepper
-        if stepper is None or self.looking or not stepper.trace.steps:
+    def action_go(self, words: str) -> None:
+        """Do what a command of ``ptxview step`` does; long searches in a thread."""
+        if self.looking or not self.stepper.trace.steps:
             return
         if words.split()[0] in ("nan", "store", "parts"):
             self.looking = True
             self.say("◔ Looking …")
-            in_thread(self, lambda: stepper.run(words), self._went, "find")
+            in_thread(self, lambda: self.stepper.run(words), self._went, "find")
         else:
-            self._moved_to(stepper.run(words))
+            self._went(self.stepper.run(words))
 
     def _went(self, answer: StepAnswer | Notice) -> None:
-        self.looking = False
+        self.looking, self._news = False, None
         if isinstance(answer, Notice):
             self.warn(answer.message)
-        else:
-            self._moved_to(answer)
-
-    def _moved_to(self, answer: StepAnswer) -> None:
-        self._news = None
-        if answer.understood and answer.shows_place:
+        elif answer.understood and answer.shows_place:
             self._came(answer)
         elif answer.note:
             self.warn(cut(label(answer.note), self.size.width))
 
-    def action_go(self, words: str) -> None:
-        """Make a move without arguments."""
-        self._move(words)
-
     def action_until(self) -> None:
-        """Go to the next step on the cursor's line."""
         stage, n, lines = self._ptx_lines()
         if stage is Stage.PTX and lines:
-            self._move(f"until {lines[0]}")
-        elif lines and self.stepper is not None:
-            self._moved_to(self.stepper.enter(lines, f"line {n} of the {stage}"))
+            self.action_go(f"until {lines[0]}")
+        elif lines:
+            self._went(self.stepper.enter(lines, f"line {n} of the {stage}"))
 
     def action_before(self) -> None:
-        """Go to the last step before this one on the cursor's line."""
         stage, n, lines = self._ptx_lines()
-        if lines and self.stepper is not None:
-            self._moved_to(self.stepper.leave(lines, f"line {n} of the {stage}"))
+        if lines:
+            self._went(self.stepper.leave(lines, f"line {n} of the {stage}"))
 
     def _ptx_lines(self) -> tuple[Stage | None, int, tuple[int, ...]]:
         """The cursor's line, and the lines of the PTX that it is tied to; warns of none."""
         stage, n = self.panes.active.stage, self.view.cursor
-        if self.kernel is None or stage is None:
-            return stage, n, ()
-        lines = self.kernel.ptx_lines(stage, n)
+        lines = () if stage is None else self.kernel.ptx_lines(stage, n)
         if not lines:
             self.warn(f"No line of the PTX is tied to line {n} of the {stage}.")
         return stage, n, lines
 
     def action_where(self) -> None:
-        """Back to the line of the step, in the pane of the PTX."""
-        if self.stepper is not None and (place := self.stepper.place()) is not None:
+        if (place := self.stepper.place()) is not None:
             self.panes.to(Stage.PTX, place.line)
             self._stand()
 
     def action_lane(self, by: int) -> None:
-        """Another lane, by its distance."""
-        stepper = self.stepper
-        if stepper is not None and 0 <= stepper.lane + by < stepper.threads:
-            self._choose_lane(stepper.lane + by)
+        if 0 <= self.stepper.lane + by < self.stepper.threads:
+            self._choose_lane(self.stepper.lane + by)
 
     def _choose_lane(self, lane: int | None) -> None:
-        stepper = self.stepper
-        if stepper is not None and lane is not None and lane != stepper.lane:
-            stepper.run(f"lane {lane}")
+        if lane is not None and lane != self.stepper.lane:
+            self.stepper.run(f"lane {lane}")
             self._came(None)
 
     # Lanes, registers, counts
 
     def action_lanes(self) -> None:
-        """What the cursor's line gave each lane."""
-        stepper, kernel, stage = self.stepper, self.kernel, self.panes.active.stage
-        if stepper is None or kernel is None or stage is None:
-            return
-        n = self.view.cursor
-        each = [(line, s) for line in kernel.ptx_lines(stage, n) for s in stepper.strips(line)]
+        stage, n, lines = self._ptx_lines()
+        stepper, names = self.stepper, self.view.rows.text(n) if lines else ""
+        each = [(line, strip) for line in lines for strip in stepper.strips(line)]
         if stage is not Stage.PTX:  # what is named on the line comes first, and the last one first
-            names = self.view.rows.text(n)
             each.sort(
                 key=lambda one: (
                     one[1].name is None or one[1].name not in names,
@@ -413,51 +385,42 @@ class StepScreen(PaneScreen[None]):
                     -one[0],
                 )
             )
-        if not each:
+        if each:
+            text = " ".join(stepper.program.statement(each[0][0]).split())
+            heading = label(f"{stage} {n} · {text}" if stage is Stage.PTX else f"{stage} {n}")
+            strips = tuple(strip for _, strip in each)
+            self.app.push_screen(LaneGrid(heading, strips, stepper.lane), self._choose_lane)
+        elif lines:
             self.warn(f"Line {n} has not run by this step.")
-            return
-        line = each[0][0]
-        text = " ".join(stepper.program.statement(line).split())
-        heading = label(f"{stage} {n} · {text}" if stage is Stage.PTX else f"{stage} {n}")
-        strips = tuple(strip for _, strip in each)
-        self.app.push_screen(LaneGrid(heading, strips, stepper.lane), self._choose_lane)
 
     def action_registers(self) -> None:
-        """Show or hide the panel, where there is room; else the registers over the screen."""
-        stepper = self.stepper
-        if stepper is None:
-            return
         if self.size.width >= MIN_PANEL_CELLS:
             self._panel_wanted = not self._panel_wanted
             self.fit()
-            self.panel.show(stepper)
+            self.panel.show(self.stepper)
             return
-        rows = Content.assemble(*register_rows(stepper, min(self.size.width, 84) - 6))
-        self.app.push_screen(Overlay(f"Registers of lane {stepper.lane}", rows))
+        rows = Content.assemble(*register_rows(self.stepper, min(self.size.width, 84) - 6))
+        self.app.push_screen(Overlay(f"Registers of lane {self.stepper.lane}", rows))
 
     def action_hottest(self) -> None:
-        """To the line that warps executed most; again to the next."""
         stage = self.panes.active.stage
-        figures = None if self.kernel is None or stage is None else self.kernel.figures(stage)
+        figures = None if stage is None else self.kernel.figures(stage)
         hottest = () if figures is None else figures.hottest()
-        if self.kernel is None or not hottest:
+        if figures is None or not hottest:
             self.warn("Nothing was counted on these lines.")
             return
-        before = self._hot[1] if self._hot[0] is stage else -1
-        at = (before + 1) % len(hottest)
+        at = (self._hot[1] + 1 if self._hot[0] is stage else 0) % len(hottest)
         self._hot = stage, at
         line = hottest[at]
         self.view.jump(line.n)
         more = "" if at + 1 == len(hottest) else "; H goes to the next"
-        said = f"{stage} {line.n}: {percent(line.share)} of the instructions that warps executed"
+        share = percent(line.executed / figures.total)
+        said = f"{stage} {line.n}: {share} of the instructions that warps executed"
         self.call_after_refresh(self.say, f"{said}, of {self.kernel.sample}{more}.")
 
     def action_facts(self) -> None:
-        """Counts of the block alone, or of more."""
-        if self.kernel is None:
-            return
         self.kernel.other()
-        self._fill()
+        self._stand()
         self._tell()
         why = self.kernel.uncounted if self.kernel.whole else ""
         more = f"; no more could be: {label(why)}" if why else ""
@@ -466,17 +429,12 @@ class StepScreen(PaneScreen[None]):
     # Prompts
 
     def action_ask(self, kind: str) -> None:
-        """Ask for what a move needs."""
-        stepper = self.stepper
-        if stepper is None:
-            return
-        begin = {"parts": f"{stepper.lane} ", "block": ",".join(map(str, self.block))}
+        begin = {"parts": f"{self.stepper.lane} ", "block": ",".join(map(str, self.block))}
         self.ask(kind, begin.get(kind, self._typed.get(kind, "")))
         if kind == "parts":
             self.prompt.input.action_end()
 
     def action_search(self) -> None:
-        """Ask for a regular expression."""
         self._typed["search"] = self.search.begin()
         self.ask("search", self._typed["search"])
 
@@ -493,10 +451,9 @@ class StepScreen(PaneScreen[None]):
             except ValueError as error:
                 self.warn(f"{label(str(error))}.")
         else:
-            self._move(f"{kind} {text}")
+            self.action_go(f"{kind} {text}")
 
     def action_escape(self) -> None:
-        """End what runs; forget the search; else leave."""
         running, view = self.running, self.view
         if running is not None and not running.stop.is_set():
             running.stop.set()
@@ -508,17 +465,14 @@ class StepScreen(PaneScreen[None]):
             self.search.clear()
 
     def action_next_pane(self, by: int) -> None:
-        """Pane after pane, and round again."""
         panes = self.panes.panes
         self.panes.activate(panes[(panes.index(self.panes.active) + by) % len(panes)])
 
     def action_zoom(self) -> None:
-        """The active pane alone, and back."""
         self._turned = True
         super().action_zoom()
 
     def action_turn(self) -> None:
-        """Beside or above each other."""
         self._turned = True
         super().action_turn()
 
@@ -530,6 +484,5 @@ class StepScreen(PaneScreen[None]):
             self._tell()
 
     def action_columns(self) -> None:
-        """Take the next choice of columns, in all panes."""
         self.view.action_columns()
         self.show_columns(self.view.rows.gutter.wanted)

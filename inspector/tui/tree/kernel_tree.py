@@ -34,11 +34,18 @@ from inspector.tui.tree.rows import (
     time_of,
     whole_tree,
 )
-from inspector.tui.widgets.figures import UNKNOWN, UNREAD, figure, spilled, spills, warps
-from inspector.tui.widgets.recorded_times import RecordingTimes
+from inspector.tui.widgets.figures import (
+    UNKNOWN,
+    UNREAD,
+    RecordingTimes,
+    figure,
+    spilled,
+    spills,
+    warps,
+)
+from inspector.tui.widgets.notice import attempt, cancelled, in_thread
 from inspector.tui.widgets.row_list import RowList
 from inspector.tui.widgets.subject import TreeSubject
-from inspector.tui.widgets.threads import attempt, cancelled, in_thread
 from inspector.tui.widgets.visible import cut, label, shorten
 
 BATCH_VARIANTS = 48

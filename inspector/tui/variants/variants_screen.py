@@ -1,15 +1,24 @@
-"""All variants of a kernel in one table: sorted by any column, any two of them compared."""
+"""All variants of a kernel in one table: sorted by any column, any two of them compared.
+
+One module because the table, its columns and the screen that reads their figures are one thing.
+"""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from time import monotonic
 from typing import ClassVar
 
-from textual import on
+from rich.cells import cell_len
+from rich.segment import Segment
+from rich.style import Style
+from textual import events, on
 from textual.app import ComposeResult
+from textual.strip import Strip
 from textual.worker import get_current_worker
 
 from inspector.base.model import Configuration, Kernel, Recording, Stage, Variant
@@ -18,25 +27,442 @@ from inspector.diff import variants
 from inspector.diff.variants import VariantRow
 from inspector.reader.reader import Reader
 from inspector.report import diff_text
-from inspector.report.tables import refused
+from inspector.report.diff_text import absent, settings
+from inspector.report.tables import apart, refused, shared, specialised
+from inspector.report.timings import duration
 from inspector.tui.diff.diff_screen import DiffScreen
-from inspector.tui.keys.command_table import BARE, Where, bindings_of
-from inspector.tui.variants.columns import FIGURES
-from inspector.tui.variants.variant_table import VariantTable
-from inspector.tui.widgets.notice import Notice
-from inspector.tui.widgets.prompt import Prompt
-from inspector.tui.widgets.recorded_times import RecordingTimes, age
+from inspector.tui.keys.command_table import BARE, Where, bindings, bindings_of
+from inspector.tui.tree.rows import Measured
+from inspector.tui.widgets.figures import UNKNOWN, UNREAD, RecordingTimes, age, figure, spills
+from inspector.tui.widgets.lines import SubjectBar
+from inspector.tui.widgets.notice import Notice, in_thread
+from inspector.tui.widgets.row_list import Table, cell
 from inspector.tui.widgets.subject import TreeSubject, resolve, told_alike
-from inspector.tui.widgets.subject_bar import SubjectBar
-from inspector.tui.widgets.threads import in_thread
-from inspector.tui.widgets.tool_screen import ToolScreen
+from inspector.tui.widgets.tool_screen import Prompt, ToolScreen
 from inspector.tui.widgets.visible import label
+
+Value = float | str | None
+
+MAX_CELLS = 24
+"""Cells of a column at most, but for the configuration as a whole, kernels and reasons."""
+
+CHOICE = "choice"
+"""What max-autotune calls a candidate, which is after its settings."""
+
+
+@dataclass(frozen=True, slots=True)
+class VariantColumn:
+    """``value`` is what rows are sorted by, numbers before words; None is not known, and last.
+
+    ``least`` is whether the least is the best, which is first.
+    """
+
+    name: str
+    head: str
+    text: Callable[[VariantRow], str]
+    value: Callable[[VariantRow], Value]
+    right: bool = True
+    least: bool = True
+
+
+def _ident(row: VariantRow) -> str:
+    return absent(row) if row.variant is None else label(row.variant.id)
+
+
+def _time(us: float | None) -> str:
+    return UNKNOWN if us is None else f"{duration(us)} µs"
+
+
+def _full(row: VariantRow) -> str:
+    return UNKNOWN if row.occupancy is None else f"{row.occupancy:.4g} %"
+
+
+def _launches(row: VariantRow) -> int | None:
+    return None if row.variant is None else row.variant.launches
+
+
+def _specialised(row: VariantRow) -> str:
+    return "" if row.variant is None else label(" ".join(specialised(row.variant)))
+
+
+def _won(row: VariantRow) -> float | None:
+    return None if row.winner is None else float(row.winner)
+
+
+def _sign(row: VariantRow) -> str:
+    """The tuner's choice, or what failed."""
+    if row.winner:
+        return "★"
+    return "✗" if (row.reason or "").partition(":")[0] == "failed" else " "
+
+
+IDENT = VariantColumn("variant", "variant", _ident, _ident, right=False)
+WINNER = VariantColumn("winner", "★", _sign, _won, right=False, least=False)
+TUNED = VariantColumn("tuner's", "tuner's", lambda r: _time(r.time_us), lambda r: r.time_us)
+"""What the program's own tuner measured: by another stopwatch, on its own inputs."""
+
+
+def _read(
+    name: str,
+    value: Callable[[VariantRow], Value],
+    text: Callable[[VariantRow], str],
+    head: str = "",
+    least: bool = True,
+) -> VariantColumn:
+    """A column of a figure that is read while the table is open: what is not read yet is "…"."""
+
+    def shown(row: VariantRow) -> str:
+        told = text(row)
+        return UNREAD if row.unread and (value(row) is None or told == UNKNOWN) else told
+
+    return VariantColumn(name, head or name, shown, value, least=least)
+
+
+def _figure(name: str, of: Callable[[VariantRow], int | None], head: str = "") -> VariantColumn:
+    return _read(name, of, lambda row: figure(of(row)), head)
+
+
+REGISTERS = _figure("registers", lambda r: r.resources.registers)
+INSTRUCTIONS = _figure("instructions", lambda r: r.instructions)
+FIGURES = (
+    REGISTERS,
+    _read("spills", lambda r: r.spills, lambda r: spills(r.resources)),
+    _read("shared", lambda r: r.shared, lambda r: shared(r.resources)),
+    _read("occupancy", lambda r: r.occupancy, _full, least=False),
+    _figure("hints", lambda r: r.hints),
+    INSTRUCTIONS,
+    _figure("live", lambda r: r.live, "live regs"),
+)
+LAUNCHES = VariantColumn(
+    "launches", "launches", lambda r: figure(_launches(r)), lambda r: _launches(r), least=False
+)
+SPECIALISED = VariantColumn(
+    "specialised",
+    "specialised",
+    lambda r: _specialised(r) or UNKNOWN,
+    lambda r: _specialised(r) or None,
+    right=False,
+)
+KERNEL = VariantColumn(
+    "kernel",
+    "kernel",
+    lambda r: label(r.kernel.called),
+    lambda r: r.kernel.called.casefold(),
+    right=False,
+)
+"""Of a table of several kernels."""
+
+REASON = VariantColumn(
+    "reason", "why not", lambda r: label(r.reason or ""), lambda r: r.reason, right=False
+)
+
+GIVEN_UP = (
+    "specialised",
+    "launches",
+    "live",
+    "reason",
+    "shared",
+    "spills",
+    "instructions",
+    "hints",
+    "occupancy",
+)
+"""Columns that a narrow table leaves out, in this order."""
+
+SPARED: tuple[tuple[str, ...], ...] = ((), GIVEN_UP[:1], GIVEN_UP[:3], (*GIVEN_UP[:3], "hints"))
+"""Columns that give way to columns of single settings."""
+
+MIN_CELLS = (
+    ("reason", 18),
+    ("configuration", 24),
+    ("kernel", 36),
+    ("configuration", 12),
+    ("kernel", 20),
+)
+"""Columns that are cut where a table is too wide, in this order, and how far."""
+
+_SHORT = {
+    "registers": "regs",
+    "occupancy": "occup.",
+    "instructions": "instr.",
+    "live": "live",
+    "configuration": "config.",
+}
+
+
+def _setting(name: str, row: VariantRow) -> Value:
+    value = row.config.get(name)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None if value is None else str(value)
+    return float(value)
+
+
+def _setting_text(name: str, row: VariantRow) -> str:
+    value = row.config.get(name)
+    return UNKNOWN if value is None else label(str(value))
+
+
+def differing(rows: Sequence[VariantRow]) -> Iterator[str]:
+    """The settings that are not the same in all rows, constexprs before warps and stages.
+
+    What another maker than Triton made (ATen) has none but its name, which says no setting differs.
+    """
+    names = dict.fromkeys(name for row in rows for name in row.config if name != "flags")
+    own = ("num_warps", "num_stages", "num_ctas", "maxnreg", CHOICE)
+    ordered = [n for n in names if n not in own] + [n for n in own if n in names]
+    set_by = [row for row in rows if row.maker in (None, "Triton")]
+    for name in ordered:
+        of = rows if name == CHOICE else set_by or rows
+        if len({repr(row.config.get(name)) for row in of}) > 1:
+            yield name
+
+
+def _whole(names: tuple[str, ...]) -> VariantColumn:
+    """All these settings in one column; sorted from left to right, numbers as numbers."""
+
+    def told(row: VariantRow) -> str:
+        return settings({name: row.config.get(name) for name in names})
+
+    def value(row: VariantRow) -> str:
+        return re.sub(r"\d+", lambda found: found[0].zfill(12), told(row))
+
+    return VariantColumn(
+        "configuration", "configuration", lambda r: label(told(r)), value, right=False
+    )
+
+
+def measured(of: Measured) -> VariantColumn:
+    """The kernel's own duration as it was measured here."""
+
+    def us(row: VariantRow) -> float | None:
+        return of(row.kernel, row.variant)
+
+    return VariantColumn("time", "time", lambda r: _time(us(r)), us)
+
+
+def columns(
+    rows: Sequence[VariantRow], width: int, of: Measured
+) -> list[tuple[VariantColumn, int]]:
+    """The columns that fit into ``width`` cells, each with its own width.
+
+    Each setting that differs has a column; where they do not fit, all are in one. ``of`` gives
+    the measured time of a variant; the tuner's has a column where there is one, alone where nothing
+    else was measured.
+    """
+    tuned = [TUNED] if any(row.time_us is not None for row in rows) else []
+    own = measured(of)
+    taken = [own] if not tuned or any(own.value(row) is not None for row in rows) else []
+    launches = [LAUNCHES] if any(_launches(row) is not None for row in rows) else []
+    special = [SPECIALISED] if len({_specialised(row) for row in rows}) > 1 else []
+    figures = [*taken, *tuned, *FIGURES, *launches, *special]
+    several = len({row.kernel.name for row in rows}) > 1
+    each = [
+        VariantColumn(name, name, partial(_setting_text, name), partial(_setting, name))
+        for name in differing(rows)
+    ]
+    whole = [_whole(tuple(one.name for one in each))] if each or several else []
+    reasons = [REASON] if any(row.reason for row in rows) and not several else []
+    first = [*([KERNEL] if several else []), IDENT, WINNER]
+    wide = [] if several else [(each, spared, full) for spared in SPARED for full in (True, False)]
+    narrow = [(whole, GIVEN_UP[:count], False) for count in range(len(GIVEN_UP) + 1)]
+    for told, spared, full in [*wide, *narrow]:
+        kept = [*told, *(c for c in (*figures, *reasons) if c.name not in spared)]
+        heads = [c if full or c in whole else _short(c) for c in kept]
+        over, sized = _fitted([*first, *heads], rows, width)
+        if over <= 0:
+            break
+    return sized
+
+
+def _fitted(
+    columns: list[VariantColumn], rows: Sequence[VariantRow], width: int
+) -> tuple[int, list[tuple[VariantColumn, int]]]:
+    """Return how many cells these columns have too many, and each with its width."""
+    full = {one.name: _size(one, rows) for one in columns}
+    sizes = dict(full)
+    over = sum(sizes.values()) + 2 * len(sizes) - width
+    for name, least in MIN_CELLS if KERNEL in columns else MIN_CELLS[:2]:
+        cut = max(0, min(over, sizes.get(name, 0) - least))
+        if cut:
+            sizes[name] -= cut
+            over -= cut
+    return over, [
+        (_short(one) if sizes[one.name] < full[one.name] else one, sizes[one.name])
+        for one in columns
+    ]
+
+
+def _short(column: VariantColumn) -> VariantColumn:
+    return replace(column, head=_SHORT.get(column.name, column.head))
+
+
+def _size(column: VariantColumn, rows: Iterable[VariantRow]) -> int:
+    """The widest cell; the head has room for the sign of the order."""
+    head = cell_len(column.head) + 1
+    found = max([head, *(cell_len(column.text(row)) for row in rows)])
+    whole = column.name in ("configuration", "kernel", REASON.name)
+    return found if whole else min(found, max(head, MAX_CELLS))
+
+
+def ordered(
+    rows: Sequence[VariantRow], column: VariantColumn, worst_first: bool
+) -> list[VariantRow]:
+    """Rows by a column, the best first; equal ones stay in their order, the unknown are last."""
+    known = [(value, row) for row in rows if (value := column.value(row)) is not None]
+    known.sort(
+        key=lambda item: (isinstance(item[0], str), item[0]), reverse=worst_first == column.least
+    )
+    # Numbers come before words in both directions.
+    known.sort(key=lambda item: isinstance(item[0], str))
+    return [row for _, row in known] + [row for row in rows if column.value(row) is None]
+
+
+class VariantTable(Table[VariantRow], can_focus=True, inherit_bindings=False):
+    """One row a variant, then one for each other configuration of a tuner's."""
+
+    BINDINGS = bindings(Where.VARIANTS)
+
+    def __init__(
+        self, rows: tuple[VariantRow, ...], measured: Measured, marked: tuple[TreeSubject, ...] = ()
+    ) -> None:
+        super().__init__()
+        self.measured = measured
+        self.known = self.rows = rows
+        self.marked = marked
+        self.sorted: str | None = None
+        self.reversed = False
+        self.columns: list[tuple[VariantColumn, int]] = []
+        self._names: dict[str, str] = {}
+
+    def on_resize(self) -> None:
+        self.lay()
+
+    def renew(self, rows: tuple[VariantRow, ...]) -> None:
+        """More is known, or there are more variants; the cursor's row stays where it is."""
+        before, top = self.cursor, self.scroll_offset.y
+        self.known = rows
+        self.lay()
+        if self.cursor != before:
+            self.scroll_to(y=top + self.cursor - before, animate=False, force=True)
+
+    @staticmethod
+    def subject(row: VariantRow) -> TreeSubject | None:
+        """The variant of a row."""
+        return None if row.variant is None else TreeSubject(row.kernel, row.variant)
+
+    def lay(self) -> None:
+        """Take the wanted rows and the columns that fit; the cursor stays on its row."""
+        here = self.row
+        self.columns = columns(self.known, self.scrollable_content_region.width - 4, self.measured)
+        wanted = self.query_text.casefold().split()
+        rows = [row for row in self.known if _fits(row, wanted)]
+        column = next((c for c, _ in self.columns if c.name == self.sorted), None)
+        if column is not None:
+            rows = ordered(rows, column, self.reversed)
+        names = [KERNEL.text(row) for row in self.known]
+        own = (size for one, size in self.columns if one is KERNEL)
+        self._names = apart(names, next(own, max(map(cell_len, names), default=0)))
+        same = (i for i, row in enumerate(rows) if here is not None and _same(row, here))
+        self.show_rows(rows, next(same, self.cursor))
+
+    # Commands
+
+    def sort(self, name: str) -> None:
+        """By a column; again: the other way round."""
+        self.reversed = name == self.sorted and not self.reversed
+        self.sorted = name
+        self.lay()
+
+    def action_sort(self, by: int) -> None:
+        names = [c.name for c, _ in self.columns]
+        at = names.index(self.sorted) + by if self.sorted in names else (0 if by > 0 else -1)
+        self.sorted, self.reversed = names[at % len(names)], False
+        self.lay()
+
+    def action_reverse(self) -> None:
+        self.sort(self.sorted or IDENT.name)
+
+    def action_mark(self) -> None:
+        own = None if self.row is None else self.subject(self.row)
+        if own is not None:
+            self.marked = own.marked_in(self.marked)
+            self.refresh()
+            self.post_message(self.Moved())
+
+    def on_click(self, event: events.Click) -> None:
+        offset = event.get_content_offset(self)
+        if offset is not None and offset.y == 0:
+            at = 4
+            for column, size in self.columns:
+                if at <= offset.x < at + size + 2:
+                    self.sort(column.name)
+                    return
+                at += size + 2
+
+    # Drawing
+
+    def draw_row(self, index: int, width: int, base: Style) -> Strip:
+        row = self.rows[index]
+        if row.variant is None:
+            base += self.part("quiet")
+        elif row.winner:
+            base += self.part("loud")
+        if index == self.cursor:
+            base += self.part("cursor")
+        own = self.subject(row)
+        mark = "AB"[self.marked.index(own)] if own in self.marked else " "
+        here = "▸" if index == self.cursor else " "
+        parts = [Segment(f"{here}{mark}  ", base + self.part("mark"))]
+        for column, size in self.columns:
+            text = column.text(row)
+            if column is KERNEL:
+                text = self._names.get(text, text)
+            parts.append(Segment(f"{cell(text, size, column.right)}  ", base))
+        return Strip(parts).adjust_cell_length(width, base)
+
+    def draw_head(self, width: int) -> Strip:
+        plain, loud = (self.rich_style + self.part(name) for name in ("head", "sorted"))
+        parts = [Segment("    ", plain)]
+        for column, size in self.columns:
+            here = column.name == self.sorted
+            # The sign says which end of the numbers is above: ▲ the least.
+            up = self.reversed != column.least
+            text = f"{column.head}{'▲' if up else '▼'}" if here else column.head
+            parts.append(Segment(f"{cell(text, size, column.right)}  ", loud if here else plain))
+        return Strip(parts).adjust_cell_length(width, plain)
+
+
+def _fits(row: VariantRow, wanted: list[str]) -> bool:
+    """Whether a row has every word of a filter; a hash is found by its beginning."""
+    if not wanted:
+        return True
+    kernel, variant = row.kernel, row.variant
+    words = [kernel.name, kernel.demangled, kernel.origin.value, settings(row.config)]
+    words += [] if variant is None else [variant.id, variant.target or "", *specialised(variant)]
+    text = " ".join(words).casefold()
+    return all(
+        word in text or (variant is not None and variant.hash.startswith(word)) for word in wanted
+    )
+
+
+def _same(one: VariantRow, other: VariantRow) -> bool:
+    if one.variant is None or other.variant is None:
+        return one.variant is other.variant and one.config == other.config
+    return one.variant.hash == other.variant.hash and one.variant.symbol == other.variant.symbol
+
 
 UPDATE_SECONDS = 0.2
 """Seconds between two tables while the variants are read."""
 
 READ = frozenset(column.name for column in FIGURES)
 """Columns whose order is not final while figures are read."""
+
+MARKING = (
+    "d marks two variants, D compares them",
+    "d marks another, D compares it with this",
+    "D compares them",
+)
+"""What to do, by how many variants are marked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,14 +503,16 @@ def scope_of(recording: Recording, name: str, subjects: Sequence[TreeSubject]) -
 
 
 def recorded(reads: Reader, scope: Scope) -> tuple[VariantRow, ...]:
-    """Return the rows without reading a listing."""
-    rows = [row_of(reads, kernel, variant) for kernel, variant in scope.variants]
+    """Return the rows with the figures that were read so far, without reading a listing.
+
+    What is counted are instructions of SASS where any of the variants has it, else of PTX.
+    """
+    code = any(Stage.SASS in variant.stages for _, variant in scope.variants)
+    rows = [_row(reads, kernel, variant, code) for kernel, variant in scope.variants]
     return (*rows, *(one for k in scope.kernels for one in variants.without_variant(k)))
 
 
-def row_of(reads: Reader, kernel: Kernel, variant: Variant, code: bool = True) -> VariantRow:
-    """A variant's row with the figures that were read so far. ``code``: what is counted are
-    instructions of SASS, else of PTX."""
+def _row(reads: Reader, kernel: Kernel, variant: Variant, code: bool) -> VariantRow:
     summary = reads.summaries.of(variant)
     row = VariantRow(
         kernel,
@@ -159,18 +587,18 @@ class VariantsScreen(ToolScreen[Left]):
         self.widened = False
         """Whether it is of the whole recording, though it was of less."""
 
-        self._reading = False
         self.times = times if times is not None else RecordingTimes(reads.recording.path)
         self.reads = reads
         self.scope = scope
         self.bar = SubjectBar("variants", scope.name)
+        self._reading = False
+        self._failed = ""
+        """Why figures could not be read: what is unread then stays so."""
         rows = recorded(reads, scope)
         self.table = VariantTable(rows, self.times.us, marked)
         self.table.cursor = next((i for i, r in enumerate(rows) if at and r.variant is at), 0)
-        self.left = sum(row.unread for row in rows)
 
     def compose(self) -> ComposeResult:
-        """From top to bottom."""
         yield self.bar
         yield self.table
         yield self.status
@@ -178,63 +606,59 @@ class VariantsScreen(ToolScreen[Left]):
         yield self.footer
 
     def on_mount(self) -> None:
-        """Read every variant."""
-        self._tell()
-        self._begin()
+        self._read()
 
-    def _begin(self) -> None:
-        """Read every variant of the scope that was not read before."""
+    def _read(self) -> None:
+        """Read what was not read before; one reading at a time."""
+        if self._reading or self.settled:
+            return
         self._reading = True
-        reads, scope = self.reads, self.scope
-        wanted = [variant for _, variant in scope.variants]
-        code = any(Stage.SASS in variant.stages for variant in wanted)
-        others = tuple(one for k in scope.kernels for one in variants.without_variant(k))
+        reads, wanted = self.reads, [variant for _, variant in self.scope.variants]
 
-        def known() -> tuple[VariantRow, ...]:
-            return (*(row_of(reads, k, v, code) for k, v in scope.variants), *others)
-
-        def read() -> tuple[VariantRow, ...]:
+        def read() -> None:
             worker, last = get_current_worker(), monotonic()
-            for done, of in reads.summaries.read(
+            for _ in reads.summaries.read(
                 wanted, lambda: self.is_attached and not worker.is_cancelled
             ):
-                if monotonic() - last > UPDATE_SECONDS and done < of:
-                    self.call_later(self._known, reads, scope, known(), of - done)
+                if monotonic() - last > UPDATE_SECONDS:
+                    self.call_later(self._show)
                     last = monotonic()
-            return known()
 
-        def ended(rows: tuple[VariantRow, ...] | Notice) -> None:
-            if isinstance(rows, Notice):
-                # What could not be read is not read later either.
-                why = rows.message
-                rows = tuple(
-                    replace(row, unread=False, reason=row.reason or why) if row.unread else row
-                    for row in known()
-                )
-            self._known(reads, scope, rows, 0)
+        def ended(answer: Notice | None) -> None:
+            self._reading = False
+            self._failed = answer.message if answer is not None else ""
+            if reads is not self.reads:  # there are more now
+                self._keep(reads)
+            self._show()
+            self._read()
 
         in_thread(self, read, ended, "variants")
 
+    def _show(self) -> None:
+        """Show what is known by now."""
+        rows = recorded(self.reads, self.scope)
+        if self._failed:
+            rows = tuple(
+                replace(row, unread=False, reason=row.reason or self._failed) if row.unread else row
+                for row in rows
+            )
+        self.table.renew(rows)
+
     def renew(self, reads: Reader) -> None:
         """Show a recording that has grown; new variants are read after the earlier ones."""
-        before, was = self.reads, self.scope
-        self.reads = reads
+        before, self.reads = self.reads, reads
         if self.again is not None:
             scope = self.again()
             self.scope = scope.wider or scope if self.widened else scope
             self.bar.name_text = self.scope.name
         self.table.marked = tuple(resolve(reads.recording, one) for one in self.table.marked)
-        self._keep(before, was)
-        rows = recorded(self.reads, self.scope)
-        self.left = sum(row.unread for row in rows)
-        self.table.grow(rows)
-        self._tell()
-        if not self._reading:
-            self._begin()
+        self._keep(before)
+        self._show()
+        self._read()
 
-    def _keep(self, before: Reader, was: Scope) -> None:
+    def _keep(self, before: Reader) -> None:
         """What was read of a variant that is as it was need not be read again."""
-        own = {(v.hash, v.symbol): v for _, v in was.variants}
+        own = {(v.hash, v.symbol): v for _, v in before.recording.variants()}
         for _, variant in self.scope.variants:
             earlier = own.get((variant.hash, variant.symbol))
             summary = None if earlier is None else before.summaries.of(earlier)
@@ -243,68 +667,44 @@ class VariantsScreen(ToolScreen[Left]):
 
     @property
     def home(self) -> VariantTable:
-        """The widget that has the focus when nobody types."""
         return self.table
 
     @property
+    def left(self) -> int:
+        """How many variants are not read yet."""
+        return sum(row.unread for row in self.table.known)
+
+    @property
     def settled(self) -> bool:
-        """Whether every variant was read."""
         return self.left == 0
 
-    def _known(self, reads: Reader, scope: Scope, rows: tuple[VariantRow, ...], left: int) -> None:
-        """Show some more of a scope; ``left`` variants are not read yet."""
-        self.left = left
-        if scope is not self.scope:  # there are more now
-            self._keep(reads, scope)
-            rows = recorded(self.reads, self.scope)
-            self.left = sum(row.unread for row in rows)
-        self.table.renew(rows)
-        self._tell()
-        if left == 0:
-            self._reading = False
-            if self.left:
-                self._begin()
-
-    @on(VariantTable.Changed)
+    @on(VariantTable.Moved)
     def _tell(self) -> None:
-        many = len(self.scope.variants)
-        shown = sum(row.variant is not None for row in self.table.rows)
-        parts = [
-            plural(many, "variant")
-            if shown == many or not self.table.query_text
-            else f"{shown} of {plural(many, 'variant')}"
-        ]
-        others = Counter(diff_text.absent(row) for row in self.table.known if row.variant is None)
+        table, row, many = self.table, self.table.row, len(self.scope.variants)
+        every = plural(many, "variant")
+        shown = sum(one.variant is not None for one in table.rows)
+        parts = [f"{shown} of {every}" if table.query_text and shown < many else every]
+        others = Counter(diff_text.absent(one) for one in table.known if one.variant is None)
         parts += [f"{count} {words}" for words, count in others.items()]
-        name = self.table.sorted
-        if name is not None and self.left and name in READ:
-            parts.append(f"◔ by {name} ({many - self.left} of {many} read)")
-        else:
-            if self.left:
-                parts.append(f"◔ {many - self.left} of {many} read")
-            parts += [f"by {name}"] if name is not None else []
-        if self.table.query_text:
-            parts.append(f"/{label(self.table.query_text)}")
+        if self.left:
+            parts.append(f"◔ {many - self.left} of {many} read")
+        if table.sorted is not None:
+            parts.append(f"{'◔ ' if self.left and table.sorted in READ else ''}by {table.sorted}")
+        if table.query_text:
+            parts.append(f"/{label(table.query_text)}")
         self.bar.tell(" · ".join(parts))
         names = [
-            f"{letter} {label(one.key[1])}"
-            for letter, one in zip("AB", self.table.marked, strict=False)
+            f"{letter} {label(one.key[1])}" for letter, one in zip("AB", table.marked, strict=False)
         ]
-        hint = (
-            "d marks two variants, D compares them",
-            "d marks another, D compares it with this",
-            "D compares them",
-        )[len(names)]
-        row = self.table.row
+        said = [f"Marked: {', '.join(names)}."] if names else []
+        wider = "" if self.scope.wider is None or names else ", V shows those of the recording"
+        said.append(f"{MARKING[len(names)]}{wider}.")
         reason = "" if row is None else _why_not(row)
         if row is not None and (made := generated_from(self.reads.recording, row)):
             reason += f"{label(made)} was generated from it.   "
-        why = ""
         if row is not None and (taken := self.times.latest(row.kernel, row.variant)) is not None:
-            why += f"   Measured {age(taken)}, {taken.timing.cache} L2."
-        marked = f"Marked: {', '.join(names)}. " if names else ""
-        wider = "" if self.scope.wider is None or names else ", V shows those of the recording"
-        self.status.say(f"{reason}{marked}{hint}{wider}.{why}", cuts_end=bool(reason))
+            said.append(f"  Measured {age(taken)}, {taken.timing.cache} L2.")
+        self.status.say(reason + " ".join(said), cuts_end=bool(reason))
 
     @on(VariantTable.Chosen)
     def _open(self) -> None:
@@ -326,7 +726,6 @@ class VariantsScreen(ToolScreen[Left]):
     # Commands
 
     def action_diff(self) -> None:
-        """Compare the two that are marked, or the one that is marked with the one here."""
         row, marked = self.table.row, self.table.marked
         here = None if row is None else self.table.subject(row)
         pair = (*marked, here) if len(marked) < 2 and here not in marked else marked
@@ -337,7 +736,6 @@ class VariantsScreen(ToolScreen[Left]):
             self.app.push_screen(DiffScreen(self.reads, a, b))
 
     def action_open(self) -> None:
-        """Go to the variant, and close the table."""
         row = self.table.row
         own = None if row is None else self.table.subject(row)
         if own is None:
@@ -351,32 +749,22 @@ class VariantsScreen(ToolScreen[Left]):
             self.dismiss(Left(self.table.marked, own))
 
     def action_filter(self) -> None:
-        """Only rows with the words that one types."""
         self.ask("filter", self.table.query_text)
 
     def action_wider(self) -> None:
-        """Every variant of the recording, where it was less."""
         wider = self.scope.wider
         if wider is None:
             self.status.say("This is every variant of the recording.")
             return
-        row = self.table.row
         self.scope, self.bar.name_text, self.widened = wider, wider.name, True
-        rows = recorded(self.reads, wider)
-        self.left = sum(one.unread for one in rows)
-        self.table.renew(rows)
-        if row is not None and row.variant is not None:
-            self.table.show(row)
-        self._tell()
-        self._begin()
+        self._show()
+        self._read()
 
     def action_escape(self) -> None:
-        """Forget the filter, else close the table."""
         if self.table.query_text:
             self.table.filter("")
         else:
             self.action_back()
 
     def action_back(self) -> None:
-        """Close the table."""
         self.dismiss(Left(self.table.marked))

@@ -1,4 +1,4 @@
-"""Lines of one row: a left and a right part, of which some can be clicked."""
+"""Lines of one row, of which parts can be clicked: title bars, status lines, the keys."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from textual.reactive import Reactive
 from textual.style import Style
 from textual.widget import Widget
 
-from inspector.tui.widgets.visible import cut, shorten
+from inspector.tui.keys.command_table import Command, Where, command, footer, shown
+from inspector.tui.widgets.visible import cut, label, shorten
 
 
 class LineWidget(Widget):
@@ -70,3 +71,89 @@ class StatusLine(LineWidget):
         cut_text = cut if self._cuts_end else shorten
         left = Content.styled(f" {cut_text(self._left, room)}", self._style)
         return ends(left, Content.styled(right, "$accent"), width + 1) if right else left
+
+
+MIN_NAME_CELLS = 10
+"""Cells that a name keeps, however long the text at the right is."""
+
+
+class SubjectBar(LineWidget):
+    """``time  square_kernel 3f2a91c0      cupti · cold L2``."""
+
+    def __init__(self, head: str, name: str, ident: str = "", right: str = "") -> None:
+        super().__init__()
+        self.head, self.name_text, self.ident, self.right = head, name, ident, right
+        self.part = ""
+
+    def tell(self, right: str, part: str = "") -> None:
+        """Show a text at the right, and the ``part`` of the subject that is shown."""
+        self.right, self.part = right, part
+        self.refresh()
+
+    def render(self) -> Content:
+        """The name is shortened; the text at the right only where that does not do."""
+        width, head = self.size.width, f" {self.head}  "
+        part = f"  {self.part}" if self.part else ""
+        ident = f" {self.ident}" if self.ident else ""
+        used = len(head) + len(ident) + len(part)
+        right = shorten(self.right, max(0, width - used - MIN_NAME_CELLS))
+        name = shorten(label(self.name_text), width - used - len(right) - 3)
+        left = Content.assemble((head, "bold"), name, (ident, "dim"), (part, "bold"))
+        return ends(left, Content.styled(right, "bold $accent"), width - 1)
+
+
+_KEPT = (
+    "quit",
+    "help",
+    "diff.escape",
+    "diff.back",
+    "variants.escape",
+    "timing.back",
+    "step.escape",
+    "passes.escape",
+    "trying.back",
+)
+_BARE = ("help", "palette", "quit")
+
+
+class KeyFooter(LineWidget):
+    """As many keys as fit; help and quit to the last. Each can be clicked."""
+
+    def __init__(self, where: Where, bare: bool = False) -> None:
+        """``bare`` leaves only the keys that work where there is nothing to read."""
+        super().__init__()
+        self.where = where
+        self.bare = bare
+        self.watched = False
+        """Whether there is a program whose output can be shown."""
+        self.words: dict[str, str] = {}
+
+    def say(self, name: str, word: str) -> None:
+        """Change the word for a command to what it is set to."""
+        self.words[name] = word
+        self.refresh()
+
+    def show(self, where: Where) -> None:
+        """Show the keys of where the focus is."""
+        if where is not self.where:
+            self.where = where
+            self.refresh()
+
+    def render(self) -> Content:
+        """``? help  / search  1-7 stage …``."""
+
+        def key_of(one: Command) -> str:
+            return shown(one, getattr(self.app, "keys", {}))
+
+        items = [item for item in footer(self.where, key_of) if not self.bare or item[2] in _BARE]
+        if self.watched and (key := key_of(command("output"))):
+            items.insert(1, (key, "output", "output"))
+        items = [(key, self.words.get(name, word), name) for key, word, name in items]
+        while items and sum(len(k) + len(w) + 3 for k, w, _ in items) > self.size.width - 1:
+            spare = [item for item in items if item[2] not in _KEPT]
+            items.remove(spare[-1] if spare else items[-1])
+        parts: list[Content | str] = [" "]
+        for key, word, name in items:
+            run = f"screen.run({name!r})"
+            parts += [link(key, "bold $primary", run), link(f" {word}", "", run), "  "]
+        return Content.assemble(*parts)

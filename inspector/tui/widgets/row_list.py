@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, Generic, TypeVar
 
+from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
+from textual.geometry import Size
+from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
@@ -18,7 +21,7 @@ RowType = TypeVar("RowType")
 
 
 class RowList(ScrollView, Generic[RowType], can_focus=True, inherit_bindings=False):
-    """Base of all tables. A subclass draws one row, and is notified when the cursor moves."""
+    """Base of the tree and all tables. A subclass draws one row."""
 
     COMPONENT_CLASSES: ClassVar = {
         "row--cursor",
@@ -87,15 +90,12 @@ class RowList(ScrollView, Generic[RowType], can_focus=True, inherit_bindings=Fal
         return index if index < len(self.rows) else None
 
     def action_move(self, by: int) -> None:
-        """Go up or down by rows."""
         self.go(self.cursor + by)
 
     def action_page(self, pages: int) -> None:
-        """Go up or down by pages."""
         self.go(self.cursor + pages * max(1, self.rows_in_view - 1))
 
     def action_edge(self, side: int) -> None:
-        """Go to the first or the last row."""
         self.go(0 if side < 0 else len(self.rows) - 1)
 
     def part(self, name: str) -> Style:
@@ -103,7 +103,6 @@ class RowList(ScrollView, Generic[RowType], can_focus=True, inherit_bindings=Fal
         return self.get_component_rich_style(f"row--{name}", partial=True)
 
     def render_line(self, y: int) -> Strip:
-        """Draw one line of the view."""
         width, base = self.scrollable_content_region.width, self.rich_style
         if self.notice is not None:
             return notice_row(self.notice, y, width, base, self.part("notice"), self.part("quiet"))
@@ -115,3 +114,52 @@ class RowList(ScrollView, Generic[RowType], can_focus=True, inherit_bindings=Fal
         text = self.empty_text if not self.rows and y == self.HEAD_LINES + 1 else ""
         blank = Strip([Segment(cut(text, width), base + self.part("quiet"))])
         return blank.adjust_cell_length(width, base)
+
+
+class Table(RowList[RowType], can_focus=True, inherit_bindings=False):
+    """Rows beneath a head; some of them where a filter is set."""
+
+    empty_text = "    nothing matches the filter"
+    HEAD_LINES = 1
+
+    class Moved(Message):
+        """The cursor is on another row, or the rows, their order or marks are others."""
+
+    class Chosen(Message):
+        """A row was clicked twice."""
+
+    query_text = ""
+
+    def lay(self) -> None:
+        """Take the rows that are wanted."""
+        raise NotImplementedError
+
+    def filter(self, text: str) -> None:
+        """Show only rows that fit a text."""
+        self.query_text = text
+        self.lay()
+
+    def show_rows(self, rows: Sequence[RowType], cursor: int) -> None:
+        """Show these rows, with the cursor on one of them."""
+        self.rows = rows
+        self.cursor = max(0, min(cursor, len(rows) - 1))
+        self.virtual_size = Size(0, len(rows) + self.HEAD_LINES)
+        self.reveal()
+        self.refresh()
+        self.post_message(self.Moved())
+
+    def moved(self) -> None:
+        self.post_message(self.Moved())
+
+    def on_click(self, event: events.Click) -> None:
+        if (index := self.clicked(event)) is not None:
+            self.go(index)
+            if event.chain == 2:
+                self.post_message(self.Chosen())
+
+
+def cell(text: str, size: int, right: bool = False) -> str:
+    """A text in exactly ``size`` cells."""
+    text = cut(text, size)
+    gap = " " * (size - cell_len(text))
+    return gap + text if right else text + gap

@@ -18,8 +18,7 @@ from inspector.base.model import Recording, UserFrame
 from inspector.reader.tables import table
 from inspector.report import compiles
 from inspector.report.compiles import Phases
-from inspector.tui.widgets.choice_list import ChoiceList
-from inspector.tui.widgets.overlay import Overlay
+from inspector.tui.widgets.tool_screen import ChoiceList, Overlay
 from inspector.tui.widgets.visible import label, visible
 
 FRAME_CELLS = 6
@@ -70,7 +69,6 @@ class CompilesScreen(ChoiceList[UserFrame | str | None]):
         self.rows: list[compiles.CompileLine] = []
 
     def on_resize(self, event: events.Resize) -> None:
-        """The bars are as wide as there is room for."""
         width = max(event.size.width - FRAME_CELLS, 20)
         at = self.options.highlighted
         self.rows = list(compiles.lines(self.recording, self.phases, width))
@@ -96,7 +94,6 @@ class CompilesScreen(ChoiceList[UserFrame | str | None]):
         self.options.border_subtitle = Content(f"{enter}n next part · Esc closes")
 
     def action_section(self, by: int) -> None:
-        """The next part: a row after an empty one."""
         heads = [0, *(n + 1 for n, row in enumerate(self.rows) if not row.text.plain)]
         here = self.options.highlighted or 0
         there = [n for n in heads if (n > here if by > 0 else n < here)]
@@ -119,12 +116,12 @@ def file_overlay(place: UserFrame, text: FileText) -> Overlay:
     """A file as it was, at the line that is meant."""
     lines = text.read().decode("utf-8", "surrogateescape").split("\n")
     first = max(place.line - CONTEXT_LINES, 1)
-    last = min(place.line + CONTEXT_LINES, len(lines))
-    wide = len(str(last))
-    rows = []
-    for n in range(first, last + 1):
-        row = f"{n:>{wide}}  {visible(lines[n - 1])}"
-        rows.append((row + "\n", "bold reverse" if n == place.line else ""))
+    shown = lines[first - 1 : place.line + CONTEXT_LINES]
+    wide = len(str(first + len(shown)))
+    rows = [
+        (f"{n:>{wide}}  {visible(line)}\n", "bold reverse" if n == place.line else "")
+        for n, line in enumerate(shown, first)
+    ]
     return Overlay(
         label(place.file),
         Content.assemble(*rows),

@@ -5,36 +5,128 @@ The compiler is a child of a thread's, which is ended when one leaves.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
+from rich.segment import Segment
+from rich.style import Style
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import Container
 from textual.content import Content
 from textual.dom import DOMNode
+from textual.strip import Strip
 from textual.worker import get_current_worker
 
-from inspector.analyse.passes import PassRun
+from inspector.analyse.passes import PassRun, searched
 from inspector.diff.beside import change_of, lines_changed
 from inspector.reader.passes import PassList, graph_passes, variant_passes
 from inspector.recording.layout import kept_cache
-from inspector.report.compiled import pass_note, pass_operations
-from inspector.tui.code.highlight import highlighter_for, width_of
-from inspector.tui.diff.diff_search import DiffSearching
-from inspector.tui.diff.diff_view import DiffView
-from inspector.tui.diff.diff_work import DiffOutcome, DiffRequest, Layout, unified
-from inspector.tui.keys.command_table import BARE, Where, bindings_of
-from inspector.tui.widgets.notice import Notice
-from inspector.tui.widgets.overlay import Overlay
-from inspector.tui.widgets.prompt import Prompt
+from inspector.report.compiled import (
+    pass_milliseconds,
+    pass_note,
+    pass_operations,
+    pass_title,
+)
+from inspector.tui.code.highlight import highlighter_for
+from inspector.tui.diff.diff_screen import DiffSearching
+from inspector.tui.diff.diff_view import DiffOutcome, DiffRequest, DiffView, laid_out
+from inspector.tui.keys.command_table import BARE, Where, bindings, bindings_of
+from inspector.tui.widgets.lines import SubjectBar
+from inspector.tui.widgets.notice import Notice, in_thread
+from inspector.tui.widgets.row_list import Table, cell
 from inspector.tui.widgets.subject import TreeSubject
-from inspector.tui.widgets.subject_bar import SubjectBar
-from inspector.tui.widgets.threads import in_thread
+from inspector.tui.widgets.tool_screen import Overlay, Prompt
 from inspector.tui.widgets.visible import label
-from inspector.tui.work.pass_table import PassTable
 
 WIDE = 110
 """Columns from which the passes are beside what one changed, and not above it."""
+
+
+class PassTable(Table[PassRun], can_focus=True, inherit_bindings=False):
+    """One row a pass that changed something, or all of them."""
+
+    BINDINGS = bindings(Where.PASSES)
+    empty_text = "    nothing matches"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.known: tuple[PassRun, ...] = ()
+        self.every = False
+        self.stage: str | None = None
+        self._last = 0
+        """The number of the pass that was last gone to, which a filter may hide for a while."""
+
+    def say(self, notice: Notice) -> None:
+        """Show a sentence instead of passes."""
+        self.known, self.rows, self.notice = (), (), notice
+        self.refresh()
+
+    def lay(self) -> None:
+        """Take the wanted rows; the cursor stays on its pass, or goes to the nearest."""
+        self.notice = None
+        shown = [p for p in self.known if self.stage in (None, p.stage)]
+        if self.query_text.strip():
+            shown = list(searched(shown, self.query_text))
+        elif not self.every:
+            shown = [p for p in shown if p.changed or not p.finished]
+        after = (i for i, p in enumerate(shown) if p.number >= self._last)
+        self.show_rows(shown, next(after, len(shown)))
+
+    # Commands
+
+    def moved(self) -> None:
+        self._last = 0 if self.row is None else self.row.number
+        super().moved()
+
+    def action_every(self) -> None:
+        self.every = not self.every
+        self.lay()
+
+    def action_stage(self) -> None:
+        stages = [None, *dict.fromkeys(p.stage for p in self.known)]
+        self.stage = stages[(stages.index(self.stage) + 1) % len(stages)]
+        self.lay()
+
+    # Drawing
+
+    def draw_head(self, width: int) -> Strip:
+        head = self.rich_style + self.part("head")
+        return self._line((" ", " #   stage  pass", "lines +", "−", "ms"), (head,) * 5, width)
+
+    def draw_row(self, index: int, width: int, base: Style) -> Strip:
+        run, chosen = self.rows[index], index == self.cursor
+        line = base + self.part("cursor") if chosen else base
+        quiet = line + self.part("quiet")
+        came, went = run.lines or (0, 0)
+        here = "▸" if chosen else " "
+        name = f"{run.number:>3}  {run.stage:<6} {label(pass_title(run))}"
+        return self._line(
+            (
+                here,
+                name,
+                str(came or ""),
+                str(went or ""),
+                pass_milliseconds(run),
+            ),
+            (
+                line + self.part("mark"),
+                line if run.changed else quiet,
+                line + self.part("plus"),
+                line + self.part("minus"),
+                quiet,
+            ),
+            width,
+        )
+
+    @staticmethod
+    def _line(texts: Sequence[str], styles: Sequence[Style], width: int) -> Strip:
+        sizes = (1, max(12, width - 21), 7, 6, 7)
+        cells = [
+            Segment(cell(text, size, right=n > 1), style)
+            for n, (text, size, style) in enumerate(zip(texts, sizes, styles, strict=True))
+        ]
+        return Strip(cells).adjust_cell_length(width, styles[1])
 
 
 class PassesScreen(DiffSearching):
@@ -56,7 +148,6 @@ class PassesScreen(DiffSearching):
         self._filtered = ""
 
     def compose(self) -> ComposeResult:
-        """From top to bottom."""
         yield self.bar
         with self.body:
             yield self.table
@@ -66,31 +157,22 @@ class PassesScreen(DiffSearching):
         yield self.footer
 
     def on_mount(self) -> None:
-        """Have them read."""
-        self._fit()
         self.table.say(Notice("◔", "Reading the passes …"))
         self.view.show_notice(Notice("", ""))
         self._list()
 
     def on_resize(self) -> None:
-        """Beside each other or above."""
-        self._fit()
-
-    def _fit(self) -> None:
         self.body.set_class(self.size.width >= WIDE, "-wide")
 
     @property
     def home(self) -> PassTable:
-        """The widget that has the focus when nobody types."""
         return self.table
 
     def home_of(self, where: Where) -> DOMNode:
-        """Return the node that has the actions of a part of the table."""
         return self.view if where is Where.DIFF else super().home_of(where)
 
     @property
     def settled(self) -> bool:
-        """Whether the pass under the cursor is shown."""
         return not self._reading and self.shown is self.table.row
 
     # Reading
@@ -122,7 +204,8 @@ class PassesScreen(DiffSearching):
             self.table.say(answer)
             return
         self.made = answer
-        self.table.know(answer.passes)
+        self.table.known = answer.passes
+        self.table.lay()
         if not answer.passes:
             self.table.say(Notice("✗", answer.failed or "There are no passes.", ""))
         changed = sum(p.changed for p in answer.passes)
@@ -134,8 +217,8 @@ class PassesScreen(DiffSearching):
             told.append("r: remarks")
         self.bar.tell(" · ".join(told))
 
-    @on(PassTable.Chosen)
-    def _chosen(self) -> None:
+    @on(PassTable.Moved)
+    def _moved_to(self) -> None:
         run = self.table.row
         if run is None:
             self.shown = None
@@ -151,7 +234,6 @@ class PassesScreen(DiffSearching):
                     self.shown = run
                     self.view.show(outcome)
                     self._tell()
-                    self.search_again()
 
             in_thread(self, lambda: _outcome(run, request), compared, "pass")
 
@@ -195,23 +277,19 @@ class PassesScreen(DiffSearching):
             self._tell()
 
     def action_find(self) -> None:
-        """Ask for an operation, or a pass."""
         self._filtered = self.table.query_text
         self.ask("passes", self._filtered)
 
-    @on(PassTable.Opened)
+    @on(PassTable.Chosen)
     def action_look(self) -> None:
-        """Go to what the pass changed."""
         if self.shown is not None:
             self.set_focus(self.view)
             self._tell()
 
     def action_change(self, step: int) -> None:
-        """The next change of the pass, from the list."""
         self.view.action_change(step)
 
     def action_remarks(self) -> None:
-        """Show remarks on how the passes were read."""
         made = self.made
         if made is None:
             self.status.say("There is nothing to be said yet.")
@@ -224,7 +302,6 @@ class PassesScreen(DiffSearching):
         self.app.push_screen(Overlay("These passes", Content(text)))
 
     def action_escape(self) -> None:
-        """From what a pass changed to the list; there the filter is forgotten, else it closes."""
         if self.focused is self.view:
             if not self.forget():
                 self.set_focus(self.table)
@@ -242,8 +319,5 @@ def _outcome(run: PassRun, request: DiffRequest) -> DiffOutcome:
         said = pass_note(run) or "it changed nothing"
         return DiffOutcome(request, notice=Notice("", f"{said[0].upper()}{said[1:]}."))
     change = change_of(run)
-    a, b = (highlighter_for(listing, change.stage, None) for listing in change.listings)
-    beside = Layout.of(change.rows())
-    one = Layout.of(unified(beside.rows))
-    width = max(width_of(source.texts) for source in (a, b))
-    return DiffOutcome(request, change, (a, b), beside, one, width)
+    sources = tuple(highlighter_for(listing, change.stage, None) for listing in change.listings)
+    return laid_out(request, change, sources)

@@ -1,20 +1,148 @@
-"""Base of text screens for one variant whose work runs in a thread."""
+"""Screens over one variant that show a text while a thread works: its time, and an edited stage.
+
+A child process that launches or compiles ends when the user stops it or leaves. Timing asks first
+where the recording is not the user's own; trying launches nothing and changes no recording.
+"""
 
 from __future__ import annotations
 
+import textwrap
 import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from enum import Enum
+from math import prod
 from time import monotonic
+from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll
+from textual.content import Content
 from textual.dom import DOMNode
 from textual.widgets import Static
 
-from inspector.tui.keys.command_table import BARE, Where, bindings_of
+from inspector.base.model import Stage
+from inspector.base.text import kibibytes, plural
+from inspector.measure.experiment import Experiment, experiment_of
+from inspector.measure.time import take
+from inspector.measure.time.planning import Plan, PlannedLaunch, ReplayableCall, inputs, plan
+from inspector.measure.time.results import CACHES, Session, parts
+from inspector.measure.time.take import Ready, TimeWish
+from inspector.reader.reader import Reader
+from inspector.recording.layout import kept_cache, place
+from inspector.report import compiled as report
+from inspector.report import timings
+from inspector.sources.trying import TryRequest, try_stage
+from inspector.system.printing import page
+from inspector.tui.keys.command_table import BARE, Where, bindings, bindings_of
+from inspector.tui.widgets import figures as times
+from inspector.tui.widgets.figures import RecordingTimes
+from inspector.tui.widgets.lines import SubjectBar
+from inspector.tui.widgets.notice import Notice, attempt, in_thread
 from inspector.tui.widgets.subject import TreeSubject
-from inspector.tui.widgets.subject_bar import SubjectBar
 from inspector.tui.widgets.tool_screen import ToolScreen
-from inspector.tui.widgets.visible import label
+from inspector.tui.widgets.visible import label, shorten
+
+Part = tuple[str, str]
+HEAD = "bold $primary"
+QUIET = "$quiet"
+WARN = "bold $warning"
+MAX_PAST = 12
+"""Earlier measurements that are shown."""
+
+
+def wrapped(text: str, width: int, style: str = "", indent: str = "  ") -> Iterator[Part]:
+    """A text in lines of at most ``width`` cells."""
+    for line in textwrap.wrap(label(text), max(20, width - len(indent))):
+        yield f"{indent}{line}\n", style
+
+
+def launches(plan: Plan, calls: Sequence[ReplayableCall], width: int) -> Iterator[Part]:
+    """What would be run, a launch after the other, then calls that launch; and what would not."""
+    many = len(plan.launches)
+    if many:
+        yield f"{plural(many, 'launch')} to time\n", HEAD
+    for launch in plan.launches:
+        yield from _launch(launch, width)
+    if calls:
+        yield f"{plural(len(calls), 'call')} to make again\n", HEAD
+    for one in calls:
+        said = f"{one.call.kind} {one.call.name}: {inputs(one.call.arguments)}"
+        yield f"  {shorten(label(said), width - 4)}\n", "bold"
+        yield f"    made {_often(one.call.count)} in the run\n", QUIET
+    for said in plan.left_out:
+        yield from wrapped(f"left out: {said}", width, QUIET)
+
+
+def _launch(launch: PlannedLaunch, width: int) -> Iterator[Part]:
+    call = launch.call
+    yield f"  {shorten(label(inputs(call.arguments) or 'no tensors'), width - 4)}\n", "bold"
+    parts = []
+    if call.grid is not None:
+        parts.append(f"grid {'×'.join(map(str, call.grid))}")
+    if call.block is not None:
+        parts.append(f"{plural(prod(call.block), 'thread')} a block")
+    if call.shared_bytes is not None:
+        shared = (
+            f"{kibibytes(call.shared_bytes)} shared" if call.shared_bytes else "no shared memory"
+        )
+        parts.append(shared)
+    parts.append(f"launched {_often(call.count)}")
+    yield from wrapped(" · ".join(parts), width, QUIET, "    ")
+
+
+def _often(count: int) -> str:
+    return "once" if count == 1 else f"{count:,} times"
+
+
+def leave(path: str, python: str, width: int) -> Iterator[Part]:
+    """The question whether another's code may be run."""
+    yield "\nRun it?\n", WARN
+    yield from wrapped(
+        "This runs the code of a recording that is not yours: it is not in your own "
+        f"folder of recordings, but in {path}. It would run under {python}, with your rights and "
+        "on your GPU. Say yes only if you trust its author.",
+        width,
+    )
+    yield "\n", ""
+    yield from (("  y", HEAD), (" run it    ", ""), ("n", HEAD), (" do not\n", ""))
+
+
+def trouble(notice: Notice, width: int) -> Iterator[Part]:
+    """Why there is no time, in a sentence, and what to do."""
+    yield "\n", ""
+    yield from wrapped(f"{notice.sign} {notice.message}", width, "bold $error", "")
+    for line in notice.hint.splitlines():
+        yield from wrapped(line, width, QUIET)
+
+
+def measured(session: Session, width: int) -> Iterator[Part]:
+    """The times of one run as the report has them, with its notes."""
+    yield "\nMeasured just now\n", HEAD
+    yield from wrapped(timings.heading(session), width, QUIET)
+    yield table(session, width), ""
+    yield "\n", ""
+    for note in timings.footnotes(session):
+        yield from wrapped(note, width, QUIET)
+
+
+def before(sessions: Sequence[Session], width: int) -> Iterator[Part]:
+    """Earlier measurements, the newest first."""
+    told = [s for s in reversed(sessions) if s.rows][:MAX_PAST]
+    if told:
+        yield "\nTaken before\n", HEAD
+    for session in told:
+        name = label(str(session.device.get("name") or "unknown device"))
+        yield f"  {timings.age(session.taken, times.now())}", "bold"
+        yield f"  {name}\n", QUIET
+        yield table(session, width), ""
+
+
+def table(session: Session, width: int) -> str:
+    """The report's table as text, indented."""
+    console, written = page(width - 2, colours=False)
+    console.print(timings.table(session, width - 2))
+    return textwrap.indent(written(), "  ")
 
 
 class WorkScreen(ToolScreen[None]):
@@ -29,23 +157,23 @@ class WorkScreen(ToolScreen[None]):
         self.bar = SubjectBar(head, subject.name, subject.key[1], right)
         self.text = Static(markup=False)
         self.scroller = VerticalScroll(self.text, can_focus=False)
+        self.notice: Notice | None = None
+        self.working = False
+        """Whether a thread runs that the user may end."""
         self._stop = threading.Event()
         self._progress, self._began = "", 0.0
 
     def compose(self) -> ComposeResult:
-        """From top to bottom."""
         yield self.bar
         yield self.scroller
         yield self.status
         yield self.footer
 
     def on_mount(self) -> None:
-        """Begin."""
         self.set_interval(1.0, self.tick)
         self.begin()
 
     def on_resize(self) -> None:
-        """Lay the text out for another width."""
         self.show()
 
     def on_unmount(self) -> None:
@@ -56,26 +184,28 @@ class WorkScreen(ToolScreen[None]):
         """Start the work."""
         raise NotImplementedError
 
-    def show(self) -> None:
-        """Lay out the text."""
+    def parts(self, width: int) -> Iterator[Part]:
+        """The text, at most ``width`` cells wide."""
         raise NotImplementedError
+
+    def show(self) -> None:
+        """Lay out the text; beneath it why there is no more."""
+        width = max(24, self.size.width - 4)
+        parts = list(self.parts(width))
+        if self.notice is not None:
+            parts += trouble(self.notice, width)
+        self.text.update(Content.assemble(*parts))
 
     @property
     def home(self) -> Static:
-        """The widget that has the focus when nobody types."""
         return self.text
 
     def home_of(self, where: Where) -> DOMNode:
-        """Return the node that has the actions of a part of the table."""
         return self
-
-    @property
-    def working(self) -> bool:
-        """Whether a thread runs that the user may end."""
-        raise NotImplementedError
 
     def starts(self, what: str = "") -> threading.Event:
         """Begin something that can be ended: the event is set when it should end."""
+        self.working = True
         self._stop, self._progress, self._began = threading.Event(), what, monotonic()
         return self._stop
 
@@ -97,7 +227,6 @@ class WorkScreen(ToolScreen[None]):
     # Commands
 
     def action_back(self) -> None:
-        """End what runs, else close."""
         if self.working:
             self._stop.set()
             self.tick()
@@ -105,13 +234,279 @@ class WorkScreen(ToolScreen[None]):
             self.dismiss()
 
     def action_move(self, rows: int) -> None:
-        """Scroll by lines."""
         self.scroller.scroll_relative(y=rows, animate=False)
 
     def action_page(self, pages: int) -> None:
-        """Scroll by pages."""
         self.action_move(pages * max(1, self.scroller.size.height - 1))
 
     def action_edge(self, side: int) -> None:
-        """Scroll to the top or the end."""
         (self.scroller.scroll_home if side < 0 else self.scroller.scroll_end)(animate=False)
+
+
+class TimingState(Enum):
+    """States of the screen."""
+
+    LOOKING = "looking"
+    ASKING = "asking"
+    RUNNING = "running"
+    IDLE = "idle"
+
+
+class TimingScreen(WorkScreen):
+    """Begins at once where the recording is the user's own; asks first where it is not."""
+
+    BINDINGS = bindings(Where.TIMING)
+    wheres: ClassVar = (Where.TIMING,)
+
+    def __init__(self, reads: Reader, subject: TreeSubject, times: RecordingTimes) -> None:
+        super().__init__("time", subject)
+        self.reads, self.times = reads, times
+        self.wish = TimeWish()
+        self.state = TimingState.LOOKING
+        self.what: Plan | None = None
+        self.session: Session | None = None
+        self.past: tuple[Session, ...] = self._past()
+        self._ready: Ready | None = None
+
+    @property
+    def settled(self) -> bool:
+        return self.state in (TimingState.IDLE, TimingState.ASKING)
+
+    def _past(self) -> tuple[Session, ...]:
+        """The sessions that have times of this variant, with those alone."""
+        kernel, variant = self.subject.kernel, self.subject.variant
+        if kernel is None or variant is None:
+            return ()
+        own = [one.timing for one in self.times.stored.every(kernel, variant)]
+        kept = (
+            replace(s, rows=tuple(t for row in s.rows for t in parts(row) if t in own))
+            for s in self.times.stored.sessions
+        )
+        return tuple(session for session in kept if session.rows)
+
+    # What goes on
+
+    def begin(self) -> None:
+        kernel, variant = self.subject.kernel, self.subject.variant
+        assert kernel is not None and variant is not None
+        self.state, self.notice = TimingState.LOOKING, None
+        self._tell()
+        found, wish = ((kernel, variant),), self.wish
+
+        def look() -> tuple[Plan | Notice, Ready | Notice, bool]:
+            what = attempt(lambda: plan(found, wish.calls))
+            ready = attempt(lambda: take.ready(self.reads, self.times.path, found, wish))
+            return what, ready, take.own(self.reads.recording)
+
+        in_thread(self, look, self._looked, "timing")
+
+    def _looked(self, answer: tuple[Plan | Notice, Ready | Notice, bool] | Notice) -> None:
+        what, ready, own = (answer, answer, False) if isinstance(answer, Notice) else answer
+        # Where it cannot be done, why says what there is not; where it can, the plan is whole.
+        if isinstance(what, Plan):
+            self.what = replace(what, left_out=())
+        if isinstance(ready, Notice):
+            self.notice, self.state = ready, TimingState.IDLE
+        else:
+            self._ready, self.what = ready, ready.plan
+            if own or self.times.trusted:
+                self._run()
+                return
+            self.state = TimingState.ASKING
+        self._tell()
+
+    def _run(self) -> None:
+        assert self._ready is not None
+        self.state = TimingState.RUNNING
+        stop = self.starts()
+        self._tell()
+        ready, wish, path = self._ready, self.wish, self.times.path
+
+        def measure() -> tuple[Session, str]:
+            session = take.take(self.reads, path, ready, wish, self.progress, stop)
+            try:
+                take.store(path, session)
+            except (OSError, ValueError) as error:
+                why = error.strerror if isinstance(error, OSError) else None
+                return session, f"The times are not kept: {place(path)}: {why or error}."
+            return session, ""
+
+        in_thread(self, measure, self._measured, "timing")
+
+    def _measured(self, answer: tuple[Session, str] | Notice) -> None:
+        self.state, self.working = TimingState.IDLE, False
+        problem = ""
+        if isinstance(answer, Notice):
+            self.notice = answer
+        else:
+            self.past = self._past()
+            self.session, problem = answer
+            self.times.stored.add(self.session)
+        self._tell()
+        if problem:
+            self.status.say(label(problem))
+
+    # Text
+
+    def _tell(self) -> None:
+        ways = "all stopwatches" if self.wish.stopwatch == "all" else self.wish.stopwatch
+        self.bar.tell(f"{ways} · {self.wish.cache} L2")
+        says = {
+            TimingState.LOOKING: "◔ Finding out what can be launched …",
+            TimingState.ASKING: "y runs it, n does not.",
+            TimingState.IDLE: "t takes the time, a by all stopwatches, c with another state of "
+            "the L2.",
+        }
+        if self.state is TimingState.RUNNING:
+            self.tick()
+        else:
+            self.status.say(says[self.state])
+        self.show()
+
+    def parts(self, width: int) -> Iterator[Part]:
+        if self.what is not None:
+            calls = () if self._ready is None else self._ready.calls
+            yield from launches(self.what, calls, width)
+        if self.state is TimingState.ASKING and self._ready is not None:
+            yield from leave(str(self.times.path), self._ready.python, width)
+        if self.state is TimingState.RUNNING:
+            yield "\n◔ They run now, in a process of their own.\n", "bold"
+        if self.session is not None:
+            yield from measured(self.session, width)
+        yield from before(self.past, width)
+
+    # Commands
+
+    def action_take(self, stopwatch: str) -> None:
+        if self.state is TimingState.ASKING:
+            self.status.say("First: y runs the recording's code and libraries, n does not.")
+        elif self.state is TimingState.IDLE:
+            self.wish = replace(self.wish, stopwatch=stopwatch)
+            self.begin()
+
+    def action_cache(self) -> None:
+        if self.state in (TimingState.IDLE, TimingState.ASKING):
+            at = CACHES.index(self.wish.cache)
+            self.wish = replace(self.wish, cache=CACHES[(at + 1) % len(CACHES)])
+            self._tell()
+
+    def action_answer(self, yes: bool) -> None:
+        """Whether the recording's code may be run, until the interface is left."""
+        if self.state is not TimingState.ASKING:
+            return
+        if yes:
+            self.times.trusted = True
+            self._run()
+        else:
+            self.state = TimingState.IDLE
+            self.notice = Notice("∅", "Not trusted, so not run.")
+            self._tell()
+
+
+Edit = Callable[[TreeSubject, Stage, bytes, int], bytes | None]
+"""Opens a text of a stage in the user's editor, at a line; None where it was left as it was."""
+
+
+class TryScreen(WorkScreen):
+    """Tries a text at once; ``edit`` opens it again."""
+
+    BINDINGS = bindings(Where.TRYING)
+    wheres: ClassVar = (Where.TRYING,)
+
+    def __init__(
+        self, reads: Reader, subject: TreeSubject, stage: Stage, text: bytes, edit: Edit
+    ) -> None:
+        super().__init__("try", subject, f"edited {stage.value}")
+        self.reads, self.stage = reads, stage
+        self.edited, self.edit = text, edit
+        self.trial: Experiment | None = None
+
+    @property
+    def settled(self) -> bool:
+        return not self.working
+
+    @property
+    def file(self) -> str:
+        """What messages call the text."""
+        return f"{self.subject.key[1]}.{self.stage.value}"
+
+    # What goes on
+
+    def begin(self) -> None:
+        kernel, variant = self.subject.kernel, self.subject.variant
+        assert kernel is not None and variant is not None
+        self.trial = self.notice = None
+        stop = self.starts("compiling")
+        self._tell()
+        asked = TryRequest(
+            self.reads.recording, kernel, variant, self.stage, self.edited, self.file
+        )
+
+        def compile_it() -> Experiment:
+            outcome = try_stage(asked, lambda _: None, lambda: not stop.is_set())
+            return experiment_of(outcome, kept_cache())
+
+        in_thread(self, compile_it, self._tried, "trying")
+
+    def _tried(self, answer: Experiment | Notice) -> None:
+        self.working = False
+        if isinstance(answer, Notice):
+            self.notice = answer
+        else:
+            self.trial = answer
+        self._tell()
+
+    # Display
+
+    def _tell(self) -> None:
+        if self.working:
+            self.tick()
+        elif self.trial is not None and self.trial.outcome.failed:
+            self.status.say("E opens your text again, at the first error.")
+        else:
+            self.status.say("Enter shows the difference, E opens your text again.")
+        self.show()
+
+    def parts(self, width: int) -> Iterator[Part]:
+        made = self.trial
+        if made is None:
+            if self.working:
+                yield "\n◔ It is compiled …\n", "bold"
+            return
+        for n, line in enumerate(report.trial_table(made, width)):
+            yield f"{label(line.plain)}\n", HEAD if n == 0 else ""
+        yield "\n", ""
+        for line in report.trial_messages(made):
+            if line.plain.startswith("    "):
+                yield f"{label(line.plain)}\n", QUIET
+            else:
+                yield from wrapped(line.plain, width, "bold", "")
+        for sentence in report.trial_sentences(made):
+            yield from wrapped(sentence, width, QUIET)
+
+    # Commands
+
+    def action_compare(self) -> None:
+        from inspector.tui.diff.diff_screen import DiffScreen
+
+        made = None if self.trial is None or not self.trial.tried else self.trial
+        tried = None if made is None else made.tried[0].variant
+        if made is None or tried is None:
+            self.status.say("There is nothing to compare: it has not compiled.")
+            return
+        a, b = (TreeSubject(made.kernel, one) for one in (made.base.variant, tried))
+        stage = Stage.SASS if self.stage is Stage.PTX else Stage.PTX
+        self.app.push_screen(DiffScreen(made.reader, a, b, stage, fixed=True))
+
+    def action_edit(self) -> None:
+        """Open the text again, at the first line that a compiler complains of, and try it."""
+        if not self.settled:
+            self.status.say("It is still under way: Esc stops it.")
+            return
+        error = None if self.trial is None else report.first_error(self.trial, self.file)
+        text = self.edit(self.subject, self.stage, self.edited, (error and error.line) or 1)
+        if text is None:
+            self.status.say("The text is as it was.")
+            return
+        self.edited = text
+        self.begin()

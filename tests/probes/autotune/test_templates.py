@@ -15,8 +15,7 @@ from inspector.reader.reader import Reader
 from inspector.recording.layout import kept_cache
 from inspector.report import compiles, jsons
 from inspector.tui.tree.rows import whole_tree
-from inspector.tui.variants.columns import differing
-from inspector.tui.variants.variants_screen import generated_from
+from inspector.tui.variants.variants_screen import differing, generated_from
 from tests.probes.compiles.test_user_kernels import read
 from tests.probes.conftest import Run, ok
 

@@ -22,13 +22,10 @@ from inspector.tui.program.live import Live, ProgramState
 from inspector.tui.program.output_view import OutputView
 from inspector.tui.step.step_screen import StepScreen
 from inspector.tui.tree.kernel_tree import KernelTree
-from inspector.tui.variants.variant_table import VariantTable
-from inspector.tui.variants.variants_screen import VariantsScreen
+from inspector.tui.variants.variants_screen import VariantsScreen, VariantTable
 from inspector.tui.work import passes_screen
-from inspector.tui.work.pass_table import PassTable
-from inspector.tui.work.passes_screen import PassesScreen
-from inspector.tui.work.timing_screen import TimingScreen
-from inspector.tui.work.try_screen import TryScreen
+from inspector.tui.work.passes_screen import PassesScreen, PassTable
+from inspector.tui.work.work_screen import TimingScreen, TryScreen
 from tests.helpers.sample import reader, settle, text_of
 from tests.helpers.shared_app import SharedApp, small_app
 

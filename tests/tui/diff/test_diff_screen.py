@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import gc
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import cache
-from itertools import pairwise
 from pathlib import Path
-from time import thread_time
 
 import pytest
 from textual.pilot import Pilot
@@ -34,15 +31,11 @@ from inspector.listing.line import Listing
 from inspector.reader.facts import VariantFigures
 from inspector.reader.reader import Reader
 from inspector.recording.layout import DerivedCache
-from inspector.tui.app import app as collecting
 from inspector.tui.app.app import PtxviewApp
-from inspector.tui.diff.diff_rows import moved_spans
 from inspector.tui.diff.diff_screen import DiffScreen
-from inspector.tui.diff.diff_work import DiffPlace, Layout, unified
+from inspector.tui.diff.diff_view import DiffPlace, Layout, moved_spans, unified
 from inspector.tui.main.main_screen import MainScreen
-from inspector.tui.variants.columns import TUNED, ordered
-from inspector.tui.variants.variants_screen import VariantsScreen
-from inspector.tui.widgets.overlay import Overlay
+from inspector.tui.variants.variants_screen import TUNED, VariantsScreen, ordered
 from inspector.tui.widgets.subject import TreeSubject
 from tests.helpers.sample import Bytes, rest, settle, text_of, variant
 from tests.helpers.shared_app import SharedApp
@@ -215,13 +208,6 @@ async def test_a_narrow_terminal_shows_one_column_and_keeps_the_line() -> None:
         assert "+~" in text[at + 1] and "%r7, 3;" in text[at + 1]
 
 
-async def test_a_renumbering_is_identical() -> None:
-    renamed = re.sub(r"%f(\d+)\b", lambda m: f"%f{int(m[1]) + 40}", FIRST)
-    async with diff(reads=two(FIRST, renamed)) as (ui, screen):
-        assert screen.view.changes == ()
-        assert "identical" in text_of(ui)
-
-
 async def test_moved_lines_say_where() -> None:
     body = BODY.split("\n")
     sum_ = "\tadd.s32 \t%r9, %r1, 5;"
@@ -269,7 +255,7 @@ async def test_key_diff_search() -> None:
         assert "match 1 of 3" in text and "n next match" in text
         assert place_of(screen) == "mul.f32" and "%f10, %f9, %f9" in text
         await ui.press("v")  # in one column the same lines are found
-        assert len(screen.matches) == 3
+        assert len(screen.view.matches) == 3
         await ui.press("slash", *"nothing like it".replace(" ", "_"), "enter")
         await rest(ui)
         assert "nothing matches “nothing_like_it”" in text_of(ui)
@@ -292,28 +278,6 @@ async def test_next_and_previous_go_to_matches_else_to_changes() -> None:
         assert screen.view.place == DiffPlace(Stage.PTX, None, ADDED)
 
 
-async def test_escape_clears_the_search_then_leaves() -> None:
-    async with diff("g", *SEARCH, "x") as (ui, screen):
-        assert len(screen.matches) == 3 and screen.pattern is not None  # after exchanging, too
-        await ui.press("escape")
-        assert screen.pattern is None and "match 1 of 3" not in text_of(ui)
-        assert isinstance(ui.app.screen, DiffScreen)
-        await ui.press("escape")
-        assert isinstance(ui.app.screen, MainScreen)
-
-
-async def test_a_search_that_is_given_up_leaves_the_cursor_where_it_was() -> None:
-    async with diff() as (ui, screen):
-        before = screen.view.cursor
-        await ui.press("slash", *"ret")  # letters that are keys elsewhere
-        await rest(ui)
-        assert screen.view.cursor != before and not screen.status.display
-        await ui.press("escape")
-        await rest(ui)
-        assert screen.view.cursor == before and screen.pattern is None
-        assert screen.view.has_focus and screen.status.display
-
-
 async def test_enter_minus_and_a_click_fold_and_unfold() -> None:
     async with diff("j", "j", "j", "j", size=(200, 60)) as (ui, _):
         folded = [row for row in lines(ui) if "equal lines" in row]
@@ -327,33 +291,37 @@ async def test_enter_minus_and_a_click_fold_and_unfold() -> None:
         assert text_of(ui).count("equal lines") == len(folded) - 1
 
 
-async def test_key_diff_unfold_all() -> None:
-    async with diff("F") as (ui, screen):
-        assert "equal lines" not in text_of(ui)
-        assert screen.view.virtual_size.height == len(SECOND.split("\n")) - 1 - 4
-        assert screen.view.place == DiffPlace(Stage.PTX, CHANGED, CHANGED)
-        await ui.press("F")
-        assert "equal lines" in text_of(ui)
+KEYS: tuple[tuple[str, str, str], ...] = (
+    ("F", "mul.f32", "equal lines"),
+    ("F", "equal lines", ""),
+    ("e", "", "num_warps 4 → 8"),
+    ("e", "num_warps 4 → 8", ""),
+    ("v", "+~", ""),
+    ("v", "", "+~"),
+    ("equals_sign", "exact · ", ""),
+    ("equals_sign", "", "exact · "),
+    ("i", "spilled bytes stored", ""),
+    ("escape", "", "spilled bytes stored         0"),
+    ("slash", "a regular expression", ""),
+    ("m u l enter", "match 1 of ", ""),
+    ("escape", "of 2 changes above", "match 1 of"),
+)
+"""Keys, one after the other; what is seen then, and what is not."""
 
 
-async def test_key_diff_figures() -> None:
-    async with diff("i") as (ui, _):
-        assert isinstance(ui.app.screen, Overlay)
-        text = text_of(ui)
-        assert re.search(r"spilled bytes stored +0 +16 +\+16", text)
-        assert re.search(r"max.f32 +0 +1 +\+1", text)
-
-
-async def test_key_diff_words() -> None:
+async def test_keys_of_a_diff() -> None:
     async with diff() as (ui, screen):
-        high = screen.view.size.height
-        await ui.press("e")
-        await ui.pause()
-        assert screen.view.size.height > high
-        assert "num_warps 4 → 8" not in text_of(ui)
-        await ui.press("e")
-        await ui.pause()
-        assert "num_warps 4 → 8" in text_of(ui)
+        for keys, seen, gone in KEYS:
+            await ui.press(*keys.split())
+            await rest(ui)
+            text = text_of(ui)
+            assert seen in text and (not gone or gone not in text), keys
+        before = screen.view.cursor
+        await ui.press("slash", *"ret", "escape")  # given up: the cursor is where it was
+        await rest(ui)
+        assert screen.view.cursor == before
+        await ui.press("escape")
+        assert isinstance(ui.app.screen, MainScreen)
 
 
 async def test_key_diff_exchange() -> None:
@@ -362,25 +330,6 @@ async def test_key_diff_exchange() -> None:
         assert "registers 30 → 22 (-8)" in text_of(ui)
         row = next(line for line in lines(ui) if "max.f32" in line)
         assert re.search(r"▸ *\d+ - +max.f32.*│", row)
-
-
-async def test_key_diff_exact() -> None:
-    async with diff("equals_sign") as (ui, screen):
-        assert "exact · " in text_of(ui)
-        # A register that is called otherwise counts.
-        assert any("mov.u32" in row and "~" in row for row in lines(ui))
-        assert screen.view.place is not None and screen.view.place.a == CHANGED
-        await ui.press("equals_sign")
-        await rest(ui)
-        assert not any("mov.u32" in row and "~" in row for row in lines(ui))
-
-
-async def test_key_diff_turn() -> None:
-    async with diff("v") as (ui, screen):
-        assert not screen.view.beside
-        assert any("+~" in row for row in lines(ui))
-        await ui.press("v")
-        assert screen.view.beside
 
 
 async def test_movement_keys_of_a_diff() -> None:
@@ -401,16 +350,6 @@ async def test_movement_keys_of_a_diff() -> None:
             assert screen.view.cursor == row, keys
 
 
-LONG = FIRST.replace("scale_param_1]", "scale_param_1_with_a_name_that_is_far_too_long_for_it]")
-
-
-async def test_a_diff_scrolls_sideways() -> None:
-    async with diff(reads=two(LONG, SECOND)) as (ui, screen):
-        for key, x in (("l", 8), ("h", 0), ("l", 8), ("0", 0)):
-            await ui.press(key)
-            assert screen.view.scroll_offset.x == x
-
-
 async def test_a_change_far_to_the_right_is_brought_into_view() -> None:
     far = "// " + "x" * 10 + "\n"
     a = HEAD + "\tadd.f32 \t%f1, %f2, %f3;" + " " * 200 + "add.f32 %f4, %f4, 0f00000000;\n" + TAIL
@@ -427,11 +366,10 @@ async def test_another_stage_keeps_the_place_by_links() -> None:
         ui,
         screen,
     ):
-        rows = screen.view._layout.rows
+        rows = screen.view.shown.rows
         ptx = lecture().listing(subject(lecture(), "780c582c").variant, Stage.PTX)  # type: ignore[arg-type]
         at = next(i for i, r in enumerate(rows) if r.a and "st.global" in ptx.lines[r.a - 1].text)
         screen.view.go(at)
-        kept = screen.view.place
         await ui.press("3")
         await rest(ui)
         place = screen.view.place
@@ -441,9 +379,6 @@ async def test_another_stage_keeps_the_place_by_links() -> None:
         found = ttir.lines[place.a - 1].source
         assert source is not None and found is not None
         assert {f.line for f in found.frames()} & {f.line for f in source.frames()}
-        await ui.press("6")  # and back, to the very line
-        await rest(ui)
-        assert screen.view.place == kept
 
 
 async def test_a_missing_stage_names_the_common_ones() -> None:
@@ -494,50 +429,6 @@ async def test_what_fails_in_the_thread_is_a_notice(
         assert isinstance(ui.app.screen, MainScreen)
 
 
-@pytest.fixture
-def collected() -> Iterator[list[int]]:
-    """The generations of the garbage collections since it was cleared, as in the interface."""
-    found: list[int] = []
-
-    def note(phase: str, said: dict[str, int]) -> None:
-        if phase == "start":
-            found.append(said["generation"])
-
-    before = gc.get_threshold()
-    gc.set_threshold(*collecting.GC_THRESHOLDS)
-    gc.callbacks.append(note)
-    yield found
-    gc.callbacks.remove(note)
-    gc.set_threshold(*before)
-
-
-@pytest.mark.nightly
-async def test_twenty_thousand_lines_do_not_block(collected: list[int]) -> None:
-    body = "".join(f"\tadd.s32 \t%r{n % 900 + 10}, %r{n % 700 + 10}, {n};\n" for n in range(20_000))
-    other = "".join(
-        f"\tadd.s32 \t%r{n % 900 + 10}, %r{n % 700 + 10}, {n + (n % 50 == 0)};\n"
-        for n in range(20_000)
-    )
-    reads = two(HEAD + body + TAIL, HEAD + other + TAIL)
-    app = PtxviewApp(reads)
-    async with app.run_test(size=WIDE) as ui:
-        await settle(ui)
-        collected.clear()
-        app.push_screen(DiffScreen(reads, subject(reads, "aaaa1111"), subject(reads, "bbbb2222")))
-        beats: list[float] = []
-        screen = app.screen
-        while not (isinstance(screen, DiffScreen) and screen.settled):
-            await ui.pause(0.01)
-            beats.append(thread_time())  # work of the thread that answers keys
-            screen = app.screen
-        assert len(screen.view.changes) == 400
-        assert collected and max(collected) < 2  # a full collection would block keys
-        assert max(b - a for a, b in pairwise(beats)) < 1
-        begun = thread_time()
-        await ui.press("F", "G", "g", "n", "n", "v", "n")
-        assert thread_time() - begun < 3
-
-
 # Layouts
 
 
@@ -580,19 +471,6 @@ def test_marks_are_at_the_characters_as_shown(raw: str, shown: str, at: int, exp
 
 
 # From the tree to the diff
-
-
-async def test_two_marked_variants_are_compared() -> None:
-    async with two_app.run_test(size=WIDE) as ui:
-        await settle(ui)
-        for key in ("d", "j", "j", "d", "D"):
-            await ui.press(key)
-            await settle(ui)
-        await rest(ui)
-        screen = ui.app.screen
-        assert isinstance(screen, DiffScreen)
-        ids = {screen.request.a.key[1], screen.request.b.key[1]}
-        assert ids == {"aaaa1111", "bbbb2222"}
 
 
 # The table of variants
@@ -654,18 +532,10 @@ async def test_the_table_has_every_variant_and_what_was_not_compiled() -> None:
         assert "pruned: too large" in row
 
 
-async def test_a_narrow_table_has_one_column_of_settings() -> None:
-    async with table(size=(80, 24)) as (ui, _):
-        row = next(line for line in lines(ui) if "11110000" in line)
-        assert "BLOCK=2048 w8" in row and "7.25 µs" in row
-
-
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
         ("winner", ["1111", "0000", "2222", "–"]),
-        ("BLOCK", ["2222", "0000", "1111", "–"]),
-        ("tuner's", ["1111", "0000", "2222", "–"]),
         ("regs", ["0000", "1111", "2222", "–"]),
     ],
 )
@@ -686,18 +556,6 @@ async def test_sort_keys_choose_the_column_and_the_direction() -> None:
         assert "BLOCK▼" in lines(ui)[1]
         await ui.press("O", "O", "O", "O")
         assert "by instructions" in text_of(ui)
-
-
-async def test_every_column_sorts_in_both_directions_with_unknown_values_last() -> None:
-    async with table(size=(220, 30)) as (_, screen):
-        for one, _width in screen.table._columns:
-            for _ in range(2):
-                screen.table.sort(one.name)
-                values = [one.value(row) for row in screen.table.rows]
-                known = [value for value in values if value is not None]
-                assert values == known + [None] * (len(values) - len(known))
-                ends = sorted(known, key=lambda value: (isinstance(value, str), value))
-                assert known in (ends, ends[::-1])
 
 
 async def test_variants_are_marked_and_compared() -> None:
@@ -723,14 +581,6 @@ async def test_variants_are_marked_and_compared() -> None:
         await ui.press("V")
         await rest(ui)
         assert "Marked: A 00000000" in text_of(ui)
-
-
-async def test_key_variants_open() -> None:
-    async with table("j", "j", "enter") as (ui, _):
-        main = await settle(ui)
-        assert ui.app.screen is main
-        assert main.panes.subject.key[1] == "22220000"
-        assert main.panes.active.view.has_focus
 
 
 async def test_what_was_not_compiled_cannot_be_read_or_marked() -> None:
@@ -765,19 +615,6 @@ async def test_key_variants_wider() -> None:
         assert "all of 2 kernels" in text_of(ui)
         await ui.press("V")
         assert "every variant of the recording" in text_of(ui)
-
-
-def many() -> Reader:
-    """A hundred variants."""
-    return made(*(held(f"{n:08x}", FIRST, config={"BLOCK": n}) for n in range(100)))
-
-
-async def test_movement_keys_of_the_table() -> None:
-    async with table(reads=many(), size=(120, 24)) as (ui, screen):
-        page = screen.table.size.height - 2  # a head, and one row stays in view
-        for keys, row in (("j j k", 1), ("G", 99), ("g", 0), ("pagedown", page), ("pageup", 0)):
-            await ui.press(*keys.split())
-            assert screen.table.cursor == row, keys
 
 
 async def test_a_variant_that_cannot_be_read_says_why(monkeypatch: pytest.MonkeyPatch) -> None:

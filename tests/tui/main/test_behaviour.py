@@ -12,7 +12,7 @@ from inspector.base.model import Kernel, Origin, Recording, Stage
 from inspector.listing.line import Kind, Line, Listing
 from inspector.tui.app.app import PtxviewApp
 from inspector.tui.main.bars import EmptyState
-from inspector.tui.widgets.overlay import Overlay
+from inspector.tui.widgets.tool_screen import Overlay
 from tests.helpers.sample import (
     ALL,
     FakeReader,

@@ -10,7 +10,7 @@ import pytest
 from inspector.commands.common import open_reader
 from inspector.recording.layout import Writer
 from inspector.tui.app.app import PtxviewApp
-from inspector.tui.widgets.overlay import Overlay
+from inspector.tui.widgets.tool_screen import Overlay
 from tests.helpers.profile_traces import Made
 from tests.helpers.ptxview import SQUARE
 from tests.helpers.sample import settle, text_of

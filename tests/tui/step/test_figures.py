@@ -11,15 +11,14 @@ import pytest
 from inspector.base.model import Stage
 from inspector.commands.common import open_reader
 from inspector.execute import Facts
-from inspector.execute.calls.stepper import LaneStrip, Stepper
+from inspector.execute.calls.stepper import Stepper
 from inspector.execute.calls.tracing import trace_block, trace_launch
 from inspector.measure.recorded_launch import ChosenLaunch, LaunchWish, choose_launch
 from inspector.reader.reader import Reader
 from inspector.reader.selecting import select_one
-from inspector.tui.code.code_rows import CONFLICTS, DIVERGES, LANES, SECTORS, VALUE, WARPS, Gutter
-from inspector.tui.step.lanes import lanes_text
-from inspector.tui.step.registers import register_rows
+from inspector.tui.code.code_rows import CONFLICTS, DIVERGES, LANES, SECTORS, VALUE, WARPS
 from inspector.tui.step.step_figures import SteppedKernel
+from inspector.tui.step.step_panels import lanes_text, register_rows
 
 LECTURE = Path(__file__).parents[3] / "examples" / "recordings" / "lecture-h200.ptxview"
 WIDTH = 15
@@ -93,17 +92,6 @@ def test_lines_of_the_source_have_the_values_of_their_names() -> None:
     assert stored[-1].startswith("[")
 
 
-def test_lines_without_ptx_show_nothing_and_labels_mean_the_next_instruction() -> None:
-    chosen, kernel = stepped("softmax_kernel")
-    kernel.stepper.run("end")
-    assert shown(kernel, Stage.SOURCE, 1) == ""
-    assert kernel.ptx_lines(Stage.SOURCE, 1) == ()
-    assert kernel.figures(Stage.SASS) is None  # its links were not read
-    label = line_of(chosen, Stage.PTX, "$L__tmp0:")
-    (line,) = kernel.ptx_lines(Stage.PTX, label)
-    assert line > label and "mov.u32" in chosen.program.statement(line)
-
-
 def test_counts_are_those_of_trace_and_say_of_how_many_blocks() -> None:
     chosen, kernel = stepped("softmax_kernel")
     load = line_of(chosen, Stage.PTX, "ld.global")
@@ -142,21 +130,6 @@ def test_the_hottest_lines_are_the_loops() -> None:
     assert "tl.dot" in text
 
 
-def test_columns_are_as_wide_as_they_say() -> None:
-    chosen, kernel = stepped("ff3a7da2", (0, 0, 0))
-    kernel.stepper.run("end")
-    for stage in (Stage.PTX, Stage.SOURCE, Stage.TTGIR):
-        figures = kernel.figures(stage)
-        assert figures is not None
-        gutter = Gutter(wanted=(WARPS, LANES, DIVERGES, SECTORS, CONFLICTS, VALUE), run=figures)
-        assert len(gutter.heads) == gutter.width
-        for line in lecture().listing(chosen.variant, stage).lines:
-            assert (
-                sum(len(t) for t, _ in (*gutter.parts(line.n), gutter.value(line.n)))
-                == gutter.width
-            ), line.n
-
-
 def test_the_registers_are_what_the_step_gave_and_what_is_live() -> None:
     chosen, kernel = stepped("softmax_kernel")
     load = line_of(chosen, Stage.PTX, "ld.global")
@@ -183,13 +156,3 @@ def test_lanes_are_32_a_row_and_the_chosen_one_is_marked() -> None:
     assert all(len(row) <= 74 for row in rows)
     assert [style for _, style in parts if "reverse" in style] == ["reverse"] * 2
     assert {style for text, style in parts if text == "·"} == {"dim"}
-
-
-def test_of_a_large_block_the_warps_around_the_chosen_lane_are_shown() -> None:
-    active = (True,) * 1024
-    strip = LaneStrip("%r1", None, "s32", 0, tuple(range(1024)), active)
-    for lane in (0, 500, 1023):
-        rows = "".join(text for text, _ in lanes_text(strip, lane, 74, 21)).splitlines()
-        levels = [int(row.split()[0]) for row in rows[rows.index("", 4) + 1 :]]
-        assert len(rows) == 21 and lane // 32 * 32 in levels
-        assert levels == list(range(levels[0], levels[-1] + 1, 32))

@@ -8,18 +8,17 @@ import pytest
 from textual.color import Color
 
 from inspector.base.model import Location, Resources, Stage
-from inspector.report.tables import shared
-from inspector.tui.code.highlight import highlighter_for, place
+from inspector.tui.code.highlight import place
 from inspector.tui.main.bars import banner, counts, device_name, recording_name
 from inspector.tui.panes.pane import ListingRequest, LoadedListing, load
-from inspector.tui.tree.rows import Key, TreeKind, rows, whole_tree
+from inspector.tui.tree.rows import TreeKind, rows, whole_tree
 from inspector.tui.widgets.figures import spilled, spills
 from inspector.tui.widgets.notice import Notice
 from inspector.tui.widgets.subject import TreeSubject
 from inspector.tui.widgets.theme import DARK, LIGHT, TOKENS
-from inspector.tui.widgets.visible import label, plain, shorten, squeezed, visible
+from inspector.tui.widgets.visible import plain, squeezed, visible
 from tests.helpers.contrast import contrast
-from tests.helpers.sample import PTX, SOURCE, listing_of, reader, recording, target
+from tests.helpers.sample import reader, recording, target
 
 # Figures
 
@@ -35,23 +34,6 @@ def test_spills(store: int | None, load_: int | None, text: str) -> None:
     found = Resources(spill_store_bytes=store, spill_load_bytes=load_)
     assert spills(found) == text
     assert spilled(found) == ("⚠" in text)
-
-
-@pytest.mark.parametrize(
-    ("static", "dynamic", "text"),
-    [
-        (None, None, "–"),
-        (0, 0, "0"),
-        (1024, 49152, "49 KiB"),
-        (16, 1024, "1.02 KiB"),
-        (512, None, "512 B"),
-        (None, 2048, "–+2 KiB"),
-        (1023, 1, "1 KiB"),
-    ],
-)
-def test_shared_memory(static: int | None, dynamic: int | None, text: str) -> None:
-    found = Resources(static_shared_bytes=static, dynamic_shared_bytes=dynamic)
-    assert shared(found) == text
 
 
 # Text that is data
@@ -78,14 +60,6 @@ def test_shared_memory(static: int | None, dynamic: int | None, text: str) -> No
 )
 def test_nothing_that_a_terminal_obeys_is_left(text: str, shown: str) -> None:
     assert visible(text) == shown
-
-
-def test_shorten_keeps_both_ends() -> None:
-    assert shorten("triton_poi_fused_add_mul_tanh_0", 16) == "triton_poi…anh_0"
-    assert shorten("短い名前です", 7) == "短い…す"
-    assert shorten("abc", 3) == "abc"
-    assert shorten("abcdef", 2) == "a…"
-    assert shorten("abcdef", 0) == ""
 
 
 def test_the_clipboard_gets_utf8() -> None:
@@ -119,14 +93,6 @@ def test_variants_are_named_by_their_differences() -> None:
     assert texts()[2:4] == ["BLOCK=1024 w4 3f2a", "BLOCK=4096 w16 84d2"]
 
 
-def test_equal_variants_are_named_by_their_id() -> None:
-    of = recording()
-    same = tuple(replace(v, config={}) for v in of.kernels[0].variants)
-    of = replace(of, kernels=(replace(of.kernels[0], variants=same), *of.kernels[1:]))
-    found = [row.text for row in rows(whole_tree(of), "", {})]
-    assert found[2:4] == ["3f2a", "84d2"]
-
-
 @pytest.mark.parametrize(
     ("query", "left"),
     [
@@ -138,13 +104,6 @@ def test_equal_variants_are_named_by_their_id() -> None:
 )
 def test_filter(query: str, left: list[str]) -> None:
     assert texts(query) == left
-
-
-def test_folded_rows_hide_what_is_beneath_but_not_from_a_filter() -> None:
-    closed: dict[Key, bool] = {("triton",): False}
-    tree = whole_tree(recording())
-    assert [row.text for row in rows(tree, "", closed)][:2] == ["triton", "inductor"]
-    assert "BLOCK=4096 w16 84d2" in [row.text for row in rows(tree, "4096", closed)]
 
 
 def test_cuda_names_have_their_parameters_only_where_they_are_needed() -> None:
@@ -227,22 +186,6 @@ def test_title_parts() -> None:
 # Highlighting and colours
 
 
-def test_python_strings_over_several_lines_are_strings() -> None:
-    found = highlighter_for(listing_of(SOURCE), Stage.SOURCE, "square.py")
-    tokens = {token for start, end, token in found.spans(9) if end - start > 4}
-    assert all("String" in str(token) for token in tokens)
-    assert tokens
-
-
-@pytest.mark.parametrize("n", range(1, len(PTX) + 1))
-def test_spans_are_in_the_visible_line_in_order(n: int) -> None:
-    found = highlighter_for(listing_of(PTX), Stage.PTX, None)
-    spans = found.spans(n)
-    length = len(found.text(n))
-    assert all(0 <= start < end <= length for start, end, _ in spans)
-    assert list(spans) == sorted(spans, key=lambda span: span[0])
-
-
 GROUNDS = [f"{how}-{hue}" for how in ("tint", "lit") for hue in range(1, 9)]
 
 
@@ -256,7 +199,3 @@ def test_tokens_can_be_read_on_every_ground(theme: object, ground: str) -> None:
         front = on_dark if chosen.dark else on_light
         ratio = contrast(Color.parse(front), Color.parse(behind))
         assert ratio >= 4.5, f"{token} on {ground}: {ratio:.1f}"
-
-
-def test_names_are_one_row() -> None:
-    assert label("a\tb\nc") == "a␉b␊c"

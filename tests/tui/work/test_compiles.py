@@ -14,8 +14,8 @@ from inspector.commands.common import open_profiled, open_reader
 from inspector.recording.layout import Writer
 from inspector.tui.app.app import PtxviewApp
 from inspector.tui.main.main_screen import MainScreen
-from inspector.tui.widgets.overlay import Overlay
 from inspector.tui.widgets.theme import DARK, LIGHT
+from inspector.tui.widgets.tool_screen import Overlay
 from inspector.tui.work.compiles_screen import CompilesScreen
 from tests.helpers.contrast import hard_to_read
 from tests.helpers.ptxview import SQUARE
@@ -193,23 +193,6 @@ async def test_a_failed_compilation_leads_to_its_line(tmp_path: Path) -> None:
         assert pane.view.cursor == 4
 
 
-async def test_it_closes_and_keeps_its_place_when_resized(tmp_path: Path) -> None:
-    reader = open_reader(str(recorded(tmp_path / "rec", "/elsewhere.py")))
-    async with PtxviewApp(reader).run_test(size=(120, 36)) as pilot:
-        screen = await settle(pilot)
-        await pilot.press("K", "n")
-        await settle(pilot)
-        over = pilot.app.screen
-        assert isinstance(over, CompilesScreen)
-        before = over.options.highlighted
-        await pilot.resize_terminal(80, 24)
-        await settle(pilot)
-        assert over.options.highlighted == before
-        await pilot.press("escape")
-        await settle(pilot)
-        assert pilot.app.screen is screen
-
-
 def of_ranks(folder: Path, numbers: tuple[int, ...]) -> Path:
     """Ranks of which the last compiles step once more, and a kernel that others do not."""
     writer = Writer(folder)
@@ -227,6 +210,7 @@ def of_ranks(folder: Path, numbers: tuple[int, ...]) -> Path:
     return folder
 
 
+@pytest.mark.nightly
 async def test_differences_of_ranks_lead_to_the_kernel_or_the_function(tmp_path: Path) -> None:
     """Of two recordings that are read as one."""
     paths = [str(of_ranks(tmp_path / "node0", (0, 1))), str(of_ranks(tmp_path / "node1", (2, 3)))]

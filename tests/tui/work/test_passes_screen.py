@@ -21,8 +21,8 @@ from inspector.reader.passes import PassList
 from inspector.reader.reader import Reader
 from inspector.recording.layout import DerivedCache
 from inspector.tui.app.app import PtxviewApp
-from inspector.tui.widgets.overlay import Overlay
 from inspector.tui.widgets.subject import TreeSubject
+from inspector.tui.widgets.tool_screen import Overlay
 from inspector.tui.work import passes_screen as showing
 from inspector.tui.work.passes_screen import PassesScreen
 from tests.helpers.sample import Bytes, settle, text_of

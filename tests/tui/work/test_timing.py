@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import datetime
 import json
-import os
 import re
 import shutil
-import sys
 import threading
-import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -23,18 +20,15 @@ from inspector.base.errors import Stopped
 from inspector.commands.common import open_reader
 from inspector.measure.time import take as running
 from inspector.measure.time import take as time_take
-from inspector.measure.time.results import KernelTime, Session, Timing
-from inspector.reader.reader import Reader
-from inspector.recording.layout import keep, kept, kept_cache, place, recordings_folder
-from inspector.sources.opening import open_path
+from inspector.measure.time.results import Session, Timing
+from inspector.recording.layout import keep, kept, place, recordings_folder
 from inspector.system import toolchain
 from inspector.system.process import Finished
 from inspector.tui.app.app import PtxviewApp
 from inspector.tui.main.main_screen import MainScreen
-from inspector.tui.widgets import recorded_times as times
-from inspector.tui.widgets.recorded_times import RecordingTimes
-from inspector.tui.work import timing_text
-from inspector.tui.work.timing_screen import TimingScreen, TimingState
+from inspector.tui.widgets import figures as times
+from inspector.tui.widgets.figures import RecordingTimes
+from inspector.tui.work.work_screen import TimingScreen, TimingState
 from tests.helpers.sample import reader, rest, settle, text_of
 from tests.tui.main.test_looks import Compare
 
@@ -233,34 +227,9 @@ async def test_without_a_gpu_it_says_so_in_one_sentence_and_shows_what_was_taken
         assert isinstance(ui.app.screen, MainScreen)
 
 
-async def test_a_kernel_whose_launch_is_not_known_says_so(anothers: Path, device: Device) -> None:
-    whole = open_path(anothers)
-    bare = tuple(
-        replace(k, variants=tuple(replace(v, calls=()) for v in k.variants)) for k in whole.kernels
-    )
-    recording = replace(whole, kernels=bare, calls=())
-    app = PtxviewApp(Reader(recording, kept_cache()))
-    async with timing(anothers, app=app) as (ui, screen):
-        text = text_of(ui)
-        assert "✗ there is no recorded launch to time" in text
-        assert "of which no launch with its arguments was recorded: square_kernel" in text
-        assert screen.state is TimingState.IDLE and device.jobs == []
-
-
-async def test_a_file_that_is_no_recording_says_so(tmp_path: Path, device: Device) -> None:
-    alone = tmp_path / "x.ptx"
-    alone.write_text(".version 8.0\n.target sm_90\n.visible .entry k() { ret; }\n")
-    (only,) = open_path(alone).variants()
-    async with timing(alone, variant=only[1].id) as (ui, _):
-        assert "is not a recording: only recordings have the launches of their kernels" in " ".join(
-            text_of(ui).split()
-        )
-
-
 @pytest.mark.parametrize(
     ("status", "said", "expected"),
     [
-        (-9, "", "failed: the process was killed"),
         (1, "CUDA error: an illegal memory access", "failed: CUDA error: an illegal memory access"),
     ],
 )
@@ -279,6 +248,7 @@ async def test_a_child_that_is_killed_costs_one_sentence(
         assert "4.00…4.00" in text_of(ui)
 
 
+@pytest.mark.nightly
 async def test_escape_ends_the_child_and_the_interface_goes_on(own: Path, device: Device) -> None:
     device.waits = True
     app = app_of(own)
@@ -300,40 +270,6 @@ async def test_escape_ends_the_child_and_the_interface_goes_on(own: Path, device
         assert kept(own) == []
         await ui.press("escape")
         assert len(app.screen_stack) == 1
-
-
-async def test_leaving_the_interface_ends_a_real_child(
-    own: Path, device: Device, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    pid = tmp_path / "pid"
-    code = f"import os, time; open({str(pid)!r}, 'w').write(f'{{os.getpid()}}\\n'); time.sleep(600)"
-    monkeypatch.setattr(running, "watched", WATCHED)
-    monkeypatch.setattr(running, "BOOT", code)
-    monkeypatch.setattr(running, "interpreter", lambda *_: sys.executable)
-    app = app_of(own)
-    async with app.run_test() as ui:
-        main = await settle(ui)
-        go(main)
-        await settle(ui)
-        await ui.press("t")
-        while not pid.exists() or not pid.read_text().endswith("\n"):
-            await ui.pause(0.01)
-    number = int(pid.read_text())
-    until = time.monotonic() + 120
-    while time.monotonic() < until and _runs(number):
-        time.sleep(0.02)
-    assert not _runs(number)
-
-
-WATCHED = running.watched
-
-
-def _runs(number: int) -> bool:
-    try:
-        os.kill(number, 0)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 async def test_times_that_cannot_be_kept_are_shown_all_the_same(
@@ -413,38 +349,6 @@ def test_the_latest_is_the_kernels_own_with_a_cold_cache_by_the_commonest_call()
     assert known.us(kernel, variant) == 5.0
 
 
-def test_of_a_call_each_kernel_has_its_own_time() -> None:
-    kernel = reader().recording.kernels[2]
-    variant = kernel.variants[0]
-    own = KernelTime(kernel.name, variant.id, 4.6, 2, 4.5, 4.7, 120)
-    times_of_call = (20.0, 19.0, 21.0, 60)
-    whole = Timing("ext.gelu", "", 3, "cupti", "cold", *times_of_call, kind="extension")
-    parts = (own, KernelTime("elsewhere", None, 10.8, 1))
-    whole = replace(whole, cpu_us=31.0, inputs="float32 64", kernels=parts)
-    session = Session("2026-01-01T12:00:00+00:00", {"name": "NVIDIA H200"}, (whole,))
-    known = RecordingTimes("/nowhere")
-    known.stored.add(session)
-    assert known.us(kernel, variant) == 4.6
-    (said,) = known.lines(kernel, variant, "NVIDIA H200")
-    assert said == (
-        "4.60 µs (95 %: 4.50…4.70) by cupti, cold L2, 3 days ago; in a call of ext.gelu: float32 64"
-    )
-    text = " ".join("".join(text for text, _ in timing_text.measured(session, 140)).split())
-    assert "ext.gelu float32 64 20.0 19.0…21.0" in text
-    assert f"{variant.id} 2 a call 4.60 4.50…4.70" in text and "elsewhere – 10.8" in text
-    assert "one call keeps the CPU for 31.0 µs" in text
-
-
-async def test_a_function_whose_library_is_gone_costs_one_sentence(
-    own: Path, device: Device
-) -> None:
-    lonely = next(v for k, v in open_path(own).variants() if "gelu" in k.name)
-    async with timing(own, variant=lonely.id) as (ui, screen):
-        text = " ".join(text_of(ui).split())
-        assert "to make again" in text and ": failed: " in text
-        assert screen.state is TimingState.IDLE and screen.session is not None
-
-
 # Keys
 
 
@@ -467,15 +371,6 @@ async def test_stopwatches_and_cache_states_are_chosen_by_keys(own: Path, device
         assert "cupti · cold L2" in text_of(ui)
         await ui.press("q")
         assert isinstance(ui.app.screen, MainScreen)
-
-
-async def test_movement_keys_scroll(own: Path, device: Device) -> None:
-    async with timing(own, "a", size=(80, 14)) as (ui, screen):
-        page, last = screen.scroller.size.height - 1, screen.scroller.max_scroll_y
-        for keys, row in (("j j k", 1), ("g", 0), ("pagedown", page), ("pageup", 0), ("G", last)):
-            await ui.press(*keys.split())
-            await ui.pause()
-            assert round(screen.scroller.scroll_y) == row, keys
 
 
 # Looks

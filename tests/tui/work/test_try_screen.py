@@ -19,8 +19,8 @@ from inspector.tui.app.app import PtxviewApp
 from inspector.tui.diff.diff_screen import DiffScreen
 from inspector.tui.main import main_screen as acting
 from inspector.tui.main.main_screen import MainScreen
-from inspector.tui.work import try_screen as trying
-from inspector.tui.work.try_screen import TryScreen
+from inspector.tui.work import work_screen as trying
+from inspector.tui.work.work_screen import TryScreen
 from tests.helpers.sample import rest, settle, text_of
 
 LECTURE = Path(__file__).parents[3] / "examples" / "recordings" / "lecture-h200.ptxview"
@@ -109,6 +109,7 @@ async def test_a_changed_text_is_tried_and_the_recording_stays(editor: Editor, p
     assert hashlib.sha256(path.read_bytes()).digest() == before
 
 
+@pytest.mark.nightly
 async def test_an_unchanged_text_is_not_tried(editor: Editor, path: Path) -> None:
     async with reading(path, "6", "E", variant=GELU) as ui:
         assert editor.opened and isinstance(ui.app.screen, MainScreen)

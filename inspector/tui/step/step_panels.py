@@ -1,9 +1,9 @@
-"""The lanes of a block, 32 a row: the values that a line gave them; one of them is chosen."""
+"""Parts of the step screen: the step's line, registers beside the panes, lanes over them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
 from textual import events
@@ -12,17 +12,108 @@ from textual.binding import Binding
 from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.screen import ModalScreen
+from textual.widget import Widget
 from textual.widgets import Static
 
-from inspector.execute.calls.stepper import WARP, LaneStrip
+from inspector.execute.calls.stepper import WARP, LaneStrip, LaneValue, Stepper, StepPlace
+from inspector.execute.calls.tracing import Triple
 from inspector.report import step as report
-from inspector.tui.widgets.visible import label
+from inspector.tui.widgets.visible import cut, label
 
 Parts = Iterator[tuple[str, str]]
 NUMBERS = 6
 """Cells of a row's first lane."""
 LEAST = 64
 """Cells of the frame at least: what its keys are called must fit beneath it."""
+WIDTH = 38
+"""Cells of the panel beside the panes."""
+NAME, REGISTER = 14, 6
+"""Cells of names of the source and of PTX's, where they are not longer."""
+
+
+class StepLine(Widget):
+    """The step at hand: the instruction and what it gave the chosen lane; the lanes of its warp."""
+
+    place: StepPlace | None = None
+
+    def show(self, place: StepPlace | None) -> None:
+        """Show a step, or nothing."""
+        self.place = place
+        self.refresh()
+
+    def render(self) -> Content:
+        """Two lines; in one there is no room for the lanes."""
+        at, width = self.place, self.size.width - 2
+        if at is None:
+            return Content("")
+        values = "  ".join(map(report.said, at.values))
+        head = f" {at.line}  "
+        room = max(16, width - len(head) - len(values) - 2) if values else width - len(head)
+        text = cut(label(report.statement(at.statement)), room)
+        values = cut(values, width - len(head) - len(text) - 2)
+        style = "$secondary" if at.runs else "dim"
+        first = [(head, "bold $accent"), (text, "bold"), (f"  {values}", style)]
+        if self.size.height < 2:
+            return Content.assemble(*first)
+        who, strip, share = report.lanes_said(at)
+        if len(who) + len(strip) + len(share) + 5 > width:
+            who = f"lane {at.lane}" + ("" if at.runs else " does not run it")
+        if len(who) + len(strip) + len(share) + 5 > width:
+            share = ""
+        style = "" if at.runs else "$warning"
+        second = [(f"\n {who}  ", style), (strip, "$accent"), (f"  {share}", "$quiet")]
+        return Content.assemble(*first, *second)
+
+
+def coordinates(block: Triple) -> str:
+    """``7``, ``3,1``: without the dimensions at the end that are 0."""
+    used = max((n for n, at in enumerate(block) if at), default=0)
+    return ",".join(map(str, block[: used + 1]))
+
+
+def register_rows(stepper: Stepper, width: int) -> Iterator[tuple[str, str]]:
+    """Lines with their styles: what the step changed, then what is live, named ones first."""
+    place = stepper.place()
+    if place is None:
+        return
+    live = stepper.live()
+    now = {value.register for value in place.values}
+    both = [*place.values, *live]
+    register = max((len(v.register) for v in both), default=REGISTER)
+    name = max((len(v.name or "") for v in both), default=0)
+    sizes = min(name, NAME), max(register, REGISTER)
+    if place.values:
+        yield "this step gave\n", "bold $primary"
+        yield from _rows(place.values, sizes, width, "$secondary" if place.runs else "dim")
+    rest = [value for value in live if value.register not in now]
+    rest.sort(key=lambda value: value.name is None)
+    more = " more" if len(rest) < len(live) else ""
+    count = f"{len(rest)}{more}" if rest else "no other" if more else "none"
+    yield ("\n" if place.values else "") + f"{count} live\n", "bold $primary"
+    yield from _rows(rest, sizes, width, "")
+
+
+def _rows(
+    values: Iterable[LaneValue], sizes: tuple[int, int], width: int, style: str
+) -> Iterator[tuple[str, str]]:
+    name, register = sizes
+    for value in values:
+        called = cut(label(value.name or ""), name)
+        yield f"{called:<{name}} " if name else "", "$accent"
+        yield f"{value.register:<{register}} ", "$quiet"
+        room = max(4, width - name - register - (2 if name else 1))
+        yield f"{label(report.short(value, room))}\n", style
+
+
+class RegisterPanel(VerticalScroll, can_focus=False):
+    """A panel beside the panes on wide terminals."""
+
+    def compose(self) -> ComposeResult:
+        yield Static(markup=False)
+
+    def show(self, stepper: Stepper) -> None:
+        """The registers at the step at hand."""
+        self.query_one(Static).update(Content.assemble(*register_rows(stepper, WIDTH - 4)))
 
 
 def lanes_text(strip: LaneStrip, lane: int, width: int, height: int = 99) -> list[tuple[str, str]]:
@@ -61,8 +152,7 @@ def _range(strip: LaneStrip) -> str:
     said = f"least {least} at {a}, greatest {greatest} at {b}"
     if low == high:
         said = "one value in all that ran it" if len(ran) > 1 else ""
-    nans = len(ran) - len(numbers)
-    return said + (f", NaN in {nans}" if nans else "")
+    return said + (f", NaN in {len(ran) - len(numbers)}" if len(ran) > len(numbers) else "")
 
 
 def _numbers(strip: LaneStrip, lane: int, width: int) -> Parts:
@@ -110,32 +200,27 @@ class LaneGrid(ModalScreen[int | None]):
         Binding("right,l", "move(1)", show=False, priority=True),
         Binding("up,k", f"move(-{WARP})", show=False, priority=True),
         Binding("down,j", f"move({WARP})", show=False, priority=True),
-        Binding("home,g", "to(0)", show=False, priority=True),
-        Binding("end,G", "to(-1)", show=False, priority=True),
+        Binding("home,g", "move(-9999)", show=False, priority=True),
+        Binding("end,G", "move(9999)", show=False, priority=True),
         Binding("tab,r", "register", show=False, priority=True),
     ]
 
     def __init__(self, heading: str, strips: tuple[LaneStrip, ...], lane: int) -> None:
         super().__init__()
         self.heading, self.strips, self.lane = heading, strips, lane
+        self.threads = len(strips[0].active)
         self.which = 0
         self.typed = ""
         self.text = Static(markup=False)
 
     def compose(self) -> ComposeResult:
-        """The lanes in a frame."""
         frame = VerticalScroll(self.text)
         frame.border_title = Content(self.heading)
         more = "Tab the next register, " if len(self.strips) > 1 else ""
         frame.border_subtitle = Content(f"arrows or a number, Enter chooses, {more}Esc closes")
         yield frame
 
-    def on_mount(self) -> None:
-        """Draw it."""
-        self._show()
-
     def on_resize(self) -> None:
-        """Other rows fit."""
         self._show()
 
     def _show(self) -> None:
@@ -152,32 +237,20 @@ class LaneGrid(ModalScreen[int | None]):
         if event.character is None or not event.character.isdecimal():
             return
         event.stop()
-        threads = len(self.strips[0].active)
         for typed in (self.typed + event.character, event.character):
-            if int(typed) < threads:
+            if int(typed) < self.threads:
                 self.typed, self.lane = typed, int(typed)
                 self._show()
                 return
 
-    def _go(self, lane: int) -> None:
+    def action_move(self, by: int) -> None:
         self.typed = ""
-        self.lane = max(0, min(lane, len(self.strips[0].active) - 1))
+        self.lane = max(0, min(self.lane + by, self.threads - 1))
         self._show()
 
-    def action_move(self, by: int) -> None:
-        """So many lanes on, or back."""
-        if 0 <= self.lane + by < len(self.strips[0].active):
-            self._go(self.lane + by)
-
-    def action_to(self, lane: int) -> None:
-        """The first lane, or the last."""
-        self._go(lane if lane >= 0 else len(self.strips[0].active) - 1)
-
     def action_register(self) -> None:
-        """The line's next register."""
         self.which = (self.which + 1) % len(self.strips)
         self._show()
 
     def action_done(self) -> None:
-        """Answer."""
         self.dismiss(self.lane)
