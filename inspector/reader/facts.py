@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import PurePath
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
@@ -25,7 +25,6 @@ from inspector.analyse.hints.subject import (
 )
 from inspector.analyse.line_annotations import Samples
 from inspector.analyse.occupancy import Device, base_arch
-from inspector.analyse.sentences.context import Context, context_of
 from inspector.base.errors import PtxviewError, UsageError
 from inspector.base.model import (
     Compilation,
@@ -47,6 +46,9 @@ from inspector.recording.layout import DerivedCache
 from inspector.sources import disassembly
 from inspector.sources.disassembly import usage_text
 from inspector.system.process import side_by_side
+
+if TYPE_CHECKING:
+    from inspector.analyse.sentences.context import Context
 
 TOOLS = ("nvcc", "ptxas", "triton")
 IR = ("ptx", "ttir", "ttgir", "llir")
@@ -392,6 +394,8 @@ class VariantFacts(VariantFigures):
         return self.memo.once(("context", id(variant)), lambda: self._context(variant))
 
     def _context(self, variant: Variant) -> Context:
+        from inspector.analyse.sentences.context import context_of
+
         listing, function = None, None
         if at_hand(variant, Stage.PTX):
             try:

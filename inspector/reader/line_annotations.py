@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from inspector.analyse.accesses import accesses
 from inspector.analyse.flow.definitions import Chains
@@ -27,13 +27,15 @@ from inspector.analyse.line_annotations import (
     total,
     virtual,
 )
-from inspector.analyse.sentences.ptx import PtxReader
-from inspector.analyse.sentences.sass import SassReader
 from inspector.base.errors import PtxviewError
 from inspector.base.model import Location, Note, Stage, Variant
 from inspector.listing.line import Function, Line, Listing
 from inspector.reader import tables
 from inspector.reader.facts import MACHINE, VariantFacts
+
+if TYPE_CHECKING:
+    from inspector.analyse.sentences.ptx import PtxReader
+    from inspector.analyse.sentences.sass import SassReader
 
 _WORDS = re.compile(r"(?<![\w$%.])(?:%[a-z_]\w*|\.[a-z]\w*|SR_\w+)")
 _BESIDE = ("special register", "directive")
@@ -236,6 +238,9 @@ class Teller(VariantFacts):
     def _reads_out(
         self, variant: Variant, stage: Stage, function: Function, own: bool
     ) -> PtxReader | SassReader:
+        from inspector.analyse.sentences.ptx import PtxReader
+        from inspector.analyse.sentences.sass import SassReader
+
         listing = self.listing(variant, stage)
         context = self.context(variant) if own else None
         isa = tables.isa()

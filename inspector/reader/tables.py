@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from inspector.analyse.isa import (
     DIRECTIVE,
@@ -24,8 +24,10 @@ from inspector.analyse.isa import (
 )
 from inspector.analyse.links import Operations
 from inspector.analyse.occupancy import Device
-from inspector.analyse.sentences.wording import Templates
 from inspector.system import files
+
+if TYPE_CHECKING:
+    from inspector.analyse.sentences.wording import Templates
 
 REFERENCE = Path(__file__).parent.parent / "reference"
 WORDS = (
@@ -73,6 +75,8 @@ def operations() -> Operations:
 @cache
 def ptx_templates() -> Templates:
     """Sentences of PTX instructions."""
+    from inspector.analyse.sentences.wording import Templates
+
     return Templates(table("ptx_sentences"))
 
 

@@ -109,7 +109,7 @@ def fake(pages: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 @pytest.fixture
 def no_ncu(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine without ncu."""
-    monkeypatch.setattr("inspector.measure.ncu.files.find", lambda name: None)
+    monkeypatch.setattr("inspector.measure.ncu.report.find", lambda name: None)
 
 
 def listed(capsys: pytest.CaptureFixture[str], *args: str | Path) -> Any:

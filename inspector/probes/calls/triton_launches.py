@@ -66,7 +66,8 @@ class Counter:
         described = subject.described >= subjects.DESCRIBED_CALLS
         entry = subject.quick.get(key) if described else subject.known(key)
         if entry is None:
-            entry = subject.entry(key, items(self.parameters, args[self.leading :]), args[:3])
+            given = items(self.parameters, args[self.leading :])
+            entry = subject.entry(key, given, tuple(map(int, args[:3])))
         return subject, entry
 
     def after(self, token: tuple[Subject, Entry], result: Any, error: Any) -> None:
