@@ -359,6 +359,10 @@ def instead_of_ending(do: Callable[[], None]) -> Iterator[None]:
             signal.signal(number, handlers_before[number])
 
 
+MAX_WAIT_SECONDS = 0.2
+"""Time until a program is looked at again that no signal has told of."""
+
+
 def _follow(pid: int) -> int:
     """Forward signals, and stop together with the program, until it ends; its status, -n for a
     signal."""
@@ -368,7 +372,11 @@ def _follow(pid: int) -> int:
             return os.waitstatus_to_exitcode(how)
         if waited and state_of(pid) == "T":  # else it was continued
             _stop(os.WSTOPSIG(how))
-        sent = signal.sigwaitinfo(forwarded() | {signal.SIGCHLD})
+        # Where there are other threads, one of them may take the SIGCHLD of a program that ends just
+        # before this wait, and discard it.
+        sent = signal.sigtimedwait(forwarded() | {signal.SIGCHLD}, MAX_WAIT_SECONDS)
+        if sent is None:
+            continue
         if sent.si_signo == signal.SIGCONT:
             # `fg` continues the whole group.
             forward = state_of(pid) == "T"

@@ -84,3 +84,24 @@ def test_what_is_done_while_a_program_runs_sees_no_signal_and_says_nothing(
     words = [sys.executable, "-c", PRELOAD, seconds]
     done = subprocess.run(words, capture_output=True, text=True, check=True)
     assert done.stderr == f"{said}status 7\n"
+
+
+RACE = """
+import os, threading, time
+from inspector.system.process import run_program
+threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
+wait = os.waitpid
+def late(*args):
+    seen = wait(*args)
+    if seen[0] == 0:
+        time.sleep(0.3)
+    return seen
+os.waitpid = late
+print(run_program(["sh", "-c", "sleep 0.1; exit 3"], os.environ, is_job=False))
+"""
+
+
+def test_the_end_of_a_program_is_seen_though_another_thread_took_its_signal() -> None:
+    """The program ends between the look at it and the wait for its signal."""
+    done = subprocess.run([sys.executable, "-c", RACE], capture_output=True, text=True, timeout=50)
+    assert done.stdout == "3\n", done.stderr
