@@ -354,7 +354,7 @@ class VariantFacts(VariantFigures):
         try:
             kept = None if key is None else self.cache.get(key)
             return None if kept is None else msgspec.json.decode(kept, type=ExecutedFacts)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, ValueError, RecursionError):
             return None
 
     def keep_executed(self, variant: Variant, facts: ExecutedFacts) -> None:

@@ -146,7 +146,7 @@ class Summaries:
     def _cached(self, key: Key, variant: Variant) -> bool:
         """Whether a summary is known, by now or from the cache."""
         if key not in self._known:
-            with suppress(msgspec.DecodeError):
+            with suppress(msgspec.DecodeError, ValueError):
                 held = self._reader.cache.get(self._key(variant)) or b""
                 self._known[key] = msgspec.json.decode(held, type=VariantSummary)
         return key in self._known

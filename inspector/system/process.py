@@ -372,8 +372,8 @@ def _follow(pid: int) -> int:
             return os.waitstatus_to_exitcode(how)
         if waited and state_of(pid) == "T":  # else it was continued
             _stop(os.WSTOPSIG(how))
-        # Where there are other threads, one of them may take the SIGCHLD of a program that ends just
-        # before this wait, and discard it.
+        # Another thread may take, and discard, the SIGCHLD of a program that ends just before this
+        # wait.
         sent = signal.sigtimedwait(forwarded() | {signal.SIGCHLD}, MAX_WAIT_SECONDS)
         if sent is None:
             continue

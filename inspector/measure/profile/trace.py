@@ -469,6 +469,7 @@ def summarise(data: bytes, window: Window) -> Profile:
     first, last = _bounds(trace)
     devices = trace.header.get("deviceProperties")
     device = devices[0] if isinstance(devices, list) and devices else {}
+    device = device if isinstance(device, dict) else {}
     made = [Chain(*key, len(ns), sum(ns) / 1000) for key, ns in chains.items()]
     return Profile(
         window=replace(window, steps=tuple(sorted({n for n, _, _ in trace.steps})), gpu=gpu),

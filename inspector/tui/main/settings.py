@@ -205,7 +205,7 @@ class Memory:
         """Return how a recording was last looked at; None if unknown or damaged."""
         try:
             return msgspec.json.decode(self._read().recordings[self._name(recording)], type=View)
-        except (KeyError, msgspec.MsgspecError):
+        except (KeyError, msgspec.MsgspecError, ValueError, RecursionError):
             return None
 
     def keep(self, recording: str, view: View | None) -> None:

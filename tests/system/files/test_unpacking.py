@@ -307,7 +307,7 @@ def test_the_folder_is_gone_when_the_command_ends_or_is_interrupted(
         env=environment(TMPDIR=str(temporary)),
         start_new_session=True,
     )
-    unpacked = f"{unpacking.PREFIX}*"  # tempfile itself tries the folder with another file
+    unpacked = f"{unpacking.PREFIX}*/*"  # tempfile itself tries the folder with another file
     while number is not None and child.poll() is None and not list(temporary.glob(unpacked)):
         time.sleep(0.01)
     if number is not None:
