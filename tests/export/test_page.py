@@ -262,12 +262,20 @@ async def test_a_comparison_says_what_diff_says(lecture: Path, tmp_path: Path) -
             await tab.come(f"location.hash.includes('{b}/{stage}') && {verdict} === {expected!r}")
             await tab.come("document.querySelectorAll('#beside .d').length > 0")
             texts = [call("show", SAMPLE, v, "--stage", stage).text.split("\n") for v in (a, b)]
-            rows = await tab.value(
-                "[...document.querySelectorAll('#beside .d[data-sign=equal]')].map((d) =>"
-                " [...d.children].map((c) => Number(c.querySelector('.n')?.textContent ?? 0)))"
-            )
-            if not any({ids[x], ids[y]} == {a, b} and s == stage for x, y, s, _ in index["pairs"]):
-                assert all(texts[0][x - 1] == texts[1][y - 1] for x, y in rows if x and y)
+            if any({ids[x], ids[y]} == {a, b} and s == stage for x, y, s, _ in index["pairs"]):
+                continue
+            for _ in range(50):  # until the rows of the comparison before are gone
+                rows = await tab.value(
+                    "[...document.querySelectorAll('#beside .d[data-sign=equal]')].map((d) =>"
+                    " [...d.children].map((c) => Number(c.querySelector('.n')?.textContent ?? 0)))"
+                )
+                pairs = [(x, y) for x, y in rows if x and y]
+                fits = all(x <= len(texts[0]) and y <= len(texts[1]) for x, y in pairs)
+                if fits and all(texts[0][x - 1] == texts[1][y - 1] for x, y in pairs):
+                    break
+                await asyncio.sleep(0.1)
+            else:
+                raise AssertionError(f"rows of {a} and {b} are marked equal and are not")
 
 
 ADDRESS = "decodeURIComponent(location.hash)"
