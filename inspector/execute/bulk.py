@@ -193,7 +193,7 @@ class BulkCopies:
             access = Access(
                 n, f"bulk {way}", "global", address.astype(u64), nbytes, None, told, where
             )
-            self.memory.watching.access(self.lanes, access)
+            self.memory.watching(access)
 
     # -- bytes -----------------------------------------------------------------------------------
 

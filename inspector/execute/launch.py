@@ -25,7 +25,7 @@ from inspector.execute.bulk import BulkCopies
 from inspector.execute.faults import Fault, LaunchError, OutOfBudget, Place
 from inspector.execute.kinds import Array, Mask, i64, u8, u32, u64
 from inspector.execute.lanes import Lanes, Triple
-from inspector.execute.memory import ChunkMemory, Memory, Observer
+from inspector.execute.memory import Access, ChunkMemory, Memory, Observer
 from inspector.execute.program import Argument, Program
 from inspector.listing.ptx_statement import PtxInstruction
 
@@ -179,9 +179,9 @@ class Machine:
         dynamic: int,
         addresses: list[int],
         work: Work,
-        observer: Observer | None,
+        observers: Sequence[Observer],
     ) -> None:
-        self.program, self.lanes, self.work, self.observer = program, lanes, work, observer
+        self.program, self.lanes, self.work, self.observers = program, lanes, work, observers
         self.memory = ChunkMemory(
             lanes,
             memory,
@@ -189,7 +189,7 @@ class Machine:
             shared=program.shared_bytes(dynamic),
             local=program.local_size,
             parameters=parameters,
-            watching=observer,
+            watching=self.access if observers else None,
         )
         self.phases = Phases(self.memory)
         self.bulk = BulkCopies(self.memory, self.phases)
@@ -207,12 +207,16 @@ class Machine:
     # -- what generated code calls ---------------------------------------------------------------
 
     def wrote(self, instruction: int, register: int, value: Array, mask: Mask) -> None:
-        if self.observer is not None:
-            self.observer.wrote(self.lanes, instruction, register, value, mask)
+        for one in self.observers:
+            one.wrote(self.lanes, instruction, register, value, mask)
 
     def step(self, instruction: int, mask: Mask) -> None:
-        if self.observer is not None:
-            self.observer.step(self.lanes, instruction, mask)
+        for one in self.observers:
+            one.step(self.lanes, instruction, mask)
+
+    def access(self, access: Access) -> None:
+        for one in self.observers:
+            one.access(self.lanes, access)
 
     def multiply_group(
         self,
@@ -298,16 +302,15 @@ class Machine:
         lanes, instructions = self.lanes.count(mask), block.last - block.first
         self.lanes.ticks += lanes * instructions
         self.work.spend(lanes, instructions)
-        observer = self.observer
-        if observer is not None:
-            observer.visit(self.lanes, block, mask)
+        for one in self.observers:
+            one.visit(self.lanes, block, mask)
         careful = bool(self.visited[block.index])
         self.visited[block.index] = 1
-        code = self.program.function(block, careful=careful, watched=observer is not None)
+        code = self.program.function(block, careful=careful, watched=bool(self.observers))
         result = code(self, self.registers, mask)
         end = block.end
-        if end is not None and observer is not None:
-            observer.step(self.lanes, block.last - 1, self._guarded(end, mask, result))
+        if end is not None and self.observers:
+            self.step(block.last - 1, self._guarded(end, mask, result))
         if end is None:
             if block.successors:
                 self._go(block, block.successors[0], mask)
@@ -335,8 +338,8 @@ class Machine:
             self._go(block, block.successors[0], mask)
             return
         yes, no = _parted(mask, taken)
-        if self.observer is not None:
-            self.observer.branched(self.lanes, block.last - 1, yes, no)
+        for one in self.observers:
+            one.branched(self.lanes, block.last - 1, yes, no)
         if yes is None or yes.any():
             self._go(block, block.successors[0], yes)
         if no is None or no.any():
@@ -562,7 +565,7 @@ def execute(
     shared: int = 0,
     blocks: Chosen = None,
     budget: int | None = None,
-    observer: Observer | None = None,
+    observer: Observer | Sequence[Observer] = (),
     chunk: int = CHUNK,
 ) -> Execution:
     """Runs a kernel on ``memory``.
@@ -603,7 +606,7 @@ def execute(
             dynamic=shared,
             addresses=addresses,
             work=work,
-            observer=observer,
+            observers=(observer,) if isinstance(observer, Observer) else observer,
         )
 
     width = -(-threads // 32) * 32

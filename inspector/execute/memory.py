@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import ctypes
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -389,7 +389,7 @@ class ChunkMemory:
         shared: int,
         local: int,
         parameters: Array,
-        watching: Observer | None = None,
+        watching: Callable[[Access], None] | None = None,
     ) -> None:
         self.lanes, self.memory, self.scene, self.watching = lanes, memory, scene, watching
         self.shared_size = -(-shared // 16) * 16 + 16
@@ -470,8 +470,8 @@ class ChunkMemory:
         source, target = self.split(source, mask)[0][1], as_shared(target)
         if self.watching:
             some = mask if given is None else both(mask, given > u32(0))
-            self.watching.access(self.lanes, Access(n, "load", "global", source, size, some))
-            self.watching.access(self.lanes, Access(n, "store", "shared", target, size, mask))
+            self.watching(Access(n, "load", "global", source, size, some))
+            self.watching(Access(n, "store", "shared", target, size, mask))
         word = min(size, 8)
         if given is not None and (given % u32(word)).any():
             word = 1
@@ -518,7 +518,7 @@ class ChunkMemory:
             picked = np.broadcast_to(address, self.lanes.shape)[:, rows]
             alive = self.lanes.mask_warps(mask).any(2)
             where = picked.reshape(self.lanes.blocks, -1, 8)[alive]
-            self.watching.access(self.lanes, Access(n, way, "shared", where, 16, None))
+            self.watching(Access(n, way, "shared", where, 16, None))
         if not transposed:
             return [(address[:, first + lane // 4] + (4 * (lane % 4)).astype(u64), u32)]
         column = (2 * (lane // 4)).astype(u64)
@@ -568,7 +568,7 @@ class ChunkMemory:
         for where, at, part in spaces:
             if self.watching:
                 nbytes = np.dtype(dtype).itemsize * count
-                self.watching.access(self.lanes, Access(n, way, where, at, nbytes, part, values))
+                self.watching(Access(n, way, where, at, nbytes, part, values))
             if part is None or part.any():
                 out += self._pieces(n, way, where, at, dtype, count, part)
         return out
