@@ -9,9 +9,9 @@ import argparse
 import contextlib
 import datetime
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.status import Status
@@ -44,6 +44,10 @@ from inspector.report.compiles import Phases
 from inspector.system import printing
 from inspector.system.printing import narrate
 
+if TYPE_CHECKING:
+    from inspector.analyse.hints.subject import Finding
+    from inspector.report.costs import CostInputs
+
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``list``."""
@@ -54,6 +58,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
                 "PATH", "recording, cache or file (default: the newest recording)", nargs="?"
             ),
             "more": option("PATH", "recordings of other machines, read as one with it", nargs="*"),
+            "--by": option(
+                "cost", "order by cost: launches, time and share of each", choices=("cost",)
+            ),
             "--calls": flag(
                 "distinct calls of kernels, graphs and extension functions, with counts and "
                 "differences"
@@ -83,6 +90,8 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     rec, out = reader.recording, printing.out()
     if args.brief:
         return _brief(reader, args.json)
+    if args.by:
+        return _costs(profiled, args.json)
     if args.guards:
         return _guards(rec, args.json)
     if args.compiles or args.breaks or args.recompiles:
@@ -131,6 +140,42 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     if not alone:
         tables.problems(rec, printing.err())
     return Exit.OK
+
+
+def _costs(profiled: Profiled, as_json: bool) -> int:
+    """Kernels by what they cost."""
+    from inspector.report import costs
+
+    found = costs.costs(profiled.reader.recording, cost_inputs(profiled))
+    if as_json:
+        print_json(costs.document(found))
+        return Exit.OK
+    out = printing.out()
+    out.print(shown(tables.heading(profiled.reader.recording)))
+    for line in costs.lines(found, out.width):
+        out.print(line)
+    for text in costs.footnotes(found):
+        narrate(text)
+    return Exit.OK
+
+
+def cost_inputs(profiled: Profiled) -> CostInputs:
+    """Times of a recording, and hints that are looked for until ``COUNTING_SECONDS`` are over."""
+    from inspector.measure.profile.read import profiles
+    from inspector.report.costs import CostInputs, chosen_times
+
+    read, until = profiled.reader, time.monotonic() + reader.COUNTING_SECONDS
+    rec = read.recording
+    profile = None
+    with contextlib.suppress(PtxviewError):
+        profile = profiles(Path(rec.path), rec, read.cache)[1]
+
+    def hints(variant: Variant) -> Sequence[Finding] | None:
+        return read.hints(variant) if time.monotonic() < until else None
+
+    return CostInputs(
+        times(rec.path), profile, profiled.measured, read.device, chosen_times(rec), hints
+    )
 
 
 def _brief(reader: Reader, as_json: bool) -> int:

@@ -1,0 +1,317 @@
+"""Kernels by cost: launches, the time of each launch, its source, and its share of the run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from rich.text import Text
+
+from inspector.analyse.hints.subject import Finding
+from inspector.analyse.occupancy import Device
+from inspector.base.model import Kernel, Recording, Variant
+from inspector.base.text import microseconds, plural, shown
+from inspector.measure.ncu.attach import NcuMeasured
+from inspector.measure.profile.trace import GpuWork, Profile
+from inspector.measure.time.results import StoredTimes
+from inspector.report.jsons import SCHEMA, Rows
+from inspector.report.tables import UNKNOWN, grid
+
+TIMED, PROFILED, NCU, TUNER = "time", "profile", "ncu", "tuner"
+"""Sources of a launch's time, the most trusted first."""
+OVERHEAD_US = 4.0
+"""CUDA events around one launch read no less than this: a shorter kernel is not seen by them."""
+LATENCY_US = 2.5
+"""A shorter kernel is bounded by the launch itself and one trip to memory."""
+MEMORY_BOUND_PERCENT = 60.0
+"""Share of the device's copy speed, or of ncu's peak, at which that is what bounds a kernel."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What one variant, or a kernel that only a profile names, took of the run; None is unknown.
+
+    ``launches`` are the program's own, ``per_step`` those in a step of the profile. ``us`` is the
+    time of one launch from ``source``, ``total_us`` of all launches. ``share`` is the percentage of
+    all known totals, ``step_share`` that of a step of the profile, GPU idle included. ``bound`` is
+    what bounds it, ``hint`` the rule of its most severe hint, "" if there is none.
+    """
+
+    name: str
+    kernel: Kernel | None = None
+    variant: Variant | None = None
+    launches: int | None = None
+    per_step: float | None = None
+    us: float | None = None
+    source: str | None = None
+    share: float | None = None
+    step_share: float | None = None
+    bound: str | None = None
+    hint: str | None = None
+
+    @property
+    def total_us(self) -> float | None:
+        """Time of all launches."""
+        return None if self.us is None or self.launches is None else self.us * self.launches
+
+    @property
+    def overhead(self) -> bool:
+        """Whether the time is mostly that of launching, since events took it of a short kernel."""
+        return self.source == TUNER and self.us is not None and self.us < OVERHEAD_US
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """The rows of a run, the most expensive first, and what is below the fold.
+
+    ``idle`` are variants that were compiled and never launched, ``untimed`` how many rows have no
+    time: shares are then of what is timed.
+    """
+
+    rows: tuple[Cost, ...]
+    idle: tuple[Cost, ...] = ()
+    steps: int | None = None
+
+    @property
+    def untimed(self) -> int:
+        """How many launched rows have no time."""
+        return sum(row.us is None for row in self.rows)
+
+
+@dataclass(frozen=True, slots=True)
+class CostInputs:
+    """Where times and facts of a recording's variants come from."""
+
+    times: StoredTimes
+    profile: Profile | None
+    measured: Callable[[Variant], NcuMeasured | None]
+    device: Callable[[Variant], Device | None]
+    chosen: Mapping[str, float | None]
+    """Times by which max-autotune chose a template for a node, by the generated kernel's id."""
+    hints: Callable[[Variant], Sequence[Finding] | None]
+    """Asked in the order of cost; None is not looked for."""
+
+
+def costs(rec: Recording, given: CostInputs) -> Costs:
+    """The costs of a recording's variants, and of what only its profile names."""
+    works = given.profile.kernels if given.profile is not None else ()
+    steps = len(given.profile.window.steps) if given.profile is not None else 0
+    by_variant = _works_by_variant(rec, works)
+    rows = [_cost(kernel, variant, given, by_variant, steps) for kernel, variant in rec.variants()]
+    known = any(row.launches is not None for row in rows)
+    rows += [_profiled(work, steps) for work in works if work.kernel is None]
+    launched = [row for row in rows if row.launches or not known]
+    idle = tuple(row for row in rows if not row.launches and known)
+    whole = sum(row.total_us or 0 for row in launched)
+    window = given.profile.overhead.window_us if given.profile is not None else 0
+    launched = [_with_shares(row, whole, window / steps if steps else 0) for row in launched]
+    launched.sort(key=lambda row: (-(row.total_us or 0), -(row.us or 0)))
+    return Costs(tuple(_with_hint(row, given) for row in launched), idle, steps or None)
+
+
+def _with_hint(row: Cost, given: CostInputs) -> Cost:
+    found = None if row.variant is None else given.hints(row.variant)
+    if found is None:
+        return row
+    severe = sorted(found, key=lambda hint: _SEVERITIES.get(hint.severity, 3))
+    return replace(row, hint=severe[0].rule if severe else "")
+
+
+def chosen_times(rec: Recording) -> dict[str, float | None]:
+    """The time of the candidate that each kernel of max-autotune was generated from."""
+    return {
+        use.kernel: tuning.configurations[use.configuration].time_us
+        for kernel in rec.kernels
+        for tuning in kernel.autotune
+        for use in tuning.uses
+        if use.kernel is not None and use.configuration is not None
+    }
+
+
+def _works_by_variant(rec: Recording, works: Sequence[GpuWork]) -> dict[tuple[str, str], GpuWork]:
+    """Works whose variant is sure: the only one that fits, or the only launched one that does."""
+    launched = {(k.id, v.id) for k, v in rec.variants() if v.launches}
+    out: dict[tuple[str, str], GpuWork] = {}
+    for work in works:
+        keys = [(work.kernel or "", variant) for variant in work.variants]
+        sure = keys if len(keys) == 1 else [key for key in keys if key in launched]
+        if len(sure) == 1:
+            out[sure[0]] = work
+    return out
+
+
+def _cost(
+    kernel: Kernel,
+    variant: Variant,
+    given: CostInputs,
+    works: Mapping[tuple[str, str], GpuWork],
+    steps: int,
+) -> Cost:
+    work = works.get((kernel.id, variant.id))
+    taken = given.times.latest(kernel, variant)
+    measured = given.measured(variant)
+    durations = [
+        attached.launch.duration_us
+        for attached in (measured.launches if measured is not None else ())
+        if attached.launch.duration_us is not None
+    ]
+    tuned = (variant.autotune or {}).get("time_us") or given.chosen.get(kernel.id)
+    us, source, copied = None, None, None
+    if taken is not None:
+        us, source, copied = taken.us, TIMED, taken.timing.percent_of_peak
+    elif work is not None and work.calls:
+        us, source = work.gpu_us / work.calls, PROFILED
+    elif durations:
+        us, source = sum(durations) / len(durations), NCU
+    elif isinstance(tuned, int | float) and variant.launches:
+        us, source = float(tuned), TUNER
+    launches = variant.launches
+    if not launches and work is not None:
+        launches = work.calls
+    return Cost(
+        kernel.called,
+        kernel,
+        variant,
+        launches,
+        work.calls / steps if work is not None and steps else None,
+        us,
+        source,
+        bound=_bound(variant, us, source, given, copied, measured),
+    )
+
+
+_SEVERITIES = {"warn": 0, "hint": 1, "info": 2}
+
+
+def _bound(
+    variant: Variant,
+    us: float | None,
+    source: str | None,
+    given: CostInputs,
+    copy_percent: float | None,
+    measured: NcuMeasured | None,
+) -> str | None:
+    """What bounds a kernel, from ncu's peaks, its share of a copy's speed, its grid or its time."""
+    launches = [attached.launch for attached in measured.launches] if measured is not None else []
+    peaks = [
+        (percent, what)
+        for launch in launches
+        for percent, what in (
+            (launch.memory_percent, "memory"),
+            (launch.compute_percent, "compute"),
+        )
+        if percent is not None
+    ]
+    if peaks and max(peaks)[0] >= MEMORY_BOUND_PERCENT:
+        percent, what = max(peaks)
+        return f"{what} {percent:.0f} %"
+    if copy_percent is not None and copy_percent >= MEMORY_BOUND_PERCENT:
+        return f"memory {copy_percent:.0f} %"
+    device = given.device(variant)
+    grids = [call.grid for call in variant.calls if call.grid is not None]
+    if device is not None and device.sms and grids:
+        blocks = max(x * y * z for x, y, z in grids)
+        if blocks < device.sms:
+            return f"{blocks} of {device.sms} SMs"
+    if us is not None and us < LATENCY_US and source != TUNER:
+        return "latency"
+    return None
+
+
+def _profiled(work: GpuWork, steps: int) -> Cost:
+    return Cost(
+        work.short,
+        launches=work.calls,
+        per_step=work.calls / steps if steps else None,
+        us=work.gpu_us / work.calls if work.calls else None,
+        source=PROFILED,
+    )
+
+
+def _with_shares(row: Cost, whole: float, step_us: float) -> Cost:
+    total = row.total_us
+    step = None if row.us is None or row.per_step is None else row.us * row.per_step
+    return replace(
+        row,
+        share=None if total is None or not whole else 100 * total / whole,
+        step_share=None if step is None or not step_us else 100 * step / step_us,
+    )
+
+
+# -- views ----------------------------------------------------------------------------------------
+
+NUMBERS = ("launches", "µs", "total", "share", "of step")
+GIVES = (
+    ("kernel", 44), ("worst hint", 16), ("kernel", 24), ("from", 0), ("variant", 0), ("total", 0),
+    ("bound by", 0), ("kernel", 12), ("worst hint", 0),
+)  # fmt: skip
+
+
+def cells(row: Cost) -> dict[str, str]:
+    """A row's cells by their heads."""
+    launches = UNKNOWN if row.launches is None else f"{row.launches:,}"
+    counted = row.hint is not None or row.variant is None
+    return {
+        "kernel": shown(row.name),
+        "variant": "" if row.variant is None else shown(row.variant.id),
+        "launches": launches if row.per_step is None else f"{row.per_step:g} a step",
+        "µs": UNKNOWN if row.us is None else microseconds(row.us),
+        "from": "launch overhead" if row.overhead else row.source or "",
+        "total": UNKNOWN if row.total_us is None else f"{microseconds(row.total_us)} µs",
+        "share": _percent(row.share),
+        "of step": _percent(row.step_share),
+        "bound by": row.bound or "",
+        "worst hint": row.hint or "" if counted else UNKNOWN,
+    }
+
+
+def _percent(value: float | None) -> str:
+    return UNKNOWN if value is None else f"{value:.1f} %"
+
+
+def lines(found: Costs, width: int) -> Iterator[Text]:
+    """The table, the most expensive kernel first."""
+    rows = [cells(row) for row in found.rows] or [cells(Cost(""))]
+    heads = [head for head in rows[0] if head != "of step" or found.steps]
+    return grid(heads, [[row[head] for head in heads] for row in rows], width, NUMBERS, GIVES)
+
+
+def footnotes(found: Costs) -> list[str]:
+    """What the table leaves out, and what its shares are of."""
+    out = []
+    if found.idle:
+        out.append(f"{plural(len(found.idle), 'candidate')} not launched (ptxview list has them)")
+    if found.rows and found.untimed == len(found.rows):
+        out.append("no times are known: ptxview time takes them, ptxview run --time with the run")
+    elif found.untimed:
+        out.append(f"{plural(found.untimed, 'kernel')} without a time; shares are of the others")
+    if found.steps and any(row.step_share is not None for row in found.rows):
+        out.append("shares are of a profiled step, its idle time included")
+    return out
+
+
+def document(found: Costs) -> dict[str, object]:
+    """``list --by cost``'s JSON."""
+    return {
+        "schema": SCHEMA,
+        "steps": found.steps,
+        "costs": Rows(_json(row) for row in found.rows),
+        "not_launched": Rows(_json(row) for row in found.idle),
+    }
+
+
+def _json(row: Cost) -> dict[str, object]:
+    return {
+        "kernel": row.name if row.kernel is None else row.kernel.id,
+        "variant": None if row.variant is None else row.variant.id,
+        "launches": row.launches,
+        "launches_per_step": row.per_step,
+        "us": row.us,
+        "source": row.source,
+        "mostly_overhead": row.overhead,
+        "total_us": row.total_us,
+        "share_percent": row.share,
+        "step_share_percent": row.step_share,
+        "bound": row.bound,
+        "hint": row.hint,
+    }
