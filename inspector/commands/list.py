@@ -10,6 +10,7 @@ import contextlib
 import datetime
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,8 +38,10 @@ from inspector.measure.ncu.report import is_report
 from inspector.measure.time.results import times
 from inspector.reader import reader
 from inspector.reader.facts import GLANCE_SECONDS
+from inspector.reader.query import Term, matching, parse
 from inspector.reader.reader import Reader
 from inspector.reader.tables import table
+from inspector.recording.layout import kept_cache
 from inspector.report import calls, compiles, jsons, profile, ranks, tables, timings
 from inspector.report.compiles import Phases
 from inspector.system import printing
@@ -46,7 +49,7 @@ from inspector.system.printing import narrate
 
 if TYPE_CHECKING:
     from inspector.analyse.hints.subject import Finding
-    from inspector.report.costs import CostInputs
+    from inspector.report.costs import Costs
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -60,6 +63,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
             "more": option("PATH", "recordings of other machines, read as one with it", nargs="*"),
             "--by": option(
                 "cost", "order by cost: launches, time and share of each", choices=("cost",)
+            ),
+            "--where": option(
+                "QUERY", "only variants with these properties: 'spill>0 op:HGMMA launched'"
             ),
             "--calls": flag(
                 "distinct calls of kernels, graphs and extension functions, with counts and "
@@ -84,14 +90,17 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     """Print the table, or JSON."""
     args = parser.parse_args(argv)
+    terms = parse(args.where or "")
     refuse_together(args, "brief", "calls", "ops", "compiles", "breaks", "recompiles", "guards")
     profiled = open_profiled(args.path, reports=args.ncu, more=args.more)
+    if terms:
+        profiled = _selected(profiled, terms)
     reader = profiled.reader
     rec, out = reader.recording, printing.out()
     if args.brief:
         return _brief(reader, args.json)
     if args.by:
-        return _costs(profiled, args.json)
+        return _print_costs(profiled, args.json)
     if args.guards:
         return _guards(rec, args.json)
     if args.compiles or args.breaks or args.recompiles:
@@ -142,11 +151,62 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     return Exit.OK
 
 
-def _costs(profiled: Profiled, as_json: bool) -> int:
-    """Kernels by what they cost."""
+def _selected(profiled: Profiled, terms: Sequence[Term]) -> Profiled:
+    """Only the variants of a query; all else of the recording as it is."""
+    from inspector.report.costs import Cost
+
+    rec = profiled.reader.recording
+    rows: dict[tuple[str, str], Cost] = {}
+    if any(term.name in ("cost", "time") for term in terms):
+        rows = {
+            (row.variant.hash, row.variant.symbol): row
+            for row in _costs_of(profiled, 0).rows
+            if row.variant is not None
+        }
+
+    def measures(name: str, variant: Variant) -> float | None:
+        row = rows.get((variant.hash, variant.symbol))
+        return None if row is None else row.us if name == "time" else row.share
+
+    kept: dict[str, list[Variant]] = {}
+    for kernel, variant in matching(profiled.reader, terms, rec.variants(), measures):
+        kept.setdefault(kernel.id, []).append(variant)
+    if not kept:
+        narrate(f"no variant of {len(rec.variants())} has these properties")
+    kernels = tuple(
+        replace(kernel, variants=tuple(kept[kernel.id]))
+        for kernel in rec.kernels
+        if kernel.id in kept
+    )
+    return Profiled(replace(rec, kernels=kernels, graphs=()), kept_cache(), report=profiled.report)
+
+
+def _costs_of(profiled: Profiled, seconds: float) -> Costs:
+    """Kernels by what they cost; hints are looked for until so many seconds are over."""
+    from inspector.measure.profile.read import profiles
+    from inspector.report.costs import CostInputs, chosen_times, costs
+
+    read, until = profiled.reader, time.monotonic() + seconds
+    rec = read.recording
+    profile = None
+    with contextlib.suppress(PtxviewError):
+        profile = profiles(Path(rec.path), rec, read.cache)[1]
+
+    def hints(variant: Variant) -> Sequence[Finding] | None:
+        return read.hints(variant) if time.monotonic() < until else None
+
+    return costs(
+        rec,
+        CostInputs(
+            times(rec.path), profile, profiled.measured, read.device, chosen_times(rec), hints
+        ),
+    )
+
+
+def _print_costs(profiled: Profiled, as_json: bool) -> int:
     from inspector.report import costs
 
-    found = costs.costs(profiled.reader.recording, cost_inputs(profiled))
+    found = _costs_of(profiled, reader.COUNTING_SECONDS)
     if as_json:
         print_json(costs.document(found))
         return Exit.OK
@@ -157,25 +217,6 @@ def _costs(profiled: Profiled, as_json: bool) -> int:
     for text in costs.footnotes(found):
         narrate(text)
     return Exit.OK
-
-
-def cost_inputs(profiled: Profiled) -> CostInputs:
-    """Times of a recording, and hints that are looked for until ``COUNTING_SECONDS`` are over."""
-    from inspector.measure.profile.read import profiles
-    from inspector.report.costs import CostInputs, chosen_times
-
-    read, until = profiled.reader, time.monotonic() + reader.COUNTING_SECONDS
-    rec = read.recording
-    profile = None
-    with contextlib.suppress(PtxviewError):
-        profile = profiles(Path(rec.path), rec, read.cache)[1]
-
-    def hints(variant: Variant) -> Sequence[Finding] | None:
-        return read.hints(variant) if time.monotonic() < until else None
-
-    return CostInputs(
-        times(rec.path), profile, profiled.measured, read.device, chosen_times(rec), hints
-    )
 
 
 def _brief(reader: Reader, as_json: bool) -> int:

@@ -100,12 +100,12 @@ def costs(rec: Recording, given: CostInputs) -> Costs:
     rows = [_cost(kernel, variant, given, by_variant, steps) for kernel, variant in rec.variants()]
     known = any(row.launches is not None for row in rows)
     rows += [_profiled(work, steps) for work in works if work.kernel is None]
-    launched = [row for row in rows if row.launches or not known]
-    idle = tuple(row for row in rows if not row.launches and known)
+    launched = [row for row in rows if row.launches or row.per_step or not known]
+    idle = tuple(row for row in rows if row not in launched)
     whole = sum(row.total_us or 0 for row in launched)
     window = given.profile.overhead.window_us if given.profile is not None else 0
     launched = [_with_shares(row, whole, window / steps if steps else 0) for row in launched]
-    launched.sort(key=lambda row: (-(row.total_us or 0), -(row.us or 0)))
+    launched.sort(key=lambda row: [-(x or 0) for x in (row.step_share, row.total_us, row.us)])
     return Costs(tuple(_with_hint(row, given) for row in launched), idle, steps or None)
 
 
@@ -165,14 +165,11 @@ def _cost(
         us, source = sum(durations) / len(durations), NCU
     elif isinstance(tuned, int | float) and variant.launches:
         us, source = float(tuned), TUNER
-    launches = variant.launches
-    if not launches and work is not None:
-        launches = work.calls
     return Cost(
         kernel.called,
         kernel,
         variant,
-        launches,
+        variant.launches,
         work.calls / steps if work is not None and steps else None,
         us,
         source,
@@ -219,9 +216,9 @@ def _bound(
 
 
 def _profiled(work: GpuWork, steps: int) -> Cost:
+    """A kernel that only the profile names: how often the whole run launched it is unknown."""
     return Cost(
         work.short,
-        launches=work.calls,
         per_step=work.calls / steps if steps else None,
         us=work.gpu_us / work.calls if work.calls else None,
         source=PROFILED,
