@@ -15,6 +15,7 @@ from inspector.measure.ncu.attach import NcuMeasured
 from inspector.measure.profile.trace import GpuWork, Profile
 from inspector.measure.time.results import StoredTimes
 from inspector.report.jsons import SCHEMA, Rows
+from inspector.report.naming import titles
 from inspector.report.tables import UNKNOWN, grid
 
 TIMED, PROFILED, NCU, TUNER = "time", "profile", "ncu", "tuner"
@@ -97,7 +98,12 @@ def costs(rec: Recording, given: CostInputs) -> Costs:
     works = given.profile.kernels if given.profile is not None else ()
     steps = len(given.profile.window.steps) if given.profile is not None else 0
     by_variant = _works_by_variant(rec, works)
-    rows = [_cost(kernel, variant, given, by_variant, steps) for kernel, variant in rec.variants()]
+    named = titles(rec)
+    rows = [
+        replace(row, name=named.get(kernel.id, kernel.called))
+        for kernel, variant in rec.variants()
+        for row in (_cost(kernel, variant, given, by_variant, steps),)
+    ]
     known = any(row.launches is not None for row in rows)
     rows += [_profiled(work, steps) for work in works if work.kernel is None]
     launched = [row for row in rows if row.launches or row.per_step or not known]
@@ -239,9 +245,9 @@ def _with_shares(row: Cost, whole: float, step_us: float) -> Cost:
 
 NUMBERS = ("launches", "µs", "total", "share", "of step")
 GIVES = (
-    ("kernel", 44), ("worst hint", 16), ("kernel", 24), ("from", 0), ("variant", 0), ("total", 0),
-    ("bound by", 0), ("kernel", 12), ("worst hint", 0),
-)  # fmt: skip
+    *(("kernel", 44), ("total", 0), ("worst hint", 12), ("kernel", 30), ("variant", 0)),
+    *(("bound by", 0), ("from", 0), ("worst hint", 0), ("kernel", 12)),
+)
 
 
 def cells(row: Cost) -> dict[str, str]:
@@ -249,7 +255,7 @@ def cells(row: Cost) -> dict[str, str]:
     launches = UNKNOWN if row.launches is None else f"{row.launches:,}"
     counted = row.hint is not None or row.variant is None
     return {
-        "kernel": shown(row.name),
+        "kernel": row.name if row.kernel is not None else shown(row.name),
         "variant": "" if row.variant is None else shown(row.variant.id),
         "launches": launches if row.per_step is None else f"{row.per_step:g} a step",
         "µs": UNKNOWN if row.us is None else microseconds(row.us),

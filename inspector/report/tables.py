@@ -27,6 +27,7 @@ from inspector.base.names import granted
 from inspector.base.text import ended_by, kibibytes, microseconds, plural, shown
 from inspector.listing.line import Line
 from inspector.report.jsons import ordered
+from inspector.report.naming import titles
 
 Cell = str | tuple[str, str]
 """A text, or a text and its style."""
@@ -257,6 +258,8 @@ def _shortened(name: str, width: int) -> str:
     if cell_len(name) <= width:
         return name
     tail = ""
+    if name.lstrip().startswith("#"):  # a title, which begins with what tells it from others
+        return set_cell_size(name, width - 1) + "…"
     if width >= 2 * MIN_WIDTH:
         tail = name[-(width // 2) :]
     elif _GENERATED.match(name):
@@ -356,7 +359,7 @@ SPILLS = HEADS.index("spill")
 WHERE_KNOWN = ("tuned", "time", "hints")
 """Columns left out if empty in every row."""
 GIVES = (
-    *(("kernel", 48), ("configuration", 40), ("kernel", 28), ("configuration", 32), ("stages", 0)),
+    *(("kernel", 48), ("configuration", 40), ("stages", 0), ("kernel", 28), ("configuration", 32)),
     *(("configuration", 16), ("kernel", 14), ("configuration", 0), ("stack", 0), ("hints", 0)),
     *(("shared", 0), ("spill", 0), ("tuned", 0), ("variant", 0), ("time", 0), ("kernel", 4)),
 )
@@ -377,14 +380,16 @@ def kernels(
         time: its measured time; "" if unknown.
         hints: the number of its hints; "" if not counted.
     """
-    rows = list(_rows(rec, figures, time, hints))
+    named = {kernel.id: "  " + shown(kernel.called) for kernel in rec.kernels}
+    named |= {name: f"  {text}" for name, text in titles(rec).items()}
+    rows = list(_rows(rec, named, figures, time, hints))
     full = {
         head: max([len(head), *(cell_len(row[n]) for row in rows)])
         for n, head in enumerate(HEADS)
         if head not in WHERE_KNOWN or any(row[n] for row in rows)
     }
     sizes = fit(full, width, GIVES)
-    names = apart((_indented(kernel) for kernel in rec.kernels), sizes["kernel"])
+    names = apart(named.values(), sizes["kernel"])
     lines = [laid_out(HEADS, [(head, "bold") for head in HEADS], sizes, NUMBERS)]
     for row in rows:
         cells: list[Cell] = [names.get(row[0], row[0]), *row[1:]]
@@ -396,19 +401,20 @@ def kernels(
     return Group(*lines)
 
 
-def _rows(rec: Recording, figures: Figures, time: Clock, hints: Clock) -> Iterator[tuple[str, ...]]:
+def _rows(
+    rec: Recording, named: Mapping[str, str], figures: Figures, time: Clock, hints: Clock
+) -> Iterator[tuple[str, ...]]:
     """Yield a row for each origin and each variant, with a cell for each head."""
     for heading in dict.fromkeys(map(under, rec.kernels)):
         yield (heading, *[""] * (len(HEADS) - 1))
         for kernel in rec.kernels:
             if under(kernel) == heading:
-                yield from _of_kernel(kernel, figures, time, hints)
+                yield from _of_kernel(kernel, named[kernel.id], figures, time, hints)
 
 
 def _of_kernel(
-    kernel: Kernel, figures: Figures, time: Clock, hints: Clock
+    kernel: Kernel, name: str, figures: Figures, time: Clock, hints: Clock
 ) -> Iterator[tuple[str, ...]]:
-    name = _indented(kernel)
     if not kernel.variants:
         yield (name, "", "no variant here", *[""] * (len(HEADS) - 3))
     first = differing([variant.config for variant in kernel.variants])
@@ -428,11 +434,6 @@ def _of_kernel(
             " ".join(s.value for s in ordered(variant.stages)),
         )
         name = ""
-
-
-def _indented(kernel: Kernel) -> str:
-    """Return a kernel's name, indented beneath its origin."""
-    return "  " + shown(kernel.called)
 
 
 def lacking(rec: Recording) -> list[str]:
