@@ -71,6 +71,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
                 "distinct calls of kernels, graphs and extension functions, with counts and "
                 "differences"
             ),
+            "--tunings": flag("autotuning, one table for each round: candidates, times, choice"),
             "--ops": flag(
                 "operations of each compiled graph: lines, modules and operators of each call"
             ),
@@ -101,6 +102,8 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         return _brief(reader, args.json)
     if args.by:
         return _print_costs(profiled, args.json)
+    if args.tunings:
+        return _tunings(rec, args.json)
     if args.guards:
         return _guards(rec, args.json)
     if args.compiles or args.breaks or args.recompiles:
@@ -342,6 +345,20 @@ def _compiles(args: argparse.Namespace, rec: Recording) -> int:
     if not several:
         there = "" if rec.frame_compiles else "; no compile of torch.compile's was recorded"
         narrate(("no graph breaks" if args.breaks else "nothing was compiled again") + there)
+    return Exit.OK
+
+
+def _tunings(rec: Recording, as_json: bool) -> int:
+    from inspector.report import tunings
+
+    if as_json:
+        print_json({"schema": jsons.SCHEMA, "tunings": tunings.document(rec)})
+        return Exit.OK
+    out = printing.out()
+    printed = list(tunings.lines(rec, out.width))
+    printing.rows(printed[1:])
+    if not printed:
+        narrate("nothing was tuned")
     return Exit.OK
 
 

@@ -1,0 +1,169 @@
+"""Autotuning, one table for each round: candidates by time, the choice, and what became of it.
+
+Times of different rounds (nodes, shapes, processes) never share a column: the same code differs
+between them by more than most candidates of one round differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from rich.text import Text
+
+from inspector.base.model import Configuration, Kernel, Recording, Tuning
+from inspector.base.text import microseconds, plural, shown
+from inspector.report.naming import titles
+from inspector.report.tables import UNKNOWN, grid, setting
+
+HEADS = ("", "candidate", "variant", "µs", "other rounds", "became")
+GIVES = (("became", 24), ("candidate", 40), ("other rounds", 0), ("variant", 0), ("became", 0))
+STAR = "★"
+
+
+def lines(rec: Recording, width: int) -> Iterator[Text]:
+    """Every round of every kernel with a heading, its candidates the fastest first."""
+    named = titles(rec)
+    for kernel in rec.kernels:
+        for number, tuning in enumerate(kernel.autotune):
+            yield Text("")
+            yield Text(_heading(kernel, number, named), "bold cyan")
+            yield from grid(HEADS, _rows(kernel, number, named), width, ("µs",), GIVES)
+            yield from (Text(f"  {said}") for said in remarks(kernel, tuning))
+
+
+def _heading(kernel: Kernel, number: int, named: Mapping[str, str]) -> str:
+    tuning, rounds = kernel.autotune[number], len(kernel.autotune)
+    nodes = ", ".join(use.node for use in tuning.uses if use.node)
+    key = tuning.key
+    sizes = ", ".join(f"{k}={v}" for k, v in key.items()) if isinstance(key, Mapping) else key
+    parts = [
+        named.get(kernel.id, shown(kernel.called)),
+        f"round {number + 1} of {rounds}" if rounds > 1 else "",
+        f"for {nodes}" if nodes else "" if tuning.operation else shown(str(sizes or "")),
+        "times from a cache" if tuning.from_cache else shown(tuning.stopwatch or ""),
+    ]
+    return " · ".join(filter(None, parts))
+
+
+def _rows(kernel: Kernel, number: int, named: Mapping[str, str]) -> list[list[str]]:
+    tuning = kernel.autotune[number]
+    became: dict[int, list[str]] = {}
+    for use in tuning.uses:
+        place = tuning.best if use.configuration is None else use.configuration
+        told = named.get(use.kernel or "", use.kernel or "a library's function")
+        if place is not None and told not in became.setdefault(place, []):
+            became[place].append(told)
+    order = sorted(
+        enumerate(tuning.configurations),
+        key=lambda pair: float("inf") if pair[1].time_us is None else pair[1].time_us,
+    )
+    return [
+        [
+            STAR if place == tuning.best else "",
+            candidate(one),
+            shown(one.variant or ""),
+            UNKNOWN if one.time_us is None else microseconds(one.time_us),
+            ", ".join(map(microseconds, elsewhere(kernel, number, one))),
+            shown(", ".join(became.get(place, [])) or (one.reason or "").partition("\n")[0]),
+        ]
+        for place, one in order
+    ]
+
+
+def candidate(one: Configuration) -> str:
+    """A candidate's maker or template, its tile and its settings."""
+    config = dict(one.config)
+    choice = str(config.pop("choice", "") or "")
+    tile = [config.pop(f"BLOCK_{axis}", None) for axis in "MNK"]
+    warps = [config.pop(name, None) for name in ("num_warps", "num_stages")]
+    text = "·".join(str(size) for size in tile if size is not None)
+    options = [
+        setting(name, value)
+        for name, value in zip(("num_warps", "num_stages"), warps, strict=True)
+        if value is not None
+    ]
+    rest = [
+        setting(name, value)
+        for name, value in config.items()
+        if not choice and value is not None and not (name == "num_ctas" and value == 1)
+    ]
+    whose = [one.maker or ""] if one.maker not in (None, "Triton") else []
+    return shown(" ".join(filter(None, [*whose, choice, text, *options, *rest])))
+
+
+def elsewhere(kernel: Kernel, number: int, one: Configuration) -> list[float]:
+    """Times of the same candidate in the kernel's other rounds for the same key."""
+    own = kernel.autotune[number]
+    return [
+        other.time_us
+        for at, tuning in enumerate(kernel.autotune)
+        if at != number and tuning.key == own.key
+        for other in tuning.configurations
+        if other.config == one.config and other.maker == one.maker and other.time_us is not None
+    ]
+
+
+def noise(kernel: Kernel, tuning: Tuning) -> float | None:
+    """How much the median candidate's time differs between rounds, as a share of it; None if it
+    was tuned once."""
+    number = kernel.autotune.index(tuning)
+    ratios = sorted(
+        max(times) / min(times) - 1
+        for one in tuning.configurations
+        if one.time_us
+        for others in (elsewhere(kernel, number, one),)
+        if others
+        for times in ([one.time_us, *others],)
+    )
+    return ratios[len(ratios) // 2] if ratios else None
+
+
+def remarks(kernel: Kernel, tuning: Tuning) -> Iterator[str]:
+    """Whether the choice is within the tuner's noise, and how often it was benchmarked."""
+    winner, spread = tuning.winner, noise(kernel, tuning)
+    if winner is not None and winner.time_us and spread is not None:
+        tied = [
+            one
+            for one in tuning.configurations
+            if one is not winner
+            and one.time_us is not None
+            and one.time_us <= winner.time_us * (1 + spread)
+        ]
+        if tied:
+            yield (
+                f"tied: {plural(len(tied), 'candidate')} within the {spread:.0%} by which times "
+                "of the same candidate differ between rounds"
+            )
+    counts = {v.benchmarks for v in kernel.variants if v.benchmarks}
+    if counts:
+        least, most = min(counts), max(counts)
+        yield f"benchmarked {least if least == most else f'{least} to {most}'} times each"
+
+
+def document(rec: Recording) -> Sequence[dict[str, object]]:
+    """``list --tunings``' JSON: a row for each round."""
+    return [
+        {
+            "kernel": kernel.id,
+            "round": number + 1,
+            "nodes": [use.node for use in tuning.uses],
+            "best": tuning.best,
+            "noise": noise(kernel, tuning),
+            "candidates": [
+                {
+                    "config": dict(one.config),
+                    "maker": one.maker,
+                    "variant": one.variant,
+                    "us": one.time_us,
+                    "other_rounds_us": elsewhere(kernel, number, one),
+                    "reason": one.reason,
+                    "became": sorted(
+                        {u.kernel for u in tuning.uses if u.kernel and u.configuration == place}
+                    ),
+                }
+                for place, one in enumerate(tuning.configurations)
+            ],
+        }
+        for kernel in rec.kernels
+        for number, tuning in enumerate(kernel.autotune)
+    ]
