@@ -111,7 +111,7 @@ class VariantCard(LineWidget):
             parts.append((f"occ {percent}" if short else f"occupancy {percent} at most", ""))
         taken = self.times.latest(self.subject.kernel, variant)
         if taken is not None:
-            us = f"{duration(taken.us)} µs"
+            us = f"{duration(taken.median_us)} µs"
             if taken.timing.cache != COLD:
                 us += f" {taken.timing.cache} L2"
             parts.append((f"{us} measured" + ("" if short else f" {age(taken)}"), "bold"))
