@@ -81,7 +81,6 @@ class PtxviewApp(App[None]):
         self.theme = (LIGHT if self._light() else DARK).name
 
     def get_default_screen(self) -> Screen[None]:
-        """Return the main screen."""
         return self.main
 
     def _light(self) -> bool:
@@ -94,7 +93,6 @@ class PtxviewApp(App[None]):
         return not dark if asked == "auto" else asked == "light"
 
     def on_mount(self) -> None:
-        """Set the user's keys and say what is wrong with them; follow what grows."""
         self.set_keymap(dict(self.keys))
         if warning := self.config.warning:
             self.notify(warning, title=str(config_path()), severity="warning", timeout=15)
@@ -157,13 +155,11 @@ class PtxviewApp(App[None]):
     # Leaving
 
     def leave(self) -> None:
-        """Leave, and remember how the recording was looked at."""
         if self.memory is not None:
             self.memory.keep(self.reads.recording.path, self.main.remembered)
         self.exit()
 
     async def action_quit(self) -> None:
-        """Leave; ask what becomes of a program that still runs."""
         from inspector.tui.panes.dialogs import Leaving
 
         if self.live is None or not self.live.running:
@@ -184,7 +180,6 @@ class PtxviewApp(App[None]):
     # Commands
 
     def action_output(self) -> None:
-        """Show the output of the program and go there, or hide it."""
         main, view = self.main, self.main.output
         if view is None:
             self.notify("Only a program that `ptxview run` has started has output to show.")
@@ -198,7 +193,6 @@ class PtxviewApp(App[None]):
             main.focus_first()
 
     def action_help(self) -> None:
-        """Show all keys, those of where one is first."""
         from inspector.tui.find.entries import help_entries
         from inspector.tui.find.finder import Finder
 
@@ -209,7 +203,6 @@ class PtxviewApp(App[None]):
         self.push_screen(screen, self._run)
 
     def action_find(self) -> None:
-        """Find anything that has a name: commands, kernels, variants, stages, labels, hints."""
         from inspector.tui.find.entries import palette
 
         main = self.main if self.screen is self.main else None
@@ -220,7 +213,6 @@ class PtxviewApp(App[None]):
             self.call_later(chosen.run)  # once the list is gone
 
     def action_problems(self) -> None:
-        """Show what could not be recorded or read."""
         from inspector.tui.find.entries import problems_text
         from inspector.tui.widgets.tool_screen import Overlay
 
@@ -228,11 +220,9 @@ class PtxviewApp(App[None]):
         self.push_screen(Overlay("Problems", problems_text(recording), banner(recording)))
 
     def action_redraw(self) -> None:
-        """Draw everything again: something else has written on the terminal."""
         self.screen.refresh(layout=True)
 
     def action_other_theme(self) -> None:
-        """Change between dark and light."""
         light = self.current_theme.dark
         self.theme = LIGHT.name if light else DARK.name
         if self.memory is not None:
@@ -273,7 +263,6 @@ class PtxviewApp(App[None]):
         )
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
-        """Report a fault in a thread, and go on."""
         if event.state is WorkerState.ERROR:
             error = event.worker.error
             self.notify(

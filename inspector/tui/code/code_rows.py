@@ -197,7 +197,6 @@ class Gutter:
     """Cells of all columns."""
 
     def __post_init__(self) -> None:
-        """Once, and not for each row that is drawn."""
         columns = tuple(c for c in self.there if c in self.wanted and c != NOTES)
         object.__setattr__(self, "columns", columns)
         object.__setattr__(self, "width", sum(map(_width, columns)))
@@ -331,7 +330,6 @@ MAX_MATCHES_PER_LINE = 200
 
 
 def code_strip(text: str, spans: Spans, dark: bool) -> Strip:
-    """Return a line in the colours of its tokens, plain between them."""
     plain = token_style(Token, dark)
     segments = []
     at = 0
@@ -347,7 +345,6 @@ def code_strip(text: str, spans: Spans, dark: bool) -> Strip:
 
 
 def mark_matches(strip: Strip, text: str, pattern: re.Pattern[str], style: Style) -> Strip:
-    """``strip`` with every match of ``pattern`` in its ``text`` in ``style``."""
     cuts: list[tuple[int, int]] = []
     for match in pattern.finditer(text):
         if match.end() > match.start():
@@ -475,22 +472,18 @@ class CodeRows:
         self._code = lru_cache(maxsize=2048)(self._make_code)
 
     def forget(self) -> None:
-        """What the rows are made of has changed."""
         self._code.cache_clear()
 
     @property
     def margin(self) -> int:
-        """Cells before the text: sign, number, note, columns."""
         lines = 0 if self.source is None else len(self.source.texts)
         digits = len(str(max(lines, 99)))
         return digits + 2 + self.gutter.width + self.lettered + self.flow_width
 
     def text(self, n: int) -> str:
-        """Line ``n`` as it is shown."""
         return "" if self.source is None else self.source.text(n)
 
     def row(self, n: int, look: Look, part: Part, width: int) -> Strip:
-        """A row of line ``n``."""
         line = self.plain
         if look.chosen:
             line += self._part("code--chosen")
@@ -522,7 +515,6 @@ class CodeRows:
         return Strip([*start, *code], max(width, self.margin))
 
     def _start(self, n: int, look: Look, part: Part, line: Style, quiet: Style) -> list[Segment]:
-        """Sign, number, note and columns."""
         digits = self.margin - 2 - self.gutter.width - self.lettered - self.flow_width
         flow = [Segment(c.sign, line + self._part(f"code--{c.kind}")) for c in look.flow]
         if len(flow) < self.flow_width:

@@ -44,7 +44,6 @@ class Region(NamedTuple):
 
     @property
     def words(self) -> str:
-        """What is in its place: ``… 62 lines of debug sections``."""
         return f"… {self.last - self.first + 1} lines of {self.kind.value}"
 
 
@@ -60,7 +59,6 @@ _DEBUG = (".debug_", ".nv_debug", ".debug")
 
 
 def _section(text: str) -> str | None:
-    """The name of the section that a line opens: ``.section .debug_info, …``."""
     words = text.split(None, 2)
     if not words or words[0] != ".section" or len(words) < 2:
         return None
@@ -68,7 +66,6 @@ def _section(text: str) -> str | None:
 
 
 def _ptx(texts: Sequence[str]) -> Iterator[bool]:
-    """Whether each line belongs to a debug section in braces, or names a file of one."""
     depth, inside = 0, False
     for text in texts:
         name = _section(text) if ".section" in text else None
@@ -84,7 +81,6 @@ def _ptx(texts: Sequence[str]) -> Iterator[bool]:
 
 
 def _sass(texts: Sequence[str]) -> Iterator[bool]:
-    """Whether each line belongs to a section of debuggers' or of notes, until the next section."""
     inside = False
     for text in texts:
         name = _section(text) if ".section" in text else None
@@ -130,7 +126,6 @@ _MARK = re.compile(
 
 
 def _is_mark(text: str) -> bool:
-    """Whether a line of PTX is a mark; most are excluded by one search for a character."""
     return ("." in text or ":" in text or "/" in text) and _MARK(text) is not None
 
 
@@ -197,11 +192,9 @@ class RowMap:
 
     @property
     def rows(self) -> int:
-        """How many rows there are."""
         return self.lines - self._hidden[-1]
 
     def fold(self, n: int) -> Region | None:
-        """Return the folded region around line ``n``."""
         at = bisect_right(self._firsts, n) - 1
         return self.closed[at] if at >= 0 and n <= self.closed[at].last else None
 
@@ -211,7 +204,6 @@ class RowMap:
         return above if above is not None and above.kind is Fold.MARKS else None
 
     def shown(self, n: int) -> int:
-        """Return the line whose row shows line ``n``."""
         region = self.fold(n)
         if region is not None and region.kind is Fold.MARKS:
             n = region.last + 1
@@ -219,12 +211,10 @@ class RowMap:
         return n if region is None else region.first
 
     def row(self, n: int) -> int:
-        """Return the row of line ``n``."""
         n = self.shown(n)
         return n - 1 - self._hidden[bisect_right(self._firsts, n - 1)]
 
     def line(self, row: int) -> int:
-        """Return the first line that has that row."""
         at = bisect_right(self._rows, row) - 1
         if at >= 0 and row == self._rows[at] and self.closed[at].kind is not Fold.MARKS:
             return self._firsts[at]
@@ -250,19 +240,16 @@ class Folding:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """What is wanted, as it is remembered."""
         folds = tuple(kind.value for kind in Fold if kind in self.level)
         if self.as_it_is:
             return (AS_IT_IS, *folds)
         return USUAL if self.level == LEVELS[0] else folds
 
     def restore(self, words: tuple[str, ...]) -> None:
-        """Fold as it was remembered."""
         self.level = LEVELS[0] if words == USUAL else frozenset(k for k in Fold if k.value in words)
         self.as_it_is = AS_IT_IS in words
 
     def know(self, regions: Mapping[Fold, tuple[Region, ...]]) -> None:
-        """Take what can be folded in another listing."""
         self.regions, self._flipped = regions, set()
 
     def flip(self, region: Region) -> None:
@@ -270,7 +257,6 @@ class Folding:
         self._flipped ^= {region}
 
     def deeper(self) -> str:
-        """Take the next level; return it in words."""
         at = LEVELS.index(self.level) + 1 if self.level in LEVELS else 0
         self.level = LEVELS[at % len(LEVELS)]
         self._flipped = set()
@@ -279,7 +265,6 @@ class Folding:
         return said.replace("the function", "functions")
 
     def turn(self) -> str:
-        """Change between reading and the file as it is; return which in words."""
         self.as_it_is = not self.as_it_is
         self._flipped = set()
         if self.as_it_is:
@@ -298,7 +283,6 @@ class Folding:
         return min(around, key=lambda region: region.last - region.first, default=None)
 
     def rows(self, lines: int) -> RowMap:
-        """Return the rows of so many lines."""
         every = (region for each in self.regions.values() for region in each)
         closed = (one for one in every if (one.kind in self.level) != (one in self._flipped))
         return RowMap(lines, closed)
@@ -349,7 +333,6 @@ class MarkedBar(ScrollBarRender):
         self.marks = marks
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """One segment a row."""
         for bar in super().__rich_console__(console, options):
             if isinstance(bar, Segments):
                 rows = list(bar.segments)

@@ -34,12 +34,11 @@ from inspector.tui.diff.diff_view import (
 )
 from inspector.tui.keys.command_table import SHARED, Where, bindings_of
 from inspector.tui.panes.pane import PATIENCE_SECONDS
-from inspector.tui.panes.pane_screen import BAD_EXPRESSION, expression
 from inspector.tui.widgets.figures import configuration
 from inspector.tui.widgets.lines import LineWidget, clickable, ends
 from inspector.tui.widgets.notice import Notice, in_thread
 from inspector.tui.widgets.subject import TreeSubject, digit, resolve
-from inspector.tui.widgets.tool_screen import Overlay, Prompt, ToolScreen
+from inspector.tui.widgets.tool_screen import Overlay, SearchScreen
 from inspector.tui.widgets.visible import cut, label, shorten
 
 FIGURES = 78
@@ -63,7 +62,6 @@ WORDS = {
 
 
 def shared_stages(a: TreeSubject, b: TreeSubject) -> tuple[Stage, ...]:
-    """The stages that both have, in the order of lowering."""
     if a.variant is None or b.variant is None:
         return ()
     return tuple(s for s in Stage if s in a.variant.stages and s in b.variant.stages)
@@ -249,64 +247,28 @@ def where(view: DiffView) -> Iterator[str]:
 # -- screens --------------------------------------------------------------------------------------
 
 
-class DiffSearching(ToolScreen[None]):
+class DiffSearching(SearchScreen[None]):
     """A screen with a diff in which one searches."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.view = DiffView()
-        self._origin: tuple[int, re.Pattern[str] | None] | None = None
-        """Row and pattern from before the prompt."""
+        self.view: DiffView = DiffView()
 
-    def action_search(self) -> None:
-        pattern = self.view.pattern
-        self._origin = (self.view.cursor, pattern)
-        self.ask("search", pattern.pattern if pattern else "")
-
-    @on(Prompt.Edited)
-    def _edited(self, message: Prompt.Edited) -> None:
-        message.stop()
-        self._search(message.text)
-
-    @on(Prompt.Closed)
-    def _prompt_done(self, message: Prompt.Closed) -> None:
-        message.stop()
-        self.status.display = True
-        self.set_focus(self.view)
-        origin, self._origin = self._origin, None
-        if message.accepted and message.text:
-            self._search(message.text)
-        elif message.accepted or origin is None:
-            self.forget()
-        else:
-            self.view.go(origin[0])
-            self._find(origin[1])
-
-    def _search(self, text: str) -> None:
-        """Find a text; while one types, go to the first match from where it began."""
-        try:
-            pattern = expression(text) if text else None
-        except BAD_EXPRESSION as error:
-            if not self.prompt.display:
-                self.status.say(f"“{label(text)}” is not a regular expression: {error}")
-            return
-        self._find(pattern)
-        if self._origin is not None:
-            self.view.reach(self._match_from(self._origin[0]))
-
-    def _match_from(self, row: int) -> int:
-        matches = self.view.matches
-        return matches[bisect_left(matches, row) % len(matches)] if matches else row
-
-    def _find(self, pattern: re.Pattern[str] | None) -> None:
+    def find(self, pattern: re.Pattern[str] | None, typing: bool = False) -> None:
         self.view.find(pattern)
         self.footer.say("diff.next", "next change" if pattern is None else "next match")
+        if self.origin is not None and (matches := self.view.matches):
+            self.view.reach(matches[bisect_left(matches, self.origin[1]) % len(matches)])
+        elif self.origin is not None:
+            self.view.go(self.origin[1])
+        if not typing:
+            self.origin = None
         self.follow()
 
     def forget(self) -> bool:
         """Clear the search; return whether there was one."""
         had = self.view.pattern is not None
-        self._find(None)
+        self.find(None)
         return had
 
     def follow(self) -> None:
@@ -380,7 +342,6 @@ class DiffScreen(DiffSearching):
         self._ask()
 
     def on_resize(self) -> None:
-        """The summary takes a share of the height."""
         self.summary.fit()
 
     @property
@@ -388,7 +349,6 @@ class DiffScreen(DiffSearching):
         return self.view
 
     def renew(self, reads: Reader) -> None:
-        """Read the two from a recording that has grown."""
         if self.fixed:
             return
         self.reads = reads

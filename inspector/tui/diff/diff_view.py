@@ -430,7 +430,6 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
     # Drawing
 
     def notify_style_update(self) -> None:
-        """Make colours again: the theme has changed."""
         super().notify_style_update()
         self._code.cache_clear()
 

@@ -94,7 +94,6 @@ def _kernel_entry(screen: MainScreen, entry: TreeEntry) -> Entry:
 
 
 def _at_stage(screen: MainScreen, row: TreeRow, stage: str) -> Entry | None:
-    """A stage of what a row represents, if it has it."""
     wanted, variant = Stage(stage), row.subject.variant
     if not row.subject.has(wanted):
         return None
@@ -111,7 +110,7 @@ def _at_stage(screen: MainScreen, row: TreeRow, stage: str) -> Entry | None:
 def _go(screen: MainScreen, row: TreeRow, stage: Stage | None = None) -> None:
     """Go to the subject of a row, and to a stage of it; the history has the way back."""
     panes = screen.panes
-    panes.leave_here()
+    panes.history.leave(panes.here())
     if not screen.kernels.go_to(row.key):
         screen.warn(f"{row.text} is not in the recording any more.")
         return
@@ -128,7 +127,6 @@ def _show_stage(screen: MainScreen, stage: Stage | None) -> None:
 
 
 def _stage_entry(screen: MainScreen, stage: Stage, keys: Mapping[str, str]) -> Entry:
-    """A stage of what is open."""
     has = screen.panes.subject.has(stage)
     return Entry(
         "stage",

@@ -181,24 +181,20 @@ class Finder(ModalScreen[Entry | None]):
         self.whole = Static(markup=False)
 
     def compose(self) -> ComposeResult:
-        """Compose the input, the matches, and the whole text of the highlighted one."""
         self.options.can_focus = False
         frame = Vertical(self.field, self.options, self.whole)
         frame.border_title = Content(self.heading)
         yield frame
 
     def on_mount(self) -> None:
-        """Look for further entries."""
         for n, find in enumerate(self.later):
             in_thread(self, find, self._found, f"later {n}")
 
     def on_resize(self) -> None:
-        """Draw the rows for another width."""
         self.call_after_refresh(self.show, self.entry)
 
     @property
     def entry(self) -> Entry | None:
-        """The highlighted entry."""
         at = self.options.highlighted
         return None if at is None or at >= len(self.matches) else self.matches[at].entry
 
@@ -248,7 +244,6 @@ class Finder(ModalScreen[Entry | None]):
 
     @on(OptionList.OptionSelected)
     def action_choose(self) -> None:
-        """Choose the highlighted entry."""
         entry = self.entry
         if entry is not None and entry.run is not None:
             self.dismiss(entry)
@@ -256,10 +251,8 @@ class Finder(ModalScreen[Entry | None]):
             self.whole.update(Content.styled("⚠ " + entry.why, "bold $warning"))
 
     def on_click(self, event: events.Click) -> None:
-        """Close it after a click outside."""
         if self.get_widget_at(event.screen_x, event.screen_y)[0] is self:
             self.dismiss(None)
 
     async def action_move(self, how: str) -> None:
-        """Move the cursor."""
         await self.options.run_action(how)

@@ -55,7 +55,6 @@ _Y = Where.TRYING
 
 
 def _moves(where: Where, prefix: str, unit: str, down: str = "pagedown,space") -> list[Command]:
-    """The keys that move by ``unit`` and by page."""
     return [
         Command(f"{prefix}up", "up,k", "↑ k", where, "move(-1)", f"{unit} up", ""),
         Command(f"{prefix}down", "down,j", "↓ j", where, "move(1)", f"{unit} down", ""),
@@ -513,7 +512,6 @@ def footer(
 
 
 def command(name: str) -> Command:
-    """The command with that id."""
     return next(c for c in TABLE if c.id == name)
 
 

@@ -60,7 +60,6 @@ class VariantCard(LineWidget):
             self._read(subject, subject.variant)
 
     def renew(self, reads: Reader, before: TreeSubject, now: TreeSubject) -> None:
-        """Follow a growing recording: ``before`` is ``now``; figures stay until read again."""
         self.reads = reads
         if now.variant is None or before.variant is None or before.key[0] != now.key[0]:
             if now != before:
@@ -149,7 +148,6 @@ class VariantCard(LineWidget):
         return label(configuration(variant.config, own + others))
 
     def render(self) -> Content:
-        """Figures always; the name gets the room that is left, then the configuration."""
         width = self.size.width - 2
         name = label(self.subject.name)
         ident = f" {self.subject.variant.id}" if self.subject.variant else ""
@@ -229,13 +227,11 @@ class TitleBar(LineWidget):
         self.renew(recording)
 
     def renew(self, recording: Recording) -> None:
-        """Show a recording that has grown."""
         self.recording = recording
         self._differences = len(differences(recording))
         self.refresh()
 
     def render(self) -> Content:
-        """Name, device or banner, counts, and warnings at the right."""
         recording, width = self.recording, self.size.width - 2
         keys = getattr(self.app, "keys", {})
         warnings = [self.told] if self.told else [] if recording.complete else ["unfinished"]

@@ -165,7 +165,6 @@ class ColumnList(ChoiceList[tuple[str, ...]]):
         self.options = self.columns
 
     def action_done(self) -> None:
-        """Answer."""
         self.dismiss(tuple(c for c in self.there if c in self.columns.selected) + self.kept)
 
 
@@ -196,5 +195,4 @@ class Leaving(ChoiceList[Choice]):
         self.dismiss(LEAVING[message.option_index][0])
 
     def action_choose(self, value: str) -> None:
-        """One of the choices, by its key."""
         self.dismiss(Choice(value))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from textual import events, on
@@ -25,7 +24,7 @@ from inspector.tui.code.folding import Fold, Region, regions
 from inspector.tui.code.highlight import Highlighter, highlighter_for, width_of
 from inspector.tui.keys.command_table import command, shown, there
 from inspector.tui.widgets.lines import LineWidget, ends
-from inspector.tui.widgets.notice import Notice, attempt, cancelled, in_thread
+from inspector.tui.widgets.notice import Notice, attempt, in_thread
 from inspector.tui.widgets.subject import TreeSubject, digit, told_alike
 from inspector.tui.widgets.visible import label, shorten
 
@@ -125,9 +124,6 @@ def missing(subject: TreeSubject, stage: Stage, complete: bool = True) -> Notice
 PATIENCE_SECONDS = 0.12
 """For which the text before stays: most stages come sooner, and flicker tires the eye."""
 
-LINES_PER_LOOK = 1000
-"""Lines searched before a search asks whether it is still wanted."""
-
 
 class PaneTitle(LineWidget):
     """``ptx  square_kernel  3f2a91c0``, and on the right the stages, those that are missing dim."""
@@ -172,7 +168,6 @@ class PaneTitle(LineWidget):
         ]
 
     def render(self) -> Content:
-        """As much as the width allows: the stage always, its digits next, then names."""
         width = self.size.width
         if self.stage is None:
             return Content("")
@@ -209,7 +204,6 @@ class PaneTitle(LineWidget):
         return _clickable(Content.assemble(lead, (bare, style), rest), f"stage({stage.value!r})")
 
     def on_click(self, event: events.Click) -> None:
-        """Choose the pane, and what was clicked in the title."""
         self.post_message(self.Clicked(self, event.style.meta.get("run", "")))
 
 
@@ -225,7 +219,6 @@ class ColumnHeads(Widget):
         self.view = view
 
     def render(self) -> Content:
-        """Each above its figures."""
         rows = self.view.rows
         before = rows.margin - rows.gutter.width - rows.flow_width
         return Content(" " * before + rows.gutter.heads)
@@ -258,7 +251,6 @@ class Pane(Vertical):
         self._zoomed = False
 
     def compose(self) -> ComposeResult:
-        """A title, heads of columns and the text."""
         yield self.title_line
         yield self.heads
         yield self.view
@@ -270,7 +262,6 @@ class Pane(Vertical):
 
     @property
     def stage(self) -> Stage | None:
-        """The stage that was asked for."""
         return None if self.request is None else self.request.stage
 
     # Reading
@@ -285,7 +276,6 @@ class Pane(Vertical):
                 self._start(request)
 
     def renew(self, reads: Reader, subject: TreeSubject) -> None:
-        """Read from ``reads``, which may have what could not be shown until now."""
         self.reads = reads
         if self.request is None:
             return
@@ -413,16 +403,3 @@ class Pane(Vertical):
                 self.view.foldable(*found)
 
         in_thread(self, find, show, "fold")
-
-
-def matches(
-    source: Highlighter, pattern: re.Pattern[str], text: Callable[[int], str]
-) -> tuple[int, ...]:
-    """Return the lines that have a pattern; in a thread that may be cancelled."""
-    out: list[int] = []
-    for n in range(1, len(source.texts) + 1):
-        if n % LINES_PER_LOOK == 0 and cancelled():
-            break
-        if pattern.search(text(n)):
-            out.append(n)
-    return tuple(out)

@@ -54,7 +54,6 @@ class OutputView(ScrollView, can_focus=True, inherit_bindings=False):
         return self.chosen or not self.follows
 
     def on_mount(self) -> None:
-        """Begin at the end of what there is."""
         self.look()
 
     def look(self) -> None:
@@ -63,7 +62,6 @@ class OutputView(ScrollView, can_focus=True, inherit_bindings=False):
             self._lay_out()
 
     def on_resize(self) -> None:
-        """Break lines for another width; the line at the top stays there."""
         self._lay_out()
 
     def _lay_out(self) -> None:
@@ -88,12 +86,10 @@ class OutputView(ScrollView, can_focus=True, inherit_bindings=False):
         self.refresh()
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        """Follow the output from the end on."""
         super().watch_scroll_y(old_value, new_value)
         self.follows = self.scroll_offset.y >= self.max_scroll_y
 
     def render_line(self, y: int) -> Strip:
-        """Draw a row."""
         at, base, text = self.scroll_offset.y + y, self.rich_style, ""
         if at < len(self._rows):
             text = self._rows[at][1]
@@ -103,19 +99,15 @@ class OutputView(ScrollView, can_focus=True, inherit_bindings=False):
         return Strip([Segment(text, base)]).adjust_cell_length(width, base)
 
     def action_scroll(self, rows: int) -> None:
-        """Scroll by lines."""
         self.scroll_relative(y=rows, animate=False, force=True)
 
     def action_page(self, pages: int) -> None:
-        """Scroll by pages."""
         self.action_scroll(pages * max(1, self.size.height - 1))
 
     def action_edge(self, side: int) -> None:
-        """Scroll to the first or the last line."""
         self.scroll_to(y=0 if side < 0 else self.max_scroll_y, animate=False, force=True)
 
     async def action_leave(self) -> None:
-        """Go back to where one came from; where there is nothing else yet, to the end."""
         self.chosen = False
         if self.has_class("-alone"):
             self.action_edge(1)

@@ -37,12 +37,10 @@ class StepLine(Widget):
     place: StepPlace | None = None
 
     def show(self, place: StepPlace | None) -> None:
-        """Show a step, or nothing."""
         self.place = place
         self.refresh()
 
     def render(self) -> Content:
-        """Two lines; in one there is no room for the lanes."""
         at, width = self.place, self.size.width - 2
         if at is None:
             return Content("")
@@ -233,7 +231,6 @@ class LaneGrid(ModalScreen[int | None]):
         frame.styles.width = max(widest, len(self.heading) + 4, LEAST) + 6
 
     def on_key(self, event: events.Key) -> None:
-        """A number is a lane; it may grow while it is one."""
         if event.character is None or not event.character.isdecimal():
             return
         event.stop()

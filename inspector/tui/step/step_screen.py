@@ -121,11 +121,9 @@ class StepScreen(PaneScreen[None]):
 
     @property
     def stepper(self) -> Stepper:
-        """Its steps."""
         return self.kernel.stepper
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Refuse what needs a block until one was run."""
         own = f"action_{action}" in vars(StepScreen)
         if own and self._kernel is None and action not in WITHOUT_BLOCK:
             return False
@@ -148,7 +146,6 @@ class StepScreen(PaneScreen[None]):
         self._run(self.block)
 
     def on_resize(self) -> None:
-        """The panel gives way when it gets narrow, and panes are arranged as values leave room."""
         self.fit()
 
     def fit(self) -> None:
@@ -164,7 +161,6 @@ class StepScreen(PaneScreen[None]):
     # Running
 
     def on_unmount(self) -> None:
-        """End what runs: nobody waits for it."""
         self._leaving.set()
         if self.running is not None:
             self.running.stop.set()
@@ -318,7 +314,6 @@ class StepScreen(PaneScreen[None]):
     # Moving
 
     def action_go(self, words: str) -> None:
-        """Do what a command of ``ptxview step`` does; long searches in a thread."""
         if self.looking or not self.stepper.trace.steps:
             return
         if words.split()[0] in ("nan", "store", "parts"):
@@ -430,28 +425,30 @@ class StepScreen(PaneScreen[None]):
 
     def action_ask(self, kind: str) -> None:
         begin = {"parts": f"{self.stepper.lane} ", "block": ",".join(map(str, self.block))}
-        self.ask(kind, begin.get(kind, self._typed.get(kind, "")))
+        self.ask(
+            kind, begin.get(kind, self._typed.get(kind, "")), lambda text: self._asked(kind, text)
+        )
         if kind == "parts":
             self.prompt.input.action_end()
 
-    def action_search(self) -> None:
-        self._typed["search"] = self.search.begin()
-        self.ask("search", self._typed["search"])
-
-    def typed(self, kind: str, text: str) -> None:
-        """Run the command of a prompt after Enter."""
-        before, self._typed[kind] = self._typed.get(kind), text
-        if kind == "search" and text == before and self.view.cursor in self.view.matches:
-            self.view.action_match(1)  # asked for what was looked for before: the next one
-        elif kind in ("search", "goto"):
-            super().typed(kind, text)
-        elif kind == "block":
-            try:
-                self._run(parse_place(text))
-            except ValueError as error:
-                self.warn(f"{label(str(error))}.")
-        else:
+    def _asked(self, kind: str, text: str | None) -> None:
+        if not text:
+            return
+        self._typed[kind] = text
+        if kind != "block":
             self.action_go(f"{kind} {text}")
+            return
+        try:
+            self._run(parse_place(text))
+        except ValueError as error:
+            self.warn(f"{label(str(error))}.")
+
+    def searched(self, text: str | None) -> None:
+        before = None if self.origin is None else self.origin[2]
+        if before and before.pattern == text and self.view.cursor in self.view.matches:
+            self.view.action_match(1)  # asked for what was looked for before: the next one
+        else:
+            super().searched(text)
 
     def action_escape(self) -> None:
         running, view = self.running, self.view
@@ -462,7 +459,7 @@ class StepScreen(PaneScreen[None]):
             if running is None:
                 self.action_back()
         else:
-            self.search.clear()
+            self.find(None)
 
     def action_next_pane(self, by: int) -> None:
         panes = self.panes.panes

@@ -131,7 +131,6 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
         return self.reads.recording
 
     def on_mount(self) -> None:
-        """Begin at the first row that can be read."""
         self._rebuild()
         self.go(next((i for i, r in enumerate(self.rows) if r.subject.kernel is not None), 0))
 
@@ -155,7 +154,6 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
         self._ask()
 
     def renew(self, reads: Reader) -> None:
-        """Show a recording that has grown; the cursor's row stays where it is on the screen."""
         self.reads = reads
         self._stale = frozenset(self._resources)
         # One that has come to have so many rows that it would begin folded stays as it is.
@@ -194,18 +192,15 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
 
     @property
     def rows_in_view(self) -> int:
-        """How many rows there is room for above the line of the filter."""
         return max(0, self.size.height - bool(self.query_text))
 
     def moved(self) -> None:
-        """Say what the row represents."""
         self._ask()
         row = self.row
         if row is not None and (row.subject.kernel is not None or row.subject.graph is not None):
             self.post_message(self.Selected(row.subject))
 
     def on_resize(self) -> None:
-        """Keep the cursor in view."""
         self._ask()
         self.reveal()
 
@@ -226,7 +221,6 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
         return self._show(row for row in self._every() if row.key == key)
 
     def _every(self) -> tuple[TreeRow, ...]:
-        """Every row that the filter leaves, as if nothing were folded."""
         return rows(self.entries, self.query_text)
 
     def _show(self, found: Iterator[TreeRow]) -> bool:
@@ -241,7 +235,6 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
         return True
 
     def step(self, by: int) -> None:
-        """Go to the next row that represents one variant, round the ends."""
         shown, here = self._every(), self.row
         at = next((i for i, row in enumerate(shown) if here and row.key == here.key), 0)
         others = (shown[at:] + shown[:at])[1:]
@@ -253,12 +246,10 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
         return next((one for one in rows(self.entries) if identity_of(one) == what), None)
 
     def above(self, row: TreeRow) -> TreeRow | None:
-        """Return the row that this one is beneath."""
         entry = entry_of(self.entries, row.key[:-1])
         return None if entry is None else entry.row
 
     def beneath(self, row: TreeRow) -> tuple[TreeSubject, ...]:
-        """Return every variant of a row, filtered or not."""
         entry = entry_of(self.entries, row.key)
         found = every(() if entry is None else (entry,))
         return tuple(one.row.subject for one in found if one.row.leaf)
@@ -266,7 +257,6 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
     # Figures
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        """Read the figures of the rows that come into view."""
         super().watch_scroll_y(old_value, new_value)
         self._ask()
 
@@ -290,7 +280,6 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
             in_thread(self, lambda: self._read(wanted), self._were_read, "figures")
 
     def _read(self, wanted: Sequence[TreeSubject]) -> Read:
-        """Read the figures of variants, in a thread."""
         return [self._one(subject) for subject in wanted if not cancelled()]
 
     def _one(self, subject: TreeSubject) -> tuple[Key, Resources | None]:
@@ -300,7 +289,6 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
         return subject.key[:2], answer if isinstance(answer, Resources) else None
 
     def read_every(self) -> None:
-        """Read the figures of all variants."""
         every_one = (TreeSubject(*pair) for pair in self.recording.variants())
         wanted = [one for one in every_one if one.key[:2] not in self._resources]
 
@@ -329,7 +317,6 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
     # Order
 
     def action_order(self) -> None:
-        """Take the next order that means something here."""
         there = orders(self.recording, bool(self.times.stored))
         self.order = there[(there.index(self.order) + 1) % len(there)]
         self.reorder()
@@ -338,18 +325,15 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
         self.report_order()
 
     def report_order(self) -> None:
-        """Say how the tree is ordered, and of how many variants the figures are read."""
         ids = {(k.id, v.id) for k, v in self.recording.variants()}
         self.post_message(self.Ordered(self.order, len(ids & self._resources.keys()), len(ids)))
 
     def timed(self) -> None:
-        """Show other measured times."""
         if self.order is Order.TIME:
             self.reorder()
         self.refresh()
 
     def reorder(self) -> None:
-        """Sort the rows again; the cursor stays on its row."""
         self._sort()
         self._rebuild()
         self.reveal()
@@ -357,7 +341,6 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
     # Drawing
 
     def render_line(self, y: int) -> Strip:
-        """Draw a row, or the line that says what is filtered."""
         if self.query_text and 0 < y == self.size.height - 1:
             width, base = self.scrollable_content_region.width, self.rich_style
             loud = base + self.part("warning")
@@ -366,7 +349,6 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
         return super().render_line(y)
 
     def draw_row(self, index: int, width: int, base: Style) -> Strip:
-        """Draw a name at the left and its figures, as many as have room, at the right."""
         row, chosen = self.rows[index], index == self.cursor
         if chosen:
             base += self.part("cursor" if self.has_focus else "cursor-blurred")
@@ -390,7 +372,6 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
         return Strip([Segment(*part) for part in parts]).adjust_cell_length(width, base)
 
     def _fitted(self, row: TreeRow, room: int) -> str:
-        """Cut the text of a row; names of kernels keep what tells them apart."""
         if cell_len(row.text) <= room:
             return row.text
         if row.kind is TreeKind.OPERATORS:
@@ -404,7 +385,6 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
         return self._shortened[room].get(row.text) or shorten(row.text, room)
 
     def _sign(self, row: TreeRow) -> str:
-        """Whether a row is folded; of a leaf, the letter of its mark."""
         if row.kind is TreeKind.OPERATORS:
             return "∘ "
         if row.count:
@@ -466,7 +446,6 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
         return row is not None
 
     def action_unfold(self) -> None:
-        """Unfold, or go to the first row beneath."""
         row = self.row
         if row is not None and row.count:
             if row.open:
@@ -475,7 +454,6 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
                 self.action_flip()
 
     def action_fold(self) -> None:
-        """Fold, or go to the row above."""
         row = self.row
         if row is not None and row.count and row.open and not self.query_text:
             self.action_flip()
@@ -484,14 +462,12 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
             self.go(next(above, self.cursor))
 
     def action_flip(self) -> None:
-        """Fold or unfold."""
         row = self.row
         if row is not None and row.count:
             self._folds[row.key] = not row.open
             self._rebuild()
 
     def on_click(self, event: events.Click) -> None:
-        """Choose a row; its sign folds it, a double click reads it."""
         index = self.clicked(event)
         if index is None:
             return

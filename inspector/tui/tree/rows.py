@@ -70,7 +70,6 @@ class TreeEntry:
     digest: str = ""
 
     def has(self, word: str) -> bool:
-        """Whether a filter's word is in it."""
         return word in self.words or (bool(self.digest) and self.digest.startswith(word))
 
 
@@ -81,7 +80,6 @@ def _words(*parts: object) -> str:
 def _operators(
     kernel: Kernel, above: Key, depth: int, subject: TreeSubject
 ) -> tuple[TreeEntry, ...]:
-    """One row with the operators that were fused into a kernel, where they are known."""
     names = () if kernel.fusion is None else kernel.fusion.ops
     if not names:
         return ()
@@ -101,7 +99,6 @@ def _own_words(variant: Variant) -> str:
 
 
 def _failed(both: Iterable[tuple[Kernel, Variant]]) -> int:
-    """How many of these variants failed."""
     return sum(variant.error is not None for _, variant in both)
 
 
@@ -181,7 +178,6 @@ def _graph(
     above: Key,
     depth: int,
 ) -> TreeEntry:
-    """A graph, with its kernels in the order of the wrapper's calls."""
     key = (*above, graph.id)
     own = [kernels[ident] for ident in graph.kernels if ident in kernels]
     beneath = (*_named(own, key, depth + 1, graph), *_named(tried, key, depth + 1, None))
@@ -276,14 +272,12 @@ def rows(
 
 
 def every(tree: Iterable[TreeEntry]) -> Iterator[TreeEntry]:
-    """Every entry, in the order of the rows."""
     for entry in tree:
         yield entry
         yield from every(entry.beneath)
 
 
 def entry_of(tree: Iterable[TreeEntry], key: Key) -> TreeEntry | None:
-    """The entry whose row has this key."""
     return next((entry for entry in every(tree) if entry.row.key == key), None)
 
 
@@ -380,7 +374,6 @@ def ordered(
 def _ordered(
     entry: TreeEntry, order: Order, figure: Callable[[TreeSubject], float | None]
 ) -> tuple[TreeEntry, float | None]:
-    """An entry with what is beneath it in order, and its own figure."""
     below = [_ordered(one, order, figure) for one in entry.beneath]
     fixed = [one for one, _ in below if one.row.kind is TreeKind.OPERATORS]
     rest = [(one, value) for one, value in below if one.row.kind is not TreeKind.OPERATORS]

@@ -18,12 +18,10 @@ UNREAD = "…"
 
 
 def figure(value: int | None) -> str:
-    """A number, or the dash."""
     return UNKNOWN if value is None else str(value)
 
 
 def spilled(resources: Resources) -> bool:
-    """Whether registers are known to have been spilled to local memory."""
     return bool(resources.spill_store_bytes or resources.spill_load_bytes)
 
 
@@ -44,12 +42,10 @@ def warps(variant: Variant) -> int | None:
 
 
 def configuration(config: Mapping[str, object], keys: tuple[str, ...]) -> str:
-    """The chosen entries of a configuration in a row."""
     return " ".join(setting(key, config[key]) for key in keys if config.get(key) is not None)
 
 
 def now() -> datetime.datetime:
-    """Return the current time."""
     return datetime.datetime.now(datetime.UTC)
 
 
@@ -68,11 +64,9 @@ class RecordingTimes:
         self.stored = results.StoredTimes()
 
     def latest(self, kernel: Kernel | None, variant: Variant | None) -> Taken | None:
-        """The representative time of a variant; None if it was not measured."""
         return self.stored.latest(kernel, variant) if kernel and variant else None
 
     def us(self, kernel: Kernel | None, variant: Variant | None) -> float | None:
-        """The representative time in microseconds."""
         taken = self.latest(kernel, variant)
         return None if taken is None else taken.us
 
@@ -86,7 +80,6 @@ class RecordingTimes:
 
 
 def told(one: Taken, recorded_on: str | None) -> str:
-    """``4.03 µs (95 %: 4.02…4.05) by cupti, cold L2, 3 days ago``, and of which inputs."""
     timing = one.timing
     parts = [
         f"{timings.duration(one.us)} µs (95 %: {timings.interval(timing)}) by {timing.stopwatch}",

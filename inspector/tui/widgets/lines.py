@@ -18,17 +18,14 @@ class LineWidget(Widget):
 
 
 def clickable(content: Content, action: str) -> Content:
-    """Return a content that runs an action when it is clicked."""
     return content.stylize(Style.from_meta({"@click": action}))
 
 
 def link(text: str, style: str, action: str) -> Content:
-    """Return a text that runs an action when it is clicked."""
     return clickable(Content.styled(text, style), action)
 
 
 def ends(left: Content, right: Content, width: int) -> Content:
-    """Return a row with one part at either end."""
     gap = max(1, width - left.cell_length - right.cell_length)
     return Content.assemble(left, " " * gap, right)
 
@@ -46,17 +43,12 @@ class StatusLine(LineWidget):
     def say(
         self, text: str, warning: bool = False, place: object = None, cuts_end: bool = False
     ) -> None:
-        """Show a message, safe to draw, until the cursor moves away from ``place``.
-
-        Without a place, until the next ``show``. ``cuts_end``: its beginning says the most.
-        """
         self._left, self._right = f"⚠ {text}" if warning else text, ""
         self._style = "bold $warning" if warning else ""
         self._message, self._place, self._cuts_end = True, place, cuts_end
         self.refresh()
 
     def show(self, left: str, right: str, place: object = None) -> None:
-        """Show where the cursor is, unless a message is about that very place."""
         if self._message and place is not None and place == self._place:
             return
         self._left, self._right, self._style = left, right, ""
@@ -64,7 +56,6 @@ class StatusLine(LineWidget):
         self.refresh()
 
     def render(self) -> Content:
-        """The place at the left, counts at the right."""
         width = self.size.width - 2
         right = self._right if len(self._right) + 12 <= width else ""
         room = width - len(right) - 2 if right else width
@@ -86,12 +77,10 @@ class SubjectBar(LineWidget):
         self.part = ""
 
     def tell(self, right: str, part: str = "") -> None:
-        """Show a text at the right, and the ``part`` of the subject that is shown."""
         self.right, self.part = right, part
         self.refresh()
 
     def render(self) -> Content:
-        """The name is shortened; the text at the right only where that does not do."""
         width, head = self.size.width, f" {self.head}  "
         part = f"  {self.part}" if self.part else ""
         ident = f" {self.ident}" if self.ident else ""
@@ -129,19 +118,15 @@ class KeyFooter(LineWidget):
         self.words: dict[str, str] = {}
 
     def say(self, name: str, word: str) -> None:
-        """Change the word for a command to what it is set to."""
         self.words[name] = word
         self.refresh()
 
     def show(self, where: Where) -> None:
-        """Show the keys of where the focus is."""
         if where is not self.where:
             self.where = where
             self.refresh()
 
     def render(self) -> Content:
-        """``? help  / search  1-7 stage …``."""
-
         def key_of(one: Command) -> str:
             return shown(one, getattr(self.app, "keys", {}))
 

@@ -47,11 +47,9 @@ class RowList(ScrollView, Generic[RowType], can_focus=True, inherit_bindings=Fal
     empty_text = ""
 
     def draw_head(self, width: int) -> Strip:
-        """Draw the line above the rows."""
         raise NotImplementedError
 
     def draw_row(self, index: int, width: int, base: Style) -> Strip:
-        """Draw the row with that index."""
         raise NotImplementedError
 
     def moved(self) -> None:
@@ -59,16 +57,13 @@ class RowList(ScrollView, Generic[RowType], can_focus=True, inherit_bindings=Fal
 
     @property
     def row(self) -> RowType | None:
-        """The row under the cursor."""
         return self.rows[self.cursor] if 0 <= self.cursor < len(self.rows) else None
 
     @property
     def rows_in_view(self) -> int:
-        """How many rows there is room for; 0 before the first layout."""
         return max(0, self.size.height - self.HEAD_LINES)
 
     def go(self, index: int) -> None:
-        """Put the cursor on a row."""
         self.cursor = max(0, min(index, len(self.rows) - 1))
         self.reveal()
         self.refresh()
@@ -82,7 +77,6 @@ class RowList(ScrollView, Generic[RowType], can_focus=True, inherit_bindings=Fal
             self.scroll_to(y=y, animate=False, force=True)
 
     def clicked(self, event: events.Click) -> int | None:
-        """Return the index of the row that was clicked."""
         offset = event.get_content_offset(self)
         if offset is None or offset.y < self.HEAD_LINES:
             return None
@@ -99,7 +93,6 @@ class RowList(ScrollView, Generic[RowType], can_focus=True, inherit_bindings=Fal
         self.go(0 if side < 0 else len(self.rows) - 1)
 
     def part(self, name: str) -> Style:
-        """Return the style of a component class."""
         return self.get_component_rich_style(f"row--{name}", partial=True)
 
     def render_line(self, y: int) -> Strip:
@@ -131,16 +124,13 @@ class Table(RowList[RowType], can_focus=True, inherit_bindings=False):
     query_text = ""
 
     def lay(self) -> None:
-        """Take the rows that are wanted."""
         raise NotImplementedError
 
     def filter(self, text: str) -> None:
-        """Show only rows that fit a text."""
         self.query_text = text
         self.lay()
 
     def show_rows(self, rows: Sequence[RowType], cursor: int) -> None:
-        """Show these rows, with the cursor on one of them."""
         self.rows = rows
         self.cursor = max(0, min(cursor, len(rows) - 1))
         self.virtual_size = Size(0, len(rows) + self.HEAD_LINES)
@@ -159,7 +149,6 @@ class Table(RowList[RowType], can_focus=True, inherit_bindings=False):
 
 
 def cell(text: str, size: int, right: bool = False) -> str:
-    """A text in exactly ``size`` cells."""
     text = cut(text, size)
     gap = " " * (size - cell_len(text))
     return gap + text if right else text + gap

@@ -56,7 +56,6 @@ class TreeSubject:
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """The ids of kernel, variant and graph, or ""."""
         return (
             "" if self.kernel is None else self.kernel.id,
             "" if self.variant is None else self.variant.id,
@@ -77,7 +76,6 @@ class TreeSubject:
 
     @property
     def name(self) -> str:
-        """The kernel's name as written, else the graph's."""
         if self.kernel is not None:
             if self.kernel.origin is Origin.EXTERN:
                 return self.kernel.called  # a library's templates fill a screen
@@ -102,7 +100,6 @@ class TreeSubject:
         return self.variant is not None and stage in self.variant.stages
 
     def stages(self) -> tuple[Stage, ...]:
-        """What there is, in the order of lowering."""
         return tuple(stage for stage in Stage if self.has(stage))
 
     def file(self, stage: Stage) -> StageFile | None:
@@ -137,7 +134,6 @@ class TreeSubject:
 
     @property
     def _of_inductor(self) -> bool:
-        """Whether torch.compile generated the kernel."""
         return self.kernel is not None and self.kernel.origin is Origin.INDUCTOR
 
     def default(self, pane: int, taken: tuple[Stage, ...]) -> Stage:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar, TypeVar
+import re
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, ClassVar, TypeVar
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -12,59 +13,38 @@ from textual.binding import Binding
 from textual.containers import Horizontal, VerticalScroll
 from textual.content import Content
 from textual.dom import DOMNode
-from textual.message import Message
 from textual.screen import ModalScreen, Screen
 from textual.widget import Widget
 from textual.widgets import Input, OptionList, Static
 
 from inspector.tui.keys.command_table import Where, command
 from inspector.tui.widgets.lines import KeyFooter, StatusLine
+from inspector.tui.widgets.visible import label
 
-SIGNS = {
-    "search": "/",
-    "goto": ":",
-    "filter": "filter",
-    "parts": "parts",
-    "store": "store",
-    "lane": "lane",
-    "go": "go",
-    "block": "block",
-    "passes": "/",
+PROMPTS = {
+    "search": ("/", "a regular expression"),
+    "goto": (":", "line number"),
+    "filter": ("filter", "words: name, origin, id, setting"),
+    "passes": ("/", "an operation or a pass: convert_layout, +tt.dot made, -tt.dot taken away"),
+    "parts": ("parts", "two lanes of the block: 0 31"),
+    "store": ("store", "an address: a tensor's name, x+40 (bytes), 0x7f…"),
+    "lane": ("lane", "a thread of the block"),
+    "go": ("go", "a step's number"),
+    "block": ("block", "coordinates: 7, or 3,1,0"),
 }
-HINTS = {
-    "parts": "two lanes of the block: 0 31",
-    "store": "an address: a tensor's name, x+40 (bytes), 0x7f…",
-    "lane": "a thread of the block",
-    "go": "a step's number",
-    "block": "coordinates: 7, or 3,1,0",
-    "search": "a regular expression",
-    "goto": "line number",
-    "passes": "an operation or a pass: convert_layout, +tt.dot made, -tt.dot taken away",
-    "filter": "words: name, origin, id, setting",
-}
+"""The sign of each prompt, and what is to be typed."""
+Closed = Callable[[str | None], object]
+"""Takes what was typed, None if it was given up."""
+Typing = Callable[[str], object]
 
 
 class Prompt(Horizontal):
     """Hidden until asked for; Escape gives up, Enter accepts, what is typed is shown at once."""
 
-    @dataclass
-    class Edited(Message):
-        """The text changed."""
-
-        kind: str
-        text: str
-
-    @dataclass
-    class Closed(Message):
-        """The prompt was closed; ``accepted`` with Enter."""
-
-        kind: str
-        text: str
-        accepted: bool
-
     def __init__(self) -> None:
         super().__init__()
-        self.kind = ""
+        self._then: Closed | None = None
+        self._typing: Typing | None = None
         self.sign = Static("", markup=False)
         self.input = Input(compact=True, select_on_focus=True)
         self.display = False
@@ -73,27 +53,26 @@ class Prompt(Horizontal):
         yield self.sign
         yield self.input
 
-    def ask(self, kind: str, value: str = "") -> None:
-        """Open for a search, a line or a filter."""
-        self.kind = kind
-        self.sign.update(f" {SIGNS[kind]} ")
-        self.input.placeholder = HINTS[kind]
+    def ask(self, kind: str, value: str, closed: Closed, typing: Typing | None) -> None:
+        self._then, self._typing = closed, typing
+        sign, self.input.placeholder = PROMPTS[kind]
+        self.sign.update(f" {sign} ")
         with self.input.prevent(Input.Changed):
             self.input.value = value
         self.display = True
         self.screen.set_focus(self.input)
 
     def _close(self, accepted: bool) -> None:
-        kind, self.kind = self.kind, ""
+        closed, self._then = self._then, None
         self.display = False
-        if kind:
-            self.post_message(self.Closed(kind, self.input.value, accepted))
+        if closed is not None:
+            closed(self.input.value if accepted else None)
 
     @on(Input.Changed)
     def _changed(self, event: Input.Changed) -> None:
         event.stop()
-        if self.kind:
-            self.post_message(self.Edited(self.kind, event.value))
+        if self._then is not None and self._typing is not None:
+            self._typing(event.value)
 
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:
@@ -101,14 +80,12 @@ class Prompt(Horizontal):
         self._close(accepted=True)
 
     def on_key(self, event: events.Key) -> None:
-        """Escape gives up, and Tab and the arrows leave with what was typed."""
         if event.key in ("escape", "tab", "shift+tab", "down", "up"):
             event.stop()
             event.prevent_default()
             self._close(accepted=event.key != "escape")
 
     def on_descendant_blur(self) -> None:
-        """A click elsewhere accepts."""
         self._close(accepted=True)
 
 
@@ -129,28 +106,29 @@ class ToolScreen(Screen[ResultType]):
 
     @property
     def home(self) -> Widget:
-        """The widget that has the focus when nobody types."""
         raise NotImplementedError
 
     def home_of(self, where: Where) -> DOMNode:
-        """Return the node that has the actions of a part of the table."""
         return self.home if where is self.wheres[0] else self
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Refuse every key while one types."""
         return self.focused is not self.prompt.input
 
-    def ask(self, kind: str, value: str = "") -> None:
+    def ask(self, kind: str, value: str, done: Closed, typing: Typing | None = None) -> None:
         """Open the prompt in the place of the status line."""
+
+        def closed(text: str | None) -> None:
+            self.status.display = True
+            self.set_focus(self.home)
+            done(text)
+
         self.status.display = False
-        self.prompt.ask(kind, value)
+        self.prompt.ask(kind, value, closed, typing)
 
     async def action_tell_app(self, name: str) -> None:
-        """Run an action of the application."""
         await self.app.run_action(name)
 
     async def action_run(self, name: str) -> None:
-        """Run a command of the table, for the palette and the footer."""
         chosen = command(name)
         if self.focused is self.prompt.input:
             self.set_focus(self.home)
@@ -158,6 +136,58 @@ class ToolScreen(Screen[ResultType]):
 
     def action_back(self) -> None:
         self.dismiss()
+
+
+BAD_EXPRESSION = (re.error, OverflowError, RecursionError)
+
+
+def expression(text: str) -> re.Pattern[str]:
+    """Compile as in vim's smartcase: small letters find both, one capital makes it exact.
+
+    Raises one of ``BAD_EXPRESSION``.
+    """
+    return re.compile(text, re.NOFLAG if any(c.isupper() for c in text) else re.IGNORECASE)
+
+
+class SearchScreen(ToolScreen[ResultType]):
+    """A screen with listings to search; the cursor goes to the first match while one types."""
+
+    view: Any
+    """The listing with the cursor."""
+    origin: tuple[Any, int, re.Pattern[str] | None] | None = None
+    """View, line and pattern from before the prompt."""
+
+    def find(self, pattern: re.Pattern[str] | None, typing: bool = False) -> None:
+        """Light up a pattern, or none, and go to its first match from ``origin``."""
+        raise NotImplementedError
+
+    def action_search(self) -> None:
+        view = self.view
+        self.origin = view, view.cursor, view.pattern
+        before = view.pattern.pattern if view.pattern else ""
+        self.ask("search", before, self.searched, partial(self.look_for, typing=True))
+
+    def searched(self, text: str | None) -> None:
+        """Go back to where the search began if it was given up."""
+        if text is not None:
+            self.look_for(text)
+        elif self.origin is not None:
+            (view, n, pattern), self.origin = self.origin, None
+            view.go(n)
+            self.find(pattern)
+
+    def look_for(self, text: str, typing: bool = False) -> None:
+        """Search; what is typed and not yet an expression waits."""
+        try:
+            pattern = expression(text) if text else None
+        except BAD_EXPRESSION as error:
+            if not typing:
+                said = f"“{label(text)}” is not a regular expression: {error}"
+                self.status.say(said, warning=True)
+            return
+        if pattern is None and self.origin is not None:
+            self.origin[0].go(self.origin[1])
+        self.find(pattern, typing)
 
 
 class Overlay(ModalScreen[None]):

@@ -36,7 +36,7 @@ from inspector.tui.widgets.lines import SubjectBar
 from inspector.tui.widgets.notice import Notice, in_thread
 from inspector.tui.widgets.row_list import Table, cell
 from inspector.tui.widgets.subject import TreeSubject
-from inspector.tui.widgets.tool_screen import Overlay, Prompt
+from inspector.tui.widgets.tool_screen import Overlay
 from inspector.tui.widgets.visible import label
 
 WIDE = 110
@@ -58,12 +58,10 @@ class PassTable(Table[PassRun], can_focus=True, inherit_bindings=False):
         """The number of the pass that was last gone to, which a filter may hide for a while."""
 
     def say(self, notice: Notice) -> None:
-        """Show a sentence instead of passes."""
         self.known, self.rows, self.notice = (), (), notice
         self.refresh()
 
     def lay(self) -> None:
-        """Take the wanted rows; the cursor stays on its pass, or goes to the nearest."""
         self.notice = None
         shown = [p for p in self.known if self.stage in (None, p.stage)]
         if self.query_text.strip():
@@ -145,7 +143,6 @@ class PassesScreen(DiffSearching):
         self.made: PassList | None = None
         self.shown: PassRun | None = None
         self._reading = True
-        self._filtered = ""
 
     def compose(self) -> ComposeResult:
         yield self.bar
@@ -258,27 +255,19 @@ class PassesScreen(DiffSearching):
 
     # Commands
 
-    @on(Prompt.Edited)
-    def _typed(self, message: Prompt.Edited) -> None:
-        if message.kind == "passes":
-            message.prevent_default()
-            message.stop()
-            self.table.filter(message.text)
+    def action_find(self) -> None:
+        before = self.table.query_text
 
-    @on(Prompt.Closed)
-    def _typed_all(self, message: Prompt.Closed) -> None:
-        if message.kind == "passes":
-            message.prevent_default()
-            message.stop()
-            self.status.display = True
-            if not message.accepted:
-                self.table.filter(self._filtered)
-            self.set_focus(self.table)
+        def done(text: str | None) -> None:
+            if text is None:
+                self.table.filter(before)
             self._tell()
 
-    def action_find(self) -> None:
-        self._filtered = self.table.query_text
-        self.ask("passes", self._filtered)
+        self.ask("passes", before, done, self.table.filter)
+
+    def searched(self, text: str | None) -> None:
+        self.set_focus(self.view)
+        super().searched(text)
 
     @on(PassTable.Chosen)
     def action_look(self) -> None:

@@ -58,7 +58,6 @@ def wrapped(text: str, width: int, style: str = "", indent: str = "  ") -> Itera
 
 
 def launches(plan: Plan, calls: Sequence[ReplayableCall], width: int) -> Iterator[Part]:
-    """What would be run, a launch after the other, then calls that launch; and what would not."""
     many = len(plan.launches)
     if many:
         yield f"{plural(many, 'launch')} to time\n", HEAD
@@ -96,7 +95,6 @@ def _often(count: int) -> str:
 
 
 def leave(path: str, python: str, width: int) -> Iterator[Part]:
-    """The question whether another's code may be run."""
     yield "\nRun it?\n", WARN
     yield from wrapped(
         "This runs the code of a recording that is not yours: it is not in your own "
@@ -109,7 +107,6 @@ def leave(path: str, python: str, width: int) -> Iterator[Part]:
 
 
 def trouble(notice: Notice, width: int) -> Iterator[Part]:
-    """Why there is no time, in a sentence, and what to do."""
     yield "\n", ""
     yield from wrapped(f"{notice.sign} {notice.message}", width, "bold $error", "")
     for line in notice.hint.splitlines():
@@ -117,7 +114,6 @@ def trouble(notice: Notice, width: int) -> Iterator[Part]:
 
 
 def measured(session: Session, width: int) -> Iterator[Part]:
-    """The times of one run as the report has them, with its notes."""
     yield "\nMeasured just now\n", HEAD
     yield from wrapped(timings.heading(session), width, QUIET)
     yield table(session, width), ""
@@ -127,7 +123,6 @@ def measured(session: Session, width: int) -> Iterator[Part]:
 
 
 def before(sessions: Sequence[Session], width: int) -> Iterator[Part]:
-    """Earlier measurements, the newest first."""
     told = [s for s in reversed(sessions) if s.rows][:MAX_PAST]
     if told:
         yield "\nTaken before\n", HEAD
@@ -139,7 +134,6 @@ def before(sessions: Sequence[Session], width: int) -> Iterator[Part]:
 
 
 def table(session: Session, width: int) -> str:
-    """The report's table as text, indented."""
     console, written = page(width - 2, colours=False)
     console.print(timings.table(session, width - 2))
     return textwrap.indent(written(), "  ")
@@ -177,11 +171,9 @@ class WorkScreen(ToolScreen[None]):
         self.show()
 
     def on_unmount(self) -> None:
-        """End what runs: nobody waits for it."""
         self._stop.set()
 
     def begin(self) -> None:
-        """Start the work."""
         raise NotImplementedError
 
     def parts(self, width: int) -> Iterator[Part]:
@@ -218,7 +210,6 @@ class WorkScreen(ToolScreen[None]):
         self.tick()
 
     def tick(self) -> None:
-        """Say how long it runs."""
         if self.working:
             end = "stopping …" if self._stop.is_set() else "Esc stops it"
             seconds = f"{monotonic() - self._began:.0f} s"
@@ -273,7 +264,6 @@ class TimingScreen(WorkScreen):
         return self.state in (TimingState.IDLE, TimingState.ASKING)
 
     def _past(self) -> tuple[Session, ...]:
-        """The sessions that have times of this variant, with those alone."""
         kernel, variant = self.subject.kernel, self.subject.variant
         if kernel is None or variant is None:
             return ()
@@ -391,7 +381,6 @@ class TimingScreen(WorkScreen):
             self._tell()
 
     def action_answer(self, yes: bool) -> None:
-        """Whether the recording's code may be run, until the interface is left."""
         if self.state is not TimingState.ASKING:
             return
         if yes:
@@ -427,7 +416,6 @@ class TryScreen(WorkScreen):
 
     @property
     def file(self) -> str:
-        """What messages call the text."""
         return f"{self.subject.key[1]}.{self.stage.value}"
 
     # What goes on
@@ -499,7 +487,6 @@ class TryScreen(WorkScreen):
         self.app.push_screen(DiffScreen(made.reader, a, b, stage, fixed=True))
 
     def action_edit(self) -> None:
-        """Open the text again, at the first line that a compiler complains of, and try it."""
         if not self.settled:
             self.status.say("It is still under way: Esc stops it.")
             return
