@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from rich.style import Style
 from textual import events
@@ -25,7 +25,6 @@ from inspector.analyse.flow.arrows import FlowLanes
 from inspector.analyse.line_annotations import (
     HUES,
     NOTHING,
-    LineAnnotations,
     Register,
     SourceGroups,
 )
@@ -36,10 +35,8 @@ from inspector.tui.code.code_rows import (
     COLUMNS,
     CodeRows,
     FlowCell,
-    Gutter,
     Look,
     Part,
-    RunFigures,
     along,
     arrow_at,
     breaks,
@@ -138,10 +135,6 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
 
         view: CodeView
 
-        @property
-        def control(self) -> CodeView:
-            return self.view
-
     def __init__(self) -> None:
         super().__init__()
         self.rows = CodeRows(self._part)
@@ -204,7 +197,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         gutter, many = self.rows.gutter, len(self.choices)
         at = self.choices.index(gutter.wanted) if gutter.wanted in self.choices else -1
         for n in range(at + 1, at + 1 + many):
-            self.columns(self.choices[n % many])
+            self.columns(wanted=self.choices[n % many])
             if self.rows.gutter.columns != gutter.columns:
                 return
         self.say("No column is known for this listing.", warning=True)
@@ -224,28 +217,25 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         gutter, lines = self.rows.gutter, self.lines
 
         def ranked(found: tuple[int, ...] | Notice) -> None:
-            if gutter is self.rows.gutter and isinstance(found, tuple):
-                self._to_largest(column, found)
+            if gutter is not self.rows.gutter or isinstance(found, Notice):
+                return
+            if not found:
+                self.say(f"No line of this listing has any {title(column)}.", warning=True)
+                return
+            # Where one went on by oneself, it begins again with the largest.
+            again = self._largest == (column, self.cursor) and self.cursor in found
+            at = (found.index(self.cursor) + 1) % len(found) if again else 0
+            self._largest = column, found[at]
+            self.jump(found[at])
+            figure = gutter.figure(column, gutter.annotations.at(found[at])) or 0
+            place = f"number {at + 1} of {len(found)}" if at else "the most of any line"
+            many = plural(int(figure), COLUMNS[column].unit)
+            self.say(f"{many}, {place}; again goes to the next largest.")
 
         if column in gutter.there:
             in_thread(self, lambda: gutter.ranked(column, lines), ranked, "rank")
         else:
             self.say(f"No {title(column)} are known for this listing.", warning=True)
-
-    def _to_largest(self, column: str, lines: tuple[int, ...]) -> None:
-        if not lines:
-            self.say(f"No line of this listing has any {title(column)}.", warning=True)
-            return
-        # Where one went on by oneself, it begins again with the largest.
-        again = self._largest == (column, self.cursor) and self.cursor in lines
-        at = (lines.index(self.cursor) + 1) % len(lines) if again else 0
-        self._largest = column, lines[at]
-        self.jump(lines[at])
-        gutter = self.rows.gutter
-        figure = gutter.figure(column, gutter.annotations.at(lines[at])) or 0
-        place = f"number {at + 1} of {len(lines)}" if at else "the most of any line"
-        many = plural(int(figure), COLUMNS[column].unit)
-        self.say(f"{many}, {place}; again goes to the next largest.")
 
     def action_fold(self) -> None:
         region = self.map.fold(self.cursor) or self.folding.at(self.cursor)
@@ -345,12 +335,16 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
     def on_click(self, event: events.Click) -> None:
         offset = event.get_content_offset(self)
         laid = self.laid() if self.source is not None else []
-        if offset is not None and 0 <= offset.y < len(laid):
-            if self._click_flow(laid[offset.y][0], offset.x):
-                return
-            self.go(laid[offset.y][0])
-            if event.chain == 2 and self.map.fold(self.cursor) is not None:
-                self.action_fold()
+        if offset is None or not 0 <= offset.y < len(laid):
+            return
+        n, cell = laid[offset.y][0], offset.x - (self.rows.margin - self.rows.flow_width)
+        flow = self.flow if 0 <= cell < self.rows.flow_width else None
+        if flow and (arrow := arrow_at(flow, self.rows.flow_width - 1, n, cell)):
+            self.jump(along(arrow, n))
+            return
+        self.go(n)
+        if event.chain == 2 and self.map.fold(self.cursor) is not None:
+            self.action_fold()
 
     def on_focus(self) -> None:
         self.post_message(self.Moved(self))
@@ -381,7 +375,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         else:
             self.virtual_size = Size(self._width + self.rows.margin, self.map.rows)
         self._laid = (None, [])
-        self.refresh()
+        self.refresh_marks()
         if self.modes != self._modes:
             self._modes = self.modes
             self.post_message(self.Looks())
@@ -488,7 +482,10 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
             sign = "linked"
         else:
             sign = "here" if here else self._places.get(n, "plain")
-        chosen = self.chosen
+        chosen, own = self.chosen, self.cursor if self.has_focus else 0
+        flow: tuple[FlowCell, ...] = ()
+        if self.flow is not None and self.rows.flow_width:
+            flow = cells(self.flow, self.rows.flow_width - 1, n, own, again)
         return Look(
             sign,
             linked,
@@ -498,16 +495,10 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
             bool(self.current) and _any(self.current, first, last),
             () if fold is not None or self.folding.as_it_is else self._place(n),
             self._tint(n),
-            self._flow_cells(n, again),
+            flow,
         )
 
     # Branches and loops
-
-    def _flow_cells(self, n: int, again: bool) -> tuple[FlowCell, ...]:
-        if self.flow is None or not self.rows.flow_width:
-            return ()
-        cursor = self.cursor if self.has_focus else 0
-        return cells(self.flow, self.rows.flow_width - 1, n, cursor, again)
 
     def _fit_flow(self) -> None:
         """As many lanes as the pane has room for, the head of an arrow and no air: none of none."""
@@ -524,15 +515,6 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
             self.jump(loop.target)
         else:
             self.say("No branch on this line, and no loop around it.", warning=True)
-
-    def _click_flow(self, n: int, x: int) -> bool:
-        cell = x - (self.rows.margin - self.rows.flow_width)
-        if self.flow is None or not 0 <= cell < self.rows.flow_width:
-            return False
-        arrow = arrow_at(self.flow, self.rows.flow_width - 1, n, cell)
-        if arrow is not None:
-            self.jump(along(arrow, n))
-        return arrow is not None
 
     def _place(self, n: int) -> tuple[str, ...]:
         """Where line ``n`` is from, if it is the first that is from there."""
@@ -599,10 +581,11 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
 
     def redraw(self) -> None:
         self.rows.forget()
-        self.refresh()
         self.refresh_marks()
 
     def refresh_marks(self) -> None:
+        """Draw the rows and the marks in the scrollbar."""
+        self.refresh()
         if self.is_mounted:
             self.vertical_scrollbar.refresh()
 
@@ -638,7 +621,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         source.as_it_is(self.folding.as_it_is)
         self.rows.dark, self.rows.plain = self.app.current_theme.dark, self.rich_style
         self._begin(width)
-        self._columns(Gutter(NOTHING, self.rows.gutter.wanted))
+        self.columns(annotations=NOTHING, run=None)
         self.cursor = max(1, min(at, self.lines))
         self.untouched = True
         self._top = top
@@ -670,10 +653,6 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         else:
             self.reveal(self.cursor, self.cursor)
 
-    def begin(self, n: int) -> None:
-        self.go(n)
-        self.untouched = True
-
     def show_notice(self, notice: Notice) -> None:
         self.rows.source, self.notice = None, notice
         self._begin(0)
@@ -685,7 +664,6 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         lines = tuple(n for n in lines if 1 <= n <= self.lines)
         if lines != self.linked:
             self.linked = lines
-            self.refresh()
             self.refresh_marks()
         if follow and lines and self.cursor not in lines:
             self.cursor = self.nearest(lines)
@@ -707,12 +685,6 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
 
     # Annotations
 
-    def annotate(self, annotations: LineAnnotations) -> None:
-        self._columns(replace(self.rows.gutter, annotations=annotations))
-
-    def ran(self, figures: RunFigures | None) -> None:
-        self._columns(replace(self.rows.gutter, run=figures))
-
     def stand(self, lines: tuple[int, ...]) -> None:
         """Mark the lines of the current step, and reveal the nearest."""
         self.current = lines = tuple(n for n in lines if n <= self.lines)
@@ -724,16 +696,13 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
             self.reveal(self.cursor, self.cursor)
         self.redraw()
 
-    def _columns(self, gutter: Gutter) -> None:
-        self.rows.gutter = gutter
+    def columns(self, **changes: Any) -> None:
+        """Change what the gutter has: its wanted columns, annotations, or figures of a run."""
+        self.rows.gutter = replace(self.rows.gutter, **changes)
         self.rows.forget()
         self.measure()
-        self.refresh_marks()
         if self.is_mounted:
             self.post_message(self.Looks())
-
-    def columns(self, wanted: tuple[str, ...]) -> None:
-        self._columns(replace(self.rows.gutter, wanted=wanted))
 
     def named(self, names: Mapping[str, str], kernel: range) -> None:
         if self.source is not None and names != self.source.names:
@@ -786,7 +755,6 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
             top = max(0, self.map.row(self.cursor) - at)
             self.scroll_to(y=top, animate=False, force=True)
             self.reveal(self.cursor, self.cursor)
-        self.refresh_marks()
 
     def _unfold(self, n: int) -> None:
         while (hidden := self.map.fold(n)) is not None and (
@@ -806,5 +774,4 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
             self.cursor = n
             self.post_message(self.Moved(self))
         self.reveal(n, n)
-        self.refresh()
         self.refresh_marks()

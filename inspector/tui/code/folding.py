@@ -60,9 +60,8 @@ _DEBUG = (".debug_", ".nv_debug", ".debug")
 
 def _section(text: str) -> str | None:
     words = text.split(None, 2)
-    if not words or words[0] != ".section" or len(words) < 2:
-        return None
-    return words[1].strip('"').rstrip(",")
+    opens = len(words) > 1 and words[0] == ".section"
+    return words[1].strip('"').rstrip(",") if opens else None
 
 
 def _ptx(texts: Sequence[str]) -> Iterator[bool]:
@@ -89,21 +88,15 @@ def _sass(texts: Sequence[str]) -> Iterator[bool]:
         yield inside
 
 
-def _mlir(texts: Sequence[str]) -> Iterator[bool]:
-    return (text.startswith("#loc") for text in texts)
-
-
-def _llvm(texts: Sequence[str]) -> Iterator[bool]:
-    return (text.startswith("!") and " = " in text for text in texts)
+def _ir(texts: Sequence[str]) -> Iterator[bool]:
+    """Whether each line is metadata of MLIR or of LLVM."""
+    return (text.startswith("#loc") or (text[:1] == "!" and " = " in text) for text in texts)
 
 
 _DEBUGS: dict[str, Callable[[Sequence[str]], Iterator[bool]]] = {
     "ptx": _ptx,
     "sass": _sass,
-    "ttir": _mlir,
-    "ttgir": _mlir,
-    "llvm": _llvm,
-    "llir": _llvm,
+    **dict.fromkeys(("ttir", "ttgir", "llvm", "llir"), _ir),
 }
 _COMMENTS: dict[str, tuple[str, ...]] = {
     "ptx": ("//",),
@@ -125,10 +118,6 @@ _MARK = re.compile(
 """What LLVM and NVVM write between instructions, and what is nothing to the machine."""
 
 
-def _is_mark(text: str) -> bool:
-    return ("." in text or ":" in text or "/" in text) and _MARK(text) is not None
-
-
 def _kinds(listing: Listing, texts: Sequence[str]) -> Iterator[Fold | None]:
     """What each line can be folded as; blank lines within a debug section are of it."""
     debug = _DEBUGS.get(listing.language)
@@ -138,7 +127,7 @@ def _kinds(listing: Listing, texts: Sequence[str]) -> Iterator[Fold | None]:
     for text, debugs in zip(texts, repeat(False) if debug is None else debug(texts), strict=False):
         if debugs or (kind is Fold.DEBUG and not text.strip()):
             kind = Fold.DEBUG
-        elif marked and _is_mark(text):
+        elif marked and _MARK(text):
             kind = Fold.MARKS
         else:
             kind = Fold.COMMENT if signs and text.lstrip().startswith(signs) else None
@@ -337,14 +326,9 @@ class MarkedBar(ScrollBarRender):
             if isinstance(bar, Segments):
                 rows = list(bar.segments)
                 for y, (sign, style) in self.marks(len(rows)).items():
-                    if y < len(rows):
-                        rows[y] = _over(rows[y], sign, style)
+                    held = rows[y].style or Style()
+                    ground = held.color if held.reverse else held.bgcolor
+                    drawn = Style(color=style.color, bgcolor=ground, bold=True, meta=held.meta)
+                    rows[y] = Segment(sign, drawn)
                 bar = Segments(rows, new_lines=True)
             yield bar
-
-
-def _over(under: Segment, sign: str, style: Style) -> Segment:
-    held = under.style or Style()
-    ground = held.color if held.reverse else held.bgcolor
-    drawn = Style(color=style.color, bgcolor=ground, bold=True, meta=held.meta)
-    return Segment(sign, drawn)

@@ -294,10 +294,8 @@ class MainScreen(PaneScreen[None]):
         self.kernels.display = in_tree or (self.tree_wanted and not narrow)
         self.panes.display = not (narrow and in_tree)
         wanted = self.tree_width or max(24, min(46, width // 5 + 6))
-        self.kernels.styles.width = "1fr" if narrow else self._tree_cells(wanted)
-
-    def _tree_cells(self, wanted: int) -> int:
-        return max(MIN_TREE_CELLS, min(wanted, self.size.width - MIN_PANES_CELLS))
+        cells = max(MIN_TREE_CELLS, min(wanted, width - MIN_PANES_CELLS))
+        self.kernels.styles.width = "1fr" if narrow else cells
 
     # Focus
 
@@ -343,12 +341,11 @@ class MainScreen(PaneScreen[None]):
         self.card.show(message.subject)
 
     def action_read(self) -> None:
-        if self.kernels.enter():
+        row = self.kernels.row
+        if row is not None and row.kind is TreeKind.ORIGIN:
+            self.kernels.action_flip()  # there is nothing to read
+        elif row is not None:
             self.focus_pane()
-
-    @on(KernelTree.Opened)
-    def _opened(self) -> None:
-        self.focus_pane()
 
     @on(KernelTree.Ordered)
     def _ordered(self, message: KernelTree.Ordered) -> None:
@@ -362,10 +359,7 @@ class MainScreen(PaneScreen[None]):
 
     def action_toggle_tree(self) -> None:
         self.tree_wanted = not self.tree_wanted
-        if self.tree_wanted:
-            self.focus_tree()
-        else:
-            self.focus_pane()
+        (self.focus_tree if self.tree_wanted else self.focus_pane)()
         self.fit()
 
     def action_filter(self) -> None:
@@ -393,7 +387,8 @@ class MainScreen(PaneScreen[None]):
         self.kernels.step(by)
 
     def action_widen(self, by: int) -> None:
-        self.tree_width = self._tree_cells(self.kernels.size.width + by)
+        most = self.size.width - MIN_PANES_CELLS
+        self.tree_width = max(MIN_TREE_CELLS, min(self.kernels.size.width + by, most))
         self.fit()
 
     # The panes
@@ -417,8 +412,7 @@ class MainScreen(PaneScreen[None]):
         stops += self.panes.panes
         here = None if self.focused is self.kernels else self.panes.active
         at = stops.index(here) if here in stops else 0
-        stop = stops[(at + by) % len(stops)]
-        if stop is None:
+        if (stop := stops[(at + by) % len(stops)]) is None:
             self.focus_tree()
         else:
             self.focus_pane(stop)
@@ -532,11 +526,8 @@ class MainScreen(PaneScreen[None]):
             f"{letter} {label(one.name)} {one.key[1]}"
             for letter, one in zip("AB", self.marked, strict=False)
         ]
-        hint = ("d marks another, then D compares them", "D compares them")
-        if names:
-            self.say(f"Marked: {', '.join(names)}. {hint[len(names) - 1]}.")
-        else:
-            self.say("Nothing is marked.")
+        hint = "D compares them" if len(names) > 1 else "d marks another, then D compares them"
+        self.say(f"Marked: {', '.join(names)}. {hint}." if names else "Nothing is marked.")
 
     def action_compare(self) -> None:
         if len(self.marked) < 2:
@@ -589,9 +580,7 @@ class MainScreen(PaneScreen[None]):
         from inspector.tui.variants.variants_screen import scope_of
 
         above = self.kernels.again(above) or above
-        name = above.text
-        if above.kind is TreeKind.KERNEL and above.subject.kernel is not None:
-            name = above.subject.name
+        name = above.subject.name if above.kind is TreeKind.KERNEL else above.text
         return scope_of(self.reads.recording, name, self.kernels.beneath(above))
 
     def _left(self, left: Left | None) -> None:
@@ -602,14 +591,10 @@ class MainScreen(PaneScreen[None]):
         if left.read is None:
             return
         key = left.read.key[:2]
-        there = self.kernels.find_variant(key)
-        if not there and self.kernels.query_text:
+        if not self.kernels.find_variant(key):
             self.kernels.filter("")
-            there = self.kernels.find_variant(key)
-        if there:
-            self.focus_pane()
-        else:
-            self.warn("The variant has no row in the tree.")
+            self.kernels.find_variant(key)
+        self.focus_pane()
 
     # One variant
 
@@ -717,10 +702,8 @@ class MainScreen(PaneScreen[None]):
         if view.source is None or stage is None:
             return
         file = None if subject.variant is None else subject.variant.stages.get(stage)
-        path = None
-        if stage is Stage.SOURCE and file is not None and file.origin_path is not None:
-            path = whole_path(file.origin_path)
-        if path is not None:
+        own = file.origin_path if stage is Stage.SOURCE and file is not None else None
+        if own is not None and (path := whole_path(own)) is not None:
             self._edit(path, view.cursor)
             return
         text = "\n".join(view.source.texts).encode("utf-8", "surrogateescape")
@@ -730,8 +713,7 @@ class MainScreen(PaneScreen[None]):
         if stage in TRIED:
             from inspector.tui.work.work_screen import TryScreen
 
-            screen = TryScreen(self.reads, subject, stage, edited, self.edit_copy)
-            self.app.push_screen(screen)
+            self.app.push_screen(TryScreen(self.reads, subject, stage, edited, self.edit_copy))
         else:
             self.warn(f"What you changed of {stage.value} goes nowhere: {UNTRIED[stage]}.")
 
@@ -768,12 +750,7 @@ class MainScreen(PaneScreen[None]):
 
     def action_screenshot(self) -> None:
         picture = self.app.export_screenshot(title="ptxview").encode()
-        try:
-            path = save(Path.cwd() / "ptxview.svg", picture)
-        except OSError as error:
-            self.warn(f"No picture could be saved: {error.strerror or error}.")
-        else:
-            self.say(f"A picture of the screen is in {label(str(path))}.")
+        self._save("ptxview.svg", lambda: picture, "A picture of the screen")
 
     def action_export(self) -> None:
         stage, subject = self.panes.active.stage, self.panes.subject
@@ -782,15 +759,25 @@ class MainScreen(PaneScreen[None]):
             self.warn("There is no listing here to save.")
             return
 
-        def write(variant: Variant = variant, stage: Stage = stage) -> Path:
-            text = text_of(self.reads, subject, variant, stage)
-            data = text.encode("utf-8", "surrogateescape")
-            return save(Path.cwd() / file_name(subject, stage, ".txt"), data)
+        def text(variant: Variant = variant, stage: Stage = stage) -> bytes:
+            said = text_of(self.reads, subject, variant, stage)
+            return said.encode("utf-8", "surrogateescape")
+
+        self._save(file_name(subject, stage, ".txt"), text, "The annotated listing")
+
+    def _save(self, name: str, data: Callable[[], bytes], what: str) -> None:
+        def write() -> Path:
+            try:
+                return save(Path.cwd() / name, data())
+            except OSError as error:
+                raise PtxviewError(
+                    f"{what} could not be saved: {error.strerror or error}."
+                ) from None
 
         def saved(path: Path | Notice) -> None:
             if isinstance(path, Notice):
                 self.warn(path.message)
             else:
-                self.say(f"The annotated listing is in {label(str(path))}.")
+                self.say(f"{what} is in {label(str(path))}.")
 
         in_thread(self, write, saved, "export")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from textual import events, on
@@ -74,12 +74,9 @@ def _failed_at(reads: Reader, subject: TreeSubject, stage: Stage) -> int | None:
     if subject.of_graph(stage):
         graph, file = subject.graph, subject.file(stage)
         error = None if graph is None or graph.error is None else graph.error.first
-        own = error is not None and file is not None and error.file == file.origin_path
-        return error.line if error is not None and own else None
-    if variant is None or variant.error is None:
-        return None
-    place = reads.failed_at(variant)
-    if place is None or place[0] is stage:
+        return error.line if error and file and error.file == file.origin_path else None
+    place = None if variant is None or variant.error is None else reads.failed_at(variant)
+    if variant is None or place is None or place[0] is stage:
         return None if place is None else place[1]
     # In another stage, what that line came of: the source of PTX that ptxas refuses.
     return next(iter(reads.links(variant, place[0], stage).get(place[1], ())), None)
@@ -147,25 +144,25 @@ class PaneTitle(LineWidget):
     def show(self, subject: TreeSubject, stage: Stage, busy: bool) -> None:
         """Name what the pane shows; ``busy`` while it is being read."""
         self.subject, self.stage, self.busy = subject, stage, busy
-        variant = subject.variant
-        file = variant.stages.get(stage) if variant else None
-        if stage is Stage.SOURCE:  # of a graph, too: what it was made of is a file of the user's
-            file = subject.file(stage)
-        self.path = ""
-        if file is not None and file.origin_path and stage in (Stage.SOURCE, Stage.OUTPUT_CODE):
-            self.path = file.origin_path.replace("\\", "/").rpartition("/")[2]
+        # A graph's source is a file of the user's, too.
+        own = stage is Stage.SOURCE or (stage is Stage.OUTPUT_CODE and subject.variant is not None)
+        file = subject.file(stage) if own else None
+        path = "" if file is None else file.origin_path or ""
+        self.path = path.replace("\\", "/").rpartition("/")[2]
         self.refresh()
 
-    def _tabs(self, words: bool) -> list[tuple[str, Stage]]:
+    def _tabs(self, words: bool) -> Iterator[Content]:
         """The stages with their keys; those of a graph share one, and one represents all."""
-        graph = () if self.stage in GRAPH_STAGES else (Stage.OPERATIONS,)
-        return [
-            (f" {digit(stage)} {stage} " if words else f" {digit(stage)}", stage)
-            for stage in (*KERNEL_STAGES, *GRAPH_STAGES)
-            if stage is self.stage
-            or (self.subject.has(stage) and stage in (*KERNEL_STAGES, *graph))
-            or (stage in KERNEL_STAGES and not words)
-        ]
+        graph = self.stage if self.stage in GRAPH_STAGES else Stage.OPERATIONS
+        for stage in (*KERNEL_STAGES, graph):
+            there = self.subject.has(stage)
+            if there or stage is self.stage or (stage in KERNEL_STAGES and not words):
+                style = "bold underline" if stage is self.stage else ""
+                if not there:
+                    style = "dim" if words else "dim strike"
+                text = f"{digit(stage)} {stage}" if words else digit(stage)
+                tab = Content.assemble(" ", (text, style), " " if words else "")
+                yield _clickable(tab, f"stage({stage.value!r})")
 
     def render(self) -> Content:
         width = self.size.width
@@ -182,26 +179,16 @@ class PaneTitle(LineWidget):
         variant = self.subject.variant
         what = label(self.path or self.subject.name)
         tail = "" if self.path or variant is None else f"  {variant.id}"
+        right = Content("")
         for words, least in ((True, len(what) + len(tail) + 4), (False, 16)):
-            tabs = self._tabs(words)
-            used = len(head) + sum(len(text) for text, _ in tabs)
-            if used + least <= width:
+            tabs = Content.assemble(*self._tabs(words))
+            if len(head) + len(tabs) + least <= width:
+                right = tabs
                 break
-        else:
-            tabs, used = [], len(head)
-        room = width - used - 3
+        room = width - len(head) - len(right) - 3
         tail = tail if len(what) + len(tail) <= room else ""
         middle = f"  {shorten(what, room - len(tail))}{tail}" if room > 4 else ""
-        right = Content.assemble(*(self._tab(text, stage) for text, stage in tabs))
         return ends(Content.assemble(head, middle), right, width - 1)
-
-    def _tab(self, text: str, stage: Stage) -> Content:
-        style = "bold underline" if stage is self.stage else ""
-        if not self.subject.has(stage):
-            style = "dim strike" if len(text) == 2 else "dim"
-        bare = text.strip()
-        lead, _, rest = text.partition(bare)
-        return _clickable(Content.assemble(lead, (bare, style), rest), f"stage({stage.value!r})")
 
     def on_click(self, event: events.Click) -> None:
         self.post_message(self.Clicked(self, event.style.meta.get("run", "")))
@@ -248,7 +235,8 @@ class Pane(Vertical):
         self._reading: ListingRequest | None = None
         self._shown: ListingRequest | None = None
         self._goal: tuple[ListingRequest, int] | None = None
-        self._zoomed = False
+        self.zoomed = False
+        """Whether the other panes are hidden."""
 
     def compose(self) -> ComposeResult:
         yield self.title_line
@@ -349,15 +337,9 @@ class Pane(Vertical):
 
     # The title
 
-    def zoom(self, on: bool) -> None:
-        """Say in the title that the other panes are hidden."""
-        if on is not self._zoomed:
-            self._zoomed = on
-            self._show_modes()
-
     @on(CodeView.Looks)
-    def _show_modes(self) -> None:
-        modes = (("zoom", "zoom"),) if self._zoomed else ()
+    def show_modes(self) -> None:
+        modes = (("zoom", "zoom"),) if self.zoomed else ()
         self.title_line.modes = (*modes, *self.view.modes)
         self.title_line.refresh()
         there = bool(self.view.rows.gutter.columns) and bool(self.view.lines)
@@ -383,7 +365,8 @@ class Pane(Vertical):
         def annotated(found: LineAnnotations | Notice) -> None:
             if request == self.request and self.settled:
                 # The card shows the failure; the code reads well without.
-                self.view.annotate(found if isinstance(found, LineAnnotations) else NOTHING)
+                said = found if isinstance(found, LineAnnotations) else NOTHING
+                self.view.columns(annotations=said)
                 self.post_message(CodeView.Moved(self.view))
 
         if stage in (Stage.PTX, Stage.SASS):

@@ -51,11 +51,9 @@ def matches(source: Highlighter, pattern: re.Pattern[str]) -> Iterator[int]:
 
 
 def _span(lines: tuple[int, ...], word: str) -> str:
-    if not lines:
-        return ""
-    if len(lines) == 1:
-        return f"{word} at {lines[0]}"
-    return f"{word} at {lines[0]} … {lines[-1]}, {len(lines)} times"
+    if len(lines) > 1:
+        return f"{word} at {lines[0]} … {lines[-1]}, {len(lines)} times"
+    return f"{word} at {lines[0]}" if lines else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,13 +137,10 @@ class ReadingLine(Widget):
         if rolled is not None and rolled.live.get("gpr"):
             most = "up to " if rolled.instructions > 1 else ""
             peak = ", the kernel's peak" if rolled.peak else ""
-            parts = [
-                plural(rolled.instructions, "SASS instruction"),
-                f"{most}{plural(rolled.live['gpr'], 'live register')}{peak}",
-            ]
-            if rolled.stall is not None:
-                parts.append(plural(rolled.stall, "stall cycle"))
-            out.append((" · ".join(parts), "$quiet"))
+            live = f"{most}{plural(rolled.live['gpr'], 'live register')}{peak}"
+            stall = "" if rolled.stall is None else f" · {plural(rolled.stall, 'stall cycle')}"
+            many = plural(rolled.instructions, "SASS instruction")
+            out.append((f"{many} · {live}{stall}", "$quiet"))
         return [(label(text), style) for text, style in out]
 
     def render(self) -> Content:
@@ -370,7 +365,7 @@ class PaneScreen(SearchScreen[ResultType]):
     def show_columns(self, wanted: tuple[str, ...] | None) -> None:
         """Show these columns in the active pane."""
         if wanted is not None:
-            self.view.columns(wanted)
+            self.view.columns(wanted=wanted)
 
     # The line under the cursor
 

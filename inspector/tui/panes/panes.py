@@ -319,7 +319,8 @@ class Panes(Container):
             pane.display = index < self.count and (pane is self.active or not alone)
             pane.set_class(index == MAX_PANES - 1, "-third")
             pane.set_class(pane is self.active, "-active")
-            pane.zoom(self.zoomed and pane is self.active and self.count > 1)
+            pane.zoomed = self.zoomed and pane is self.active and self.count > 1
+            pane.show_modes()
             pane.styles.width = f"{wide[index]}fr" if beside and not (three or alone) else "1fr"
             pane.styles.height = f"{high[index]}fr" if not (beside or alone) else "1fr"
 
@@ -386,7 +387,8 @@ class Panes(Container):
                 # Begin where something lights up: on the kernel's first line that is linked.
                 here = pane.view.cursor
                 near = (n for n in range(here, here + LINKED_SEARCH_LINES) if n in links)
-                pane.view.begin(next(near, here))
+                pane.view.go(next(near, here))
+                pane.view.untouched = True
             self.follow(move=True)
 
         if (a, b) in self._links:

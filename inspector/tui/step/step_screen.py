@@ -278,7 +278,7 @@ class StepScreen(PaneScreen[None]):
         for pane in self.panes.panes:
             if pane.stage is not None and pane.settled:
                 figures = self.kernel.figures(pane.stage)
-                pane.view.ran(figures)
+                pane.view.columns(run=figures)
                 pane.view.stand(() if figures is None else figures.current())
         self.panes.follow(move=False)
 
@@ -477,7 +477,7 @@ class StepScreen(PaneScreen[None]):
         """Show these columns in all panes."""
         if wanted is not None:
             for pane in self.panes.panes:
-                pane.view.columns(wanted)
+                pane.view.columns(wanted=wanted)
             self._tell()
 
     def action_columns(self) -> None:

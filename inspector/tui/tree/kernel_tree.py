@@ -86,9 +86,6 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
 
         subject: TreeSubject
 
-    class Opened(Message):
-        """A row was chosen for reading: the panes should have the focus."""
-
     class Filtered(Message):
         """The filter has changed."""
 
@@ -437,14 +434,6 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
 
     # Commands
 
-    def enter(self) -> bool:
-        """Return whether the row can be read; one that cannot is folded or unfolded."""
-        row = self.row
-        if row is not None and row.kind is TreeKind.ORIGIN:
-            self.action_flip()
-            return False
-        return row is not None
-
     def action_unfold(self) -> None:
         row = self.row
         if row is not None and row.count:
@@ -475,5 +464,5 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
         row = self.rows[index]
         if row.count and event.x <= 2 * row.depth + 2:
             self.action_flip()
-        elif event.chain == 2 and self.enter():
-            self.post_message(self.Opened())
+        elif event.chain == 2:
+            self.call_later(self.run_action, "screen.read")

@@ -28,7 +28,7 @@ from inspector.diff.variants import VariantRow
 from inspector.reader.reader import Reader
 from inspector.report import diff_text
 from inspector.report.diff_text import absent, settings
-from inspector.report.tables import apart, refused, shared, specialised
+from inspector.report.tables import apart, fit, padded, refused, shared, specialised
 from inspector.report.timings import duration
 from inspector.tui.diff.diff_screen import DiffScreen
 from inspector.tui.keys.command_table import BARE, Where, bindings, bindings_of
@@ -36,7 +36,7 @@ from inspector.tui.tree.rows import Measured
 from inspector.tui.widgets.figures import UNKNOWN, UNREAD, RecordingTimes, age, spills
 from inspector.tui.widgets.lines import SubjectBar
 from inspector.tui.widgets.notice import Notice, in_thread
-from inspector.tui.widgets.row_list import Table, cell
+from inspector.tui.widgets.row_list import Table
 from inspector.tui.widgets.subject import TreeSubject, resolve, told_alike
 from inspector.tui.widgets.tool_screen import ToolScreen
 from inspector.tui.widgets.visible import label
@@ -132,7 +132,7 @@ GIVEN_UP = (
     "occupancy",
 )
 """Columns that a narrow table leaves out, in this order."""
-SPARED: tuple[tuple[str, ...], ...] = ((), GIVEN_UP[:1], GIVEN_UP[:3], (*GIVEN_UP[:3], "hints"))
+SPARED = (*GIVEN_UP[:3], "hints")
 """Columns that give way to columns of single settings."""
 MIN_CELLS = (
     ("reason", 18),
@@ -204,20 +204,15 @@ def columns(
         figures.append(REASON)
     each = [VariantColumn(name, partial(_setting, name)) for name in differing(rows)]
     whole = [_whole([one.name for one in each])] if each or several else []
-    tries = [] if several else [(each, spared) for spared in SPARED]
-    tries += [(whole, GIVEN_UP[:count]) for count in range(len(GIVEN_UP) + 1)]
     first = [*([KERNEL] if several else []), IDENT, WINNER]
-    for told, spared in tries:
-        kept = [*first, *told, *(c for c in figures if c.name not in spared)]
-        sizes = {one.name: _size(one, rows) for one in kept}
-        over = sum(sizes.values()) + 2 * len(sizes) - width
-        for name, least in MIN_CELLS if several else MIN_CELLS[:2]:
-            cut = max(0, min(over, sizes.get(name, 0) - least))
-            sizes |= {name: sizes[name] - cut} if cut else {}
-            over -= cut
-        if over <= 0:
+    cuts = MIN_CELLS if several else MIN_CELLS[:2]
+    for told, spared in ((whole, GIVEN_UP),) if several else ((each, SPARED), (whole, GIVEN_UP)):
+        kept = [*first, *told, *figures]
+        full = {one.name: _size(one, rows) for one in kept}
+        sizes = fit(full, width - 2, (*cuts, *((name, 0) for name in spared)))
+        if sum(sizes.values()) + 2 * len(sizes) <= width:
             break
-    return [(one, sizes[one.name]) for one in kept]
+    return [(one, sizes[one.name]) for one in kept if one.name in sizes]
 
 
 def _size(column: VariantColumn, rows: Iterable[VariantRow]) -> int:
@@ -338,7 +333,7 @@ class VariantTable(Table[VariantRow], can_focus=True, inherit_bindings=False):
             text = column.cell(row)
             if column is KERNEL:
                 text = self._names.get(text, text)
-            parts.append(Segment(f"{cell(text, size, column.right)}  ", base))
+            parts.append(Segment(f"{padded(text, size, column.right)}  ", base))
         return Strip(parts).adjust_cell_length(width, base)
 
     def draw_head(self, width: int) -> Strip:
@@ -349,7 +344,7 @@ class VariantTable(Table[VariantRow], can_focus=True, inherit_bindings=False):
             # The sign says which end of the numbers is above: ▲ the least.
             up = self.reversed != column.least
             text = f"{column.head or column.name}{('▲' if up else '▼') if here else ''}"
-            parts.append(Segment(f"{cell(text, size, column.right)}  ", loud if here else plain))
+            parts.append(Segment(f"{padded(text, size, column.right)}  ", loud if here else plain))
         return Strip(parts).adjust_cell_length(width, plain)
 
 

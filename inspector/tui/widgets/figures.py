@@ -9,16 +9,13 @@ from pathlib import Path
 from inspector.base.model import Kernel, Resources, Variant
 from inspector.measure.time import results
 from inspector.measure.time.results import Taken
-from inspector.report import timings
+from inspector.report import tables, timings
+from inspector.report.tables import UNKNOWN as UNKNOWN
+from inspector.report.tables import figure as figure
 from inspector.report.tables import setting
 
-UNKNOWN = "–"
 UNREAD = "…"
 """Nobody has looked yet, which is not the dash of what is not known."""
-
-
-def figure(value: int | None) -> str:
-    return UNKNOWN if value is None else str(value)
 
 
 def spilled(resources: Resources) -> bool:
@@ -26,13 +23,9 @@ def spilled(resources: Resources) -> bool:
 
 
 def spills(resources: Resources) -> str:
-    """Bytes stored and loaded again: ``16/24 B``."""
-    store, load = resources.spill_store_bytes, resources.spill_load_bytes
-    if store is None and load is None:
-        return UNKNOWN
-    if not store and not load and None not in (store, load):
-        return "0"
-    return f"{figure(store)}/{figure(load)} B" + (" ⚠" if store or load else "")
+    """Bytes stored and loaded again: ``16/24 B ⚠``."""
+    text = tables.spills(resources)
+    return f"{text} B ⚠" if spilled(resources) else text
 
 
 def warps(variant: Variant) -> int | None:

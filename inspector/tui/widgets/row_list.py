@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, Generic, TypeVar
 
-from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
@@ -146,9 +145,3 @@ class Table(RowList[RowType], can_focus=True, inherit_bindings=False):
             self.go(index)
             if event.chain == 2:
                 self.post_message(self.Chosen())
-
-
-def cell(text: str, size: int, right: bool = False) -> str:
-    text = cut(text, size)
-    gap = " " * (size - cell_len(text))
-    return gap + text if right else text + gap

@@ -28,13 +28,14 @@ from inspector.report.compiled import (
     pass_operations,
     pass_title,
 )
+from inspector.report.tables import padded
 from inspector.tui.code.highlight import highlighter_for
 from inspector.tui.diff.diff_screen import DiffSearching
 from inspector.tui.diff.diff_view import DiffOutcome, DiffRequest, DiffView, laid_out
 from inspector.tui.keys.command_table import BARE, Where, bindings, bindings_of
 from inspector.tui.widgets.lines import SubjectBar
 from inspector.tui.widgets.notice import Notice, in_thread
-from inspector.tui.widgets.row_list import Table, cell
+from inspector.tui.widgets.row_list import Table
 from inspector.tui.widgets.subject import TreeSubject
 from inspector.tui.widgets.tool_screen import Overlay
 from inspector.tui.widgets.visible import label
@@ -121,7 +122,7 @@ class PassTable(Table[PassRun], can_focus=True, inherit_bindings=False):
     def _line(texts: Sequence[str], styles: Sequence[Style], width: int) -> Strip:
         sizes = (1, max(12, width - 21), 7, 6, 7)
         cells = [
-            Segment(cell(text, size, right=n > 1), style)
+            Segment(padded(text, size, right=n > 1), style)
             for n, (text, size, style) in enumerate(zip(texts, sizes, styles, strict=True))
         ]
         return Strip(cells).adjust_cell_length(width, styles[1])
