@@ -86,11 +86,11 @@ class PtxviewApp(App[None]):
     def _light(self) -> bool:
         """As the configuration says, else as it was left, else as the terminal is."""
         asked = self.config.theme
-        if asked == "auto" and self.memory is not None and self.memory.theme:
-            asked = self.memory.theme
+        if asked == "auto" and self.memory is not None:
+            asked = self.memory.theme or asked
         # COLORFGBG is how rxvt and Konsole tell the ground's colour.
-        dark = os.environ.get("COLORFGBG", "").rpartition(";")[2] not in ("7", "15")
-        return not dark if asked == "auto" else asked == "light"
+        light = os.environ.get("COLORFGBG", "").rpartition(";")[2] in ("7", "15")
+        return light if asked == "auto" else asked == "light"
 
     def on_mount(self) -> None:
         self.set_keymap(dict(self.keys))
@@ -253,8 +253,7 @@ class PtxviewApp(App[None]):
         if os.environ.get("PTXVIEW_TRACEBACK"):
             super().panic(*renderables)
             return
-        error = self._exception
-        what = f"{type(error).__name__}: {error}" if error is not None else "an unknown fault"
+        what = f"{type(self._exception).__name__}: {self._exception}"
         super().panic(
             Text(
                 f"ptxview: the interface failed ({what}). The recording is untouched; "
@@ -264,10 +263,8 @@ class PtxviewApp(App[None]):
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
         if event.state is WorkerState.ERROR:
-            error = event.worker.error
-            self.notify(
-                f"{type(error).__name__}: {error}", title="A bug in ptxview", severity="error"
-            )
+            said = f"{type(event.worker.error).__name__}: {event.worker.error}"
+            self.notify(said, title="A bug in ptxview", severity="error")
 
 
 def run_tui(opener: Opener, name: str, live: Live | None = None) -> None:

@@ -13,7 +13,6 @@ from textual.content import Content
 from textual.screen import Screen
 
 from inspector.base.model import Recording, Stage, Variant
-from inspector.base.text import plural
 from inspector.listing.line import Listing
 from inspector.reader.reader import Reader
 from inspector.tui.code.code_rows import SEVERITY_SIGNS
@@ -25,6 +24,7 @@ from inspector.tui.main.main_screen import MainScreen
 from inspector.tui.main.settings import config_path
 from inspector.tui.tree.rows import TreeEntry, TreeKind, TreeRow, every
 from inspector.tui.widgets.subject import digit
+from inspector.tui.widgets.tool_screen import ToolScreen
 from inspector.tui.widgets.visible import label
 
 TITLES = {
@@ -70,15 +70,13 @@ def _kernel_entry(screen: MainScreen, entry: TreeEntry) -> Entry:
     """The entry of a graph, a kernel or a variant."""
     row = entry.row
     kernel, variant, above = row.subject.kernel, row.subject.variant, screen.kernels.above(row)
-    more = detail = ""
+    more, detail = "", f"×{row.count}" if row.count else ""
     if row.kind is TreeKind.VARIANT and above is not None:
         more = f"{'★ ' if row.winner else ''}of {above.text}"
-    elif row.kind is TreeKind.KERNEL and kernel is not None and not row.count:
+    elif kernel is not None and row.leaf:
         more = kernel.origin.value
     if row.leaf and variant is not None:
         detail = label(variant.id)
-    elif row.count:
-        detail = plural(row.count, "kernel") if row.kind is TreeKind.GRAPH else f"×{row.count}"
     own = row.leaf and row.subject.key[:2] == screen.panes.subject.key[:2]
     return Entry(
         row.kind.value,
@@ -175,11 +173,10 @@ def _hints(screen: MainScreen, reads: Reader, variant: Variant) -> list[Entry]:
 
 def _wheres(screen: Screen[object]) -> tuple[Where, ...]:
     """The parts of the table that work on a screen, the one that has the focus first."""
-    own: tuple[Where, ...] = getattr(screen, "wheres", ())
-    if getattr(screen, "empty", False):
-        own = (Where.SCREEN,)
-    here = getattr(getattr(screen, "footer", None), "where", None)
-    return tuple(sorted(own, key=lambda where: where is not here))
+    if not isinstance(screen, ToolScreen):
+        return ()
+    own = (Where.SCREEN,) if getattr(screen, "empty", False) else screen.wheres
+    return tuple(sorted(own, key=lambda where: where is not screen.footer.where))
 
 
 def _words(command: Command) -> str:
@@ -265,6 +262,5 @@ def help_entries(
 
 def problems_text(recording: Recording) -> Content:
     """What could not be recorded or read, each with its own words."""
-    if not recording.problems:
-        return Content("Nothing went wrong: all that was looked for was found and read.")
-    return Content("\n\n".join(f"• {label(problem)}" for problem in recording.problems))
+    none = "Nothing went wrong: all that was looked for was found and read."
+    return Content("\n\n".join(f"• {label(problem)}" for problem in recording.problems) or none)

@@ -214,15 +214,14 @@ class Finder(ModalScreen[Entry | None]):
             Option(row(m, self.lead, width), disabled=m.entry.heading) for m in self.matches
         )
         there = [i for i, m in enumerate(self.matches) if not m.entry.heading]
-        own = next((i for i in there if self.matches[i].entry is at), None)
-        self.options.highlighted = own if own is not None else next(iter(there), None)
-        if own is None:
+        own = [i for i in there if self.matches[i].entry is at]
+        self.options.highlighted = next(iter(own + there), None)
+        if not own:
             self.options.scroll_home(animate=False)
         many = sum(not entry.heading for entry in self.entries)
         count = f"{len(found)} of {many}" if query.strip() else f"{many}"
-        self.query_one(Vertical).border_subtitle = Content(
-            f"{count} · Enter {self.does}, Esc closes"
-        )
+        subtitle = Content(f"{count} · Enter {self.does}, Esc closes")
+        self.query_one(Vertical).border_subtitle = subtitle
         self._show_whole()
 
     @on(Input.Changed)
@@ -235,12 +234,10 @@ class Finder(ModalScreen[Entry | None]):
 
     @on(OptionList.OptionHighlighted)
     def _show_whole(self) -> None:
-        entry = self.entry
-        if entry is None or entry.heading:
-            self.whole.update("")
-        else:
-            said = "  ".join(part for part in (entry.more, entry.detail) if part)
-            self.whole.update(Content.assemble((entry.text, "bold"), "  ", (said, "$quiet")))
+        entry = self.entry or Entry("", "")
+        said = "  ".join(part for part in (entry.more, entry.detail) if part)
+        text = Content.assemble((entry.text, "bold"), "  ", (said, "$quiet"))
+        self.whole.update("" if entry.heading else text)
 
     @on(OptionList.OptionSelected)
     def action_choose(self) -> None:

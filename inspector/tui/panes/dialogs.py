@@ -87,23 +87,17 @@ def _profile(recording: Recording, width: int) -> Content | Notice:
         why = "; ".join((*problems, why_none(path)))
         return Notice("∅", f"There is no profile: {shown(why)}.")
     console, written = page(width)
-    for part in profile_report.whole(
-        profile, len(windows), recording.mode, width, MAX_PROFILE_ROWS
-    ):
+    tables = profile_report.whole(profile, len(windows), recording.mode, width, MAX_PROFILE_ROWS)
+    for part in (*tables, *(Text(f"! {shown(said)}") for said in problems)):
         console.print(part)
-    for said in problems:
-        console.print(Text(f"! {shown(said)}"))
     return Content.from_rich_text(Text.from_ansi(written()))
 
 
 def _times(times: Sequence[str], width: int) -> list[str]:
-    rows = []
-    for said in times or (f"{UNKNOWN} not measured; t takes the time",):
-        head = "" if said in times[1:] else "measured"
-        for line in textwrap.wrap(said, width - card_report.LABEL):
-            rows.append(f"{head:<{card_report.LABEL}}{line}")
-            head = ""
-    return rows
+    said = times or (f"{UNKNOWN} not measured; t takes the time",)
+    lines = [line for one in said for line in textwrap.wrap(one, width - card_report.LABEL)]
+    heads = ("measured", *[""] * len(lines))
+    return [f"{head:<{card_report.LABEL}}{row}" for head, row in zip(heads, lines, strict=False)]
 
 
 def _explained(words: Sequence[Explained]) -> Content:
@@ -111,9 +105,12 @@ def _explained(words: Sequence[Explained]) -> Content:
     parts: list[tuple[str, str]] = []
     for one in words:
         entry = one.entry
-        parts.append((entry.word, "bold $primary"))
-        parts.append((f"  {entry.kind}\n" if entry.kind != "instruction" else "\n", "$quiet"))
-        parts.append((f"{entry.summary}\n", ""))
+        kind = "" if entry.kind == "instruction" else f"  {entry.kind}"
+        parts += [
+            (entry.word, "bold $primary"),
+            (f"{kind}\n", "$quiet"),
+            (f"{entry.summary}\n", ""),
+        ]
         parts += [(f"  {operand}\n", "$secondary") for operand in entry.operands]
         for name, meaning in one.qualifiers.items():
             parts += [(f"  {label(name)}  ", "bold $accent"), (f"{meaning or UNKNOWN}\n", "")]

@@ -59,12 +59,9 @@ class OutputView(ScrollView, can_focus=True, inherit_bindings=False):
     def look(self) -> None:
         """Show what has been written since the last look."""
         if self.live.text.version != self._version:
-            self._lay_out()
+            self.on_resize()
 
     def on_resize(self) -> None:
-        self._lay_out()
-
-    def _lay_out(self) -> None:
         follows, y = self.follows, self.scroll_offset.y
         top = self._rows[y][0] if y < len(self._rows) else 0
         into = y - next((i for i, (n, _) in enumerate(self._rows) if n == top), y)
@@ -90,12 +87,10 @@ class OutputView(ScrollView, can_focus=True, inherit_bindings=False):
         self.follows = self.scroll_offset.y >= self.max_scroll_y
 
     def render_line(self, y: int) -> Strip:
-        at, base, text = self.scroll_offset.y + y, self.rich_style, ""
-        if at < len(self._rows):
-            text = self._rows[at][1]
-        elif y == 0 and not self._rows:
-            text = "nothing written yet" if self.live.running else "nothing was written"
-        width = self.scrollable_content_region.width
+        base, width = self.rich_style, self.scrollable_content_region.width
+        nothing = "nothing written yet" if self.live.running else "nothing was written"
+        rows = [row for _, row in self._rows] or [nothing]
+        text = "".join(rows[self.scroll_offset.y + y :][:1])
         return Strip([Segment(text, base)]).adjust_cell_length(width, base)
 
     def action_scroll(self, rows: int) -> None:

@@ -393,9 +393,9 @@ class StepScreen(PaneScreen[None]):
             self._panel_wanted = not self._panel_wanted
             self.fit()
             self.panel.show(self.stepper)
-            return
-        rows = Content.assemble(*register_rows(self.stepper, min(self.size.width, 84) - 6))
-        self.app.push_screen(Overlay(f"Registers of lane {self.stepper.lane}", rows))
+        else:
+            rows = Content.assemble(*register_rows(self.stepper, min(self.size.width, 84) - 6))
+            self.app.push_screen(Overlay(f"Registers of lane {self.stepper.lane}", rows))
 
     def action_hottest(self) -> None:
         stage = self.panes.active.stage

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from rich.cells import cell_len
 from rich.segment import Segment
@@ -43,7 +43,7 @@ from inspector.tui.widgets.figures import (
     spills,
     warps,
 )
-from inspector.tui.widgets.notice import attempt, cancelled, in_thread
+from inspector.tui.widgets.notice import Notice, attempt, cancelled, in_thread
 from inspector.tui.widgets.row_list import RowList
 from inspector.tui.widgets.subject import TreeSubject
 from inspector.tui.widgets.visible import cut, label, shorten
@@ -67,10 +67,7 @@ def shorten_variant(text: str, width: int) -> str:
     settings, _, ident = text.rpartition(" ")
     if not settings or cell_len(text) <= width:
         return shorten(text, width)
-    room = width - cell_len(settings) - 1
-    if -1 <= room < MIN_IDENT_DIGITS:
-        return settings
-    ident = ident[: max(MIN_IDENT_DIGITS, room)]
+    ident = ident[: max(MIN_IDENT_DIGITS, width - cell_len(settings) - 1)]
     return f"{cut(settings, width - cell_len(ident) - 1)} {ident}"
 
 
@@ -175,13 +172,6 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
             if not fits[self.cursor] or fits[self.cursor] < best:
                 self.go(fits.index(best))
 
-    @property
-    def filtered(self) -> str:
-        """What is filtered for, how much of the tree that leaves, and the key that ends it."""
-        there = {r.subject.kernel.id for r in self.rows if r.subject.kernel is not None}
-        many = f"{len(there)} of {len(self.recording.kernels)}"
-        return f"{many}  Esc  /{label(self.query_text)}"
-
     def mark(self, marked: tuple[Key, ...]) -> None:
         """Show which variants are marked, the first as A and the second as B."""
         self.marked = marked
@@ -266,24 +256,19 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
         self._asked = False
         top = self.scroll_offset.y
         shown = [row.subject for row in self.rows[top : top + max(1, self.size.height)]]
-        wanted = [
-            one
-            for one in shown
-            if one.variant is not None
-            and (one.key[:2] not in self._resources or one.key[:2] in self._stale)
-        ]
-
+        known = self._resources.keys() - self._stale
+        wanted = [one for one in shown if one.variant is not None and one.key[:2] not in known]
         if wanted:
             in_thread(self, lambda: self._read(wanted), self._were_read, "figures")
 
     def _read(self, wanted: Sequence[TreeSubject]) -> Read:
-        return [self._one(subject) for subject in wanted if not cancelled()]
-
-    def _one(self, subject: TreeSubject) -> tuple[Key, Resources | None]:
-        variant = subject.variant
-        assert variant is not None
-        answer = attempt(lambda: self.reads.resources(variant))
-        return subject.key[:2], answer if isinstance(answer, Resources) else None
+        """Read the figures of variants, in a thread that may be cancelled."""
+        found = []
+        for subject in wanted:
+            if subject.variant is not None and not cancelled():
+                answer = attempt(partial(self.reads.resources, subject.variant))
+                found.append((subject.key[:2], None if isinstance(answer, Notice) else answer))
+        return found
 
     def read_every(self) -> None:
         every_one = (TreeSubject(*pair) for pair in self.recording.variants())
@@ -294,7 +279,7 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
             for begin in range(0, len(wanted), BATCH_VARIANTS):
                 part = wanted[begin : begin + BATCH_VARIANTS]
                 variants = [one.variant for one in part if one.variant is not None]
-                attempt(lambda of=variants: deque(self.reads.figures(of), 0))  # type: ignore[misc]
+                attempt(partial(list, self.reads.figures(variants)))
                 if cancelled():
                     break
                 self.call_later(self._were_read, self._read(part), sorts=True)
@@ -338,35 +323,37 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
     # Drawing
 
     def render_line(self, y: int) -> Strip:
-        if self.query_text and 0 < y == self.size.height - 1:
-            width, base = self.scrollable_content_region.width, self.rich_style
-            loud = base + self.part("warning")
-            line = Strip([Segment(shorten(f" {self.filtered}", width), loud)])
-            return line.extend_cell_length(width, base)
-        return super().render_line(y)
+        if not self.query_text or y == 0 or y != self.size.height - 1:
+            return super().render_line(y)
+        width, base = self.scrollable_content_region.width, self.rich_style
+        there = {r.subject.kernel.id for r in self.rows if r.subject.kernel is not None}
+        many = f"{len(there)} of {len(self.recording.kernels)}"
+        said = shorten(f" {many}  Esc  /{label(self.query_text)}", width)
+        return Strip([Segment(said, base + self.part("warning"))]).extend_cell_length(width, base)
 
     def draw_row(self, index: int, width: int, base: Style) -> Strip:
         row, chosen = self.rows[index], index == self.cursor
         if chosen:
             base += self.part("cursor" if self.has_focus else "cursor-blurred")
         many, figures, warned = self._figures_of(row)
+        us = self.times.us(row.subject.kernel, row.subject.variant) if row.leaf else None
+        measured = "" if us is None or self.order is Order.TIME else f"{duration(us)} µs  "
         lead = ("›" if chosen else " ") + "  " * row.depth + self._sign(row)
-        wide, room = cell_len(row.text), width - cell_len(lead) - cell_len(figures) - 1
-        for more, gap in ((self._measured(row), "  "), (f"{many:<3}" if many else "", " ")):
-            if more and wide + cell_len(more + gap) <= room:
-                figures = f"{more}{gap}{figures}"
-                room -= cell_len(more + gap)
+        room = width - cell_len(lead) - cell_len(figures) - 1
+        for more in (measured, f"{many:<3} " if many else ""):
+            if cell_len(row.text + more) <= room:
+                figures = more + figures
+                room -= cell_len(more)
         text = self._fitted(row, room)
-        gap = " " * max(0, width - cell_len(lead) - cell_len(text) - cell_len(figures))
+        gap = " " * max(0, width - cell_len(lead + text + figures))
         style = self.part(_STYLES[row.kind]) if row.kind in _STYLES else Style()
-        right = base + self.part("warning" if warned else "figures")
         parts = [
-            (lead, base + self.part("quiet")),
-            (text, base + style),
-            (gap, base),
-            (figures, right),
+            Segment(lead, base + self.part("quiet")),
+            Segment(text, base + style),
+            Segment(gap, base),
+            Segment(figures, base + self.part("warning" if warned else "figures")),
         ]
-        return Strip([Segment(*part) for part in parts]).adjust_cell_length(width, base)
+        return Strip(parts).adjust_cell_length(width, base)
 
     def _fitted(self, row: TreeRow, room: int) -> str:
         if cell_len(row.text) <= room:
@@ -390,25 +377,18 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
         mark = "AB"[self.marked.index(key)] if key in self.marked else " "
         return f"{mark}{'★' if row.winner else ' '}"
 
-    def _measured(self, row: TreeRow) -> str:
-        """The measured time of a leaf, where the order shows none already."""
-        us = self.times.us(row.subject.kernel, row.subject.variant) if row.leaf else None
-        return "" if us is None or self.order is Order.TIME else f"{duration(us)} µs"
-
     def _figures_of(self, row: TreeRow) -> tuple[str, str, bool]:
         """Return (warps, what the order is by or a count, whether it warns)."""
         variant = row.subject.variant
         if row.kind is TreeKind.OPERATORS:
             return "", "", False
-        if (row.failed and row.kind is TreeKind.GRAPH and not row.count) or (
-            not row.count and variant is not None and variant.uncompiled
-        ):
+        if row.failed and not row.count and (variant is None or variant.uncompiled):
             return "", "failed ", True
         failed = f"{row.failed} failed  " if row.failed else ""
-        if row.kind in (TreeKind.ORIGIN, TreeKind.GRAPH) or variant is None:
-            return "", f"{failed}{row.count or UNKNOWN} ", bool(failed)
-        if row.count:
-            return "", f"{failed}×{row.count} ", bool(failed)
+        group = row.kind in (TreeKind.ORIGIN, TreeKind.GRAPH)
+        if row.count or group or variant is None:
+            count = str(row.count or UNKNOWN) if group or variant is None else f"×{row.count}"
+            return "", f"{failed}{count} ", bool(failed)
         resources = self._resources.get(row.subject.key[:2]) or variant.known
         figures, spill = self._ordered_by(row, variant, resources), spilled(resources)
         if variant.error is not None:
@@ -418,29 +398,25 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
         return "" if many is None else f"w{many}", figures, spill
 
     def _ordered_by(self, row: TreeRow, variant: Variant, resources: Resources) -> str:
-        unread = row.subject.key[:2] not in self._resources
-        warning = "⚠" if spilled(resources) else " "
+        text, warning = figure(resources.registers), "⚠" if spilled(resources) else " "
         if self.order is Order.SPILLS:
-            text = spills(resources)
-            return (UNREAD if unread and text == UNKNOWN else text.removesuffix(" ⚠")) + warning
+            text = spills(resources).removesuffix(" ⚠")
         if self.order is Order.TIME:
             us, tuned = self.times.us(row.subject.kernel, variant), time_of(variant)
-            if us is not None:
-                return f"{duration(us)} µs "
-            return f"{UNKNOWN} " if tuned is None else f"{duration(tuned)} µs°"
-        if unread and resources.registers is None:
+            found, sign = (us, " ") if us is not None else (tuned, "°")
+            return f"{UNKNOWN} " if found is None else f"{duration(found)} µs{sign}"
+        if text == UNKNOWN and row.subject.key[:2] not in self._resources:
             return f"{UNREAD:>3} {warning}"
-        return f"{figure(resources.registers):>3}r{warning}"
+        return text + warning if self.order is Order.SPILLS else f"{text:>3}r{warning}"
 
     # Commands
 
     def action_unfold(self) -> None:
         row = self.row
-        if row is not None and row.count:
-            if row.open:
-                self.go(self.cursor + 1)
-            else:
-                self.action_flip()
+        if row is not None and row.count and row.open:
+            self.go(self.cursor + 1)
+        else:
+            self.action_flip()
 
     def action_fold(self) -> None:
         row = self.row

@@ -81,12 +81,9 @@ def _operators(
     kernel: Kernel, above: Key, depth: int, subject: TreeSubject
 ) -> tuple[TreeEntry, ...]:
     names = () if kernel.fusion is None else kernel.fusion.ops
-    if not names:
-        return ()
     text = label(", ".join(name.removeprefix("aten.") for name in names))
-    return (
-        TreeEntry(TreeRow((*above, "operators"), depth, TreeKind.OPERATORS, text, subject), ""),
-    )
+    row = TreeRow((*above, "operators"), depth, TreeKind.OPERATORS, text, subject)
+    return (TreeEntry(row, ""),) if names else ()
 
 
 def _won(variant: Variant) -> bool:
@@ -115,16 +112,12 @@ def _named(
     ]
     # Rows that would look the same have the beginning of an id.
     many = Counter(entry.row.text for entry in entries)
-    return [
-        entry
-        if many[entry.row.text] == 1
-        else replace(entry, row=replace(entry.row, text=_with_id(entry.row)))
-        for entry in entries
-    ]
-
-
-def _with_id(row: TreeRow) -> str:
-    return f"{row.text} {label((row.subject.key[1] or row.subject.key[0])[:8])}"
+    for n, entry in enumerate(entries):
+        text, (kernel_id, variant_id, _) = entry.row.text, entry.row.subject.key
+        if many[text] > 1:
+            text = f"{text} {label((variant_id or kernel_id)[:8])}"
+            entries[n] = replace(entry, row=replace(entry.row, text=text))
+    return entries
 
 
 def _kernel(

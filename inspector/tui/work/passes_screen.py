@@ -31,7 +31,7 @@ from inspector.report.compiled import (
 from inspector.report.tables import padded
 from inspector.tui.code.highlight import highlighter_for
 from inspector.tui.diff.diff_screen import DiffSearching
-from inspector.tui.diff.diff_view import DiffOutcome, DiffRequest, DiffView, laid_out
+from inspector.tui.diff.diff_view import DiffOutcome, DiffView, laid_out
 from inspector.tui.keys.command_table import BARE, Where, bindings, bindings_of
 from inspector.tui.widgets.lines import SubjectBar
 from inspector.tui.widgets.notice import Notice, in_thread
@@ -223,17 +223,14 @@ class PassesScreen(DiffSearching):
             self.view.show_notice(Notice("", ""))
             self._tell()
         elif run is not self.shown:
-            request = DiffRequest(self.subject, self.subject, None)
 
             def compared(outcome: DiffOutcome | Notice) -> None:
                 if run is self.table.row:
-                    if isinstance(outcome, Notice):
-                        outcome = DiffOutcome(request, notice=outcome)
                     self.shown = run
                     self.view.show(outcome)
                     self._tell()
 
-            in_thread(self, lambda: _outcome(run, request), compared, "pass")
+            in_thread(self, lambda: _outcome(run), compared, "pass")
 
     @on(DiffView.Moved)
     def _moved(self, message: DiffView.Moved) -> None:
@@ -303,11 +300,11 @@ class PassesScreen(DiffSearching):
             self.dismiss()
 
 
-def _outcome(run: PassRun, request: DiffRequest) -> DiffOutcome:
+def _outcome(run: PassRun) -> DiffOutcome | Notice:
     """What a pass changed, laid out; called in a thread."""
     if not run.changed:
         said = pass_note(run) or "it changed nothing"
-        return DiffOutcome(request, notice=Notice("", f"{said[0].upper()}{said[1:]}."))
+        return Notice("", f"{said[0].upper()}{said[1:]}.")
     change = change_of(run)
     sources = tuple(highlighter_for(listing, change.stage, None) for listing in change.listings)
-    return laid_out(request, change, sources)
+    return laid_out(change, sources)

@@ -58,9 +58,8 @@ def wrapped(text: str, width: int, style: str = "", indent: str = "  ") -> Itera
 
 
 def launches(plan: Plan, calls: Sequence[ReplayableCall], width: int) -> Iterator[Part]:
-    many = len(plan.launches)
-    if many:
-        yield f"{plural(many, 'launch')} to time\n", HEAD
+    if plan.launches:
+        yield f"{plural(len(plan.launches), 'launch')} to time\n", HEAD
     for launch in plan.launches:
         yield from _launch(launch, width)
     if calls:
@@ -76,18 +75,14 @@ def launches(plan: Plan, calls: Sequence[ReplayableCall], width: int) -> Iterato
 def _launch(launch: PlannedLaunch, width: int) -> Iterator[Part]:
     call = launch.call
     yield f"  {shorten(label(inputs(call.arguments) or 'no tensors'), width - 4)}\n", "bold"
-    parts = []
-    if call.grid is not None:
-        parts.append(f"grid {'×'.join(map(str, call.grid))}")
-    if call.block is not None:
-        parts.append(f"{plural(prod(call.block), 'thread')} a block")
-    if call.shared_bytes is not None:
-        shared = (
-            f"{kibibytes(call.shared_bytes)} shared" if call.shared_bytes else "no shared memory"
-        )
-        parts.append(shared)
-    parts.append(f"launched {_often(call.count)}")
-    yield from wrapped(" · ".join(parts), width, QUIET, "    ")
+    shared = f"{kibibytes(call.shared_bytes)} shared" if call.shared_bytes else "no shared memory"
+    parts = [
+        f"grid {'×'.join(map(str, call.grid))}" if call.grid is not None else "",
+        f"{plural(prod(call.block), 'thread')} a block" if call.block is not None else "",
+        shared if call.shared_bytes is not None else "",
+        f"launched {_often(call.count)}",
+    ]
+    yield from wrapped(" · ".join(part for part in parts if part), width, QUIET, "    ")
 
 
 def _often(count: int) -> str:
@@ -102,8 +97,7 @@ def leave(path: str, python: str, width: int) -> Iterator[Part]:
         "on your GPU. Say yes only if you trust its author.",
         width,
     )
-    yield "\n", ""
-    yield from (("  y", HEAD), (" run it    ", ""), ("n", HEAD), (" do not\n", ""))
+    yield from (("\n  y", HEAD), (" run it    ", ""), ("n", HEAD), (" do not\n", ""))
 
 
 def trouble(notice: Notice, width: int) -> Iterator[Part]:
@@ -116,20 +110,17 @@ def trouble(notice: Notice, width: int) -> Iterator[Part]:
 def measured(session: Session, width: int) -> Iterator[Part]:
     yield "\nMeasured just now\n", HEAD
     yield from wrapped(timings.heading(session), width, QUIET)
-    yield table(session, width), ""
-    yield "\n", ""
+    yield f"{table(session, width)}\n", ""
     for note in timings.footnotes(session):
         yield from wrapped(note, width, QUIET)
 
 
 def before(sessions: Sequence[Session], width: int) -> Iterator[Part]:
-    told = [s for s in reversed(sessions) if s.rows][:MAX_PAST]
-    if told:
+    if sessions:
         yield "\nTaken before\n", HEAD
-    for session in told:
-        name = label(str(session.device.get("name") or "unknown device"))
+    for session in sessions[: -MAX_PAST - 1 : -1]:
         yield f"  {timings.age(session.taken, times.now())}", "bold"
-        yield f"  {name}\n", QUIET
+        yield f"  {label(str(session.device.get('name') or 'unknown device'))}\n", QUIET
         yield table(session, width), ""
 
 
@@ -147,7 +138,8 @@ class WorkScreen(ToolScreen[None]):
 
     def __init__(self, head: str, subject: TreeSubject, right: str = "") -> None:
         super().__init__()
-        self.subject = subject
+        assert subject.kernel is not None and subject.variant is not None
+        self.subject, self.kernel, self.variant = subject, subject.kernel, subject.variant
         self.bar = SubjectBar(head, subject.name, subject.key[1], right)
         self.text = Static(markup=False)
         self.scroller = VerticalScroll(self.text, can_focus=False)
@@ -189,6 +181,10 @@ class WorkScreen(ToolScreen[None]):
         self.text.update(Content.assemble(*parts))
 
     @property
+    def settled(self) -> bool:
+        return not self.working
+
+    @property
     def home(self) -> Static:
         return self.text
 
@@ -203,11 +199,8 @@ class WorkScreen(ToolScreen[None]):
 
     def progress(self, text: str) -> None:
         """Say how far a thread is; called in that thread."""
-        self.call_later(self._went, text)
-
-    def _went(self, text: str) -> None:
         self._progress = text
-        self.tick()
+        self.call_later(self.tick)
 
     def tick(self) -> None:
         if self.working:
@@ -235,12 +228,12 @@ class WorkScreen(ToolScreen[None]):
 
 
 class TimingState(Enum):
-    """States of the screen."""
+    """States of the screen; the value is what the status line says."""
 
-    LOOKING = "looking"
-    ASKING = "asking"
-    RUNNING = "running"
-    IDLE = "idle"
+    LOOKING = "◔ Finding out what can be launched …"
+    ASKING = "y runs it, n does not."
+    RUNNING = "◔"
+    IDLE = "t takes the time, a by all stopwatches, c with another state of the L2."
 
 
 class TimingScreen(WorkScreen):
@@ -259,15 +252,9 @@ class TimingScreen(WorkScreen):
         self.past: tuple[Session, ...] = self._past()
         self._ready: Ready | None = None
 
-    @property
-    def settled(self) -> bool:
-        return self.state in (TimingState.IDLE, TimingState.ASKING)
-
     def _past(self) -> tuple[Session, ...]:
-        kernel, variant = self.subject.kernel, self.subject.variant
-        if kernel is None or variant is None:
-            return ()
-        own = [one.timing for one in self.times.stored.every(kernel, variant)]
+        """The sessions that have times of this variant, with those alone."""
+        own = [one.timing for one in self.times.stored.every(self.kernel, self.variant)]
         kept = (
             replace(s, rows=tuple(t for row in s.rows for t in parts(row) if t in own))
             for s in self.times.stored.sessions
@@ -277,11 +264,9 @@ class TimingScreen(WorkScreen):
     # What goes on
 
     def begin(self) -> None:
-        kernel, variant = self.subject.kernel, self.subject.variant
-        assert kernel is not None and variant is not None
         self.state, self.notice = TimingState.LOOKING, None
         self._tell()
-        found, wish = ((kernel, variant),), self.wish
+        found, wish = ((self.kernel, self.variant),), self.wish
 
         def look() -> tuple[Plan | Notice, Ready | Notice, bool]:
             what = attempt(lambda: plan(found, wish.calls))
@@ -317,8 +302,8 @@ class TimingScreen(WorkScreen):
             try:
                 take.store(path, session)
             except (OSError, ValueError) as error:
-                why = error.strerror if isinstance(error, OSError) else None
-                return session, f"The times are not kept: {place(path)}: {why or error}."
+                why = getattr(error, "strerror", None) or error
+                return session, f"The times are not kept: {place(path)}: {why}."
             return session, ""
 
         in_thread(self, measure, self._measured, "timing")
@@ -341,16 +326,8 @@ class TimingScreen(WorkScreen):
     def _tell(self) -> None:
         ways = "all stopwatches" if self.wish.stopwatch == "all" else self.wish.stopwatch
         self.bar.tell(f"{ways} · {self.wish.cache} L2")
-        says = {
-            TimingState.LOOKING: "◔ Finding out what can be launched …",
-            TimingState.ASKING: "y runs it, n does not.",
-            TimingState.IDLE: "t takes the time, a by all stopwatches, c with another state of "
-            "the L2.",
-        }
-        if self.state is TimingState.RUNNING:
-            self.tick()
-        else:
-            self.status.say(says[self.state])
+        self.status.say(self.state.value)
+        self.tick()
         self.show()
 
     def parts(self, width: int) -> Iterator[Part]:
@@ -387,8 +364,7 @@ class TimingScreen(WorkScreen):
             self.times.trusted = True
             self._run()
         else:
-            self.state = TimingState.IDLE
-            self.notice = Notice("∅", "Not trusted, so not run.")
+            self.state, self.notice = TimingState.IDLE, Notice("∅", "Not trusted, so not run.")
             self._tell()
 
 
@@ -408,58 +384,46 @@ class TryScreen(WorkScreen):
         super().__init__("try", subject, f"edited {stage.value}")
         self.reads, self.stage = reads, stage
         self.edited, self.edit = text, edit
+        self.file = f"{subject.key[1]}.{stage.value}"
+        """What messages call the text."""
         self.trial: Experiment | None = None
-
-    @property
-    def settled(self) -> bool:
-        return not self.working
-
-    @property
-    def file(self) -> str:
-        return f"{self.subject.key[1]}.{self.stage.value}"
 
     # What goes on
 
     def begin(self) -> None:
-        kernel, variant = self.subject.kernel, self.subject.variant
-        assert kernel is not None and variant is not None
         self.trial = self.notice = None
         stop = self.starts("compiling")
         self._tell()
-        asked = TryRequest(
-            self.reads.recording, kernel, variant, self.stage, self.edited, self.file
-        )
+        recording, stage = self.reads.recording, self.stage
+        asked = TryRequest(recording, self.kernel, self.variant, stage, self.edited, self.file)
 
         def compile_it() -> Experiment:
             outcome = try_stage(asked, lambda _: None, lambda: not stop.is_set())
             return experiment_of(outcome, kept_cache())
 
-        in_thread(self, compile_it, self._tried, "trying")
+        def tried(answer: Experiment | Notice) -> None:
+            self.working = False
+            if isinstance(answer, Notice):
+                self.notice = answer
+            else:
+                self.trial = answer
+            self._tell()
 
-    def _tried(self, answer: Experiment | Notice) -> None:
-        self.working = False
-        if isinstance(answer, Notice):
-            self.notice = answer
-        else:
-            self.trial = answer
-        self._tell()
+        in_thread(self, compile_it, tried, "trying")
 
     # Display
 
     def _tell(self) -> None:
-        if self.working:
-            self.tick()
-        elif self.trial is not None and self.trial.outcome.failed:
-            self.status.say("E opens your text again, at the first error.")
-        else:
-            self.status.say("Enter shows the difference, E opens your text again.")
+        failed = self.trial is not None and self.trial.outcome.failed
+        at, shows = (", at the first error", "") if failed else ("", "Enter shows the difference, ")
+        self.status.say(f"{shows}E opens your text again{at}.")
+        self.tick()
         self.show()
 
     def parts(self, width: int) -> Iterator[Part]:
         made = self.trial
         if made is None:
-            if self.working:
-                yield "\n◔ It is compiled …\n", "bold"
+            yield ("\n◔ It is compiled …\n" if self.working else ""), "bold"
             return
         for n, line in enumerate(report.trial_table(made, width)):
             yield f"{label(line.plain)}\n", HEAD if n == 0 else ""
@@ -477,8 +441,8 @@ class TryScreen(WorkScreen):
     def action_compare(self) -> None:
         from inspector.tui.diff.diff_screen import DiffScreen
 
-        made = None if self.trial is None or not self.trial.tried else self.trial
-        tried = None if made is None else made.tried[0].variant
+        made = self.trial
+        tried = made.tried[0].variant if made is not None and made.tried else None
         if made is None or tried is None:
             self.status.say("There is nothing to compare: it has not compiled.")
             return
@@ -487,7 +451,7 @@ class TryScreen(WorkScreen):
         self.app.push_screen(DiffScreen(made.reader, a, b, stage, fixed=True))
 
     def action_edit(self) -> None:
-        if not self.settled:
+        if self.working:
             self.status.say("It is still under way: Esc stops it.")
             return
         error = None if self.trial is None else report.first_error(self.trial, self.file)
