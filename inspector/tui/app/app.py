@@ -193,8 +193,7 @@ class PtxviewApp(App[None]):
             main.focus_first()
 
     def action_help(self) -> None:
-        from inspector.tui.find.entries import help_entries
-        from inspector.tui.find.finder import Finder
+        from inspector.tui.find.finder import Finder, help_entries
 
         entries = help_entries(self.screen, self.reads.recording, self.keys, self.config.problems)
         screen = Finder(
@@ -203,7 +202,7 @@ class PtxviewApp(App[None]):
         self.push_screen(screen, self._run)
 
     def action_find(self) -> None:
-        from inspector.tui.find.entries import palette
+        from inspector.tui.find.finder import palette
 
         main = self.main if self.screen is self.main else None
         self.push_screen(palette(self.screen, main, self.keys), self._run)
@@ -213,7 +212,7 @@ class PtxviewApp(App[None]):
             self.call_later(chosen.run)  # once the list is gone
 
     def action_problems(self) -> None:
-        from inspector.tui.find.entries import problems_text
+        from inspector.tui.find.finder import problems_text
         from inspector.tui.widgets.tool_screen import Overlay
 
         recording = self.reads.recording

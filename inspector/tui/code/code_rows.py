@@ -23,8 +23,8 @@ from inspector.analyse.flow.arrows import MAX_LANES, Arrow, FlowLanes
 from inspector.analyse.line_annotations import NOTHING, LineAnnotations, Told, ranked, virtual
 from inspector.base.model import Location
 from inspector.tui.code.highlight import Highlighter, Spans
+from inspector.tui.widgets.notice import label
 from inspector.tui.widgets.theme import token_style
-from inspector.tui.widgets.visible import label
 
 CELLS_PER_LANE = 18
 """Cells of a pane for each lane: most of the width is for the code."""

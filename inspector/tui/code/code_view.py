@@ -59,8 +59,7 @@ from inspector.tui.code.folding import (
 )
 from inspector.tui.code.highlight import IR, SEARCH_LINES, Highlighter
 from inspector.tui.keys.command_table import Where, bindings
-from inspector.tui.widgets.notice import Notice, in_thread, notice_row
-from inspector.tui.widgets.visible import label
+from inspector.tui.widgets.notice import Notice, in_thread, label, notice_row
 
 # Only rows in view are drawn and measured: a million lines cost what a page does. Rows are lines
 # without folded ones (``RowMap``); a wrapped row takes several rows of the screen.

@@ -18,7 +18,7 @@ from pygments.token import Name, Token, _TokenType
 from inspector.base.model import Location, Stage
 from inspector.listing.line import Kind, Line, Listing
 from inspector.listing.ptx import frames_of, read_files
-from inspector.tui.widgets.visible import TAB_CELLS, label, squeezed, visible
+from inspector.tui.widgets.notice import TAB_CELLS, label, squeezed, visible
 
 Span = tuple[int, int, _TokenType]
 Spans = tuple[Span, ...]

@@ -26,9 +26,8 @@ from inspector.report.diff_text import SIGNS
 from inspector.tui.code.code_rows import code_strip, cropped, mark_matches, styled
 from inspector.tui.code.highlight import Highlighter, width_of
 from inspector.tui.keys.command_table import Where, bindings
-from inspector.tui.widgets.notice import Notice, notice_row
+from inspector.tui.widgets.notice import Notice, notice_row, visible
 from inspector.tui.widgets.subject import TreeSubject
-from inspector.tui.widgets.visible import visible
 
 CONTEXT_ROWS = 3
 """Equal rows that stay in view before and after a change."""

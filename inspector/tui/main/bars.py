@@ -28,10 +28,9 @@ from inspector.tui.widgets.figures import (
     spilled,
     spills,
 )
-from inspector.tui.widgets.lines import LineWidget, ends, link
-from inspector.tui.widgets.notice import Notice, in_thread
+from inspector.tui.widgets.notice import Notice, cut, in_thread, label, shorten
 from inspector.tui.widgets.subject import TreeSubject, told_alike
-from inspector.tui.widgets.visible import cut, label, shorten
+from inspector.tui.widgets.tool_screen import LineWidget, ends, link
 
 if TYPE_CHECKING:
     from inspector.reader.reader import Reader

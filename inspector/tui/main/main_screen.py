@@ -39,9 +39,8 @@ from inspector.tui.program.output_view import OutputView
 from inspector.tui.tree.kernel_tree import KernelTree
 from inspector.tui.tree.rows import Order, TreeKind, TreeRow
 from inspector.tui.widgets.figures import RecordingTimes
-from inspector.tui.widgets.notice import Notice, attempt, in_thread
+from inspector.tui.widgets.notice import Notice, attempt, in_thread, label
 from inspector.tui.widgets.subject import TreeSubject, resolve
-from inspector.tui.widgets.visible import label
 
 if TYPE_CHECKING:
     from inspector.tui.variants.variants_screen import Left, Scope

@@ -25,7 +25,7 @@ import platformdirs
 
 from inspector.base.errors import Unreadable
 from inspector.system import files
-from inspector.tui.widgets.visible import label
+from inspector.tui.widgets.notice import label
 
 THEMES = ("dark", "light", "auto")
 MAX_FILE_BYTES = 1 << 20

@@ -24,10 +24,9 @@ from inspector.system.printing import page
 from inspector.tui.code.code_rows import SEVERITY_SIGNS, Gutter, title
 from inspector.tui.program.live import Choice
 from inspector.tui.widgets.figures import UNKNOWN
-from inspector.tui.widgets.notice import Notice
+from inspector.tui.widgets.notice import Notice, label
 from inspector.tui.widgets.subject import TreeSubject
 from inspector.tui.widgets.tool_screen import ChoiceList
-from inspector.tui.widgets.visible import label
 
 MAX_PROFILE_ROWS = 40
 """Rows of each table: what takes longest."""

@@ -23,10 +23,9 @@ from inspector.tui.code.code_view import CodeView
 from inspector.tui.code.folding import Fold, Region, regions
 from inspector.tui.code.highlight import Highlighter, highlighter_for, width_of
 from inspector.tui.keys.command_table import command, shown, there
-from inspector.tui.widgets.lines import LineWidget, ends
-from inspector.tui.widgets.notice import Notice, attempt, in_thread
+from inspector.tui.widgets.notice import Notice, attempt, in_thread, label, shorten
 from inspector.tui.widgets.subject import TreeSubject, digit, told_alike
-from inspector.tui.widgets.visible import label, shorten
+from inspector.tui.widgets.tool_screen import LineWidget, ends
 
 SEARCH_LINES = 200
 """Lines in which the first instruction is looked for."""

@@ -32,10 +32,9 @@ from inspector.tui.keys.command_table import Where
 from inspector.tui.panes.pane import Pane
 from inspector.tui.panes.panes import Panes
 from inspector.tui.widgets.figures import RecordingTimes
-from inspector.tui.widgets.notice import Notice, cancelled, in_thread
+from inspector.tui.widgets.notice import Notice, cancelled, cut, in_thread, label, plain
 from inspector.tui.widgets.subject import TreeSubject
 from inspector.tui.widgets.tool_screen import ResultType, SearchScreen
-from inspector.tui.widgets.visible import cut, label, plain
 
 LINES_PER_LOOK = 1000
 """Lines searched before a search asks whether it is still wanted."""

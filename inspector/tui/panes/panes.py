@@ -323,6 +323,7 @@ class Panes(Container):
             pane.show_modes()
             pane.styles.width = f"{wide[index]}fr" if beside and not (three or alone) else "1fr"
             pane.styles.height = f"{high[index]}fr" if not (beside or alone) else "1fr"
+        self.on_descendant_focus()
 
     def widen(self, by: int) -> bool:
         """The active pane so many columns wider, or a row higher; False where it has no
@@ -347,6 +348,12 @@ class Panes(Container):
             shares[self._all.index(pane)] = size
         self.fit()
         return True
+
+    def on_descendant_focus(self) -> None:
+        for pane in self.panes:
+            pane.set_class(self.screen.focused is pane.view, "-focused")
+
+    on_descendant_blur = on_descendant_focus
 
     def on_resize(self) -> None:
         self.fit()

@@ -12,7 +12,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from inspector.tui.program.live import Live
-from inspector.tui.widgets.visible import visible
+from inspector.tui.widgets.notice import visible
 
 
 def wrapped(text: str, width: int) -> list[str]:

@@ -18,7 +18,7 @@ from textual.widgets import Static
 from inspector.execute.calls.stepper import WARP, LaneStrip, LaneValue, Stepper, StepPlace
 from inspector.execute.calls.tracing import Triple
 from inspector.report import step as report
-from inspector.tui.widgets.visible import cut, label
+from inspector.tui.widgets.notice import cut, label
 
 Parts = Iterator[tuple[str, str]]
 NUMBERS = 6

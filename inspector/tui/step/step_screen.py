@@ -43,11 +43,9 @@ from inspector.tui.step.step_panels import (
     register_rows,
 )
 from inspector.tui.widgets.figures import RecordingTimes
-from inspector.tui.widgets.lines import SubjectBar
-from inspector.tui.widgets.notice import Notice, in_thread
+from inspector.tui.widgets.notice import Notice, cut, in_thread, label
 from inspector.tui.widgets.subject import TreeSubject
-from inspector.tui.widgets.tool_screen import Overlay
-from inspector.tui.widgets.visible import cut, label
+from inspector.tui.widgets.tool_screen import Overlay, SubjectBar
 
 MIN_PANEL_CELLS = 110
 """Columns from which registers are beside the panes."""

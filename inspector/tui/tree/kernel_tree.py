@@ -43,10 +43,9 @@ from inspector.tui.widgets.figures import (
     spills,
     warps,
 )
-from inspector.tui.widgets.notice import Notice, attempt, cancelled, in_thread
+from inspector.tui.widgets.notice import Notice, attempt, cancelled, cut, in_thread, label, shorten
 from inspector.tui.widgets.row_list import RowList
 from inspector.tui.widgets.subject import TreeSubject
-from inspector.tui.widgets.visible import cut, label, shorten
 
 BATCH_VARIANTS = 48
 """Variants between two answers while all are read: each sorts the tree again."""

@@ -11,8 +11,8 @@ from itertools import chain
 
 from inspector.base.model import Graph, Kernel, Origin, Recording, Resources, Variant
 from inspector.report.tables import labels, under
+from inspector.tui.widgets.notice import label
 from inspector.tui.widgets.subject import TreeSubject
-from inspector.tui.widgets.visible import label
 
 Key = tuple[str, ...]
 

@@ -34,12 +34,10 @@ from inspector.tui.diff.diff_screen import DiffScreen
 from inspector.tui.keys.command_table import BARE, Where, bindings, bindings_of
 from inspector.tui.tree.rows import Measured
 from inspector.tui.widgets.figures import UNKNOWN, UNREAD, RecordingTimes, age, spills
-from inspector.tui.widgets.lines import SubjectBar
-from inspector.tui.widgets.notice import Notice, in_thread
+from inspector.tui.widgets.notice import Notice, in_thread, label
 from inspector.tui.widgets.row_list import Table
 from inspector.tui.widgets.subject import TreeSubject, resolve, told_alike
-from inspector.tui.widgets.tool_screen import ToolScreen
-from inspector.tui.widgets.visible import label
+from inspector.tui.widgets.tool_screen import SubjectBar, ToolScreen
 
 Value = float | str | None
 

@@ -13,8 +13,7 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from inspector.tui.widgets.notice import Notice, notice_row
-from inspector.tui.widgets.visible import cut
+from inspector.tui.widgets.notice import Notice, cut, notice_row
 
 RowType = TypeVar("RowType")
 

@@ -18,8 +18,8 @@ from inspector.base.model import Recording, UserFrame
 from inspector.reader.tables import table
 from inspector.report import compiles
 from inspector.report.compiles import Phases
+from inspector.tui.widgets.notice import label, visible
 from inspector.tui.widgets.tool_screen import ChoiceList, Overlay
-from inspector.tui.widgets.visible import label, visible
 
 FRAME_CELLS = 6
 """Columns of the frame, the padding and the scrollbar."""

@@ -33,12 +33,10 @@ from inspector.tui.code.highlight import highlighter_for
 from inspector.tui.diff.diff_screen import DiffSearching
 from inspector.tui.diff.diff_view import DiffOutcome, DiffView, laid_out
 from inspector.tui.keys.command_table import BARE, Where, bindings, bindings_of
-from inspector.tui.widgets.lines import SubjectBar
-from inspector.tui.widgets.notice import Notice, in_thread
+from inspector.tui.widgets.notice import Notice, in_thread, label
 from inspector.tui.widgets.row_list import Table
 from inspector.tui.widgets.subject import TreeSubject
-from inspector.tui.widgets.tool_screen import Overlay
-from inspector.tui.widgets.visible import label
+from inspector.tui.widgets.tool_screen import Overlay, SubjectBar
 
 WIDE = 110
 """Columns from which the passes are beside what one changed, and not above it."""

@@ -37,11 +37,9 @@ from inspector.system.printing import page
 from inspector.tui.keys.command_table import BARE, Where, bindings, bindings_of
 from inspector.tui.widgets import figures as times
 from inspector.tui.widgets.figures import RecordingTimes
-from inspector.tui.widgets.lines import SubjectBar
-from inspector.tui.widgets.notice import Notice, attempt, in_thread
+from inspector.tui.widgets.notice import Notice, attempt, in_thread, label, shorten
 from inspector.tui.widgets.subject import TreeSubject
-from inspector.tui.widgets.tool_screen import ToolScreen
-from inspector.tui.widgets.visible import label, shorten
+from inspector.tui.widgets.tool_screen import SubjectBar, ToolScreen
 
 Part = tuple[str, str]
 HEAD = "bold $primary"
