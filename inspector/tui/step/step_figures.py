@@ -12,21 +12,18 @@ from functools import cached_property
 
 from inspector.base.errors import Stopped, UsageError
 from inspector.base.model import Kernel, Stage, Variant
-from inspector.execute import Facts, Trace
+from inspector.execute import ExecutedLine, Facts, Trace
 from inspector.execute.calls.stepper import Stepper
 from inspector.execute.calls.tracing import (
     BUDGET,
-    GLOBAL,
     SHARED,
-    ExecutedLine,
     TracedBlock,
     TracedLaunch,
     Triple,
-    executed_lines,
-    rolled_up,
     trace_block,
     trace_launch,
 )
+from inspector.execute.facts import GLOBAL
 from inspector.measure.recorded_launch import ChosenLaunch, LaunchWish, choose_launch
 from inspector.reader.reader import Reader
 from inspector.report import step as report
@@ -198,7 +195,7 @@ class SteppedKernel:
             total = facts.totals().instructions
             links = self.links.get(stage) if stage is not Stage.PTX else None
             tied = {} if links is None else _reversed(links)
-            lines = executed_lines(facts) if links is None else rolled_up(facts, tied)
+            lines = facts.lines(None if links is None else tied)
             by_number = {line.n: line for line in lines}
             texts = self.texts.get(stage, ())
             self._made[stage] = StageFigures(self.stepper, links, tied, by_number, texts, total)
