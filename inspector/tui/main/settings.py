@@ -24,8 +24,8 @@ import msgspec
 import platformdirs
 
 from inspector.base.errors import Unreadable
+from inspector.base.text import shown
 from inspector.system import files
-from inspector.tui.widgets.notice import label
 
 THEMES = ("dark", "light", "auto")
 MAX_FILE_BYTES = 1 << 20
@@ -58,13 +58,13 @@ def read_config(path: Path) -> Config:
     except files.Absent:
         return Config()
     except Unreadable as error:
-        return Config(problems=(f"it cannot be read: {label(error.message)}",))
+        return Config(problems=(f"it cannot be read: {shown(error.message)}",))
     import tomllib  # who has set nothing does not wait for it, nor for the table of commands
 
     try:
         said = tomllib.loads(data.decode("utf-8"))
     except (ValueError, RecursionError) as error:
-        return Config(problems=(f"it is not TOML: {label(str(error))}",))
+        return Config(problems=(f"it is not TOML: {shown(str(error))}",))
     return parse_config(said)
 
 
@@ -73,11 +73,11 @@ def parse_config(said: Mapping[str, object]) -> Config:
     from inspector.tui.keys.command_table import TABLE, parse_key, rebind
 
     problems = [
-        f"there is no setting {label(name)}" for name in said if name not in ("keys", "theme")
+        f"there is no setting {shown(name)}" for name in said if name not in ("keys", "theme")
     ]
     theme, keys = said.get("theme", "auto"), said.get("keys", {})
     if theme not in THEMES:
-        problems.append(f"theme is {label(str(theme))}; it can be {', '.join(THEMES)}")
+        problems.append(f"theme is {shown(str(theme))}; it can be {', '.join(THEMES)}")
         theme = "auto"
     if not isinstance(keys, dict):
         problems.append("keys is not a table")
@@ -88,12 +88,12 @@ def parse_config(said: Mapping[str, object]) -> Config:
         texts = value if isinstance(value, list) else [value]
         bound = [parse_key(text) if isinstance(text, str) else None for text in texts]
         if name not in ids:
-            said_keys = label(" and ".join(map(str, texts)))
+            said_keys = shown(" and ".join(map(str, texts)))
             close = get_close_matches(name, ids, 1)
             hint = f"is {close[0]} meant?" if close else "? shows the names of all"
-            problems.append(f"there is no command {label(name)} to bind {said_keys} to: {hint}")
+            problems.append(f"there is no command {shown(name)} to bind {said_keys} to: {hint}")
         elif None in bound:
-            problems.append(f"{name}: {label(str(value))} is not a key")
+            problems.append(f"{name}: {shown(str(value))} is not a key")
         else:
             chosen[name] = tuple(key for key in bound if key is not None)
     changed, clashes = rebind(chosen)
