@@ -48,7 +48,6 @@ from inspector.system import printing
 from inspector.system.printing import narrate
 
 if TYPE_CHECKING:
-    from inspector.analyse.hints.subject import Finding
     from inspector.report.costs import Costs
 
 
@@ -186,24 +185,10 @@ def _selected(profiled: Profiled, terms: Sequence[Term]) -> Profiled:
 
 def _costs_of(profiled: Profiled, seconds: float) -> Costs:
     """Kernels by what they cost; hints are looked for until so many seconds are over."""
-    from inspector.measure.profile.read import profiles
-    from inspector.report.costs import CostInputs, chosen_times, costs
+    from inspector.measure.evidence import evidence
+    from inspector.report.costs import costs
 
-    read, until = profiled.reader, time.monotonic() + seconds
-    rec = read.recording
-    profile = None
-    with contextlib.suppress(PtxviewError):
-        profile = profiles(Path(rec.path), rec, read.cache)[1]
-
-    def hints(variant: Variant) -> Sequence[Finding] | None:
-        return read.hints(variant) if time.monotonic() < until else None
-
-    return costs(
-        rec,
-        CostInputs(
-            times(rec.path), profile, profiled.measured, read.device, chosen_times(rec), hints
-        ),
-    )
+    return costs(profiled.reader.recording, evidence(profiled.reader, profiled.measured, seconds))
 
 
 def _print_costs(profiled: Profiled, as_json: bool) -> int:
@@ -216,7 +201,7 @@ def _print_costs(profiled: Profiled, as_json: bool) -> int:
     out = printing.out()
     out.print(shown(tables.heading(profiled.reader.recording)))
     for line in costs.lines(found, out.width):
-        out.print(line)
+        out.print(line.text)
     for text in costs.footnotes(found):
         narrate(text)
     return Exit.OK
@@ -355,8 +340,8 @@ def _tunings(rec: Recording, as_json: bool) -> int:
         print_json({"schema": jsons.SCHEMA, "tunings": tunings.document(rec)})
         return Exit.OK
     out = printing.out()
-    printed = list(tunings.lines(rec, out.width))
-    printing.rows(printed[1:])
+    printed = [line.text for line in tunings.lines(rec, out.width)]
+    printing.rows(printed[:-1])
     if not printed:
         narrate("nothing was tuned")
     return Exit.OK

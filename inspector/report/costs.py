@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from rich.text import Text
-
-from inspector.analyse.hints.subject import Finding
-from inspector.analyse.occupancy import Device
 from inspector.base.model import Kernel, Recording, Variant
 from inspector.base.text import microseconds, plural, shown
+from inspector.measure.evidence import Evidence
 from inspector.measure.ncu.attach import NcuMeasured
-from inspector.measure.profile.trace import GpuWork, Profile
-from inspector.measure.time.results import StoredTimes
+from inspector.measure.profile.trace import GpuWork
+from inspector.report.compiles import CompileLine
 from inspector.report.jsons import SCHEMA, Rows
 from inspector.report.naming import titles
 from inspector.report.tables import UNKNOWN, grid
@@ -79,21 +76,7 @@ class Costs:
         return sum(row.us is None for row in self.rows)
 
 
-@dataclass(frozen=True, slots=True)
-class CostInputs:
-    """Where times and facts of a recording's variants come from."""
-
-    times: StoredTimes
-    profile: Profile | None
-    measured: Callable[[Variant], NcuMeasured | None]
-    device: Callable[[Variant], Device | None]
-    chosen: Mapping[str, float | None]
-    """Times by which max-autotune chose a template for a node, by the generated kernel's id."""
-    hints: Callable[[Variant], Sequence[Finding] | None]
-    """Asked in the order of cost; None is not looked for."""
-
-
-def costs(rec: Recording, given: CostInputs) -> Costs:
+def costs(rec: Recording, given: Evidence) -> Costs:
     """The costs of a recording's variants, and of what only its profile names."""
     works = given.profile.kernels if given.profile is not None else ()
     steps = len(given.profile.window.steps) if given.profile is not None else 0
@@ -115,23 +98,12 @@ def costs(rec: Recording, given: CostInputs) -> Costs:
     return Costs(tuple(_with_hint(row, given) for row in launched), idle, steps or None)
 
 
-def _with_hint(row: Cost, given: CostInputs) -> Cost:
+def _with_hint(row: Cost, given: Evidence) -> Cost:
     found = None if row.variant is None else given.hints(row.variant)
     if found is None:
         return row
     severe = sorted(found, key=lambda hint: _SEVERITIES.get(hint.severity, 3))
     return replace(row, hint=severe[0].rule if severe else "")
-
-
-def chosen_times(rec: Recording) -> dict[str, float | None]:
-    """The time of the candidate that each kernel of max-autotune was generated from."""
-    return {
-        use.kernel: tuning.configurations[use.configuration].time_us
-        for kernel in rec.kernels
-        for tuning in kernel.autotune
-        for use in tuning.uses
-        if use.kernel is not None and use.configuration is not None
-    }
 
 
 def _works_by_variant(rec: Recording, works: Sequence[GpuWork]) -> dict[tuple[str, str], GpuWork]:
@@ -149,12 +121,12 @@ def _works_by_variant(rec: Recording, works: Sequence[GpuWork]) -> dict[tuple[st
 def _cost(
     kernel: Kernel,
     variant: Variant,
-    given: CostInputs,
+    given: Evidence,
     works: Mapping[tuple[str, str], GpuWork],
     steps: int,
 ) -> Cost:
     work = works.get((kernel.id, variant.id))
-    taken = given.times.latest(kernel, variant)
+    taken = given.times.of(kernel, variant)
     measured = given.measured(variant)
     durations = [
         attached.launch.duration_us
@@ -164,7 +136,7 @@ def _cost(
     tuned = (variant.autotune or {}).get("time_us") or given.chosen.get(kernel.id)
     us, source, copied = None, None, None
     if taken is not None:
-        us, source, copied = taken.us, TIMED, taken.timing.percent_of_peak
+        us, source, copied = taken.median_us, TIMED, taken.timing.percent_of_peak
     elif work is not None and work.calls:
         us, source = work.gpu_us / work.calls, PROFILED
     elif durations:
@@ -190,7 +162,7 @@ def _bound(
     variant: Variant,
     us: float | None,
     source: str | None,
-    given: CostInputs,
+    given: Evidence,
     copy_percent: float | None,
     measured: NcuMeasured | None,
 ) -> str | None:
@@ -272,11 +244,14 @@ def _percent(value: float | None) -> str:
     return UNKNOWN if value is None else f"{value:.1f} %"
 
 
-def lines(found: Costs, width: int) -> Iterator[Text]:
-    """The table, the most expensive kernel first."""
+def lines(found: Costs, width: int) -> Iterator[CompileLine]:
+    """The table, the most expensive kernel first; each row is about its variant."""
     rows = [cells(row) for row in found.rows] or [cells(Cost(""))]
     heads = [head for head in rows[0] if head != "of step" or found.steps]
-    return grid(heads, [[row[head] for head in heads] for row in rows], width, NUMBERS, GIVES)
+    table = grid(heads, [[row[head] for head in heads] for row in rows], width, NUMBERS, GIVES)
+    variants = [None if row.variant is None else row.variant.hash for row in found.rows]
+    for text, variant in zip(table, [None, *variants], strict=False):
+        yield CompileLine(text, kernel=variant)
 
 
 def footnotes(found: Costs) -> list[str]:

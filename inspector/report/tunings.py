@@ -12,6 +12,7 @@ from rich.text import Text
 
 from inspector.base.model import Configuration, Kernel, Recording, Tuning
 from inspector.base.text import microseconds, plural, shown
+from inspector.report.compiles import CompileLine
 from inspector.report.naming import titles
 from inspector.report.tables import UNKNOWN, grid, setting
 
@@ -20,15 +21,20 @@ GIVES = (("became", 24), ("candidate", 40), ("other rounds", 0), ("variant", 0),
 STAR = "★"
 
 
-def lines(rec: Recording, width: int) -> Iterator[Text]:
+def lines(rec: Recording, width: int) -> Iterator[CompileLine]:
     """Every round of every kernel with a heading, its candidates the fastest first."""
     named = titles(rec)
     for kernel in rec.kernels:
+        hashes = {variant.id: variant.hash for variant in kernel.variants}
         for number, tuning in enumerate(kernel.autotune):
-            yield Text("")
-            yield Text(_heading(kernel, number, named), "bold cyan")
-            yield from grid(HEADS, _rows(kernel, number, named), width, ("µs",), GIVES)
-            yield from (Text(f"  {said}") for said in remarks(kernel, tuning))
+            yield CompileLine(Text(_heading(kernel, number, named), "bold cyan"))
+            rows = _rows(kernel, number, named)
+            table = grid(HEADS, rows, width, ("µs",), GIVES)
+            for text, row in zip(table, [[""] * len(HEADS), *rows], strict=True):
+                yield CompileLine(text, kernel=hashes.get(row[HEADS.index("variant")]))
+            for said in remarks(kernel, tuning):
+                yield CompileLine(Text(f"  {said}"))
+            yield CompileLine(Text(""))
 
 
 def _heading(kernel: Kernel, number: int, named: Mapping[str, str]) -> str:

@@ -146,6 +146,9 @@ TABLE: tuple[Command, ...] = (
             "Time it", "launch it again on this machine's GPU; the times taken before", "time"),
     Command("block", "x", "x", _S, "step_block",
             "Run a block", "its PTX, here and without a GPU, step by step: values by line", "run"),
+    Command("cost", "dollar_sign", "$", _S, "cost",
+            "Cost", "which kernels cost most and why; what tuning compared, round by round",
+            "cost"),
     Command("compiles", "K", "K", _S, "compiles",
             "Compiles", "a timeline of what was compiled; graph breaks, recompiles and dynamic "
             "shapes, each with its line"),

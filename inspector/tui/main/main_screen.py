@@ -48,6 +48,8 @@ if TYPE_CHECKING:
 
 WIDTH_CELLS = 160
 MAX_NAME_CHARS = 60
+HINT_SECONDS = 0.5
+"""Seconds in which hints of the most expensive kernels are looked for before they are shown."""
 _ENDINGS = {Stage.SOURCE: ".py", Stage.OUTPUT_CODE: ".py"}
 
 TRIED = (Stage.TTIR, Stage.TTGIR, Stage.LLIR, Stage.PTX)
@@ -639,6 +641,27 @@ class MainScreen(PaneScreen[None]):
             self.warn("There is no variant here whose passes could be shown.")
         else:
             self.app.push_screen(PassesScreen(subject))
+
+    def action_cost(self) -> None:
+        """Show what kernels cost, once times and hints were looked for."""
+        from inspector.measure.evidence import evidence
+        from inspector.report.costs import Costs, costs
+        from inspector.tui.work.compiles_screen import CostScreen
+
+        reads = self.reads
+
+        def show(found: Costs | Notice) -> None:
+            if isinstance(found, Notice):
+                self.warn(found.message)
+            else:
+                self.app.push_screen(CostScreen(reads.recording, found), self._to_line)
+
+        in_thread(
+            self,
+            lambda: costs(reads.recording, evidence(reads, lambda variant: None, HINT_SECONDS)),
+            show,
+            "cost",
+        )
 
     def action_compiles(self) -> None:
         from inspector.report.compiles import none_known

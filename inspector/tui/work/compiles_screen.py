@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from textwrap import wrap
 from typing import ClassVar
 
@@ -16,7 +17,7 @@ from textual.widgets.option_list import Option
 from inspector.base.model import Content as FileText
 from inspector.base.model import Recording, UserFrame
 from inspector.reader.tables import table
-from inspector.report import compiles
+from inspector.report import compiles, costs, tunings
 from inspector.report.compiles import Phases
 from inspector.tui.widgets.notice import label, visible
 from inspector.tui.widgets.tool_screen import ChoiceList, Overlay
@@ -51,26 +52,25 @@ def themed(text: Text) -> Content:
     return Content(text.plain, spans=spans)
 
 
-class CompilesScreen(ChoiceList[UserFrame | str | None]):
-    """The timeline, caches, graph breaks, recompiles and dynamic shapes; Enter goes to the line,
-    or to the kernel: its id or the hash of its variant."""
+class LinesScreen(ChoiceList[UserFrame | str | None]):
+    """Lines of a report; Enter goes to the line of the program that one is about, or to the
+    kernel: its id or the hash of its variant. ``make`` is given the width."""
 
     BINDINGS: ClassVar = [
-        Binding("escape,q,K", "dismiss", "Close", show=False),
+        Binding("escape,q,K,dollar_sign", "dismiss", "Close", show=False),
         Binding("n", "section(1)", show=False),
         Binding("N", "section(-1)", show=False),
     ]
 
-    def __init__(self, recording: Recording) -> None:
-        super().__init__("Compiles", ())  # rows are made when the width is known
-        self.recording = recording
-        self.phases = Phases(table("compile_phases"))
+    def __init__(self, title: str, make: Callable[[int], Iterable[compiles.CompileLine]]) -> None:
+        super().__init__(title, ())  # rows are made when the width is known
+        self.make = make
         self.rows: list[compiles.CompileLine] = []
 
     def on_resize(self, event: events.Resize) -> None:
         width = max(event.size.width - FRAME_CELLS, 20)
         at = self.options.highlighted
-        self.rows = list(compiles.lines(self.recording, self.phases, width))
+        self.rows = list(self.make(width))
         self.options.clear_options()
         self.options.add_options(
             Option(themed(_hanging(row.text, width)), disabled=not row.text.plain)
@@ -99,6 +99,28 @@ class CompilesScreen(ChoiceList[UserFrame | str | None]):
         if there:
             self.options.highlighted = there[0] if by > 0 else there[-1]
             self.options.scroll_to_highlight(top=True)
+
+
+class CompilesScreen(LinesScreen):
+    """The timeline, caches, graph breaks, recompiles and dynamic shapes."""
+
+    def __init__(self, recording: Recording) -> None:
+        phases = Phases(table("compile_phases"))
+        super().__init__("Compiles", lambda width: compiles.lines(recording, phases, width))
+
+
+class CostScreen(LinesScreen):
+    """Kernels by what they cost, and what tuning compared, one table for each round."""
+
+    def __init__(self, recording: Recording, found: costs.Costs) -> None:
+        def make(width: int) -> Iterator[compiles.CompileLine]:
+            yield from costs.lines(found, width)
+            for said in costs.footnotes(found):
+                yield compiles.CompileLine(Text(said, "yellow"))
+            yield compiles.CompileLine(Text(""))
+            yield from tunings.lines(recording, width)
+
+        super().__init__("Cost", make)
 
 
 def _hanging(text: Text, width: int) -> Text:

@@ -1,0 +1,61 @@
+"""Everything that tells how long launches of a recording take, and hints, in the order of trust."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from inspector.analyse.hints.subject import Finding
+from inspector.analyse.occupancy import Device
+from inspector.base.errors import PtxviewError
+from inspector.base.model import Recording, Variant
+from inspector.measure.ncu.attach import NcuMeasured
+from inspector.measure.profile.read import profiles
+from inspector.measure.profile.trace import Profile
+from inspector.measure.time.results import StoredTimes, times
+from inspector.reader.reader import Reader
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Where times and facts of a recording's variants come from.
+
+    ``chosen`` are the times by which max-autotune chose a template, by the generated kernel's id.
+    ``hints`` is asked in the order of cost; None means not looked for.
+    """
+
+    times: StoredTimes
+    profile: Profile | None
+    measured: Callable[[Variant], NcuMeasured | None]
+    device: Callable[[Variant], Device | None]
+    chosen: Mapping[str, float | None]
+    hints: Callable[[Variant], Sequence[Finding] | None]
+
+
+def evidence(
+    reader: Reader, measured: Callable[[Variant], NcuMeasured | None], seconds: float
+) -> Evidence:
+    """What is known of a reader's recording; hints are looked for until ``seconds`` are over."""
+    rec, until = reader.recording, time.monotonic() + seconds
+    profile = None
+    with suppress(PtxviewError):
+        profile = profiles(Path(rec.path), rec, reader.cache)[1]
+
+    def hints(variant: Variant) -> Sequence[Finding] | None:
+        return reader.hints(variant) if time.monotonic() < until else None
+
+    return Evidence(times(rec.path), profile, measured, reader.device, _chosen_times(rec), hints)
+
+
+def _chosen_times(rec: Recording) -> dict[str, float | None]:
+    """The time of the candidate that each kernel of max-autotune was generated from."""
+    return {
+        use.kernel: tuning.configurations[use.configuration].time_us
+        for kernel in rec.kernels
+        for tuning in kernel.autotune
+        for use in tuning.uses
+        if use.kernel is not None and use.configuration is not None
+    }
