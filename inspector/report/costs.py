@@ -281,6 +281,7 @@ def document(found: Costs) -> dict[str, object]:
 def _json(row: Cost) -> dict[str, object]:
     return {
         "kernel": row.name if row.kernel is None else row.kernel.id,
+        "title": row.name,
         "variant": None if row.variant is None else row.variant.id,
         "launches": row.launches,
         "launches_per_step": row.per_step,

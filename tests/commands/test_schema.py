@@ -43,6 +43,8 @@ LINES = [
     ["list", RECORDED, "--brief"],
     ["list", RECORDED, "--compiles"],
     ["list", RECORDED, "--guards"],
+    ["list", RECORDED, "--by", "cost"],
+    ["list", RECORDED, "--tunings"],
     ["show", RECORDED, "gelu_kernel", "--stage", "source"],
     ["show", RECORDED, "ba6e6b76", "--beside", "source"],
     ["show", RECORDED, "softmax_kernel", "--stage", "sass"],
