@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -105,8 +106,10 @@ def test_an_operation_is_looked_for_in_the_machine_code(listed: list[tuple[Any, 
 
 
 def test_a_hint_is_found_where_the_gate_forbids_it() -> None:
-    gate = call("check", RECORDED, "--forbid", "small-grid", "--json").json
-    broken = {row["variant"] for row in gate["checks"] if row["outcome"] == "broken"}
+    gate = call("check", RECORDED, "--forbid", "small-grid", "--json")
+    assert gate.status == 1
+    checks = json.loads(gate.text)["checks"]
+    broken = {row["variant"] for row in checks if row["outcome"] == "broken"}
     assert broken and selected("hint:small-grid") == broken
 
 
