@@ -7,9 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from inspector.analyse.accesses import accesses
-from inspector.analyse.flow.definitions import Chains
-from inspector.analyse.function_facts import FunctionFacts
 from inspector.analyse.hints.subject import Finding
 from inspector.analyse.line_annotations import (
     CLASSES,
@@ -34,6 +31,8 @@ from inspector.reader import tables
 from inspector.reader.facts import MACHINE, VariantFacts
 
 if TYPE_CHECKING:
+    from inspector.analyse.flow.definitions import Chains
+    from inspector.analyse.function_facts import FunctionFacts
     from inspector.analyse.sentences.ptx import PtxReader
     from inspector.analyse.sentences.sass import SassReader
 
@@ -195,6 +194,8 @@ class Teller(VariantFacts):
 
     def _touching_memory(self, variant: Variant, stage: Stage, lines: set[int]) -> set[int]:
         """Of the instructions that became of an access, those that are one."""
+        from inspector.analyse.accesses import accesses
+
         own = self.function(variant, stage)
         if own is None:
             return set()

@@ -7,6 +7,7 @@ import io
 import lzma
 import os
 import re
+import shutil
 import signal
 import struct
 import subprocess
@@ -38,7 +39,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     monkeypatch.setattr("tempfile.tempdir", str(folder))
     yield folder
     for made in unpacking._unpacked.values():
-        made.temporary.cleanup()
+        shutil.rmtree(made.folder)
     unpacking._unpacked.clear()
     assert not list(folder.iterdir())
 
