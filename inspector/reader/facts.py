@@ -61,18 +61,15 @@ class CompiledVariants:
 
     def __init__(self, recording: Recording) -> None:
         self._of: dict[tuple[str, str], list[Compilation]] = {}
-        for one in recording.compilations or ():
-            names = one.symbols or ((one.kernel,) if one.kernel else ())
-            for name in names if one.hash else ():
+        for one in recording.compilations:
+            # Without a name: a file of which nothing was compiled.
+            for name in one.symbols or (one.kernel or "",) if one.hash else ():
                 self._of.setdefault((one.hash or "", name), []).append(one)
-            if one.hash and not names:  # a file of which nothing was compiled
-                self._of.setdefault((one.hash, ""), []).append(one)
         self._spans: dict[tuple[str, str], list[tuple[str, tuple[int, int]]]] = {}
-        if self._of:
-            for _, variant in recording.variants():
-                if variant.span is not None:
-                    key = (variant.hash, _source(variant))
-                    self._spans.setdefault(key, []).append((variant.symbol, variant.span))
+        for _, variant in recording.variants() if self._of else ():
+            if variant.span is not None:
+                key = (variant.hash, _source(variant))
+                self._spans.setdefault(key, []).append((variant.symbol, variant.span))
 
     def of(self, variant: Variant) -> list[Compilation]:
         """The compilations of a variant, in order."""
@@ -95,8 +92,10 @@ class CompiledVariants:
             seen.add(message)
             there = stage is not None and n is not None and 0 < n <= lines_of(stage)
             lines = {stage: (n,)} if there and stage is not None and n is not None else {}
-            severity = SEVERITIES.get(message.severity, "info")
-            yield Finding(_rule(message), severity, _sentence(message, stage), lines)
+            text, severity = message.message, SEVERITIES.get(message.severity, "info")
+            if stage is None and message.file is not None and message.line is not None:
+                text = f"{message.file}:{message.line}: {text}"
+            yield Finding(_rule(message), severity, text, lines)
 
     def _messages(self, variant: Variant) -> Iterator[tuple[CompilerMessage, Place | None]]:
         """All that was said, with its place where the file was a stage's own text."""
@@ -110,13 +109,10 @@ class CompiledVariants:
     def _is_of_another(
         self, message: CompilerMessage, stage: Stage | None, variant: Variant
     ) -> bool:
-        if stage is not Stage.SOURCE or message.line is None:
+        n, spans = message.line, self._spans.get((variant.hash, _source(variant)), ())
+        if stage is not Stage.SOURCE or n is None:
             return False
-        names = [
-            name
-            for name, (first, last) in self._spans.get((variant.hash, _source(variant)), [])
-            if first <= message.line <= last
-        ]
+        names = [name for name, (first, last) in spans if first <= n <= last]
         return bool(names) and variant.symbol not in names
 
 
@@ -134,27 +130,17 @@ def _source(variant: Variant) -> str:
 def _stage(message: CompilerMessage, variant: Variant) -> Place:
     """The stage and the line that a message names; no stage where it is a file of another kind."""
     n = message.line
-    if message.file is None:
-        return None, n
     if message.file == "ptx":
         return Stage.PTX, n
-    name = PurePath(message.file).name
-    copied, embedded = variant.copied, variant.embedded
-    if copied is not None and n is not None and PurePath(copied.file).name == name:
-        return Stage.SOURCE, n + copied.first - 1
-    own = _source(variant)
-    if own and PurePath(own).name == name:
-        return Stage.SOURCE, n
-    if embedded is not None and n is not None and PurePath(embedded[0]).name == name:
-        return Stage.OUTPUT_CODE, n + embedded[1] - 1
+    copied, embedded, source = variant.copied, variant.embedded, _source(variant)
+    for stage, path, first in (
+        (Stage.SOURCE, copied.file if copied else "", copied.first if copied else 1),
+        (Stage.SOURCE, source, 1),
+        (Stage.OUTPUT_CODE, *(embedded or ("", 1))),
+    ):
+        if path and PurePath(path).name == PurePath(message.file or "").name:
+            return stage, None if n is None else n + first - 1
     return None, n
-
-
-def _sentence(message: CompilerMessage, stage: Stage | None) -> str:
-    """The message, with its place if that text is missing."""
-    if stage is not None or message.file is None or message.line is None:
-        return message.message
-    return f"{message.file}:{message.line}: {message.message}"
 
 
 # -- versions -------------------------------------------------------------------------------------
