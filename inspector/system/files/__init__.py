@@ -743,14 +743,13 @@ def archive(path: Path) -> Archive:
 
     Raises ``Unreadable`` with a sentence on what is wrong with it.
     """
-    file = opened(path)
     with _archives_lock:
-        held = _archives.get(identity(file.status))
-        if held is None:
-            held = _archives[identity(file.status)] = Archive(file)
-        else:
-            file.close()
-        return held
+        with suppress(OSError, ValueError):
+            if (held := _archives.get(identity(path.stat()))) is not None:
+                return held
+        made = Archive(opened(path))
+        _archives[made.identity] = made
+        return made
 
 
 def is_zip(path: Path) -> bool:
