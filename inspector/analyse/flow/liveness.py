@@ -34,7 +34,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -245,43 +245,33 @@ def extent(listing: Listing) -> Extent:
     """The highest registers that ``listing`` names."""
     highest = dict.fromkeys(_FILES, -1)
     own: dict[str, int] = {}
-    calls: dict[str, set[str]] = {}
+    callers: dict[str, set[str]] = defaultdict(set)
     returns: list[str] = []
-    linked = any("ET_EXEC" in line.text for line in listing.lines[:16])
     for function in listing.functions:
-        top = -1
-        called: set[str] = set()
+        own[function.name] = 1
         for line in listing.between(function.first, function.last):
             if line.kind is not Kind.INSTRUCTION:
                 continue
-            for name in (*line.defs, *line.uses):
-                register = _REGISTER.match(name)
-                if register:
-                    number = int(register[2])
-                    if register[1] == "R":
-                        top = max(top, number)
-                    highest[register[1]] = max(highest[register[1]], number)
+            for register in filter(None, map(_REGISTER.match, (*line.defs, *line.uses))):
+                file, number = register[1], int(register[2])
+                highest[file] = max(highest[file], number)
+                if file == "R":
+                    own[function.name] = max(own[function.name], number + 2)
             if line.base == "RET":
                 returns.append(function.name)
             elif line.base == "CALL" and not _INDIRECT.search(line.text):
-                called.update(_CALLEE.findall(line.text))
-        own[function.name] = top + 2
-        calls[function.name] = called
-    if linked:
-        most = _closed(own, calls)
+                for callee in _CALLEE.findall(line.text):
+                    callers[callee].add(function.name)
+    if any("ET_EXEC" in line.text for line in listing.lines[:16]):
+        most = _closed(own, callers)
         own.update((f.name, most[f.name]) for f in listing.functions if f.entry)
     kept = [max(_preserved(own[name])) for name in returns]
     highest["R"] = max(highest["R"], *kept, -1)
     return Extent(highest, own)
 
 
-def _closed(own: dict[str, int], calls: dict[str, set[str]]) -> dict[str, int]:
+def _closed(own: dict[str, int], callers: Mapping[str, set[str]]) -> dict[str, int]:
     """The highest of each function and of all that it calls, directly or not."""
-    callers: dict[str, list[str]] = {}
-    for name, called in calls.items():
-        for other in called:
-            if other in own:
-                callers.setdefault(other, []).append(name)
     out = dict(own)
     work = sorted(own, key=lambda name: own[name])
     while work:
@@ -383,15 +373,14 @@ class Ranges:
             at = self.starts[number]
             ways: list[tuple[int, set[int]]] = []
             for each in exits:
-                if each.targets:
-                    for step in self.rows[at : each.row + 1]:
-                        written.update(step.defs if self._every else step.kills)
-                    at = each.row + 1
-                    hidden = written & carried
-                    ways += [(target, hidden) for target in each.targets]
+                for step in self.rows[at : each.row + 1]:
+                    written.update(step.defs if self._every else step.kills)
+                at = each.row + 1
+                hidden = written & carried
+                ways += [(target, hidden) for target in each.targets]
+                for target in each.targets:
+                    sources[target].append(number)
             passing.append(ways)
-            for target, _ in ways:
-                sources[target].append(number)
         work = list(range(len(before)))
         waiting = set(work)
         while work:
@@ -466,19 +455,14 @@ def _exits(graph: FlowGraph, starts: Sequence[int]) -> list[list[RegionExit]]:
     """The ways out of each region."""
     number = {start: i for i, start in enumerate(starts[:-1])}
     out: list[list[RegionExit]] = [[] for _ in starts[:-1]]
-    block = 0
     ends = {end - 1: i for i, end in enumerate(graph.starts[1:])}
-    lasts = {end - 1 for end in starts[1:]}
-    for row in sorted(ends.keys() | lasts):
-        while starts[block + 1] <= row:
-            block += 1
+    for row in sorted(ends.keys() | {end - 1 for end in starts[1:]}):
+        following = [row + 1]  # within a block of the graph, where a label stands: nothing names it
         if row in ends:
             following = [graph.starts[s] for s in graph.successors[ends[row]]]
-            falls = row + 1 in following and row + 1 not in number
-            targets = tuple(number[s] for s in following if s in number)
-        else:  # within a block of the graph, where a label stands that nothing names
-            falls, targets = False, (number[row + 1],)
-        out[block].append(RegionExit(row, targets, falls))
+        falls = row + 1 in following and row + 1 not in number
+        targets = tuple(number[s] for s in following if s in number)
+        out[bisect_right(starts, row) - 1].append(RegionExit(row, targets, falls))
     return out
 
 
