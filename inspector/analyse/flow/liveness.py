@@ -35,7 +35,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from types import MappingProxyType
@@ -406,38 +406,28 @@ class Liveness:
 
     classes: tuple[str, ...]
     peak: Mapping[str, tuple[int, int]]
-    _counts: Sequence[Mapping[str, int]]
-    """Of each row."""
-    _steps: Steps
-    _ranges: Ranges
+    _counts: Mapping[int, Mapping[str, int]]
 
     def at(self, n: int) -> Mapping[str, int] | None:
         """Live registers by class at line ``n``; None if no instruction begins on it."""
-        row = self._steps.row(n)
-        return None if row is None else self._counts[row]
-
-    def registers(self, n: int) -> Set[str] | None:
-        """The names of what is live at line ``n``; takes time linear in its region."""
-        steps, ranges = self._steps, self._ranges
-        row = steps.row(n)
-        if row is None:
-            return None
-        for step, live, _ in ranges.region(bisect_right(ranges.starts, row) - 1):
-            if step.line == n:
-                here = live.union(step.defs, step.uses)
-                return frozenset(steps.names[r] for r in here if steps.classes[r])
-        return None
+        return self._counts.get(n)
 
 
 def live_ranges(listing: Listing, function: Function, steps: Steps, graph: FlowGraph) -> Liveness:
     """The live registers at each instruction of ``function``, whose ``steps`` and ``graph`` these
     are; without any class where it has no steps."""
-    if listing.language == "sass":
+    return _count(*ranges_of(listing, function, steps, graph))
+
+
+def ranges_of(
+    listing: Listing, function: Function, steps: Steps, graph: FlowGraph
+) -> tuple[Steps, Ranges]:
+    """The steps as they are counted, and their live ranges."""
+    sass = listing.language == "sass"
+    if sass:
         steps = as_nvdisasm(listing, function, steps, graph)
     starts = (*_regions(steps, graph), len(steps.steps))
-    sass = listing.language == "sass"
-    ranges = Ranges(steps.steps, starts, _exits(graph, starts), steps.classes, every=sass)
-    return _count(steps, ranges)
+    return steps, Ranges(steps.steps, starts, _exits(graph, starts), steps.classes, every=sass)
 
 
 def _regions(steps: Steps, graph: FlowGraph) -> list[int]:
@@ -470,18 +460,16 @@ def _count(steps: Steps, ranges: Ranges) -> Liveness:
     """The counts of every row: what is live after it, and what it reads and writes."""
     classes = tuple(name for name in steps.kinds if name)
     shared: dict[tuple[int, ...], Mapping[str, int]] = {}
-    counts: list[Mapping[str, int]] = []
+    counts: dict[int, Mapping[str, int]] = {}
     for region in range(len(ranges.starts) - 1):
-        own: list[Mapping[str, int]] = []
         for step, live, now in ranges.region(region):
             extra = Counter([steps.classes[r] for r in {*step.defs, *step.uses} - live])
             here = tuple([now[name] + extra[name] for name in classes])
             if here not in shared:
                 shared[here] = MappingProxyType(dict(zip(classes, here, strict=True)))
-            own.append(shared[here])
-        counts += reversed(own)
+            counts[step.line] = shared[here]
     peak: dict[str, tuple[int, int]] = {}
     for name in classes if counts else ():
-        row = max(range(len(counts)), key=lambda row: counts[row][name])
-        peak[name] = (counts[row][name], steps.steps[row].line)
-    return Liveness(classes, MappingProxyType(peak), counts, steps, ranges)
+        first = min(counts, key=lambda n: (-counts[n][name], n))
+        peak[name] = (counts[first][name], first)
+    return Liveness(classes, MappingProxyType(peak), counts)
