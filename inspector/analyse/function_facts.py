@@ -117,8 +117,7 @@ class InFlight:
 
     def let_loose(self, pipe: str, lines: Iterable[int]) -> None:
         """Add instructions of a pipe that raise no barrier."""
-        every = sorted({*self.loose.get(pipe, ()), *lines})
-        self.loose[pipe] = frozenset(every[-MAX_PENDING:])
+        self.loose[pipe] = frozenset(sorted({*self.loose.get(pipe, ()), *lines})[-MAX_PENDING:])
 
 
 def _forget(ages: Ages) -> None:

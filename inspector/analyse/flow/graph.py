@@ -489,9 +489,7 @@ def read_steps(listing: Listing, function: Function) -> Steps:
     """The steps of a function of PTX or SASS; none of any other language."""
     if listing.language == "ptx":
         return read_ptx(listing, function)
-    if listing.language == "sass":
-        return read_sass(listing, function)
-    return Steps((), {})
+    return read_sass(listing, function) if listing.language == "sass" else Steps((), {})
 
 
 def control_flow(steps: Steps, graph: FlowGraph) -> Flow:

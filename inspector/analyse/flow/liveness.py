@@ -68,13 +68,8 @@ class Extent:
     of: dict[str, int]
 
 
-def as_nvdisasm(listing: Listing, function: Function, steps: Steps, graph: FlowGraph) -> Steps:
-    """``steps`` with what ``nvdisasm -plr`` sees in each instruction."""
-    return _Rewriting(listing, function, steps).steps(graph)
-
-
 class _Rewriting:
-    """The steps of one function."""
+    """The steps of one function, with what ``nvdisasm -plr`` sees in each instruction."""
 
     def __init__(self, listing: Listing, function: Function, steps: Steps) -> None:
         self.listing = listing
@@ -117,8 +112,9 @@ class _Rewriting:
 
     def _labelled(self) -> tuple[int, ...]:
         """The lines at whose labels a region begins."""
-        if not _of_older_abi(self.listing):
-            return self.old.labelled
+        head = self.listing.lines[:16]
+        if not any(line.text.lstrip().startswith(".headerflags") for line in head):
+            return self.old.labelled  # of the newer ABI
         named = {
             label
             for line in self.lines
@@ -219,11 +215,6 @@ def _reaching(graph: FlowGraph, loads: dict[int, int], reads: list[int]) -> dict
     return out
 
 
-def _of_older_abi(listing: Listing) -> bool:
-    """Whether the listing is of a cubin of ELF ABI 7 (CUDA 12): nvdisasm heads these otherwise."""
-    return any(line.text.lstrip().startswith(".headerflags") for line in listing.lines[:16])
-
-
 def scratch(name: str) -> bool:
     """Whether a call may write the register ``name``."""
     match = _REGISTER.match(name)
@@ -265,8 +256,7 @@ def extent(listing: Listing) -> Extent:
     if any("ET_EXEC" in line.text for line in listing.lines[:16]):
         most = _closed(own, callers)
         own.update((f.name, most[f.name]) for f in listing.functions if f.entry)
-    kept = [max(_preserved(own[name])) for name in returns]
-    highest["R"] = max(highest["R"], *kept, -1)
+    highest["R"] = max(highest["R"], *(max(_preserved(own[name])) for name in returns), -1)
     return Extent(highest, own)
 
 
@@ -376,8 +366,7 @@ class Ranges:
                 for step in self.rows[at : each.row + 1]:
                     written.update(step.defs if self._every else step.kills)
                 at = each.row + 1
-                hidden = written & carried
-                ways += [(target, hidden) for target in each.targets]
+                ways += [(target, written & carried) for target in each.targets]
                 for target in each.targets:
                     sources[target].append(number)
             passing.append(ways)
@@ -425,7 +414,7 @@ def ranges_of(
     """The steps as they are counted, and their live ranges."""
     sass = listing.language == "sass"
     if sass:
-        steps = as_nvdisasm(listing, function, steps, graph)
+        steps = _Rewriting(listing, function, steps).steps(graph)
     starts = (*_regions(steps, graph), len(steps.steps))
     return steps, Ranges(steps.steps, starts, _exits(graph, starts), steps.classes, every=sass)
 

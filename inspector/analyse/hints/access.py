@@ -160,8 +160,7 @@ def _pieces(run: Run) -> dict[int, int]:
     stretches: dict[tuple[int, bool, int], dict[tuple[int, ...], WarpAccess]] = defaultdict(dict)
     for access in run.values():
         if access.space == "global" and access.width < MAX_ACCESS_BYTES:
-            own = stretches[access.block, access.store, access.width]
-            own.setdefault(access.addresses, access)
+            stretches[access.block, access.store, access.width].setdefault(access.addresses, access)
     out: dict[int, int] = {}
     for (_, _, width), by_place in stretches.items():
         for place in by_place:

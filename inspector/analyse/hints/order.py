@@ -393,7 +393,8 @@ def _in_ptx(subject: HintSubject) -> _Seen | None:
     if any(_TTGIR_DOUBLES.search(line.text) for line in ttgir if line.base == "tt.func"):
         return None
     code = subject.code(Stage.PTX)
-    if code is None or code.count(_moves_doubles):
+    moves = ("ld.", "st.", "atom.", "red.")
+    if code is None or code.count(lambda o: o.endswith("f64") and o.startswith(moves)):
         return None
     conversions = code.lines(lambda o: _WIDENED.match(o) or _NARROWED.match(o))
     lines = subject.lines(Stage.PTX)
@@ -405,7 +406,3 @@ def _in_ptx(subject: HintSubject) -> _Seen | None:
     double = code.lines(lambda o: o.endswith(".f64") and base_of(o) in _ARITHMETIC)
     floats = code.count(lambda o: o.endswith((".f32", ".f32x2")) and base_of(o) in _ARITHMETIC)
     return double, conversions, floats
-
-
-def _moves_doubles(opcode: str) -> bool:
-    return opcode.endswith("f64") and opcode.startswith(("ld.", "st.", "atom.", "red."))
