@@ -5,6 +5,8 @@ compiler chose (registers, values, labels) cut out, without comments, addresses,
 needless blanks; its ``names`` are those names. Names are numbered in the order in which they first
 appear, which is the same for two functions iff there is one bijection between their names that
 makes the one into the other.
+
+One module because readers of all languages share forms, holes and the names that are left out.
 """
 
 from __future__ import annotations

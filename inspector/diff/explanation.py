@@ -4,6 +4,8 @@ A change names a figure and what it is on both sides; None is "not known", never
 choices (the configuration, argument specializations, the target, the source); effects are counts
 and figures. A single cause is reported with the effects; several are reported together, since
 nothing here shows which did what. Consequences say how one figure follows from another.
+
+One module because every rule reads the summary, and nothing else does.
 """
 
 from __future__ import annotations

@@ -189,7 +189,7 @@ class _Work:
                 for n, m in zip(our_side.names, their_side.names, strict=True)
             }
             return True, build.build([((0, 0, size), [])], {}), names
-        our_side, their_side = MatchSide.of(a, left), MatchSide.of(b, right)
+        our_side, their_side = MatchSide(a, left), MatchSide(b, right)
         matching = match(our_side, their_side, aliases=not self.only)
         moves = moved(our_side, their_side, matching) if f is not None and not self.exact else []
         stretches = changes(

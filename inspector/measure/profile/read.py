@@ -47,18 +47,13 @@ class CompiledFact:
         """When it was compiled."""
         return self.began, self.ended
 
-    @property
-    def what(self) -> str:
-        """The function's name."""
+    def named(self, placed: bool = False) -> str:
+        """The function's name; ``placed``: with its place."""
         # A function of torch's own goes through one of Dynamo's, whose name says nothing.
-        return "a function of torch's" if "/torch/" in self.file else self.name
-
-    @property
-    def placed(self) -> str:
-        """The function's name and place."""
-        if not self.file or "/torch/" in self.file:
-            return self.what
-        return f"{self.name} ({self.file}{'' if self.line is None else f':{self.line}'})"
+        if "/torch/" in self.file:
+            return "a function of torch's"
+        line = "" if self.line is None else f":{self.line}"
+        return f"{self.name} ({self.file}{line})" if placed and self.file else self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +96,7 @@ def warned(profile: Profile, facts: Sequence[ProcessFacts]) -> Profile:
         for one in f.triton
         if _us(one.times, within) > 0
     ]
-    names = [one.placed for f in mine for one in f.dynamo if _us(one.times, within) > 0]
+    names = [one.named(True) for f in mine for one in f.dynamo if _us(one.times, within) > 0]
     changed = replace(profile, compiling=(*profile.compiling, *triton))
     warnings = [
         *_compiled(changed, names),
@@ -151,7 +146,7 @@ def _calls(facts: ProcessFacts, within: Times) -> Iterator[str]:
 
 def _pairs(facts: ProcessFacts) -> Iterator[str]:
     """Warnings about pairs of timing events with a compile between them."""
-    compiles = [(one.what, one.times) for one in facts.dynamo]
+    compiles = [(one.named(), one.times) for one in facts.dynamo]
     compiles += [(f"Triton's {one.name}", one.times) for one in facts.triton]
     for timed in facts.pairs:
         first, _, last = timed.sites.partition("\n")
