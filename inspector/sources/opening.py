@@ -13,8 +13,8 @@ from inspector.base.errors import PtxviewError, Unreadable, UsageError
 from inspector.base.model import Content, Recording, Stage
 from inspector.listing.cubin import debug_ptx, is_cubin, is_elf, read_cubin
 from inspector.listing.ptx_statement import entries
-from inspector.recording.assemble import Assembly, Blob
-from inspector.recording.facts import as_map
+from inspector.recording.assemble import Assembly
+from inspector.recording.facts import Blob, as_map
 from inspector.recording.layout import (
     SUFFIX,
     BytesContent,
