@@ -706,8 +706,8 @@ async def _edited(
     async with app.run_test(size=(200, 50)) as ui:
         main: Any = app.screen
         await _until(ui, lambda: bool(main.kernels.rows))
-        rows = enumerate(main.kernels.rows)
-        main.kernels.go(next(i for i, r in rows if r.subject.key[1] == "a4fe74f3"))
+        listed = enumerate(main.kernels.rows)
+        main.kernels.go(next(i for i, r in listed if r.subject.key[1] == "a4fe74f3"))
         await ui.press("tab", "1")
         await _until(ui, lambda: main.panes.active.view.source is not None)
         await ui.press("E")

@@ -382,8 +382,10 @@ def screen_of(pilot: Pilot[None]) -> MainScreen:
     return next(one for one in pilot.app.screen_stack if isinstance(one, MainScreen))
 
 
-GROUPS = ("load", "search", "card", "figures", "annotate", "words", "understand", "order", "fold")
-GROUPS += ("target", "export")
+GROUPS = (
+    *("load", "search", "card", "figures", "annotate", "words", "understand", "order", "fold"),
+    *("target", "export"),
+)
 
 
 async def settle(pilot: Pilot[None]) -> MainScreen:

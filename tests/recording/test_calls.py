@@ -127,7 +127,7 @@ def test_a_candidate_of_autotuning_has_no_launch_of_the_program() -> None:
 
 def test_graphs_calls_stand_under_the_graphs_id_with_its_inputs_names() -> None:
     inputs = [{"name": f"arg{n}", "dtype": "float32", "shape": [2], "strides": [1]} for n in (0, 1)]
-    bare = {"hash": None, "grid": None, "block": None, "shared_bytes": None}
+    bare: dict[str, Any] = {"hash": None, "grid": None, "block": None, "shared_bytes": None}
     named = {"blob": "graph", "path": "/c/g.py", "frame_id": 0, "frame_compile_id": 1, "pid": 1}
     recording = read(
         {"event": "graph", **named},

@@ -43,8 +43,8 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("secrets")
     (folder / "train.py").write_text(EMITS + PROGRAM)
     out = folder / "rec.ptxview"
-    options = ("--no-tui", "--target", "sm_90", "-o", out, "--python", sys.executable)
-    words = ("run", *options, folder / "train.py", *WORDS)
+    options = ("--no-tui", "--target", "sm_90", "-o", str(out), "--python", sys.executable)
+    words = ("run", *options, str(folder / "train.py"), *WORDS)
     done = ptxview(*words, cwd=folder, env=environment(**GIVEN))
     assert done.status == 0, done.said
     return out
