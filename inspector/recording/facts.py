@@ -40,7 +40,6 @@ Blob = Callable[[object], Content | None]
 Process = tuple[int, int]
 _TARGET = re.compile(rb"^[^\S\n]*+\.target\s++([\w.]++)", re.MULTILINE)
 PROLOGUE = 2000
-_BOUNDS = re.compile(r"__launch_bounds__\s*\([^()]*\)")
 _NAME = re.compile(r"(?<!\w)(\w++)\s*+$")
 INTEGER_BOUND = 1 << 63
 CONFIG = ("num_warps", "num_stages", "num_ctas", "maxnreg")
@@ -154,7 +153,9 @@ def cuda_kernels(text: str) -> tuple[str, ...]:
     """Names of the ``__global__`` functions of CUDA C++, as they are written there."""
     names: dict[str, None] = {}
     for found in re.finditer("__global__", text):
-        head = _BOUNDS.sub(" ", text[found.end() : found.start() + PROLOGUE])
+        head = re.sub(
+            r"__launch_bounds__\s*\([^()]*\)", " ", text[found.end() : found.start() + PROLOGUE]
+        )
         name = _NAME.search(head.partition("(")[0]) if "(" in head else None
         if name:
             names[name[1]] = None
@@ -394,7 +395,6 @@ _BARE = re.compile(
     r"\A(?:[\w+-]++: )?(?P<severity>fatal error|error|warning): (?P<message>.+)", re.IGNORECASE
 )
 _FORMS = (_PTXAS, _TOOL, _MLIR, _EDG, _CLANG, _BARE)
-_CARET = re.compile(r"\s*\^[~\s]*$")
 # What ptxas says of itself is of figures, which are read elsewhere, but for this.
 _LOSS = "Potential Performance Loss"
 _ABORTED = "Ptx assembly aborted due to errors"
@@ -445,7 +445,7 @@ def _column(rows: Sequence[str], index: int, source: str | None) -> int | None:
     The front end prints the line with a margin, so that the caret is measured from the
     first character that is no blank.
     """
-    if index + 2 >= len(rows) or not _CARET.fullmatch(rows[index + 2]):
+    if index + 2 >= len(rows) or not re.fullmatch(r"\s*\^[~\s]*$", rows[index + 2]):
         return None
     printed, caret = rows[index + 1], rows[index + 2].index("^")
     margin = len(printed) - len(printed.lstrip())
@@ -549,7 +549,6 @@ def of_graph(event: Event, blob: Blob) -> Failure | None:
 
 _FAILED = re.compile(r"^FAILED: .*\n(?P<command>.*)\n", re.MULTILINE)
 _ENDS = re.compile(r"^(?:FAILED: |\[\d+/\d+\] |ninja: build stopped)", re.MULTILINE)
-_SM = re.compile(r"\b(?:sm|compute)_(\d+[af]?)\b")
 SOURCES = (".cu", ".cpp", ".cc", ".cxx", ".c")
 
 
@@ -588,7 +587,7 @@ def of_build(event: Event, blob: Blob) -> Iterator[FailedSource]:
         tool = "nvcc" if path.endswith(".cu") else PurePath(argv[0]).name
         failure = of_log(said, tool, path, blob(digest), block["command"])
         if failure is not None:
-            target = _SM.search(block["command"])
+            target = re.search(r"\b(?:sm|compute)_(\d+[af]?)\b", block["command"])
             yield FailedSource(path, digest, argv, target and f"sm_{target[1]}", failure)
 
 

@@ -55,7 +55,6 @@ HEX = frozenset("0123456789abcdef")
 # Bytes of the cache. A lost entry is made again in a second; a full disk costs more.
 MAX_CACHE_BYTES = 4 << 30
 DAY_SECONDS = 86400.0
-MAX_TIME_SECONDS = 1e18
 WATCHED, UNFINISHED = "watched", ".unfinished"
 MAX_NAMED_LINES = 100
 """Damaged lines of one file that are reported one by one; the rest are counted."""
@@ -385,7 +384,7 @@ class _Taking:
                 continue
             stamp = event.get("time")
             # "Not a number" has no place in an order, and JSON's integers may be of any size.
-            if isinstance(stamp, int | float) and 0 <= stamp < MAX_TIME_SECONDS:
+            if isinstance(stamp, int | float) and 0 <= stamp < 1e18:
                 stamped_at = float(stamp)
             yield stamped_at, event
         if damaged > MAX_NAMED_LINES:

@@ -218,13 +218,11 @@ def _joined(a: Comment, b: Comment) -> Comment:
 # -- wrappers-in-C++ -------------------------------------------------------------------------------
 
 _CPP_DEFINED = re.compile(r"^(\s{0,64})async_compile\.triton\('(\w{1,400})', '''")
-_CLOSED = re.compile(r"^\s{0,64}'''")
 _CPP_CALLED = re.compile(r"^\s{1,64}(?:launch|call)_(\w{1,400})\(")
 _CPP_LAUNCHED = re.compile(
     r"^\s{1,64}launchKernel\((?:kernels_?\.)?(\w{1,400}), [^,]{1,400}, [^,]{1,400}, [^,]{1,400},"
     r" (\d{1,9}), (\d{1,9}),"
 )
-_SIGNATURE = re.compile(r"'signature': (\{[^{}]{0,100000}\})")
 _HEAD = 20_000
 
 
@@ -245,7 +243,7 @@ def kernels(text: str) -> tuple[KernelText, ...]:
         n += 1
         if match := _CPP_DEFINED.match(line):
             first = n
-            while n < len(lines) and not _CLOSED.match(lines[n]):
+            while n < len(lines) and not re.match(r"^\s{0,64}'''", lines[n]):
                 n += 1
             python = "\n".join(row.removeprefix(match[1]) for row in lines[first:n])
             n += 1
@@ -265,7 +263,7 @@ def kernels(text: str) -> tuple[KernelText, ...]:
 
 
 def _signature(body: str) -> Mapping[str, str] | None:
-    match = _SIGNATURE.search(body)
+    match = re.search(r"'signature': (\{[^{}]{0,100000}\})", body)
     value = None if match is None else _literal(match[1])
     return {str(k): str(v) for k, v in value.items()} if isinstance(value, dict) else None
 

@@ -38,10 +38,7 @@ SENTENCE_CHARS = 600
 
 _FRAME = re.compile(r'\s*File "([^"\n]{1,4096})", line (\d{1,9})(?:, in (.{1,400}))?')
 _PLACE = re.compile(r"^Graph break in user code at ([^\n]{1,4096}):(\d{1,9})(?!\d)")
-_BELONGS = re.compile(r"(!?[\d/]{1,40}): ")
-_MADE_AT = re.compile(r"\S{1,4096}:\d{1,9} in \S{1,400}")
 _TORCHS = re.compile(r"[/\\](?:site|dist)-packages[/\\]torch[/\\]|^<frozen ")
-_CACHE = re.compile(r"(fx_graph_bundled|fx_graph|aotautograd)_cache_(\w{1,64})$")
 _NINJA_STEP = re.compile(r"^(\d{1,12})\t(\d{1,12})\t[^\t\n]*\t([^\t\n]*)", re.MULTILINE)
 OF_COMPILES = frozenset((
     "compile_start", "compile_end", "compile_phases", "graph_break", "recompile", "guards",
@@ -163,7 +160,10 @@ class TorchCompiles:
         return latest
 
     def _cache(self, compiling: _Compile, event: Event) -> None:
-        named = _CACHE.match(as_text(event.get("name")) or "")
+        named = re.match(
+            r"(fx_graph_bundled|fx_graph|aotautograd)_cache_(\w{1,64})$",
+            as_text(event.get("name")) or "",
+        )
         if named is None or len(compiling.caches) >= MAX_FACTS:
             return
         said = as_map(event.get("said"))
@@ -408,11 +408,11 @@ def failures_of(text: str) -> tuple[GuardFailure, ...]:
 
 def _failure(text: str) -> GuardFailure:
     first, _, rest = text.strip().partition("\n")
-    belongs = _BELONGS.match(first)
+    belongs = re.match(r"(!?[\d/]{1,40}): ", first)
     guard = first[belongs.end() :] if belongs else first
     # After the guard stands the line that made it, and after that where it is.
     before, mark, place = guard.rpartition(" # ")
-    if not mark or not _MADE_AT.fullmatch(place.strip()):
+    if not mark or not re.fullmatch(r"\S{1,4096}:\d{1,9} in \S{1,400}", place.strip()):
         before, place = guard, ""
     guard, _, code = before.partition(" # ")
     return GuardFailure(

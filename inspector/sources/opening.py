@@ -50,7 +50,6 @@ KINDS = (
     "folder, a trace of tritonparse's, an AOTInductor package (.pt2), or a .tgz .tar.xz .tar.bz2 "
     ".zip of any of them"
 )
-_TT_FUNC = re.compile(r"tt\.func public @([\w$.]+)")
 _DEFINE = re.compile(
     r"^define [^@\n]*ptx_kernel[^@\n]* @\"?([\w$.]+)|^define void @([\w$.]+)", re.MULTILINE
 )
@@ -375,5 +374,5 @@ def _symbols(stage: Stage, content: Content) -> list[str]:
     if stage is Stage.SASS:
         return list(dict.fromkeys(a or b for a, b in _SASS_TEXT.findall(text)))
     if stage in (Stage.TTIR, Stage.TTGIR):
-        return _TT_FUNC.findall(text)
+        return re.findall(r"tt\.func public @([\w$.]+)", text)
     return [a or b for a, b in _DEFINE.findall(text)]
