@@ -10,10 +10,17 @@ from collections.abc import Mapping
 import numpy as np
 
 from inspector.execute import floats
+from inspector.execute.blocks import CARRIES
 from inspector.execute.integers import PERMUTE_MODES
 from inspector.execute.kinds import DTYPES, WIDTHS, constant, is_float
-from inspector.execute.translate import Handler, Translator, Untranslatable, window_of
-from inspector.listing.ptx_statement import ImmediateOperand, PtxInstruction, VectorOperand
+from inspector.execute.memory import WINDOWS
+from inspector.execute.translate import Handler, Translator, Untranslatable
+from inspector.listing.ptx_statement import (
+    ImmediateOperand,
+    PtxInstruction,
+    RegisterOperand,
+    VectorOperand,
+)
 
 DIRECTIONS = ("rm", "rp", "rz")
 HALVES = ("f16x2", "bf16x2")
@@ -66,6 +73,9 @@ TABLE: Mapping[str, tuple[str, str]] = {
     "dp4a": ("u32 u32 u32 > u32", "integers.dot4({0}, {1}, {2}, {signs})"),
     "dp2a": ("u32 u32 u32 > u32", "integers.dot2({0}, {1}, {2}, {signs}, {hi})"),
     "selp": ("b b pred > u", "np.where({2}, {0}, {1})"),
+    "movmatrix": ("u32 > u32", "matrix.move_transposed(m.lanes, {0})"),
+    "activemask": ("> u32", "lanes.ballot(m.lanes, np.ones((1, 1), bool), {mask})"),
+    "mapa": ("u u32 > u", "{0}"),  # in a cluster of one, another block's address is one's own
     "slct": ("b b last > u", "np.where({2} >= 0, {0}, {1})"),
 }
 """Types of operands and result, and the result: ``t`` is the type that the opcode names, ``u`` its
@@ -82,7 +92,7 @@ def _by_table(t: Translator, row: PtxInstruction) -> None:
     kind = named[0]
     bits = "pred" if kind == "pred" else f"u{WIDTHS[kind]}"
     meant = {"t": kind, "u": bits, "last": named[-1]}
-    sources, _, result = types.partition(" > ")
+    sources, _, result = types.partition("> ")
     operands = []
     for operand, each in zip(row.operands[1:], sources.split(), strict=True):
         wanted = meant.get(each, each)
@@ -90,6 +100,7 @@ def _by_table(t: Translator, row: PtxInstruction) -> None:
     made = expression.format(
         *operands,
         dtype=bits,
+        mask=t.mask,
         mode=next((p for p in row.parts if p in PERMUTE_MODES), ""),
         signs=f"{named[0][0] == 's'}, {named[-1][0] == 's'}",
         **{flag: flag in row.parts for flag in _FLAGS},
@@ -99,11 +110,11 @@ def _by_table(t: Translator, row: PtxInstruction) -> None:
 
 def _carried(t: Translator, row: PtxInstruction, a: str, b: str, subtract: bool) -> None:
     """A sum or difference with the carry flag, read or written."""
-    carry = t.carry() if row.base in ("addc", "subc", "madc") else "None"
+    carry = t.register(t.blocks.carry) if row.base in CARRIES else "None"
     t.emit(f"x0, x1 = carry_sum({a}, {b}, {carry}, {subtract})")
     t.write(row.operands[0], "x0")
     if "cc" in row.parts:
-        t.set_carry("x1")
+        t.write(RegisterOperand(t.blocks.carry), "x1")
 
 
 def _sum(t: Translator, row: PtxInstruction) -> None:
@@ -436,7 +447,8 @@ def _to_space(t: Translator, row: PtxInstruction) -> None:
     """``cvta``: a generic address from one of a state space, or the other way round."""
     width = WIDTHS[row.kind]
     value = t.read(row.operands[1], f"u{width}")
-    window = window_of(next((p.partition("::")[0] for p in row.parts[1:-1] if p != "to"), ""))
+    named = (p.partition("::")[0] for p in row.parts[1:-1])
+    window = next((WINDOWS[p] for p in named if p in WINDOWS), 0)
     if window and width == 64:
         added = t.constant(window, np.uint64)
         value = f"({value} {'-' if 'to' in row.parts else '+'} {added})"

@@ -81,9 +81,10 @@ class Barriers:
             return [Release(target, full)]
         predicate = operands[-1] if reduces else None
         numbers = operands[:-1] if reduces else operands
-        number = self.lanes.full(numbers[0] if numbers else np.array(CLUSTER if cluster else 0))
+        number = numbers[0] if numbers else np.array([[CLUSTER if cluster else 0]])
         out: list[Release] = []
-        for n in np.unique(number[full]).tolist():
+        used = number if number.size == 1 else self.lanes.full(number)[full]
+        for n in np.unique(used).tolist():
             lanes = full & (number == n)
             barrier = self._barriers.get(n)
             if barrier is None:
