@@ -120,7 +120,7 @@ def choose_launch(
     if shared is None:
         shared = call.shared_bytes if call is not None else None
     if shared is None:
-        shared = reader.known_by_now(variant).dynamic_shared_bytes or 0
+        shared = variant.known.dynamic_shared_bytes or 0
     launch = TraceLaunch(_whole(grid), _whole(block), shared)
     recorded = call if call is not None and call.kind != "cuda" else None
     names = tuple(
