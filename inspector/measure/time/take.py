@@ -103,7 +103,6 @@ class TimeWish:
 
     @property
     def stopwatches(self) -> tuple[str, ...]:
-        """The stopwatches by name."""
         return STOPWATCHES if self.stopwatch == "all" else (self.stopwatch,)
 
 
@@ -159,7 +158,6 @@ class GatheredTimes:
 
 
 def start(argv: Sequence[str], seconds: float, folder: Path) -> Finished:
-    """Run a child process to its end."""
     return run_tool(argv, seconds=seconds, cwd=folder)
 
 
@@ -256,7 +254,6 @@ def _left(python: str, jobs: list[Said], end: ChildEnd, gathered: GatheredTimes)
 
 
 def why_ended(done: Finished, limit: float) -> str:
-    """A sentence on why a child process ended early."""
     if done.status == -signal.SIGKILL:
         return "the process was killed (SIGKILL), as for want of memory"
     if done.status < 0:
@@ -425,7 +422,6 @@ def take(
 
 
 def _attempts(reader: Reader, path: Path, prepared: Ready) -> Iterator[_Attempt]:
-    """The launches, then the calls, each with its job."""
     needs = launch_needs(_events(reader, path))
     for launch in prepared.plan.launches:
         try:
