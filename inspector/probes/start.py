@@ -7,7 +7,7 @@ import os
 import sys
 
 from . import children, hooks
-from .writer import problem, watching
+from .writer import watching
 
 TRITON = "triton.compiler.compiler"
 TUNER = "triton.runtime.autotuner"
@@ -48,9 +48,9 @@ PROBES = (
     ("cuda.bindings.nvrtc", "uncaptured", "attach"),
     ("cuda.nvrtc", "uncaptured", "attach"),
     ("pycuda.compiler", "uncaptured", "attach"),
-    ("numba.cuda.dispatcher", "uncaptured", "attach_dispatcher"),
-    ("numba.cuda.compiler", "uncaptured", "attach_compiler"),
-    ("numba.cuda.codegen", "uncaptured", "attach_codegen"),
+    ("numba.cuda.dispatcher", "uncaptured", "attach_numba"),
+    ("numba.cuda.compiler", "uncaptured", "attach_numba"),
+    ("numba.cuda.codegen", "uncaptured", "attach_numba"),
 )
 """Modules that are waited for, each with the probe and its function that is called."""
 
@@ -83,21 +83,18 @@ def start() -> None:
         hooks.when_imported(module, _lazily(probe, function))
     if os.environ.get("PTXVIEW_COMPILE"):
         hooks.when_imported(TRITON, _lazily("ahead.compile_job", "attach"))
-    for name, install in (("target", _emulate), ("profile", _profile)):
-        try:
-            install()
-        except Exception as error:
-            problem(name, error)
+    hooks.guarded(_emulate, "target")()
+    hooks.guarded(_profile, "profile")()
     for module, probe, function in LAST:
         hooks.when_imported(module, _lazily(probe, function))
 
 
 def _emulate() -> None:
     if target := os.environ.get("PTXVIEW_TARGET"):
-        from . import emulator as emulated
+        from . import emulator
 
-        if not emulated.installed():  # a program that records now and then keeps its device
-            emulated.install(target)
+        if not emulator.installed():  # a program that records now and then keeps its device
+            emulator.install(target)
 
 
 def _profile() -> None:
