@@ -292,8 +292,7 @@ def _watch_loader(spec: ModuleSpec, name: str) -> None:
 
     def before(args: Args, kwargs: Kwargs) -> ModuleType:
         vars(loader).pop("exec_module", None)
-        module: ModuleType = args[0]
-        return module
+        return args[0]
 
     def after(module: ModuleType, result: Any, error: BaseException | None) -> None:
         for callback in _after.pop(name, ()) if error is None else ():

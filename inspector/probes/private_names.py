@@ -81,8 +81,7 @@ def missing(name: str) -> None:
     lost, instead, *versions = tables()["names"].get(name, (_LOST, ""))
     since, until = map(_numbers, versions or ("", ""))
     here = _numbers(_library(name).partition(" ")[2])
-    expected = not here or (here >= since and (not until or here < until))
-    if name not in _told and expected:
+    if name not in _told and (not here or (here >= since and (not until or here < until))):
         _told.add(name)
         text = f"{_library(name)} has no such name: {lost}"
         problem(_dotted(name), f"{text}; {instead}" if instead else text)
@@ -130,5 +129,4 @@ def _library(name: str) -> str:
 
 def _numbers(version: str) -> tuple[int, ...]:
     """``2.13.0+cpu`` as (2, 13)."""
-    parts = version.split("+")[0].split(".")[:2]
-    return tuple(int(part) for part in parts if part.isdecimal())
+    return tuple(int(part) for part in version.split("+")[0].split(".")[:2] if part.isdecimal())

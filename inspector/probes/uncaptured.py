@@ -52,10 +52,8 @@ def record(
             if text is not None and 0 < len(text) <= MAX_SOURCE_BYTES:
                 event["source"] = blob(text)
             if options is not None:
-                texts = [o.decode("utf-8", "replace") if isinstance(o, bytes) else o for o in options]
-                    o.decode("utf-8", "replace") if isinstance(o, bytes) else o for o in options
-                )
-                event["options"] = [str(text)[:MAX_NAME_CHARACTERS] for text in texts][:100]
+                given = [o.decode(errors="replace") if isinstance(o, bytes) else o for o in options]
+                event["options"] = [str(option)[:MAX_NAME_CHARACTERS] for option in given][:100]
             emit(event)
 
 

@@ -132,8 +132,7 @@ def each(job: Job, src: Any, options: dict[str, Any], compile: Callable[..., Any
         return compile(copy.copy(src), target=target, options={**options, **column.settings})
 
     # The constants and launch options of a row, without what the columns say.
-    constexprs = triton_compiles.constexprs(src)
-    config = {name: plain(value) for name, value in constexprs.items()}
+    config = {name: plain(value) for name, value in triton_compiles.constexprs(src).items()}
     config |= {n: options[n] for n in CONFIG if options.get(n) is not None}
     if config.get("num_ctas") == 1:
         del config["num_ctas"]
@@ -201,7 +200,8 @@ def _compile_one(
     """Compile, and record the result; one that fails is known by ``key``."""
     import triton
 
-    began, before = time.time(), _cached()
+    began = time.time()
+    triton_compiles.end_stages()
     error: Exception | None = None
     with _lock, _printed(job.said) as text:
         clock = time.perf_counter()
@@ -230,14 +230,9 @@ def _compile_one(
         messages = list(said.printed(text(), names, texts))
         emit({**event, "hash": digest, "symbols": [symbol], "messages": messages})
         return
-    own = said.of_error(error, getattr(src, "fn", None), names)
-    files = _left(before)
-    texts = {"ptx": files["ptx"]} if "ptx" in files else {}
-    told = [*said.printed(text() + "\n" + str(error), names, texts)]
-    # What LLVM printed says more than the error that ends it.
-    if not any(m["severity"] == "error" for m in told) or "line" in own:
-        told.insert(0, own)
-    first = next(m for m in told if m["severity"] == "error")
+    files = triton_compiles.stages_left(name.lstrip("@"))
+    log = text() + "\n" + str(error)
+    told, first = said.of_failure(error, getattr(src, "fn", None), log, names, files)
     where = f"{os.path.basename(first['file'])}:{first['line']}: " if "line" in first else ""
     failed = where + first["message"]
     metadata = {
@@ -284,26 +279,6 @@ def _record(kernel: Any, src: Any, began: float, job: Job) -> tuple[str, str]:
         )
     triton_compiles.record(kernel, src, began)
     return digest, symbol
-
-
-def _cached() -> set[str]:
-    folder = os.environ.get("TRITON_CACHE_DIR", "")
-    return set(os.listdir(folder)) if os.path.isdir(folder) else set()
-
-
-def _left(before: set[str]) -> dict[str, str]:
-    """The stages that a compilation that failed has left in the cache."""
-    folder = os.environ.get("TRITON_CACHE_DIR", "")
-    out: dict[str, str] = {}
-    for name in _cached() - before:
-        inside = os.path.join(folder, name)
-        for entry in os.listdir(inside) if os.path.isdir(inside) else ():
-            stage = os.path.splitext(entry)[1][1:]
-            if stage in STAGES:
-                path = os.path.join(inside, entry)
-                with open(path, encoding="utf-8", errors="surrogateescape") as file:
-                    out[stage] = file.read()
-    return out
 
 
 @contextmanager
@@ -444,9 +419,7 @@ def _configurations(fn: Any, configs: list[Any], job: Job) -> list[dict[str, Any
         named = {n: getattr(config, n, None) for n in CONFIG}
         every.append({**config.kwargs, **{n: v for n, v in named.items() if v is not None}})
     chosen = {name for config in every for name in config if name in fn.arg_names}
-    if not every or (chosen and chosen <= set(job.constexprs)):
-        return [{}]
-    return every
+    return [{}] if not every or (chosen and chosen <= set(job.constexprs)) else every
 
 
 def _lacking(fn: Any, config: dict[str, Any], job: Job) -> list[str]:
@@ -503,8 +476,7 @@ def _source_of(fn: Any, config: dict[str, Any], job: Job) -> tuple[Any, dict[str
         else:
             constants[(index,)] = defaults[name].default
     options = {k: v for k, v in config.items() if k not in fn.arg_names}
-    parameters = inspect.signature(ASTSource.__init__).parameters
-    if "constexprs" not in parameters:
+    if "constexprs" not in inspect.signature(ASTSource.__init__).parameters:
         raise CannotCompile("--signature needs Triton 3.3 or later")
     source = ASTSource(fn=fn, signature=signature, constexprs=constants, attrs=attributes)
     return source, options

@@ -234,11 +234,11 @@ class Remaining:
             texts["ptx"] = self.text
         elif os.path.exists(ptx):
             texts["ptx"] = _read(ptx)
-        messages = [_whole(m, printed) for m in said.printed(printed, names, texts)]
+        messages = [
+            _whole(m, printed) for m in said.of_failure(error, None, printed, names, texts)[0]
+        ]
         if self.stage == "ptx":
             messages = [m | {"file": self.job["file"]} if "file" in m else m for m in messages]
-        if not any(m["severity"] == "error" for m in messages):
-            messages.insert(0, said.of_error(error, None, names))
         return messages
 
     def _at_own_lines(self, at: str) -> list[dict[str, Any]]:
@@ -266,7 +266,7 @@ class Remaining:
 
 def _read(path: str) -> str:
     with open(path, encoding="utf-8", errors="replace") as file:
-        return file.read(1 << 22)
+        return file.read(compile_job.MAX_PRINTED_BYTES)
 
 
 def _whole(message: dict[str, Any], printed: str) -> dict[str, Any]:

@@ -568,8 +568,7 @@ def _fusion(path: str, nodes: Any) -> None:
 
     names: dict[str, None] = {}
     for node in _listed(nodes):
-        operation = getattr(node, "node", None)
-        own = inductor_graphs.origins_of(operation)
+        own = inductor_graphs.origins_of(getattr(node, "node", None))
         names.update(dict.fromkeys([own["result"]] if own["result"] else own["origins"]))
     chosen = _choice_of(nodes)
     emit(

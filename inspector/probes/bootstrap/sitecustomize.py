@@ -10,8 +10,7 @@ def _chain(own_folder: str) -> None:
     from _frozen_importlib import module_from_spec
     from _frozen_importlib_external import PathFinder
 
-    path = [p for p in sys.path if p != own_folder]
-    spec = PathFinder.find_spec("sitecustomize", path)
+    spec = PathFinder.find_spec("sitecustomize", [p for p in sys.path if p != own_folder])
     if spec is None or spec.loader is None:
         return
     module = module_from_spec(spec)

@@ -132,8 +132,7 @@ def ids() -> dict[str, Any]:
 def aot() -> str | None:
     """The AOT ID in ``output_code``."""
     tracing = private_names.get("torch._guards:TracingContext")
-    context = None if tracing is None else tracing.try_get()
-    name = getattr(context, "aot_graph_name", None)
+    name = getattr(tracing and tracing.try_get(), "aot_graph_name", None)
     name = name[0] if isinstance(name, list) and name else name
     return name if isinstance(name, str) else None
 
@@ -148,8 +147,7 @@ def _emit_graph(graphs: list[dict[str, Any]], refused: Counter[tuple[str, ...]])
             own[name] += inner[name]
     own["not_fused_left_out"] = refused.pop(LEFT_OUT, 0)
     own["not_fused"] = [[a, b, text, n] for (a, b, _, text), n in refused.items()]
-    digest = blob(json.dumps(own))
-    emit({"event": "graph_nodes", "graph": aot(), "blob": digest, **ids()})
+    emit({"event": "graph_nodes", "graph": aot(), "blob": blob(json.dumps(own)), **ids()})
 
 
 def _graph(lowering: Any) -> dict[str, Any]:
@@ -225,8 +223,7 @@ def _line(stack: Any) -> list[Any] | None:
     rows = stack.split("\n")
     for n in range(len(rows) - 1, -1, -1):
         if match := _FRAME.match(rows[n]):
-            code = rows[n + 1].strip() if n + 1 < len(rows) else ""
-            return [match[1], int(match[2]), code]
+            return [match[1], int(match[2]), "".join(rows[n + 1 : n + 2]).strip()]
     return None
 
 

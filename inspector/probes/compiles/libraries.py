@@ -42,8 +42,7 @@ def attach(module: object) -> None:
 
 
 def _before_create(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[str, str]:
-    spec = args[1] if len(args) > 1 else kwargs["spec"]
-    return str(args[0].path), str(spec.name)
+    return str(args[0].path), str((args[1] if len(args) > 1 else kwargs["spec"]).name)
 
 
 def _created(extension: tuple[str, str], module: Any, error: BaseException | None) -> None:

@@ -22,21 +22,17 @@ CUDA = 1  # DeviceType::CUDA
 
 def low_level() -> dict[str, Any]:
     """The functions of ``torch._C`` about streams."""
-    library = shim.library()
-
-    def current(index: int) -> tuple[int, int, int]:
-        return int(library.ptxview_get_stream(index)), index, CUDA
 
     def set_stream(stream_id: int, device_index: int, device_type: int = CUDA) -> None:
-        library.ptxview_set_stream(device_index, stream_id)
-        library.ptxview_set_device(device_index)
+        shim.library().ptxview_set_stream(device_index, stream_id)
+        shim.set_device(device_index)
 
     return {
-        "_cuda_getCurrentStream": current,
+        "_cuda_getCurrentStream": lambda index: (shim.stream(index), index, CUDA),
         "_cuda_getDefaultStream": lambda index: (0, index, CUDA),
         "_cuda_getStreamFromExternal": lambda pointer, index: (pointer, index, CUDA),
         "_cuda_setStream": set_stream,
-        "_cuda_getCurrentRawStream": lambda index: int(library.ptxview_get_stream(index)),
+        "_cuda_getCurrentRawStream": shim.stream,
     }
 
 
@@ -188,19 +184,15 @@ def attach(torch: Any) -> None:
     """Give torch its CUDA device; called right after ``import torch``."""
     asked = current()
     low = torch._C
-    library = shim.library()
-
-    def get_device() -> int:
-        return int(library.ptxview_get_device())
 
     def set_device(index: int) -> None:
         if not 0 <= index < asked.devices:
             kind = getattr(torch, "AcceleratorError", RuntimeError)
             raise kind("CUDA error: invalid device ordinal")
-        library.ptxview_set_device(index)
+        shim.set_device(index)
 
     def exchange_device(index: int) -> int:
-        old = get_device()
+        old = shim.device()
         if index >= 0:
             set_device(index)
         return old
@@ -229,7 +221,7 @@ def attach(torch: Any) -> None:
     supplied: dict[str, Any] = {
         "_cuda_init": init,
         "_cuda_getDeviceCount": lambda: asked.devices,
-        "_cuda_getDevice": get_device,
+        "_cuda_getDevice": shim.device,
         "_cuda_setDevice": set_device,
         "_cuda_exchangeDevice": exchange_device,
         "_cuda_maybeExchangeDevice": maybe_exchange_device,

@@ -19,7 +19,6 @@ import sys
 import tempfile
 import types
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -146,20 +145,16 @@ def _compile(home: str, source: Path, flags: list[str], target: str, place: Path
     with tempfile.TemporaryDirectory(prefix="ptxview-nvcc-") as name:
         folder = Path(name)
         argv = command(home, source, flags, target, folder)
-        # In nvcc's form, and the same for each build: it is part of names in the PTX.
-        digest = hashlib.sha256(json.dumps([flags, target, str(source)]).encode()).hexdigest()
-        file = re.sub(r"\W", "_", source.name)
-        module = f"_{digest[:8]}_{len(file)}_{file}_{digest[8:16]}"
-        status, log = _run(argv, module)
+        done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         record: dict[str, Any] = {
-            "status": status,
-            "log": log,
+            "status": done.returncode,
+            "log": done.stdout.decode(errors="replace"),
             "ptx_command": argv,
             "arch": architecture(flags, target),
             "depends": {},
             **dict.fromkeys(("ptx", "cubin", "lines_cubin", "object")),
         }
-        if status:
+        if done.returncode:
             return record
         place = shim.writable(place)
         record["object"] = str(shutil.copy(folder / "whole.o", place / "whole.o"))
@@ -180,55 +175,6 @@ def _write(file: Path, record: dict[str, Any]) -> None:
     part = file.with_suffix(f".{os.getpid()}")
     part.write_text(json.dumps(record), encoding="utf-8")
     os.replace(part, file)
-
-
-def _run(argv: list[str], module: str) -> tuple[int, str]:
-    """Run nvcc: exit status and log.
-
-    nvcc compiles host and device code one after the other, because cudafe++ chooses the module's
-    name, which cicc needs. With the name ``module`` given to both, they run side by side, which
-    takes a third off the time. A command line that nvcc splits differently is left to nvcc.
-    """
-    asked = subprocess.run([*argv, "--dryrun"], capture_output=True, text=True, errors="replace")
-    variables: dict[str, str] = {}
-    commands: list[str] = []
-    log = ""
-    for line in asked.stderr.splitlines(keepends=True):
-        if not line.startswith("#$ "):
-            log += line  # a warning about options
-            continue
-        command = line.removeprefix("#$ ").strip()
-        name, equals, value = command.partition("=")
-        if equals and name.isidentifier():
-            variables[name] = value
-        else:
-            commands.append(command)
-    front = [i for i, command in enumerate(commands) if command.startswith("cudafe++")]
-    name_file = re.search(
-        r'--gen_module_id_file --module_id_file_name "(.*?)"', "\n".join(commands)
-    )
-    if asked.returncode or len(front) != 1 or name_file is None:
-        done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-        return done.returncode, done.stdout.decode(errors="replace")
-    Path(name_file[1]).write_text(module)
-    commands[front[0]] = commands[front[0]].replace("--gen_module_id_file", "")
-    host, device = commands[: front[0] + 1], commands[front[0] + 1 : -1]
-    with ThreadPoolExecutor() as pool:
-        results = list(pool.map(lambda part: _shell(part, variables), (host, device)))
-    if not any(status for status, _ in results):
-        results.append(_shell(commands[-1:], variables))
-    return max(status for status, _ in results), log + "".join(text for _, text in results)
-
-
-def _shell(commands: list[str], variables: dict[str, str]) -> tuple[int, str]:
-    """Run commands of nvcc until one fails: exit status and log."""
-    done = subprocess.run(
-        ["sh", "-ec", "\n".join(commands)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        env={**os.environ, **variables},
-    )
-    return done.returncode, done.stdout.decode(errors="replace")
 
 
 def _assemble(home: str, flags: list[str], target: str, ptx: Path, cubin: Path) -> bool:
@@ -301,8 +247,7 @@ def write_record(item: Path, record: dict[str, Any]) -> None:
 def read_record(item: Path) -> dict[str, Any]:
     """An object's record; empty if it is missing."""
     try:
-        record: dict[str, Any] = json.loads(_record_file(item).read_text(encoding="utf-8"))
-        return record
+        return json.loads(_record_file(item).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
 

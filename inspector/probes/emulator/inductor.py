@@ -268,8 +268,7 @@ def _seeded(torch: Any) -> dict[Any, Any]:
     prims = torch.ops.prims
 
     def generator(seed: Any) -> Any:
-        made = torch.Generator(device=seed.device)
-        return made.manual_seed(int(seed.item()))
+        return torch.Generator(device=seed.device).manual_seed(int(seed.item()))
 
     def drawn(draw: Callable[..., Any], seed: Any) -> Any:
         why = shim.absence(seed)

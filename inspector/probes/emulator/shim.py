@@ -271,6 +271,22 @@ def library() -> ctypes.CDLL:
     return _library
 
 
+def device() -> int:
+    """The current device."""
+    return 0 if _library is None else int(_library.ptxview_get_device())
+
+
+def set_device(index: int) -> None:
+    """Make a device the current one."""
+    if _library is not None:
+        _library.ptxview_set_device(index)
+
+
+def stream(index: int) -> int:
+    """The current stream of a device."""
+    return 0 if _library is None else int(_library.ptxview_get_stream(index))
+
+
 def memory_around(start: int, end: int) -> tuple[int, int] | None:
     """The bounds of the device memory that holds the bytes [start, end), or None."""
     return _bounds("ptxview_range", start, end)
@@ -320,9 +336,7 @@ def absence(tensor: Any) -> str:
     """Why the tensor's value is absent; empty where it is there."""
     import torch
 
-    if not loaded():
-        return ""
-    return str(torch.ops.ptxview_target.absence(tensor.detach()))
+    return "" if not loaded() else str(torch.ops.ptxview_target.absence(tensor.detach()))
 
 
 def mark_absent(tensor: Any, why: str) -> None:
