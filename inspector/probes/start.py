@@ -22,18 +22,16 @@ PROBES = (
     (TUNER, "calls.triton_launches", "attach_autotuner"),
     ("torch._dynamo.convert_frame", "compiles.inductor_graphs", "attach"),
     (f"{INDUCTOR}.graph", "compiles.inductor_graphs", "attach"),
-    (f"{INDUCTOR}.graph", "compiles.inductor_graphs", "attach_failures"),
-    (f"{INDUCTOR}.compile_fx", "compiles.inductor_graphs", "attach_compilation"),
-    (f"{INDUCTOR}.graph", "compiles.inductor_graphs", "attach_lowering"),
-    (f"{INDUCTOR}.scheduler", "compiles.inductor_graphs", "attach_scheduler"),
-    (f"{INDUCTOR}.debug", "compiles.inductor_graphs", "attach_debug"),
+    (f"{INDUCTOR}.graph", "compiles.inductor_graphs", "attach_inductor"),
+    (f"{INDUCTOR}.compile_fx", "compiles.inductor_graphs", "attach_inductor"),
+    (f"{INDUCTOR}.scheduler", "compiles.inductor_graphs", "attach_inductor"),
+    (f"{INDUCTOR}.debug", "compiles.inductor_graphs", "attach_inductor"),
     (f"{INDUCTOR}.output_code", "calls.graphs", "attach_graphs"),
     (f"{INDUCTOR}.graph", "calls.graphs", "attach_compilation"),
     (f"{INDUCTOR}.runtime.benchmarking", "calls.graphs", "attach_benchmarks"),
     (HEURISTICS, "compiles.triton_compiles", "attach_launchers"),
     ("torch.utils.cpp_extension", "compiles.libraries", "attach_builds"),
     ("torch._ops", "compiles.libraries", "attach_ops"),
-    ("torch", "compiles.libraries", "attach_device"),
     # Packages whose modules are waited for here: a missing module is reported.
     ("triton.compiler", "private_names", "package"),
     ("triton.runtime", "private_names", "package"),
@@ -59,7 +57,7 @@ LAST = (
     (HEURISTICS, "autotune.inductor", "attach"),
     (f"{INDUCTOR}.select_algorithm", "autotune.inductor", "attach_selection"),
     (f"{INDUCTOR}.codegen.triton", "autotune.inductor", "attach_code"),
-    (f"{INDUCTOR}.scheduler", "autotune.inductor", "attach_scheduler"),
+    (f"{INDUCTOR}.scheduler", "autotune.inductor", "attach_code"),
 )
 """After all others that change the tuners: what a tuner was given is recorded."""
 
