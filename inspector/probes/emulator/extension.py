@@ -19,6 +19,7 @@ import sys
 import tempfile
 import types
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -36,21 +37,16 @@ def homes() -> tuple[str, ...]:
     """Toolkits at hand, best first: each has bin/nvcc and the runtime's headers."""
     variables = ("CUDA_HOME", "CUDA_PATH")
     homes = [Path(os.environ[name]) for name in variables if os.environ.get(name)]
-    on_path = shutil.which("nvcc")
-    if on_path:
+    if on_path := shutil.which("nvcc"):
         homes.append(Path(on_path).resolve().parents[1])
     homes.append(Path("/usr/local/cuda"))
-    for folder in sys.path:
-        wheels = Path(folder) / "nvidia"
-        if wheels.is_dir():
-            homes.extend(sorted(wheels.glob("cu[0-9]*"), reverse=True))
-            homes.append(wheels / "cuda_nvcc")
-    whole = [
+    for wheels in (Path(folder) / "nvidia" for folder in sys.path):
+        homes += [*sorted(wheels.glob("cu[0-9]*"), reverse=True), wheels / "cuda_nvcc"]
+    return tuple(
         str(home)
         for home in dict.fromkeys(homes)
         if (home / "bin" / "nvcc").exists() and (home / "include" / "cuda_runtime.h").exists()
-    ]
-    return tuple(whole)
+    )
 
 
 def lacking() -> str:
@@ -217,13 +213,11 @@ def machine_place(ptx: bytes) -> Path:
 
 def note_machine(ptx: Path, machine: Path) -> None:
     """Remember the machine code that was made from some PTX, also with other flags."""
-    try:
+    with suppress(OSError):
         place = machine_place(ptx.read_bytes())
         place.mkdir(parents=True, exist_ok=True)
         name = hashlib.sha256(str(machine).encode()).hexdigest()[:16]
         (place / name).write_text(str(machine), encoding="utf-8")
-    except OSError:
-        return
 
 
 # -- records of objects: a build that is found already made is captured all the same -------------
@@ -236,12 +230,9 @@ def _record_file(item: Path) -> Path:
 
 def write_record(item: Path, record: dict[str, Any]) -> None:
     """Keep an object's record; a cache that cannot be written costs the record alone."""
-    place = _record_file(item)
-    try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        _write(place, record)
-    except OSError:
-        return
+    with suppress(OSError):
+        _record_file(item).parent.mkdir(parents=True, exist_ok=True)
+        _write(_record_file(item), record)
 
 
 def read_record(item: Path) -> dict[str, Any]:
@@ -261,9 +252,13 @@ def attach(module: Any) -> None:
     if homes():
         module.CUDA_HOME = homes()[0]
     # A separate root: no build for this device may be mixed with those for a real one.
-    module._get_build_directory = _with_variables(
-        module._get_build_directory, lambda: {"TORCH_EXTENSIONS_DIR": _root(module)}
-    )
+    folder = f"py{sys.version_info.major}{sys.version_info.minor}_ptxview_{current().target}"
+
+    def root() -> dict[str, str]:
+        given = os.environ.get("TORCH_EXTENSIONS_DIR") or module.get_default_build_root()
+        return {"TORCH_EXTENSIONS_DIR": os.path.join(given, folder)}
+
+    module._get_build_directory = _with_variables(module._get_build_directory, root)
     module._write_ninja_file = _with_variables(module._write_ninja_file, _our_nvcc)
     module._prepare_ldflags = partial(_link_flags, module._prepare_ldflags)
     module.include_paths = partial(_include_paths, module.include_paths)
@@ -272,12 +267,6 @@ def attach(module: Any) -> None:
     builder = module.BuildExtension
     if isinstance(builder, type):
         builder.build_extensions = _setup(builder.build_extensions)  # type: ignore[attr-defined]
-
-
-def _root(module: Any) -> str:
-    root = os.environ.get("TORCH_EXTENSIONS_DIR") or module.get_default_build_root()
-    python = f"py{sys.version_info.major}{sys.version_info.minor}"
-    return os.path.join(root, f"{python}_ptxview_{current().target}")
 
 
 def _our_nvcc() -> dict[str, str]:
@@ -323,10 +312,10 @@ def _runtime(of_cuda: bool) -> list[str]:
 
 
 def _link_flags(original: Any, extra: Any, with_cuda: bool, *rest: Any, **given: Any) -> list[str]:
-    flags: list[str] = original(extra, False if with_cuda else with_cuda, *rest, **given)
-    if not with_cuda:
-        return flags
-    return [f for f in flags if f.removeprefix("-l") not in CUDA_LIBRARIES] + _runtime(True)
+    flags: list[str] = original(extra, False, *rest, **given)
+    if with_cuda:
+        flags = [f for f in flags if f.removeprefix("-l") not in CUDA_LIBRARIES] + _runtime(True)
+    return flags
 
 
 def _include_paths(original: Any, *args: Any, **given: Any) -> list[str]:
@@ -406,12 +395,11 @@ def _captured_only(name: str, why: str) -> types.ModuleType:
     """A module whose every function raises with the reason."""
 
     def getattribute(attribute: str) -> Any:
-        if attribute.startswith("__"):
-            raise AttributeError(attribute)
-
         def call(*args: Any, **given: Any) -> Any:
             raise RuntimeError(f"ptxview: {name}.{attribute}() cannot run here: {why}")
 
+        if attribute.startswith("__"):
+            raise AttributeError(attribute)
         return call
 
     module = types.ModuleType(name)
