@@ -17,11 +17,10 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any
-
-from .. import children
 
 SOURCES = Path(__file__).parent / "shim"
 INCLUDE = Path(__file__).parent / "include"
@@ -55,21 +54,16 @@ def cache_root() -> Path:
 
 def compiler() -> str | None:
     """A C++ compiler: ``$CXX``, g++, c++ or clang++."""
-    for name in (os.environ.get("CXX", "").split(" ")[0], "g++", "c++", "clang++"):
-        compiler = shutil.which(name) if name else None
-        if compiler:
-            return compiler
-    return None
+    names = (os.environ.get("CXX", "").split(" ")[0], "g++", "c++", "clang++")
+    return next(filter(None, map(shutil.which, filter(None, names))), None)
 
 
 def writable(folder: Path) -> Path:
     """The folder, made; a temporary one where it cannot be written."""
-    try:
+    with suppress(OSError):
         folder.mkdir(parents=True, exist_ok=True)
         if os.access(folder, os.W_OK):
             return folder
-    except OSError:
-        pass
     return Path(tempfile.mkdtemp(prefix="ptxview-"))
 
 
@@ -167,9 +161,10 @@ def _try(torch: Path, library: Path) -> None:
     script = "import ctypes, sys; [ctypes.CDLL(p, ctypes.RTLD_GLOBAL) for p in sys.argv[1:]]"
     names = ("libc10.so", "libtorch_cpu.so", "libtorch_cuda.so")
     paths = [str(torch / "lib" / name) for name in names if (torch / "lib" / name).exists()]
-    argv = [sys.executable, "-S", "-c", script, *paths, str(library)]
-    with children.OfOurs():
-        done = subprocess.run(argv, capture_output=True, text=True, errors="replace")
+    argv = [sys.executable, "-c", script, *paths, str(library)]
+    # Without the probes, which would report an option that keeps them out.
+    bare = {name: value for name, value in os.environ.items() if name != "PTXVIEW_RECORDING"}
+    done = subprocess.run(argv, env=bare, capture_output=True, text=True, errors="replace")
     if done.returncode:
         library.unlink()
         lines = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]

@@ -162,9 +162,11 @@ class Memory:
 
     def keep_integers(self) -> None:
         """Remember integers as they are now: as indices they must not grow from run to run."""
-        for _, flat in self.named:
-            if not (flat.dtype.is_floating_point or flat.dtype.is_complex) and flat.numel():
-                self._before.append((flat, flat.clone()))
+        self._before += [
+            (flat, flat.clone())
+            for _, flat in self.named
+            if not (flat.dtype.is_floating_point or flat.dtype.is_complex) and flat.numel()
+        ]
 
     def forget_unchanged(self) -> None:
         """After a launch, drop the integers that it left unchanged: they need no restoring."""
@@ -182,14 +184,13 @@ class Memory:
 
     def overflowed(self) -> list[str]:
         """Names of float tensors that hold an infinity or a NaN."""
-        out = []
-        for name, flat in self.named:
-            if flat.dtype.is_floating_point and flat.element_size() > 1 and flat.numel():
-                # A sum would overflow by itself; the extremes do not.
-                low, high = self._torch.aminmax(flat)
-                if not (math.isfinite(low.item()) and math.isfinite(high.item())):
-                    out.append(name)
-        return out
+        # A sum would overflow by itself; the extremes do not.
+        extremes = [
+            (name, *self._torch.aminmax(flat))
+            for name, flat in self.named
+            if flat.dtype.is_floating_point and flat.element_size() > 1 and flat.numel()
+        ]
+        return [name for name, *both in extremes if not all(math.isfinite(v.item()) for v in both)]
 
 
 class Inputs(Memory):
@@ -273,10 +274,9 @@ class Arguments(Memory):
         if argument.get("shape") is not None and argument.get("dtype"):
             return self.make(argument, str(argument.get("device") or device), most)
         value = argument["value"]
-        if isinstance(value, str) and value.startswith("torch."):
-            dtype = getattr(self._torch, value.removeprefix("torch."), None)
-            return dtype if isinstance(dtype, self._torch.dtype) else value
-        return value
+        name = value.removeprefix("torch.") if isinstance(value, str) else value
+        dtype = None if name == value else getattr(self._torch, name, None)
+        return dtype if isinstance(dtype, self._torch.dtype) else value
 
 
 def _put(items: list[Any], path: list[int], value: Any) -> None:
