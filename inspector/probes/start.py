@@ -15,8 +15,6 @@ INDUCTOR = "torch._inductor"
 HEURISTICS = f"{INDUCTOR}.runtime.triton_heuristics"
 
 PROBES = (
-    ("torch", "calls.subjects", "attach"),
-    ("triton", "calls.subjects", "attach"),
     ("torch", "compiles.libraries", "attach"),
     (TRITON, "compiles.triton_compiles", "attach"),
     (TUNER, "calls.triton_launches", "attach_autotuner"),

@@ -14,11 +14,11 @@ import os
 import sys
 import threading
 from collections.abc import Iterable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import Any
 
 from .. import hooks, private_names
-from ..writer import emit, folder, problem
+from ..writer import emit, problem
 
 # torch's allocator begins every block at a multiple of 512 bytes, and in the host's memory, where
 # the emulated device's tensors are, of 64: the rest of an address is chance.
@@ -126,15 +126,13 @@ def ranges(tensors: list[tuple[Described, Any]]) -> None:
         private_names.get("torch._C:DisableTorchFunction"),
     )
     for description, tensor in integer_tensors:
-        try:
+        # No operator for this dtype, or values that are absent.
+        with suppress(Exception), ExitStack() as contexts:
             # Hidden from the program's torch modes and subclasses.
-            with ExitStack() as contexts:
-                for context in (*filter(None, hiding), torch.no_grad):
-                    contexts.enter_context(context())
-                low, high = torch.aminmax(tensor.detach())
-                description["low"], description["high"] = int(low.item()), int(high.item())
-        except Exception:
-            continue  # no operator for this dtype, or values that are absent
+            for context in (*filter(None, hiding), torch.no_grad):
+                contexts.enter_context(context())
+            low, high = torch.aminmax(tensor.detach())
+            description["low"], description["high"] = int(low.item()), int(high.item())
 
 
 def _may_wait(torch: Any) -> bool:
@@ -143,9 +141,8 @@ def _may_wait(torch: Any) -> bool:
     if is_profiled is None or is_profiled():
         return False
     cuda = torch.cuda
-    if not cuda.is_initialized():
-        return True
-    return not (cuda.is_current_stream_capturing() or cuda.get_sync_debug_mode())
+    waits = cuda.is_initialized()
+    return not (waits and (cuda.is_current_stream_capturing() or cuda.get_sync_debug_mode()))
 
 
 MAX_CALLS = 256
@@ -165,16 +162,6 @@ epoch = 0
 _tuning = [0]
 _said: set[str] = hooks.per_recording(set())
 _lock = threading.RLock()
-_attached: list[bool] = []
-
-
-def _in_child() -> None:
-    """Threads do not go along into a child, and those that held the lock never give it back."""
-    global _lock
-    _lock = threading.RLock()
-
-
-os.register_at_fork(after_in_child=hooks.guarded(_in_child))
 
 
 class Subject:
@@ -209,7 +196,10 @@ class Subject:
         except Traced:
             raise
         except Exception as error:
-            failed(f"a call of {self.name or 'a graph'}", error)
+            where = f"a call of {self.name or 'a graph'}"
+            if (kind := f"{where}:{type(error).__name__}") not in _said:
+                _said.add(kind)
+                problem(where, error)
             return self.others
         exact = (grid, repr(described))
         with _lock:
@@ -293,14 +283,6 @@ def finish() -> None:
         emit({"event": "calls", "counts": counts, "subjects": rest, "final": True})
 
 
-def failed(where: str, error: BaseException) -> None:
-    """Say once for each kind of failure that calls could not be recorded."""
-    text = f"{where}:{type(error).__name__}"
-    if text not in _said:
-        _said.add(text)
-        problem(where, error if isinstance(error, Exception) else str(error))
-
-
 # -- autotuning -----------------------------------------------------------------------------
 
 
@@ -327,14 +309,11 @@ def comparing(original: Any) -> Any:
 # -- processes ------------------------------------------------------------------------------
 
 
-def attach(module: object) -> None:
-    """``torch`` or ``triton``, the first of the two: a forked child counts its own."""
-    if folder() is not None and not _attached:
-        _attached.append(True)
-        os.register_at_fork(after_in_child=hooks.guarded(_child_begins))
-
-
+@hooks.guarded
 def _child_begins() -> None:
+    """A forked child counts its own; a thread that held the lock never gives it back there."""
+    global _lock
+    _lock = threading.RLock()
     begin()
     util = sys.modules.get("multiprocessing.util")
     if util is not None:
@@ -351,3 +330,6 @@ def begin() -> None:
     epoch += 1
     _all.clear()
     _tuning[0] = 0
+
+
+os.register_at_fork(after_in_child=_child_begins)

@@ -249,27 +249,31 @@ def attach(torch: Any) -> None:
     if torch.version.cuda is None:
         torch.version.cuda = toolkit_version()
 
-    cuda = torch.cuda
-    cuda._is_in_bad_fork = in_bad_fork
-    cuda._exchange_device = exchange_device
-    cuda._maybe_exchange_device = maybe_exchange_device
-    cuda._cudart = _runtime_library()
-    cuda._get_pynvml_handler = _refusing(
-        ModuleNotFoundError, "NVML, which tells a GPU's load, clocks and temperature,"
-    )
+    replaced = {
+        "_is_in_bad_fork": in_bad_fork,
+        "_exchange_device": exchange_device,
+        "_maybe_exchange_device": maybe_exchange_device,
+        "_cudart": _runtime_library(),
+        "_get_pynvml_handler": _refusing(
+            ModuleNotFoundError, "NVML, which tells a GPU's load, clocks and temperature,"
+        ),
+        # The original asks NVML first, which would count the machine's own.
+        "device_count": _named(lambda: asked.devices, "device_count"),
+        "CUDAGraph": NoGraph,
+    }
+    for name, value in replaced.items():
+        setattr(torch.cuda, name, value)
     if not hasattr(low, JITERATOR):
         of_nvrtc = "the jiterator, which would compile it with NVRTC,"
         setattr(low, JITERATOR, _refusing(NotImplementedError, of_nvrtc))
-    # The original asks NVML first, which would count the machine's own.
-    cuda.device_count = _named(lambda: asked.devices, "device_count")
     attach_streams(torch)
     _let_storages_be_made(torch)
     # cuDNN has no kernels here: the native paths run.
     torch.backends.cudnn.is_acceptable = _named(lambda tensor: False, "is_acceptable")
     _profile_the_cpu(torch)
     _make_generators(torch)
-    cuda.graphs._cuda_isCurrentStreamCapturing = lambda: False
-    cuda.CUDAGraph = cuda.graphs.CUDAGraph = NoGraph
+    torch.cuda.graphs._cuda_isCurrentStreamCapturing = lambda: False
+    torch.cuda.graphs.CUDAGraph = NoGraph
     if (nvtx := sys.modules.get("torch.cuda.nvtx")) is not None:
         names = "rangePushA rangePop rangeStartA rangeEnd markA deviceRangeStart deviceRangeEnd"
         ignored = dict.fromkeys(names.split(), lambda *args: 0)
@@ -305,15 +309,14 @@ def _make_generators(torch: Any) -> None:
         def __instancecheck__(cls, value: Any) -> bool:
             return isinstance(value, real)
 
-    class Generator(metaclass=Like):
-        def __new__(cls, device: Any = "cpu") -> Any:
+        def __call__(cls, device: Any = "cpu") -> Any:
             wanted = torch.device(device)
             if wanted.type != "cuda":
                 return real(device=wanted)
             index = torch.cuda.current_device() if wanted.index is None else wanted.index
             return torch.ops.ptxview_target.new_generator(index)
 
-    torch.Generator = Generator
+    torch.Generator = Like("Generator", (), {})
 
 
 def _named(function: Any, name: str) -> Any:

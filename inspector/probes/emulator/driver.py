@@ -64,9 +64,8 @@ class Utils:
 @cache
 def _wants_threads() -> bool:
     """Triton 3.4 and later want the most threads a block as well."""
-    from triton.compiler.compiler import CompiledKernel
-
-    return "n_max_threads" in inspect.getsource(CompiledKernel._init_handles)
+    kernel = sys.modules["triton.compiler.compiler"].CompiledKernel
+    return "n_max_threads" in inspect.getsource(kernel._init_handles)
 
 
 def _make_driver() -> Any:
@@ -110,7 +109,6 @@ def _make_driver() -> Any:
             return args
 
         def get_benchmarker(self) -> Any:
-
             return do_bench
 
         def get_empty_cache_for_benchmark(self) -> Any:
@@ -148,7 +146,7 @@ class Launcher:
         _refuse_host_pointers(args)
         if enter_hook is not None:
             enter_hook(launch_metadata)
-        if not compiling_only() and grid_x * grid_y * grid_z > 0:
+        if not _depth and grid_x * grid_y * grid_z > 0:
             launch.launch(self._launch((int(grid_x), int(grid_y), int(grid_z)), args))
         if exit_hook is not None:
             exit_hook(launch_metadata)
@@ -290,10 +288,9 @@ def _packed(kind: Any, value: Any) -> Any:
         return 0
     if isinstance(value, bytes):
         return value
-    if kind == "bf16":
-        return struct.pack("<f", float(value))[2:]
-    if kind in ("fp16", "fp32", "f32", "fp64"):
-        return struct.pack({"fp16": "<e", "fp64": "<d"}.get(kind, "<f"), float(value))
+    if kind in ("bf16", "fp16", "fp32", "f32", "fp64"):
+        packed = struct.pack({"fp16": "<e", "fp64": "<d"}.get(kind, "<f"), float(value))
+        return packed[2:] if kind == "bf16" else packed
     return value if isinstance(value, float) else int(value)
 
 
@@ -376,12 +373,7 @@ class NotMeasured(float):
 
 
 NAN = NotMeasured("nan")
-_depth = 0
-
-
-def compiling_only() -> bool:
-    """Whether launches compile and do not run, since a candidate is tried."""
-    return _depth > 0
+_depth = 0  # launches compile and do not run while candidates are tried
 
 
 @contextmanager

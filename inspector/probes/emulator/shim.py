@@ -223,21 +223,18 @@ def load() -> None:
     global _library
     if _library is not None:
         return
-    path = shim()
-    torch = torch_folder()
+    path, torch = shim(), torch_folder()
     assert torch is not None
-    # libtorch_cuda, where it is, before the shim: its registrations are the ones replaced.
-    for name in ("libc10.so", "libtorch_cpu.so", "libtorch_cuda.so"):
-        if (torch / "lib" / name).exists():
-            try:
-                ctypes.CDLL(str(torch / "lib" / name), ctypes.RTLD_GLOBAL)
-            except OSError as error:
-                if name != "libtorch_cuda.so":
-                    raise CannotBuild(f"{name} does not load: {error}") from error
+    folder = torch / "lib"
     try:
+        for name in ("libc10.so", "libtorch_cpu.so"):
+            ctypes.CDLL(str(folder / name), ctypes.RTLD_GLOBAL)
+        # Where it is, before the shim: its registrations are the ones replaced.
+        with suppress(OSError):
+            ctypes.CDLL(str(folder / "libtorch_cuda.so"), ctypes.RTLD_GLOBAL)
         library = ctypes.CDLL(str(path))
     except OSError as error:
-        raise CannotBuild(f"{path} does not load: {error}") from error
+        raise CannotBuild(f"the shim cannot be loaded: {error}") from error
     word, text, number, small = ctypes.c_uint64, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int
     words = ctypes.POINTER(word)
     for name, result, types in (
