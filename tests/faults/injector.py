@@ -60,8 +60,8 @@ class Outcome:
 class Injector:
     """Programs in children of one interpreter, in one folder; close() ends it."""
 
-    def __init__(self, folder: Path, caches: Path) -> None:
-        self.folder, self.caches = folder, caches
+    def __init__(self, folder: Path, caches: Path, names: Sequence[str] = NAMES) -> None:
+        self.folder, self.caches, self.names = folder, caches, names
         self.functions = instrument(folder)
         self._numbers = count()
         probes = folder / "inspector" / "probes"
@@ -84,7 +84,7 @@ class Injector:
         self._bootstrap = str(probes / "bootstrap")
         # Compilers' caches: each program has copies of them as they are after the first.
         self._ready: dict[str, Path] = {}
-        self.expected = {name: self.run(name, recorded=False) for name in NAMES}
+        self.expected = {name: self.run(name, recorded=False) for name in names}
 
     def close(self) -> None:
         """End the interpreter."""
@@ -146,7 +146,7 @@ class Injector:
     def called(self) -> dict[str, dict[int, int]]:
         """Of each program the functions that it calls: once (1), or at least thrice (3)."""
         found: dict[str, dict[int, int]] = {}
-        for name in NAMES:
+        for name in self.names:
             outcome = self.run(name)
             difference = outcome.difference(self.expected[name])
             assert difference is None, f"{name} is another without faults: {difference}"

@@ -34,7 +34,7 @@ def launch(kernel, n=100, dtype=torch.float32):
 # Times as on a GPU: what the emulated device puts in the place of benchmarks is taken away, and
 # the probe sees no emulated device.
 MEASURED = """
-import itertools, os, sys
+import inspect, itertools, os, sys
 from triton.runtime import autotuner
 
 def stopwatch(*times):
@@ -50,7 +50,7 @@ from ptxview_probes.emulator import driver as tuning
 ours.emulated = lambda: False
 tuning.no_times = lambda quantiles=None, return_mode="mean": NOW[0]
 NOW = [None]
-bench = autotuner.Autotuner._bench.__wrapped__   # the emulated device's
+bench = inspect.unwrap(autotuner.Autotuner._bench)   # the emulated device's
 inner = [c.cell_contents for c in bench.__closure__ if callable(c.cell_contents)][0]
 def real(self, *args, **given):
     NOW[0] = inner(self, *args, **given)
