@@ -423,7 +423,7 @@ def _memory_functions() -> dict[str, Any]:
 
     return {
         "_cuda_memoryStats": stats,
-        "_cuda_resetPeakMemoryStats": shim.library().ptxview_reset_peak,
+        "_cuda_resetPeakMemoryStats": lambda index: shim.library().ptxview_reset_peak(index),
         "_cuda_resetAccumulatedMemoryStats": lambda index: None,
         "_cuda_emptyCache": lambda: None,
         "_cuda_setMemoryFraction": lambda fraction, index: None,

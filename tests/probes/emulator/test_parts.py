@@ -99,7 +99,11 @@ $L__BB0_1:
             True,
         ),
         ("cvt.u64.u32 %rd9, %r2; add.s64 %rd9, %rd9, %rd3; st.b8 [%rd9], 1;", "k_param_3", False),
-        ("st.shared.b64 [%r1], %rd3; ld.shared.b64 %rd9, [%r1]; st.b8 [%rd9], 1;", "k_param_3", False),
+        (
+            "st.shared.b64 [%r1], %rd3; ld.shared.b64 %rd9, [%r1]; st.b8 [%rd9], 1;",
+            "k_param_3",
+            False,
+        ),
         (
             "{ st.param.b64 [a], %rd3; call.uni (r), chosen, (a); ld.param.b64 %rd9, [r]; }"
             "st.b8 [%rd9], 1;",
