@@ -15,11 +15,7 @@ from typing import Any, cast
 
 import pytest
 
-from inspector.base.model import Uncaptured
-from inspector.commands.run import summary
 from inspector.probes import uncaptured
-from inspector.recording.assemble import MAX_NAMED, Assembly
-from inspector.sources.running import RunOutcome
 
 PROBES = Path(__file__).parents[2] / "inspector" / "probes"
 CUDA = """
@@ -175,27 +171,3 @@ def test_what_nvrtc_gave_is_kept_and_its_refusal_is_the_programs(
         ("refused", None, None),
     ]
     assert kept.count(b".version 9.0\n") == 1 and kept.count(b"source") == 3
-
-
-def made(count: int) -> list[dict[str, Any]]:
-    return [{"event": "uncaptured", "by": "CuPy", "name": f"k{n}"} for n in range(count)]
-
-
-def test_a_recording_has_a_problem_for_each_and_all_of_them_by_name() -> None:
-    rec = Assembly(lambda digest: None).recording("r", [*made(2), *made(2)])
-    assert rec.uncaptured == (Uncaptured("k0", "CuPy"), Uncaptured("k1", "CuPy"))
-    assert rec.problems == (
-        "the kernel k0 was made by CuPy, which is not captured",
-        "the kernel k1 was made by CuPy, which is not captured",
-    )
-    rec = Assembly(lambda digest: None).recording("r", made(MAX_NAMED + 5))
-    assert len(rec.uncaptured) == MAX_NAMED + 5
-    assert len(rec.problems) == MAX_NAMED + 1
-    assert rec.problems[-1] == "5 more kernels were made by CuPy, which is not captured"
-
-
-def test_run_does_not_say_that_there_were_no_kernels() -> None:
-    rec = Assembly(lambda digest: None).recording("r", made(2))
-    said = summary(RunOutcome(status=0, path=Path("r"), recording=rec, seconds=1.0, after=0.0))
-    assert "made no kernels" not in said
-    assert "no kernel was captured, of 2 kernels that the program made with CuPy" in said

@@ -252,10 +252,10 @@ def attach(module: Any) -> None:
     if homes():
         module.CUDA_HOME = homes()[0]
     # A separate root: no build for this device may be mixed with those for a real one.
-    folder = f"py{sys.version_info.major}{sys.version_info.minor}_ptxview_{current().target}"
 
     def root() -> dict[str, str]:
         given = os.environ.get("TORCH_EXTENSIONS_DIR") or module.get_default_build_root()
+        folder = f"py{sys.version_info.major}{sys.version_info.minor}_ptxview_{current().target}"
         return {"TORCH_EXTENSIONS_DIR": os.path.join(given, folder)}
 
     module._get_build_directory = _with_variables(module._get_build_directory, root)

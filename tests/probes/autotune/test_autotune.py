@@ -182,21 +182,6 @@ def test_a_librarys_own_tuner_is_recorded(forked: Run) -> None:
     assert [e["winner"] for e in again.of("autotune")] == [1, 1]
 
 
-def test_one_configuration_a_warmup_and_a_question_are_no_tuning(forked: Run) -> None:
-    text = """
-launch(tuned(2))
-x = torch.ones(100, device="cuda")
-tuned(1, 2).warmup(x, x, 100, grid=(1,))
-kernel = tuned(1, 2)
-launch(kernel)
-kernel.nargs = {}
-kernel.prune_configs({})  # asked by the program itself
-launch(kernel)
-"""
-    (event,) = ok(forked(KERNEL + text)).of("autotune")
-    assert warps(event) == [1, 2] and None not in hashes(event)
-
-
 def test_times_and_winner_are_the_tuners_own(forked: Run) -> None:
     text = """
 kernel = tuned(1, 2, 4, do_bench=stopwatch(0.3, 0.1, 0.2))
@@ -265,20 +250,6 @@ config.benchmark_fusion = False
 def f(x): return torch.softmax(x * 2, -1).sum(0)
 f(torch.randn(512, 256, device="cuda"))
 """
-
-
-@pytest.mark.nightly
-def test_inductors_candidates_are_recorded_with_their_binaries(forked: Run) -> None:
-    done = ok(forked(INDUCTOR, inductor=True))
-    tunings = done.of("autotune")
-    assert tunings
-    compiled = {e["hash"] for e in done.of("triton")}
-    for event in tunings:
-        assert (event["by"], event["winner"], event["stopwatch"]) == ("inductor", None, None)
-        assert len(event["configurations"]) > 1 and set(hashes(event)) <= compiled
-        assert len(set(hashes(event))) == len(event["configurations"])
-        assert all(c["times_ms"] is None for c in event["configurations"])
-        assert event["file"].endswith(".py") and event["key"]["x"] >= 1
 
 
 # A tuner that has compiled its configurations is given times: what it does with them is its own.

@@ -66,12 +66,6 @@ def test_grid_layout_scalars_and_ranges(forked: Run) -> None:
     assert not done.of("problem")
 
 
-def test_ranges_can_be_turned_off(forked: Run) -> None:
-    done = ok(forked(KERNEL + "launch(100)\n", env={"PTXVIEW_RANGES": "0"}))
-    (event,) = done.of("call")
-    assert named(event)["index"]["dtype"] == "int32" and "low" not in named(event)["index"]
-
-
 def test_a_range_is_taken_before_the_launch_and_unseen_by_modes(forked: Run) -> None:
     text = """
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -162,17 +156,6 @@ class Kept:
 from ptxview_probes.calls.triton_launches import counted
 back = pickle.loads(pickle.dumps(counted(Kept(), kernel.run._ptxview)))
 assert type(back) is Kept
-"""
-    ok(forked(KERNEL + text))
-
-
-def test_the_programs_own_launch_hooks_stay(forked: Run) -> None:
-    text = """
-from triton import knobs
-said = []
-knobs.runtime.launch_enter_hook.add(lambda metadata: said.append(metadata.get()["name"]))
-launch(100)
-assert said == ["gather"], said
 """
     ok(forked(KERNEL + text))
 

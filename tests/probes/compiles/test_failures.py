@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from inspector.sources import completing
 from tests.helpers.ptxview import Done, call, environment, ptxview, write_events
 from tests.helpers.tools import needs, path_of
 from tests.probes.conftest import INDUCTOR
@@ -228,12 +227,6 @@ def by_config(listed: dict[str, Any], block: int, stages: int) -> dict[str, Any]
     return one
 
 
-def refused_words(refused: dict[str, Any], word: str) -> str:
-    """The failure of the variant whose error has the word."""
-    (one,) = (v["failed"] for v in refused.values() if word in v["failed"])
-    return str(one)
-
-
 def test_failures_are_counted_and_the_exit_status_is_the_programs(
     program: tuple[Path, Done], listed: dict[str, Any]
 ) -> None:
@@ -246,46 +239,6 @@ def test_failures_are_counted_and_the_exit_status_is_the_programs(
     table = call("list", path)
     assert f"{many} failed" in table.text and table.text.count("✗") == many
     assert not list(path.glob("standing-*")), "a pending failure is left"
-
-
-def test_failed_compilations_are_in_the_timeline_with_time_and_error(
-    program: tuple[Path, Done], listed: dict[str, Any]
-) -> None:
-    path, _ = program
-    value = call("list", path, "--compiles", "--json").json["compiles"]
-    refused = {
-        v["hash"]: v
-        for k in listed["kernels"]
-        for v in k["variants"]
-        if v["error"] and v["error"]["stage"] != "load"
-    }
-    told = {one["hash"]: one for one in value["kernels"] if one["failed"]}
-    assert told.keys() == refused.keys() and len(told) == 6
-    for digest, one in told.items():
-        error = refused[digest]["error"]
-        assert one["failed"] == refused[digest]["failed"] and one["cache_hit"] is None
-        assert one["began"] > 1.7e9
-        if one["name"] == "ended":  # its process was gone before its end
-            assert one["seconds"] is None
-        else:
-            assert sum(s["seconds"] for s in one["steps"]) <= one["seconds"] < 600
-        if error["file"] == str(path.parent / "program.py"):
-            assert (one["place"]["file"], one["place"]["line"]) == (error["file"], error["line"])
-    sure = sum(one["seconds"] or 0 for one in told.values())
-    assert value["seconds"] > sure > 0 and value["failed"] == {"count": 6, "seconds": None}
-    whole = [one for one in value["kernels"] if not one["failed"]]
-    assert sum(value["caches"]["triton"].values()) == len({one["hash"] for one in whole})
-    rows = call("list", path, "--compiles").text.splitlines()
-    assert f"{len(whole)} kernels compiled by Triton" in rows[0] and "6 compiles failed" in rows[0]
-    (front,) = (row for row in rows if row.startswith("✗ triton front "))
-    assert "T" in front.removeprefix("✗ triton front ")
-    ends = rows[rows.index("not compiled") + 1 :]
-    assert len(ends) == 6
-    assert any(
-        row.startswith("  triton front failed after ")
-        and row.endswith(refused_words(refused, "absent"))
-        for row in ends
-    )
 
 
 # -- graphs ---------------------------------------------------------------------------------------
@@ -342,18 +295,6 @@ def test_a_graph_that_does_not_compile_has_its_stages_so_far_and_the_error(
     assert (error["file"], error["line"]) == (str(script), place)
     assert given["stages_above"] == ["dynamo"] and "not by this one" in given["error"]["log"]
     assert "2 graphs, 2 failed" in done.said
-    timed = call("list", tmp_path / "r", "--compiles", "--json").json["compiles"]
-    for one, words in zip(
-        timed["compiles"], ("odd has no form here", "not by this one"), strict=True
-    ):
-        assert words in one["failed"] and one["seconds"] > 0
-    assert timed["failed"]["count"] == 2
-    assert 0 < timed["failed"]["seconds"] < 1e-3 + sum(one["seconds"] for one in timed["compiles"])
-    text = call("list", tmp_path / "r", "--compiles").text
-    assert "failed after" in text and f"model.py:{place}: NotImplementedError: odd" in text
-    ends = text.splitlines()[-2:]
-    assert all(" failed after " in row for row in ends) and "not by this one" in ends[1]
-    assert "function compiled" not in text and "2 compiles failed" in text
     shown = call("show", tmp_path / "r", lowered["id"])
     assert shown.status == 0 and "torch.ops.mine.odd" in shown.text
     assert "odd has no form here" in shown.said
@@ -440,10 +381,3 @@ def test_a_build_that_fails_has_its_messages_at_the_lines_of_its_sources(tmp_pat
     timed = call("list", path, "--compiles").text
     assert "✗ nvcc mine" in timed and " of extensions" not in timed
     assert "nvcc mine failed after 8.00 s: " in timed and "1 compile failed in 8.00 s" in timed
-    # A build that is verbose raises without its log: the command that failed is run once more.
-    silent = [{"event": "extension", "directory": str(build), "error": "Error compiling objects"}]
-    (again,) = completing.of_builds(silent, bytes.decode, lambda text: None, lambda: True)
-    assert again["sources"] == {str(build / "k.cu"): CUDA}
-    whole = [line for line in done.stdout.splitlines() if "undeclared" in line]
-    assert whole and all(line in str(again["error"]) for line in whole)
-    assert not list(build.glob("*.o")), "what it makes is left behind"

@@ -15,14 +15,6 @@ def test_a_program_sees_a_cuda_device(run: Run) -> None:
     assert len(done.said("ptxview:")) == 1, done.err  # CUDA times are NaN, and no more
 
 
-def test_memory_figures_are_labelled_in_the_recording(forked: Run) -> None:
-    done = ok(
-        forked("import torch; x = torch.ones(3, device='cuda'); torch.cuda.memory_allocated()")
-    )
-    assert any("bytes that CUDA tensors hold" in e["text"] for e in done.of("problem"))
-    assert done.err == ""
-
-
 @pytest.mark.nightly
 def test_several_devices_and_child_processes(run: Run) -> None:
     done = ok(run("several.py", devices=2))
@@ -41,12 +33,6 @@ def test_a_failed_build_of_the_shim_is_one_warning(run: Run, tmp_path: Path) -> 
     assert done.out.strip() == "2.0"
     (line,) = done.said("ptxview:")
     assert "no emulated CUDA device" in line
-
-
-@pytest.mark.nightly
-def test_dynamo_can_be_reset(forked: Run) -> None:
-    done = ok(forked("import torch; torch.cuda.init(); torch._dynamo.reset(); print('reset')"))
-    assert done.out.split()[-1] == "reset"
 
 
 VIEWS = """

@@ -76,13 +76,6 @@ def test_integers_stay_in_their_range(dtype: str, low: int, high: int) -> None:
         assert set(found.tolist()) == set(range(low, high + 1))
 
 
-def test_the_same_values_come_each_time_and_others_under_another_name() -> None:
-    first, again = (made(shape=[50], strides=[1])[0] for _ in range(2))
-    other, _ = made(shape=[50], strides=[1], name="y")
-    assert torch.equal(first, again)
-    assert not torch.equal(first, other)
-
-
 @pytest.mark.parametrize(
     ("known", "why"),
     [
@@ -135,12 +128,6 @@ def test_parameters_are_passed_in_order_without_constexprs() -> None:
     address = int.from_bytes(held.values[0], "little")
     assert address == held.named[0][1].data_ptr()
     assert held.values[1] == struct.pack("<i", 8)
-
-
-@pytest.mark.parametrize("sizes", [[], [8, 8, 8, 8]])
-def test_a_cubin_of_other_parameters_is_refused(sizes: list[int]) -> None:
-    with pytest.raises(NotRebuilt, match="parameters, the call 1 arguments"):
-        launch([X], sizes)
 
 
 def test_a_bare_address_and_a_descriptor_are_refused_and_a_null_is_passed() -> None:
