@@ -442,19 +442,24 @@ def _compute(call: Launch) -> str:
 
 
 def _make_absent(call: Launch, pointers: list[tuple[int, int]], why: str) -> None:
-    """Make absent what the kernel may write: everything, if it takes addresses from memory."""
+    """Make absent what the kernel may write, also behind addresses in the arguments' memory."""
     if not shim.loaded():
         # Nothing could make a later read of a plain CPU tensor raise: this launch does.
         raise RuntimeError(f"ptxview: {why}")
     written = writes.written(call.text, call.entry)
     names = [] if call.obstacle else writes.parameters(call.text, call.entry)
-    starts = {
-        word
-        for position, word in pointers
-        if position >= len(names) or names[position] in written.direct
-    }
-    if written.anywhere:
-        starts.update(first for first, _ in shim.memory())
+    starts: set[int] = set()
+    for position, word in pointers:
+        name = names[position] if position < len(names) else ""
+        if not name or name in written.direct:
+            starts.add(word)
+        if loads := written.behind.get(name):
+            if unknown := shim.absence_at(word):
+                raise RuntimeError(
+                    f"ptxview: {why}; where it would have written is not known, for it writes "
+                    f"through addresses kept in a tensor whose value is absent: {unknown}"
+                )
+            starts |= writes.behind([word], loads)
     for start in starts:
         shim.mark_absent_at(start, why)
     variables = [name for name in writes.variables(call.text) if name in written.direct]

@@ -2,7 +2,7 @@
 
 Registers are followed without regard to control flow: a register may hold an address if it is
 computed, without a factor, from a parameter, a module's variable, or memory that one of them points
-at.
+at. A grouped product gets a tensor of addresses; the memory behind those is absent too.
 """
 
 from __future__ import annotations
@@ -10,7 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from . import shim
+
+MAX_LOADS = 3
+"""Loads counted between a parameter and an address computed from it."""
 
 _STATEMENT = re.compile(r"(?:@!?%[\w$]+\s+)?([a-z]\w*(?:[.:]+\w+)*)\s+(.*)", re.DOTALL)
 _OPERAND = re.compile(r"(?:\[[^\[\]]*+\]|\{[^{}]*+\}|[^,\[{])++")
@@ -27,14 +32,17 @@ _READS = ("ld", "prefetch", "mbarrier", "tex")
 _SPILLED = "(spilled)"  # the contents of shared and local memory, and of functions' arguments
 _TENSOR_MAPS = "(tensor maps)"  # the addresses in tensor maps that the kernel writes itself
 
+Origin = tuple[str, int]
+"""A parameter or variable, and the number of loads between it and a value."""
+
 
 class Written(NamedTuple):
-    """The memory that a kernel's stores may reach."""
+    """The memory that a kernel's stores may reach, by names of parameters and variables."""
 
     direct: frozenset[str]
-    """Parameters and variables whose own memory is written."""
-    anywhere: bool
-    """Whether a store goes through an address that memory holds, as in a grouped product."""
+    """Names whose own memory is written."""
+    behind: dict[str, int]
+    """Names whose memory holds the addresses that are written, each with its number of loads."""
 
 
 @lru_cache(maxsize=256)
@@ -43,21 +51,23 @@ def written(ptx: str, entry: str) -> Written:
     names = {*parameters(ptx, entry), *variables(ptx)}
     found = (_step(statement, names) for statement in _statements(ptx, entry))
     steps = [step for step in found if step is not None]
-    # Of each register: what its value is computed from, and whether that was loaded from there.
-    values: dict[str, set[tuple[str, bool]]] = {name: {(name, False)} for name in names}
-    reached: set[tuple[str, bool]] = set()
+    values: dict[str, set[Origin]] = {name: {(name, 0)} for name in names}
+    reached: set[Origin] = set()
     size = -1
     while size != (size := len(reached) + sum(map(len, values.values()))):
         for results, sources, loads_them in steps:
             origins = set().union(*(values.get(name, ()) for name in sources))
             if loads_them is None:
                 reached |= origins
+            elif loads_them:
+                origins = {(name, min(loads + 1, MAX_LOADS)) for name, loads in origins}
             for name in results:
-                values.setdefault(name, set()).update(
-                    (origin, loaded or bool(loads_them)) for origin, loaded in origins
-                )
-    direct = frozenset(name for name, loaded in reached if not loaded)
-    return Written(direct, any(loaded for _, loaded in reached))
+                values.setdefault(name, set()).update(origins)
+    behind: dict[str, int] = {}
+    for name, loads in reached:
+        if loads:
+            behind[name] = max(loads, behind.get(name, 0))
+    return Written(frozenset(name for name, loads in reached if not loads), behind)
 
 
 def parameters(ptx: str, entry: str) -> list[str]:
@@ -114,3 +124,51 @@ def _step(statement: str, names: set[str]) -> tuple[list[str], list[str], bool |
     if private:
         return [_SPILLED], everything, len(memory) > 1
     return [], [memory[0], *([_TENSOR_MAPS] if "tensor" in opcode else [])], None
+
+
+# -- memory behind addresses ----------------------------------------------------------------------
+
+
+def behind(starts: Iterable[int], loads: int) -> set[int]:
+    """Where the memory starts that as many loads lead to, from the memory at these addresses.
+
+    Every word of 64 bits that is an address of device memory counts as a pointer. Memory whose
+    value is absent leads nowhere: nothing can be read there.
+    """
+    import numpy as np
+
+    pieces = shim.memory()
+    firsts = np.array([first for first, _ in pieces], np.uint64)
+    ends = np.array([end for _, end in pieces], np.uint64)
+    seen: set[int] = set()
+    edge = _holding(firsts, ends, list(starts))
+    for _ in range(loads):
+        reached: set[int] = set()
+        for piece in edge:
+            first, end = pieces[piece]
+            if not shim.absence_at(first):
+                reached |= _holding(firsts, ends, _words(first, end))
+        edge = reached - seen
+        seen |= reached
+    return {pieces[piece][0] for piece in seen}
+
+
+def _words(first: int, end: int) -> Any:
+    """The aligned words of 64 bits in a piece of memory."""
+    import ctypes
+
+    import numpy as np
+
+    start = -(-first // 8) * 8
+    count = max(0, (end - start) // 8)
+    memory: Any = (ctypes.c_uint64 * count).from_address(start)
+    return np.frombuffer(memory, np.uint64, count)
+
+
+def _holding(firsts: Any, ends: Any, words: Any) -> set[int]:
+    """The numbers of the pieces of memory that hold one of these addresses."""
+    import numpy as np
+
+    words = np.unique(np.asarray(words, np.uint64))
+    places = np.searchsorted(firsts, words, side="right").astype(np.int64) - 1
+    return {int(i) for i, word in zip(places, words, strict=True) if i >= 0 and word < ends[i]}

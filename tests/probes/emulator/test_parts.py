@@ -87,50 +87,46 @@ $L__BB0_1:
 
 
 @pytest.mark.parametrize(
-    ("lines", "direct", "anywhere"),
+    ("lines", "direct", "behind"),
     [
-        ("", "", False),
-        ("atom.global.add.u32 %r3, [%rd3], 1;", "k_param_3", False),
-        ("{ red.global.add.u32 [%rd3], 1; }", "k_param_3", False),
-        ("ld.global.b64 %rd9, [%rd3]; st.b32 [%rd9], 1;", "", True),
+        ("", "", {}),
+        ("atom.global.add.u32 %r3, [%rd3], 1;", "k_param_3", {}),
+        ("{ red.global.add.u32 [%rd3], 1; }", "k_param_3", {}),
+        ("ld.global.b64 %rd9, [%rd3]; st.b32 [%rd9], 1;", "", {"k_param_3": 1}),
         (
             "ld.global.v2.b64 {%rd8, %rd9}, [%rd3]; ld.b64 %rd10, [%rd9]; st.b32 [%rd10], 1;",
             "",
-            True,
+            {"k_param_3": 2},
         ),
-        ("cvt.u64.u32 %rd9, %r2; add.s64 %rd9, %rd9, %rd3; st.b8 [%rd9], 1;", "k_param_3", False),
-        (
-            "st.shared.b64 [%r1], %rd3; ld.shared.b64 %rd9, [%r1]; st.b8 [%rd9], 1;",
-            "k_param_3",
-            False,
-        ),
+        ("cvt.u64.u32 %rd9, %r2; add.s64 %rd9, %rd9, %rd3; st.b8 [%rd9], 1;", "k_param_3", {}),
+        ("st.shared.b64 [%r1], %rd3; ld.shared.b64 %rd9, [%r1]; st.b8 [%rd9], 1;", "k_param_3", {}),
         (
             "{ st.param.b64 [a], %rd3; call.uni (r), chosen, (a); ld.param.b64 %rd9, [r]; }"
             "st.b8 [%rd9], 1;",
             "k_param_3",
-            False,
+            {},
         ),
         (
             "mov.b64 %rd9, k_param_4; cvta.param.u64 %rd10, %rd9;"
             "cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%rd10, {%r1, %r2}], [%r3];",
             "k_param_4",
-            False,
+            {},
         ),
         (
             "tensormap.replace.tile.global_address.shared::cta.b1024.b64 [%r1], %rd3;"
             "cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%rd1, {%r1, %r2}], [%r3];",
             "k_param_3",
-            False,
+            {},
         ),
-        ("mov.u64 %rd9, counter; atom.global.add.u32 %r3, [%rd9], 1;", "counter", False),
-        ("st.global.b32 [table+4], 1;", "table", False),
-        ("cp.async.cg.shared.global [%r1], [%rd3], 16;", "", False),
+        ("mov.u64 %rd9, counter; atom.global.add.u32 %r3, [%rd9], 1;", "counter", {}),
+        ("st.global.b32 [table+4], 1;", "table", {}),
+        ("cp.async.cg.shared.global [%r1], [%rd3], 16;", "", {}),
     ],
 )
-def test_written_memory_follows_from_ptx(lines: str, direct: str, anywhere: bool) -> None:
+def test_written_memory_follows_from_ptx(lines: str, direct: str, behind: dict[str, int]) -> None:
     text = PTX.replace("MORE", lines)
     found = writes.written(text, "k")
-    assert found.direct == {"k_param_0", *direct.split()} and found.anywhere == anywhere
+    assert found.direct == {"k_param_0", *direct.split()} and found.behind == behind
     assert writes.parameters(text, "k") == [f"k_param_{n}" for n in range(5)]
     assert writes.variables(text) == ["counter", "table"]
     assert writes.used(text, "k", ["counter", "table"]) == direct.split()[: "param" not in direct]

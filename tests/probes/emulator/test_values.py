@@ -63,7 +63,7 @@ for name in "a", "b", "c", "d", "other":
     )
     lines = ok(forked(text, seconds=1e-6)).out.splitlines()
     assert [line.split()[:2] for line in lines[:4]] == [[name, "absent:"] for name in "abcd"]
-    assert "kernel was not run to its end" in lines[0]
+    assert "table_kernel was not run to its end" in lines[0] and lines[4] == f"other {[1.0] * 8}"
     whole = [float(i) for i in range(1, 9)]
     expected = [f"{name} {whole}" for name in "abcd"]
     assert ok(forked(text)).out.splitlines()[:4] == expected
