@@ -10,12 +10,9 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
-
-from inspector.probes import uncaptured
 
 PROBES = Path(__file__).parents[2] / "inspector" / "probes"
 CUDA = """
@@ -137,37 +134,3 @@ except Exception:
         ("torch.cuda._compile_kernel (NVRTC)", "first"),
         ("torch.cuda.jiterator", "twice"),
     ]
-
-
-def test_what_nvrtc_gave_is_kept_and_its_refusal_is_the_programs(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    events: list[dict[str, Any]] = []
-    kept: list[bytes] = []
-    monkeypatch.setattr(uncaptured, "emit", events.append)
-
-    def blob(data: bytes) -> str:
-        kept.append(data)
-        return "digest"
-
-    monkeypatch.setattr(uncaptured, "blob", blob)
-    monkeypatch.setattr(uncaptured, "_told", set())
-
-    def compiler(source: str, name: str) -> tuple[bytes, str]:
-        if name == "refused":
-            raise RuntimeError("no")
-        return b"\x7fELF" if name == "cubin" else b".version 9.0\n", f"_Z{name}v"
-
-    module = SimpleNamespace(_nvrtc_compile=compiler)
-    monkeypatch.setitem(sys.modules, "torch.cuda._utils", cast(ModuleType, module))
-    uncaptured.attach_nvrtc(module)
-    assert module._nvrtc_compile("source", "first") == (b".version 9.0\n", "_Zfirstv")
-    module._nvrtc_compile("source", "cubin")
-    with pytest.raises(RuntimeError, match="no"):
-        module._nvrtc_compile("source", "refused")
-    assert [(e["name"], e.get("symbol"), e.get("ptx")) for e in events] == [
-        ("first", "_Zfirstv", "digest"),
-        ("cubin", "_Zcubinv", None),
-        ("refused", None, None),
-    ]
-    assert kept.count(b".version 9.0\n") == 1 and kept.count(b"source") == 3

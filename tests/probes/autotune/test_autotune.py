@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.probes.conftest import Run, ok
 
 KERNEL = """
@@ -310,33 +308,3 @@ print("won", order.index(tuner.launchers[0].config), len(order))
     assert refused["reason"] == "failed: the device refused the launch"
     told = [e for e in done.of("autotune") if e["tuning"] == event["tuning"]]
     assert [e["winner"] for e in told] == [None, won]
-
-
-@pytest.mark.nightly
-def test_inductors_cache_tells_the_winner_and_what_it_was_chosen_of(
-    forked: Run, tmp_path: Path
-) -> None:
-    text = """
-import json, os
-from torch._inductor.runtime.triton_heuristics import AutotuneCache
-tuner = next(t for t in made if len(t.launchers) > 2)
-best = tuner.launchers[1].config
-launcher = tuner.launchers[1]
-configs = [l.config for l in tuner.launchers]
-from torch._inductor.runtime.triton_heuristics import hash_configs
-meta = {**tuner.inductor_meta, "force_disable_caches": False, "autotune_local_cache": True}
-cache = AutotuneCache.create(meta, tuner.filename, hash_configs(configs))
-cache.save(best, 12_000_000, triton_cache_hash=launcher.cache_hash)
-cache = AutotuneCache.create(meta, tuner.filename, hash_configs(configs))
-assert cache.read_best(meta, configs).num_warps == best.num_warps
-"""
-    body = INDUCTOR.replace("import torch\n", "import torch\n" + TIMED, 1)
-    body = body.replace("config.compile", "config.fx_graph_cache = False\nconfig.compile", 1)
-    done = ok(forked(body + text, env=apart(tmp_path), inductor=True))
-    (event,) = [e for e in done.of("autotune") if e["from_cache"]]
-    assert event["winner"] == 1 and event["file"].endswith(".py")
-    won = event["configurations"][1]
-    assert (won["reason"], won["times_ms"]) == (None, None)
-    assert won["hash"] in {e["hash"] for e in done.of("triton")}
-    others = [c for n, c in enumerate(event["configurations"]) if n != 1]
-    assert others and all(c["reason"].startswith("not measured") for c in others)

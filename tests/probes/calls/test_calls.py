@@ -6,13 +6,10 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
-import pytest
 import torch
 
-from inspector.probes.emulator import extension
 from inspector.probes.replay.session import ReplayableCall
-from tests.helpers.tools import lack
-from tests.probes.conftest import BINDINGS, PROGRAMS, Outcome, Run, ok
+from tests.probes.conftest import BINDINGS, Outcome, Run, ok
 
 KERNEL = """
 import torch, triton
@@ -235,35 +232,6 @@ def _again(event: dict[str, Any]) -> Any:
         "arguments": arguments,
     }
     return ReplayableCall(torch, said, "cpu", 64).made()
-
-
-@pytest.mark.nightly
-@pytest.mark.skipif(not extension.homes(), reason=lack("nvcc"))
-def test_launches_of_cuda(forked: Run) -> None:
-    text = f"""
-import sys; sys.path.insert(0, {str(PROGRAMS)!r})
-import torch
-from cuda_runtime import load_module
-module = load_module()
-host = torch.zeros(64, dtype=torch.int32)
-for n in (64, 64, 32): module.adds(host.data_ptr(), n)
-assert host[:16].tolist() == [15] * 16
-x = torch.zeros(64, dtype=torch.float64, device="cuda")
-module.packed(x.data_ptr())
-assert x[0].item() == 10.5
-"""
-    done = ok(forked(text))
-    found = [
-        (e["name"], e["grid"], e["block"], e["shared_bytes"], counts(done)[e["id"]])
-        for e in done.of("call")
-        if e["kind"] == "cuda"
-    ]
-    assert found == [
-        ("adds_int", [2, 1, 1], [32, 1, 1], 0, 2),
-        ("adds_int", [1, 1, 1], [32, 1, 1], 0, 1),
-        ("packed", [1, 1, 1], [8, 1, 1], 64, 1),
-        ("packed", [1, 1, 1], [8, 1, 1], 32, 1),
-    ]
 
 
 def test_inductors_own_launcher_and_the_faster_one_that_it_becomes(forked: Run) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import os
 from collections.abc import Iterator
@@ -198,17 +197,6 @@ def test_the_status_and_the_output_are_the_programs(train: tuple[Path, Done]) ->
     assert open_path(folder / "x.ptxview").exit_status == 3
 
 
-def test_the_trace_is_one_that_perfetto_opens(train: tuple[Path, Done]) -> None:
-    folder, _ = train
-    trace = json.loads(gzip.decompress((folder / "t.json.gz").read_bytes()))
-    events = trace["traceEvents"]
-    assert all(isinstance(e["ph"], str) and "pid" in e and "tid" in e for e in events)
-    spans = [e for e in events if e["ph"] == "X"]
-    assert spans and all(e["ts"] >= 0 and e["dur"] >= 0 and e["name"] for e in spans)
-    steps = {e["name"] for e in spans if e["name"].startswith("ProfilerStep")}
-    assert steps == {"ProfilerStep#2", "ProfilerStep#3", "ProfilerStep#4"}
-
-
 def test_stacks_name_the_users_lines(train: tuple[Path, Done]) -> None:
     folder, _ = train
     lines = (folder / "s.txt").read_text().splitlines()
@@ -282,11 +270,3 @@ def test_a_missing_function_is_reported(tmp_path: Path) -> None:
     assert done.status == 0, done.said
     assert "--step models:train_step: the module has no such function or method" in done.said
     assert "there is no profile: the program never called models:train_step" in done.said
-
-
-def test_a_function_of_the_script_is_refused_with_what_to_do(tmp_path: Path) -> None:
-    for step in ("train_step", "__main__:train_step"):
-        done = profiled(tmp_path, "print('ran')", "--step", step)
-        assert (done.status, done.out) == (125, b""), done.said
-        assert f"--step {step}: a function of the script itself cannot be named" in done.said
-        assert "--step optimizer" in done.said

@@ -131,17 +131,6 @@ def test_errors_of_variants_and_inputs_name_the_line(plain: Path) -> None:
         checked(comparisons, plain, "sum", N=-5)
 
 
-def test_without_a_reference_the_first_variant_is_it(tmp_path: Path) -> None:
-    script = tmp_path / "plain.py"
-    script.write_text(
-        "import torch\nVARIANTS = {'a': lambda x: x + 1, 'b': lambda x: x + 1.5}\n"
-        "def inputs(): return torch.zeros(3)\nTOLERANCE = {'rtol': 0, 'atol': 1}\n"
-    )
-    comparisons = Comparisons(torch, "cpu")
-    found = [checked(comparisons, script, name)[1] for name in ("a", "b")]
-    assert [one["agrees"] for one in found] == [True, True] and found[1]["difference"] == 0.5
-
-
 def test_the_child_writes_what_a_script_declares(
     plain: Path, tmp_path: Path, plain_python: Callable[..., str]
 ) -> None:
