@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     AfterImport = Callable[[ModuleType], object]
     Before = Callable[[Args, Kwargs], Any]
     After = Callable[[Any, Any, "BaseException | None"], object]
+else:
+    Args = Kwargs = AfterImport = Before = After = object
 
 PACKAGE = __name__.rpartition(".")[0]
 FAILURES_ALLOWED = 3

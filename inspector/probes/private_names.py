@@ -16,13 +16,10 @@ import importlib
 import os
 import sys
 from importlib.machinery import PathFinder
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from .hooks import name_of, observed, per_recording
+from .hooks import After, Before, name_of, observed, per_recording
 from .writer import problem
-
-if TYPE_CHECKING:
-    from .hooks import After, Before
 
 _LOST = "the emulated device does without it, and what needs it fails"
 _told: set[str] = per_recording(set())

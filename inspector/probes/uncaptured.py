@@ -14,14 +14,11 @@ import threading
 import time
 import weakref
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from . import private_names
-from .hooks import argument, arguments, per_recording, succeeded, timed
+from .hooks import Args, Before, Kwargs, argument, arguments, per_recording, succeeded, timed
 from .writer import blob, emit, file_blob
-
-if TYPE_CHECKING:
-    from .hooks import Args, Before, Kwargs
 
 MAX_KERNELS = 1000
 MAX_NAME_CHARACTERS = 400

@@ -106,10 +106,7 @@ class Injector:
             "FAULT_LOG": str(place / "log"),
         }
         if recorded:
-            env |= {
-                "PTXVIEW_RECORDING": str(place / "recording"),
-                "PYTHONPATH": self._bootstrap,
-            }
+            env |= {"PTXVIEW_RECORDING": str(place / "recording"), "PYTHONPATH": self._bootstrap}
         if fault is not None:
             env["FAULT"] = f"{fault.function}:{fault.kind}"
         (place / "in").touch()

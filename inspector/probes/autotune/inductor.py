@@ -16,23 +16,23 @@ import time
 import weakref
 from contextlib import suppress
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .. import private_names
-from ..hooks import Changed, argument, arguments, during, observed, per_recording
-from ..writer import emit
-from .triton_tuner import (
-    Trial,
-    config_of,
-    emulated,
-    first_line,
-    numbers,
-    trial_of,
-    write,
+from ..hooks import (
+    After,
+    Args,
+    Before,
+    Changed,
+    Kwargs,
+    argument,
+    arguments,
+    during,
+    observed,
+    per_recording,
 )
-
-if TYPE_CHECKING:
-    from ..hooks import After, Args, Before, Kwargs
+from ..writer import emit
+from .triton_tuner import Trial, config_of, emulated, first_line, numbers, trial_of, write
 
 HEURISTICS = "torch._inductor.runtime.triton_heuristics"
 _now = threading.local()  # file, hints: of the kernel whose configuration is looked for
@@ -313,9 +313,16 @@ class Selection:
         self.timings: dict[Any, float] = {}
 
 
+PARAMETERS = {
+    "__call__": ("choices", "input_nodes"),
+    "do_autotuning": ("input_nodes", "layout", "input_gen_fns", "inputs_key", "choices"),
+}
+"""Those of the functions that select, after the operation's name."""
+
+
 def attach_selection(module: Any) -> None:
     """``torch._inductor.select_algorithm``; call it after all else that changes it."""
-    for name in ("do_autotuning", "__call__"):
+    for name in PARAMETERS:
         private_names.wrap(f"{CACHE}.{name}", *_selecting(name))
     private_names.wrap(f"{CACHE}.lookup", _before_lookup, _looked_up, inherited=True)
     private_names.wrap(f"{CACHE}.benchmark_choice", _choice, _fails("failed when it was measured"))
@@ -348,14 +355,8 @@ def _selecting(name: str) -> tuple[Before, After]:
 
 
 def _begin(name: str, operation: Any, args: Any, given: Any) -> Selection:
-    # __call__(name, choices, input_nodes, …), do_autotuning(name, input_nodes, …, choices, …).
-    if name == "__call__":
-        choices = given.get("choices", args[0] if args else ())
-        inputs = given.get("input_nodes", args[1] if len(args) > 1 else ())
-    else:
-        inputs = given.get("input_nodes", args[0] if args else ())
-        choices = given.get("choices", args[4] if len(args) > 4 else ())
-    choices = _listed(choices)
+    given = {**dict(zip(PARAMETERS[name], args, strict=False)), **given}
+    choices, inputs = _listed(given.get("choices")), given.get("input_nodes", ())
     known = None if name == "__call__" or not choices else _asked.get(choices[0])
     asked = _node() if known is None else known[1]
     selection = Selection(operation, inputs, choices, asked)

@@ -15,15 +15,12 @@ import threading
 import weakref
 from collections.abc import Collection
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .. import private_names
 from ..calls import subjects
-from ..hooks import argument, during, observed
+from ..hooks import Args, Kwargs, argument, during, observed
 from ..writer import emit, plain
-
-if TYPE_CHECKING:
-    from ..hooks import Args, Kwargs
 
 now = threading.local()  # trial: the configuration that is measured in this thread
 numbers = itertools.count()  # of tunings, unique in this process

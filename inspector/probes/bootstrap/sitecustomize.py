@@ -31,9 +31,7 @@ def _wake(own_folder: str) -> None:
         return
     folder = os.path.dirname(own_folder)
     spec = spec_from_file_location(
-        "ptxview_probes",
-        os.path.join(folder, "__init__.py"),
-        submodule_search_locations=[folder],
+        "ptxview_probes", os.path.join(folder, "__init__.py"), submodule_search_locations=[folder]
     )
     if spec is None or spec.loader is None:
         return

@@ -14,14 +14,11 @@ import time
 import weakref
 from collections import Counter
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .. import private_names
-from ..hooks import guarded, per_recording, recording
+from ..hooks import After, Before, guarded, per_recording, recording
 from ..writer import blob, emit, file_blob
-
-if TYPE_CHECKING:
-    from ..hooks import After, Before
 
 MAX_REASONS = 4096
 """Reasons against a fusion that are kept of one graph; how many more there were is counted."""

@@ -11,12 +11,13 @@ import sys
 import sysconfig
 import time
 from importlib.machinery import ExtensionFileLoader
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .. import private_names
 from ..calls import graphs
 from ..driver.subscriber import has_fatbin
 from ..hooks import (
+    Before,
     argument,
     arguments,
     at_new_recording,
@@ -27,9 +28,6 @@ from ..hooks import (
     succeeded,
 )
 from ..writer import emit, file_blob
-
-if TYPE_CHECKING:
-    from ..hooks import Before
 
 # Libraries of these packages hold thousands of kernels that are not the user's.
 _FOREIGN = re.compile(
@@ -210,8 +208,5 @@ def note_device() -> None:
         "memory_bus_width",
     )
     emit(
-        {
-            "event": "device",
-            **{n: getattr(properties, n) for n in names if hasattr(properties, n)},
-        }
+        {"event": "device", **{n: getattr(properties, n) for n in names if hasattr(properties, n)}}
     )

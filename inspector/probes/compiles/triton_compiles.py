@@ -15,18 +15,15 @@ import weakref
 from collections.abc import Iterable
 from contextlib import suppress
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .. import private_names
 from ..ahead import said
 from ..autotune import inductor
 from ..autotune.triton_tuner import compiled, failed, first_line
 from ..calls import subjects, triton_launches
-from ..hooks import argument, observed, per_recording, succeeded
+from ..hooks import Before, argument, observed, per_recording, succeeded
 from ..writer import blob, emit, file_blob, plain, problem, standing, withdraw
-
-if TYPE_CHECKING:
-    from ..hooks import Before
 
 # Functions that are looked at for what a kernel needs.
 MAX_FUNCTIONS = 256

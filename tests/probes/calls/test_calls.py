@@ -6,6 +6,7 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 
 from inspector.probes.replay.session import ReplayableCall
@@ -159,6 +160,7 @@ assert type(back) is Kept
 
 def test_graphs(forked: Run) -> None:
     text = """
+import pytest
 import torch
 f = torch.compile(lambda x, i: (x.sin() * 3)[i])
 x, i = torch.randn(100, device="cuda"), torch.arange(7, 10, device="cuda")
@@ -174,10 +176,12 @@ f(x.cpu(), i.cpu())
     assert (calls[0]["arguments"][1]["low"], calls[0]["arguments"][1]["high"]) == (7, 9)
 
 
+@pytest.mark.nightly
 def test_extensions(forked: Run) -> None:
     text = (
         f"BINDINGS = {BINDINGS!r}"
         + '''
+import pytest
 import torch
 from torch.utils.cpp_extension import load_inline
 source = BINDINGS + """
@@ -236,6 +240,7 @@ def _again(event: dict[str, Any]) -> Any:
 
 def test_inductors_own_launcher_and_the_faster_one_that_it_becomes(forked: Run) -> None:
     text = """
+import pytest
 import torch
 from types import FunctionType, SimpleNamespace
 from ptxview_probes.calls import triton_launches as calls_triton

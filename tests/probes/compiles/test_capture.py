@@ -84,9 +84,7 @@ def test_every_compile_is_captured_once(compiled: tuple[Path, list[Done]], name:
     assert {v["cache_hit"] for v in kernel["variants"]} == {name == "warm"}
 
 
-def test_compile_has_its_stages_configuration_and_python(
-    compiled: tuple[Path, list[Done]],
-) -> None:
+def test_compile_has_its_stages_configuration_and_python(compiled: tuple[Path, list[Done]]) -> None:
     folder, _ = compiled
     first, second, _ = (v for _, v in variants_of(call("list", folder / "cold", "--json").json))
     assert first["stages"] == ["source", "ttir", "ttgir", "llir", "ptx", "sass"]

@@ -13,12 +13,7 @@ def test_launches_have_values(forked: Run) -> None:
     done = ok(forked("launches.py"))
     assert done.out.split()[-1] == "done"
     names = {e["name"] for e in done.of("triton")}
-    assert names >= {
-        "square_kernel",
-        "tuned_kernel",
-        "rows_kernel",
-        "matmul_kernel",
-    }
+    assert names >= {"square_kernel", "tuned_kernel", "rows_kernel", "matmul_kernel"}
     tuned = {e["hash"] for e in done.of("triton") if e["name"] == "tuned_kernel"}
     assert len(tuned) == 2, "every configuration is compiled"
     assert json.loads(done.out.splitlines()[-2])["registers"] > 0

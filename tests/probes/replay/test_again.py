@@ -78,11 +78,7 @@ RUNNER = """
         _tensor_constant0 = rand_strided((3, ), (1, ), device='cpu', dtype=torch.float32)
 """
 FUNCTION = {"before": "", "self": "", "after": ""}
-METHOD = {
-    "before": "class Runner:",
-    "self": "self, ",
-    "after": "call = Runner().call",
-}
+METHOD = {"before": "class Runner:", "self": "self, ", "after": "call = Runner().call"}
 
 
 @pytest.mark.parametrize("form", [FUNCTION, METHOD], ids=["function", "method"])

@@ -16,13 +16,7 @@ from typing import Any
 import pytest
 
 from inspector.probes.replay import cupti as probe
-from inspector.probes.replay.cupti import (
-    Cupti,
-    Event,
-    Records,
-    Unavailable,
-    trace_of,
-)
+from inspector.probes.replay.cupti import Cupti, Event, Records, Unavailable, trace_of
 from tests.helpers.tools import path_of, skip_without
 
 FAKE = Path(__file__).parents[2] / "data" / "bench" / "fake_cupti.c"
