@@ -8,12 +8,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import nsmallest
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from inspector.analyse.function_facts import Consumer, Wait
 from inspector.analyse.isa import ReferenceEntry
 from inspector.base.model import Note
 from inspector.listing.line import Kind, Listing
+
+if TYPE_CHECKING:
+    from inspector.analyse.function_facts import Consumer, Wait
 
 HUES = 8
 """Colours that groups are given in turn, so that neighbours in the source differ."""

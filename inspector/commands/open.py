@@ -134,7 +134,7 @@ def _serve(args: argparse.Namespace) -> int:
 
         open_profiled(args.path, reports=args.ncu, more=args.more)
     try:
-        from inspector.tui.app.web import serve
+        from inspector.tui.app.web import WebServer
     except ImportError as error:
         raise ToolMissing(
             f"--web needs textual-serve ({error})", "pip install 'ptxview[web]'"
@@ -143,7 +143,7 @@ def _serve(args: argparse.Namespace) -> int:
     start = "from inspector.commands.cli import main; main()"
     code = f"import sys; sys.path.insert(0, {str(root)!r}); {start}"
     try:
-        serve(
+        WebServer(
             # -P: the current folder is not on the interpreter's path.
             [sys.executable, "-P", "-c", code, "open"]
             + [str(path.absolute()) for path in where]
@@ -151,7 +151,7 @@ def _serve(args: argparse.Namespace) -> int:
             args.host,
             args.port,
             f"ptxview {', '.join(path.name for path in where)}",
-        )
+        ).serve()
     except OSError as error:
         raise UsageError(
             f"{args.host}, port {args.port} cannot be listened on: {error.strerror or error}",

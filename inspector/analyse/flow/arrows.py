@@ -15,7 +15,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from inspector.analyse.flow.graph import find_loops
 from inspector.listing.line import Function, Kind, Line, Listing
 from inspector.listing.sass_operands import BRANCHES, CALLS
 
@@ -177,6 +176,8 @@ class _Blocks:
 
     def jumps(self, lines: Sequence[Line]) -> Iterator[_Jump]:
         """The branches but for those to what follows anyway."""
+        from inspector.analyse.flow.graph import find_loops  # its parsers delay the first row
+
         starts: dict[int, list[int]] = defaultdict(list)
         for (scope, _), n in self._labels.items():
             starts[scope].append(n)

@@ -17,7 +17,8 @@ from inspector.base.model import Kernel, Recording, Stage, Variant
 from inspector.base.text import plural, shown, word_for
 from inspector.listing.line import Function, Kind, Listing
 from inspector.measure.ncu.report import Dim3, NcuLaunch, Report, with_offsets
-from inspector.reader.facts import WARP, Measured, Memo
+from inspector.reader.facts import WARP, Measured
+from inspector.reader.listings import Memo
 from inspector.reader.reader import Reader
 from inspector.reader.selecting import names
 from inspector.recording.layout import DerivedCache

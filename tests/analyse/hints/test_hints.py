@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from inspector.analyse.hints import RULES
+from inspector.analyse.hints.rules import RULES
 from inspector.analyse.hints.subject import HintSubject
 from inspector.base.model import Argument, Call, Kernel, Origin, Resources, Stage, Variant
 from inspector.listing import parse

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import subprocess
 from collections.abc import Callable
@@ -10,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.helpers.ptxview import Done, call, environment, ptxview
+from tests.helpers.ptxview import Done, call, environment, ptxview, write_events
+from tests.helpers.tools import needs, path_of
 from tests.probes.conftest import INDUCTOR
 
 PROGRAM = """
@@ -294,3 +296,83 @@ def test_a_graph_that_does_not_compile_has_its_stages_so_far_and_the_error(
     assert call("show", tmp_path / "r", lowered["id"], "--json").json["error"] == error
     lacking = call("show", tmp_path / "r", lowered["id"], "--stage", "output_code")
     assert lacking.status == 2 and "output_code" in lacking.said
+
+
+# -- builds ---------------------------------------------------------------------------------------
+
+CUDA = """\
+__global__ void twice(float* x) {
+    x[threadIdx.x] *= undeclared;
+}
+__global__ void thrice(float* x) { x[threadIdx.x] *= 3; }
+"""
+CPP = """\
+int good() { return 1; }
+int bad() { return missing; }
+"""
+NINJA = """\
+rule cuda
+  command = {nvcc} -gencode=arch=compute_90,code=sm_90 -c $in -o $out
+rule cpp
+  command = c++ -c $in -o $out
+build k.cuda.o: cuda {folder}/k.cu
+build main.o: cpp {folder}/main.cpp
+"""
+
+
+@needs("nvcc", "ninja", "g++")
+def test_a_build_that_fails_has_its_messages_at_the_lines_of_its_sources(tmp_path: Path) -> None:
+    """Real nvcc, c++ and ninja; what torch's function raises is ninja's output."""
+    nvcc, ninja = path_of("nvcc"), str(path_of("ninja"))
+    build = tmp_path / "build"
+    build.mkdir()
+    texts = {"k.cu": CUDA, "main.cpp": CPP}
+    texts["build.ninja"] = NINJA.format(nvcc=nvcc, folder=build)
+    for name, text in texts.items():
+        (build / name).write_text(text)
+    done = subprocess.run(
+        [ninja, "-v", "-k", "0"], cwd=build, capture_output=True, text=True, check=False
+    )
+    assert done.returncode
+    digests = {name: hashlib.sha256(text.encode()).hexdigest() for name, text in texts.items()}
+    path = write_events(
+        tmp_path / "r",
+        {"event": "recording", "schema": 1, "command": ["python", "x.py"], "mode": "gpu"},
+        {
+            "event": "extension",
+            "directory": str(build),
+            "name": "mine",
+            "fresh": True,
+            "files": digests,
+            "error": f"Error building extension 'mine': {done.stdout}",
+            "began": 1795412000.0,
+            "seconds": 8.0,
+        },
+    )
+    for name, digest in digests.items():
+        (path / "blobs" / digest).write_text(texts[name])
+    listed = call("list", path, "--json").json
+    found = {k["name"]: k["variants"][0] for k in listed["kernels"]}
+    assert set(found) == {"twice", "thrice", "main.cpp"}
+    for name, file, word in (("twice", "k.cu", "undeclared"), ("main.cpp", "main.cpp", "missing")):
+        error, text = found[name]["error"], texts[file]
+        place = text[: text.index(word)].count("\n") + 1
+        assert error["line"] == place and error["text"] == text.split("\n")[place - 1]
+        column = re.search(rf"{file}:{place}:(\d+): error", done.stdout)
+        wanted = int(column[1]) if column else text.split("\n")[place - 1].index(word) + 1
+        assert error["column"] == wanted
+        assert error["message"] in done.stdout and error["message"] in error["log"]
+        assert error["command"] in done.stdout
+        lines = call(
+            "show",
+            path,
+            found[name]["id"] if file == "main.cpp" else name,
+            "--stage",
+            "source",
+            "--json",
+        ).json["lines"]
+        assert [one["n"] for one in lines if one["notes"]] == [place]
+    assert found["twice"]["target"] == "sm_90" and found["thrice"]["error"]
+    timed = call("list", path, "--compiles").text
+    assert "✗ nvcc mine" in timed and " of extensions" not in timed
+    assert "nvcc mine failed after 8.00 s: " in timed and "1 compile failed in 8.00 s" in timed
