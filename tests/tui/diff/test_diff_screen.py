@@ -33,7 +33,7 @@ from inspector.reader.reader import Reader
 from inspector.recording.layout import DerivedCache
 from inspector.tui.app.app import PtxviewApp
 from inspector.tui.diff.diff_screen import DiffScreen
-from inspector.tui.diff.diff_view import DiffPlace, Layout, moved_spans, unified
+from inspector.tui.diff.diff_view import DiffPlace, moved_spans, unified
 from inspector.tui.main.main_screen import MainScreen
 from inspector.tui.variants.variants_screen import TUNED, VariantsScreen, ordered
 from inspector.tui.widgets.subject import TreeSubject
@@ -226,18 +226,6 @@ async def test_moved_lines_say_where() -> None:
 # Commands of the diff
 
 
-async def test_change_keys_go_round_the_ends() -> None:
-    async with diff() as (ui, screen):
-        assert screen.view.place == DiffPlace(Stage.PTX, CHANGED, CHANGED)
-        await ui.press("right_square_bracket")
-        assert screen.view.place == DiffPlace(Stage.PTX, None, ADDED)
-        assert "change 2 of 2" in text_of(ui)
-        await ui.press("right_square_bracket")
-        assert screen.view.place == DiffPlace(Stage.PTX, CHANGED, CHANGED)
-        await ui.press("left_square_bracket", "G", "left_square_bracket")
-        assert screen.view.place == DiffPlace(Stage.PTX, None, ADDED)
-
-
 SEARCH = ("slash", *"mul", "full_stop", "asterisk", *"f10", "vertical_line", *"max", "enter")
 """Two lines that use %f10, which are folded away, and the one that only b has."""
 
@@ -324,40 +312,6 @@ async def test_keys_of_a_diff() -> None:
         assert isinstance(ui.app.screen, MainScreen)
 
 
-async def test_key_diff_exchange() -> None:
-    async with diff("n", "x") as (ui, screen):
-        assert screen.view.place == DiffPlace(Stage.PTX, ADDED, None)
-        assert "registers 30 → 22 (-8)" in text_of(ui)
-        row = next(line for line in lines(ui) if "max.f32" in line)
-        assert re.search(r"▸ *\d+ - +max.f32.*│", row)
-
-
-async def test_movement_keys_of_a_diff() -> None:
-    async with diff("F", size=(120, 24)) as (ui, screen):
-        many, page = screen.view.virtual_size.height, screen.view.size.height - 1
-        half = page // 2
-        for keys, row in (
-            ("g j", 1),
-            ("j k", 1),
-            ("g pagedown", page),
-            ("pagedown pageup", page),
-            ("g ctrl+d", half),
-            ("ctrl+d ctrl+u", half),
-            ("G", many - 1),
-            ("g", 0),
-        ):
-            await ui.press(*keys.split())
-            assert screen.view.cursor == row, keys
-
-
-async def test_a_change_far_to_the_right_is_brought_into_view() -> None:
-    far = "// " + "x" * 10 + "\n"
-    a = HEAD + "\tadd.f32 \t%f1, %f2, %f3;" + " " * 200 + "add.f32 %f4, %f4, 0f00000000;\n" + TAIL
-    b = a.replace("0f00000000", "0f3F800000")
-    async with diff(reads=two(a + far, b + far)) as (ui, _):
-        assert "0f00000000" in text_of(ui) and "0f3F800000" in text_of(ui)
-
-
 # Stages
 
 
@@ -430,15 +384,6 @@ async def test_what_fails_in_the_thread_is_a_notice(
 
 
 # Layouts
-
-
-def test_equal_rows_fold_except_next_to_a_change() -> None:
-    equal = [BesideRow(Sign.EQUAL, n, n) for n in range(1, 21)]
-    rows = [*equal[:10], BesideRow(Sign.INSERTED, None, 99), *equal[10:]]
-    assert Layout.of(rows).stretches == ((0, 7), (14, 21))
-    assert Layout.of(rows).changes == ((10, 11),)
-    assert Layout.of(equal).stretches == ((0, 20),)
-    assert Layout.of(()).stretches == ()
 
 
 def test_one_column_has_every_line_of_both() -> None:
@@ -581,13 +526,6 @@ async def test_variants_are_marked_and_compared() -> None:
         await ui.press("V")
         await rest(ui)
         assert "Marked: A 00000000" in text_of(ui)
-
-
-async def test_what_was_not_compiled_cannot_be_read_or_marked() -> None:
-    async with table("G", "d", "enter") as (ui, screen):
-        assert ui.app.screen is screen
-        assert screen.table.marked == ()
-        assert "It was not compiled" in text_of(ui)
 
 
 async def test_the_filter_narrows_the_table_and_escape_clears_it() -> None:

@@ -107,31 +107,12 @@ async def test_stages_of_open_and_of_other_kernels_are_found() -> None:
         assert screen.panes.active.stage is Stage.PTX
 
 
-async def test_what_the_filter_hides_is_found_and_the_filter_gives_way() -> None:
-    async with started("slash", *"gelu", "enter", "ctrl+p", *"square_k", "enter") as (_, screen):
-        assert screen.panes.subject.key[0] == "k1"
-        assert screen.kernels.query_text == ""
-
-
 async def test_escape_changes_nothing_and_nothing_that_fits_is_said() -> None:
     async with started("ctrl+p", *"qqqq") as (ui, screen):
         assert "Nothing fits." in text_of(ui)
         before = screen.panes.subject
         await ui.press("enter", "escape")
         assert ui.app.screen is screen and screen.panes.subject == before
-
-
-async def test_a_click_goes_there_and_one_beside_closes_it() -> None:
-    async with started("ctrl+p", *"kernel") as (ui, screen):
-        finder = ui.app.screen
-        assert isinstance(finder, Finder)
-        at = next(i for i, one in enumerate(hits(ui)) if one == ("kernel", "gelu_kernel"))
-        await ui.click(finder.options, offset=(14, at - finder.options.scroll_offset.y))
-        await settle(ui)
-        assert screen.panes.subject.key[0] == "k3"
-        await ui.press("ctrl+p")
-        await ui.click(offset=(1, 0))
-        assert ui.app.screen is screen
 
 
 async def test_where_nothing_was_compiled_commands_are_found() -> None:
@@ -197,14 +178,3 @@ async def test_what_works_here_comes_before_what_fits_better_elsewhere() -> None
         await ui.press("ctrl+u", *"wrap", "enter")
         await settle(ui)
         assert screen.panes.active.view.wrapped
-
-
-async def test_the_help_is_clicked_and_its_key_closes_it() -> None:
-    async with started("question_mark", *"zoom") as (ui, screen):
-        finder = ui.app.screen
-        assert isinstance(finder, Finder)
-        await ui.click(finder.options, offset=(12, 0))
-        await settle(ui)
-        assert screen.panes.zoomed
-        await ui.press("question_mark", "question_mark")
-        assert ui.app.screen is screen

@@ -28,7 +28,6 @@ from inspector.commands.common import open_reader
 from inspector.reader.reader import Reader
 from inspector.recording.layout import DerivedCache
 from inspector.tui.app.app import PtxviewApp
-from inspector.tui.keys.command_table import BESIDE, TABLE, Where
 from inspector.tui.step.step_panels import LaneGrid
 from inspector.tui.step.step_screen import StepScreen
 from inspector.tui.widgets.tool_screen import Overlay
@@ -144,25 +143,6 @@ async def test_a_key_runs_a_block_and_lines_show_what_they_gave() -> None:
         await press(ui, "b", "b")
         (below,) = (row for row in text_of(ui).splitlines() if "setp.lt.s32" in row)
         assert below.split()[1] == "setp.lt.s32"
-
-
-@pytest.mark.nightly
-async def test_leaving_it_restores_the_screen() -> None:
-    async with lecture_app.run_test(size=(120, 40)) as ui:
-        main = await settle(ui)
-        main.kernels.go(
-            [i for i, r in enumerate(main.kernels.rows) if r.subject.key[1] == SQUARE][-1]
-        )
-        await ui.press("tab", "c", "tab", "F", "j", "j")
-        await settle(ui)
-        before, view, focused = text_of(ui), main.view, main.focused
-        await ui.press("x")
-        await rest(ui)
-        await press(ui, "n", "n", "c", "5", "z", "H")
-        await ui.press("q")
-        await settle(ui)
-        assert ui.app.screen is main and main.focused is focused
-        assert (text_of(ui), main.view) == (before, view)
 
 
 @pytest.mark.nightly
@@ -387,40 +367,7 @@ async def test_counts_are_columns_and_the_hottest_line_is_gone_to() -> None:
         assert "Counts are of this block" in text_of(ui)
 
 
-async def test_a_launch_that_faults_elsewhere_is_counted_of_the_block_alone() -> None:
-    text = kernel(
-        "    setp.eq.s32 %p1, %r0, 0;\n    @%p1 bra $FIRST;\n    trap;\n"
-        "$FIRST:\n    mov.u32 %r4, 1;"
-    )
-    async with made(text, blocks=3).run_test(size=(120, 30)) as ui:
-        await begin(ui, "", "c")
-        assert "counts: this block" in text_of(ui)
-        await press(ui, "f", "f")
-        assert "no more could be" in text_of(ui) and "trap" in text_of(ui)
-
-
 # The screen as one of many
-
-
-@pytest.mark.nightly
-async def test_every_command_runs_on_a_tiny_terminal() -> None:
-    names = [c.id for c in TABLE if c.where is Where.STEP or c.id in BESIDE]
-    last = ("step.escape", "step.leave", "palette", "screenshot")
-    async with lecture_app.run_test(size=(20, 5)) as ui:
-        await begin(ui, SQUARE)
-        for name in (n for n in names if n not in last):
-            screen = ui.app.screen_stack[1]
-            await screen.run_action(f"run('{name}')")
-            await ui.pause()
-            while len(ui.app.screen_stack) > 2:
-                await ui.press("escape")
-                await ui.pause()
-            if isinstance(screen, StepScreen) and screen.focused is screen.prompt.input:
-                await ui.press("escape")
-            await rest(ui)
-        await ui.resize_terminal(120, 40)
-        await press(ui, "n")
-        assert "step" in text_of(ui)
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,6 @@ from inspector.tui.tree.rows import (
     ordered,
     orders,
     rows,
-    time_of,
     whole_tree,
 )
 from tests.helpers.sample import recording
@@ -67,12 +66,6 @@ def test_time_is_an_order_only_where_a_time_is_known() -> None:
     of = timed(v84d2=9.5, v3f2a=8.25)
     assert Order.TIME in orders(of)
     assert [t[:10] for t in texts(Order.TIME, {}, of)[2:4]] == ["BLOCK=4096", "BLOCK=1024"]
-
-
-def test_what_is_no_number_is_no_time() -> None:
-    one = recording().kernels[0].variants[0]
-    for said in ("fast", True, None):
-        assert time_of(replace(one, autotune={"time_us": said})) is None
 
 
 def test_operators_stand_under_their_kernel_and_are_found_by_the_filter() -> None:

@@ -7,9 +7,7 @@ from dataclasses import replace
 import pytest
 from textual.color import Color
 
-from inspector.base.model import Location, Resources, Stage
-from inspector.tui.code.highlight import place
-from inspector.tui.main.bars import banner, counts, device_name, recording_name
+from inspector.base.model import Resources, Stage
 from inspector.tui.panes.pane import ListingRequest, LoadedListing, load
 from inspector.tui.tree.rows import TreeKind, rows, whole_tree
 from inspector.tui.widgets.figures import spilled, spills
@@ -17,7 +15,7 @@ from inspector.tui.widgets.notice import Notice, plain, squeezed, visible
 from inspector.tui.widgets.subject import TreeSubject
 from inspector.tui.widgets.theme import DARK, LIGHT, TOKENS
 from tests.helpers.contrast import contrast
-from tests.helpers.sample import reader, recording, target
+from tests.helpers.sample import reader, recording
 
 # Figures
 
@@ -63,12 +61,6 @@ def test_nothing_that_a_terminal_obeys_is_left(text: str, shown: str) -> None:
 
 def test_the_clipboard_gets_utf8() -> None:
     assert plain("caf\udce9") == "caf�"
-
-
-def test_place_names_every_frame() -> None:
-    inner = Location("/lib/libdevice.py", 7, None, Location("C:\\code\\gelu.py", 12, 8))
-    assert place(inner) == "libdevice.py:7 ← gelu.py:12:8"
-    assert place(None) == "no source location"
 
 
 # Rows
@@ -170,16 +162,6 @@ def test_a_stage_opens_at_the_kernel(kernel: int, stage: Stage, line: int) -> No
 
 
 # Title
-
-
-def test_title_parts() -> None:
-    assert recording_name(recording()) == "lecture-h200"
-    made = replace(recording(), path="/home/ada/20261103-063539-01_square-bb3f")
-    assert recording_name(made) == "01_square 3 Nov 06:35"
-    assert device_name(recording()) == "NVIDIA H200 sm_90a"
-    assert counts(recording()) == "3 kernels, 4 variants, 1 graph"
-    assert banner(recording()) == ""
-    assert banner(target()) == "compiled for sm_90, not run on a GPU"
 
 
 # Highlighting and colours
