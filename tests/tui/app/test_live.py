@@ -24,13 +24,10 @@ from inspector.sources.opening import open_path
 from inspector.tui.app.app import PtxviewApp
 from inspector.tui.panes.dialogs import Leaving
 from inspector.tui.program.live import (
-    MAX_LINE_CHARS,
-    MAX_LINES,
     Choice,
     Live,
     ProgramState,
     TerminalText,
-    ending,
 )
 from inspector.tui.program.output_view import OutputView
 from tests.helpers.sample import empty, reader, recording, settle, text_of
@@ -76,33 +73,6 @@ def test_output_reads_the_same_in_any_pieces(output: bytes, size: int) -> None:
     whole = shown(output)
     assert shown(*(output[n : n + size] for n in range(0, len(output), size))) == whole
     assert not any(re.search(r"[\x00-\x1f\x7f-\x9f]", line) for line in whole)
-
-
-@pytest.mark.parametrize(
-    ("status", "seconds", "killed_by", "said"),
-    [
-        (3, 29.2, None, "exit 3 after 29 s"),
-        (0, 0.04, None, "exit 0 after 0.0 s"),
-        (0, 9.96, None, "exit 0 after 10.0 s"),
-        (1, 59.7, None, "exit 1 after 1 min 0 s"),
-        (137, 125.0, 9, "ended by SIGKILL after 2 min 5 s"),
-        (168, 4.21, 40, "ended by signal 40 after 4.2 s"),
-        (2, None, None, "exit 2"),
-    ],
-)
-def test_how_a_program_ended_is_said_in_words(
-    status: int, seconds: float | None, killed_by: int | None, said: str
-) -> None:
-    assert ending(status, seconds, killed_by) == said
-
-
-def test_output_is_bounded() -> None:
-    text = TerminalText()
-    text.feed(b"x" * 10 * MAX_LINE_CHARS + b"\x1b[99999Gy\r\n")
-    text.feed(b"line\n" * (MAX_LINES + 50))
-    assert len(text.lines()) <= MAX_LINES
-    assert text.dropped == 52
-    assert max(len(line) for line in text.lines(0, MAX_LINES)) <= MAX_LINE_CHARS
 
 
 def test_an_alternate_screen_is_noticed_across_two_pieces() -> None:

@@ -214,25 +214,6 @@ async def test_a_page_runs_nothing_from_the_folder_that_it_was_started_in(tmp_pa
     assert not mark.exists()
 
 
-def test_only_this_machine_is_listened_to_and_a_taken_port_is_one_sentence(
-    address: Address,
-) -> None:
-    port = address.split(":")[1]
-    table = (Path("/proc/net/tcp").read_text() + Path("/proc/net/tcp6").read_text()).splitlines()
-    local = [row.split()[1] for row in table if f":{int(port):04X} " in row and " 0A " in row]
-    assert local == [f"0100007F:{int(port):04X}"]
-    done = subprocess.run(
-        command(str(SAMPLE), "--web", "--port", port),
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 2
-    assert "cannot be listened on" in done.stderr
-    assert "Traceback" not in done.stderr + done.stdout
-
-
 @pytest.mark.parametrize(
     ("host", "origin", "bound", "may"),
     [

@@ -12,7 +12,7 @@ from rich.cells import cell_len
 from inspector.base.model import Stage
 from inspector.listing.line import Function, Kind, Line, Listing
 from inspector.tui.code.code_rows import MAX_ROWS_PER_LINE, breaks
-from inspector.tui.code.folding import Fold, Region, RowMap, placed, regions
+from inspector.tui.code.folding import Fold, Region, RowMap, regions
 from inspector.tui.code.highlight import label_of, target_line
 from inspector.tui.main.main_screen import file_name
 from inspector.tui.widgets.subject import TreeSubject
@@ -57,18 +57,6 @@ def test_ptx_folds_its_debug_sections_as_one_and_comments_of_several_lines() -> 
     assert found[Fold.DEBUG][0].words == "… 10 lines of debug sections"
 
 
-@pytest.mark.parametrize(
-    ("language", "text", "debug"),
-    [
-        ("ttir", "#loc = loc(1)\nmodule {\n}\n#loc1 = loc(2)\n#loc2 = loc(3)", (4, 5)),
-        ("llvm", "ret void\n\n!0 = !{i32 1}\n\n!1 = !{}", (3, 5)),
-        ("sass", "\t.section\t.debug_frame\n.byte 0\n\t.section\t.text.k\nEXIT ;", (1, 2)),
-    ],
-)
-def test_what_only_debuggers_read(language: str, text: str, debug: tuple[int, int]) -> None:
-    assert regions(listing(language, text))[Fold.DEBUG] == (Region(*debug, Fold.DEBUG),)
-
-
 @given(st.text(alphabet='.section {}"\n!#;=/ \tabx', max_size=200),
        st.sampled_from(["ptx", "sass", "ttir", "llvm", "source", "unheard of"]))  # fmt: skip
 def test_regions_of_anything_are_apart_and_within(text: str, language: str) -> None:
@@ -110,13 +98,6 @@ def test_lines_with_a_row_and_marks_without(folds: list[Region], marks: set[int]
 
 
 # Marks
-
-
-def test_a_row_of_the_bar_shows_the_most_wanted_of_many_lines() -> None:
-    wanted = {"peak": (10, 11, 700), "match": tuple(range(1, 500)), "linked": (999,)}
-    found = dict(placed(wanted, RowMap(1000), 10))
-    assert found == {0: "match", 1: "match", 2: "match", 3: "match", 4: "match", 6: "peak",
-                     9: "linked"}  # fmt: skip
 
 
 # Wrapping

@@ -20,7 +20,6 @@ from inspector.system.toolchain import need
 from inspector.tui.app.app import PtxviewApp
 from inspector.tui.code.code_view import CodeView
 from inspector.tui.code.folding import Fold, RowMap, regions
-from inspector.tui.code.highlight import location_of
 from tests.helpers.sample import settle
 from tests.helpers.samples import said_of
 from tests.helpers.shared_app import lecture_app
@@ -119,18 +118,6 @@ async def test_parameters_are_called_what_the_program_calls_them() -> None:
         assert len(loads) == len(names)
         for index, name in enumerate(names):
             assert f"[…{name}]" in loads[str(index)]
-
-
-def test_a_line_beneath_a_loc_has_its_place() -> None:
-    listing = ptx_of("matmul_kernel")
-    kernel = listing.functions[0]
-    within = False
-    for n in range(kernel.first, kernel.last):
-        words = listing.lines[n - 1].text.split()
-        if words and words[0] == ".loc":
-            within = words[2] != "0"
-        if within:
-            assert location_of(listing, n) is not None, (n, listing.lines[n - 1].text)
 
 
 def named_in_mlir(texts: Sequence[str]) -> dict[str, str]:

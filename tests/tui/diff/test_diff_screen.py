@@ -28,7 +28,6 @@ from inspector.commands.common import open_reader
 from inspector.diff.beside import BesideRow, Sign
 from inspector.diff.variants import VariantRow
 from inspector.listing.line import Listing
-from inspector.reader.facts import VariantFigures
 from inspector.reader.reader import Reader
 from inspector.recording.layout import DerivedCache
 from inspector.tui.app.app import PtxviewApp
@@ -252,20 +251,6 @@ async def test_key_diff_search() -> None:
         assert "“(” is not a regular expression" in text_of(ui)
 
 
-async def test_next_and_previous_go_to_matches_else_to_changes() -> None:
-    async with diff("g", *SEARCH) as (ui, screen):
-        await ui.press("n", "n")
-        assert place_of(screen) == "max.f32" and "match 3 of 3" in text_of(ui)
-        await ui.press("n")
-        assert place_of(screen) == "mul.f32"
-        await ui.press("N")
-        assert place_of(screen) == "max.f32"
-    async with diff("n") as (ui, screen):  # without a search
-        assert screen.view.place == DiffPlace(Stage.PTX, None, ADDED)
-        await ui.press("G", "N")
-        assert screen.view.place == DiffPlace(Stage.PTX, None, ADDED)
-
-
 async def test_enter_minus_and_a_click_fold_and_unfold() -> None:
     async with diff("j", "j", "j", "j", size=(200, 60)) as (ui, _):
         folded = [row for row in lines(ui) if "equal lines" in row]
@@ -313,50 +298,6 @@ async def test_keys_of_a_diff() -> None:
 
 
 # Stages
-
-
-async def test_another_stage_keeps_the_place_by_links() -> None:
-    async with diff(reads=lecture(), pair=("780c582c", "9c81a042"), stage=Stage.PTX) as (
-        ui,
-        screen,
-    ):
-        rows = screen.view.shown.rows
-        ptx = lecture().listing(subject(lecture(), "780c582c").variant, Stage.PTX)  # type: ignore[arg-type]
-        at = next(i for i, r in enumerate(rows) if r.a and "st.global" in ptx.lines[r.a - 1].text)
-        screen.view.go(at)
-        await ui.press("3")
-        await rest(ui)
-        place = screen.view.place
-        assert place is not None and place.stage is Stage.TTIR and place.a is not None
-        ttir = lecture().listing(subject(lecture(), "780c582c").variant, Stage.TTIR)  # type: ignore[arg-type]
-        source = ptx.lines[rows[at].a - 1].source  # type: ignore[operator]
-        found = ttir.lines[place.a - 1].source
-        assert source is not None and found is not None
-        assert {f.line for f in found.frames()} & {f.line for f in source.frames()}
-
-
-async def test_a_missing_stage_names_the_common_ones() -> None:
-    async with diff("7") as (ui, screen):
-        text = text_of(ui)
-        assert "there is no sass of scale" in text
-        assert "Both have ptx." in text
-        await ui.press("6")
-        await rest(ui)
-        assert screen.view.changes
-
-
-async def test_stages_are_chosen_by_key_and_mouse() -> None:
-    async with diff(reads=lecture(), pair=("780c582c", "9c81a042")) as (ui, screen):
-        seen = []
-        for key in ("s", "S", ""):
-            if key:
-                await ui.press(key)
-            else:
-                await ui.click(offset=(lines(ui)[0].index("4 ttgir"), 0))
-            await rest(ui)
-            assert screen.view.place is not None
-            seen.append(screen.view.place.stage)
-        assert seen == [Stage.SASS, Stage.PTX, Stage.TTGIR]
 
 
 # What goes wrong
@@ -553,20 +494,6 @@ async def test_key_variants_wider() -> None:
         assert "all of 2 kernels" in text_of(ui)
         await ui.press("V")
         assert "every variant of the recording" in text_of(ui)
-
-
-async def test_a_variant_that_cannot_be_read_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    def resources(self: VariantFigures, variant: Variant) -> Resources:
-        if variant.id.startswith("1111"):
-            raise ZeroDivisionError("division by zero")
-        return variant.known
-
-    monkeypatch.setattr(VariantFigures, "resources", resources)
-    monkeypatch.setattr(DerivedCache, "get", lambda self, key: None)
-    async with table(reads=tuned()) as (ui, _):
-        row = next(line for line in lines(ui) if "11110000" in line)
-        assert "This could" in row
-        assert "12.0 µs" in text_of(ui)
 
 
 def test_unknown_values_sort_last_in_both_directions() -> None:

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import pytest
 from textual.pilot import Pilot
 
 from inspector.base.model import Stage
-from inspector.commands.common import open_reader
 from inspector.tui.app.app import PtxviewApp
-from inspector.tui.code.highlight import labels_of
 from inspector.tui.find.finder import Finder
 from inspector.tui.main.main_screen import MainScreen
 from inspector.tui.variants.variants_screen import VariantsScreen
@@ -58,17 +54,6 @@ async def test_kernels_and_graphs_are_found_by_name() -> None:
         await settle(ui)
         row = screen.kernels.row
         assert row is not None and row.text == "graph 0/0"
-
-
-async def test_a_variant_is_found_by_its_settings_and_its_hash() -> None:
-    async with started() as (ui, screen):
-        for typed in ("84d2", "square w16"):
-            await ui.press("ctrl+p", *("space" if c == " " else c for c in typed))
-            kind, name = hits(ui)[0]
-            assert (kind, "4096 w16" in name or "BLOCK=4096" in name) == ("variant", True)
-            await ui.press("enter")
-            await settle(ui)
-            assert screen.panes.subject.key[:2] == ("k1", "84d20b7e")
 
 
 async def test_a_label_in_the_open_listing_is_found() -> None:
@@ -127,27 +112,6 @@ async def test_another_screen_has_its_own_commands() -> None:
         assert not [one for one in hits(ui) if one[0] == "kernel"]
         await ui.press("escape")
         assert isinstance(ui.app.screen, VariantsScreen)
-
-
-@pytest.mark.parametrize("stage", [Stage.PTX, Stage.SASS, Stage.LLIR, Stage.TTGIR])
-def test_what_branches_go_to_is_found_and_what_debuggers_read_is_not(stage: Stage) -> None:
-    reads = open_reader(str(LECTURE))
-    kernel = next(k for k in reads.recording.kernels if k.name == "matmul_kernel")
-    listing = reads.listing(kernel.variants[0], stage)
-    named = {name.strip("()`"): n for name, n, _ in labels_of(listing, stage)}
-    lines = [line.text for line in listing.lines]
-    branches = {
-        Stage.PTX: r"bra(?:\.uni)?\s+(\$\w+)",
-        Stage.SASS: r"BRA .*?(\.L_x_\w+)",
-        Stage.LLIR: r"label %([\w.]+)",
-        Stage.TTGIR: r"cf\.br (\^\w+)",
-    }
-    wanted = {w for text in lines for w in re.findall(branches[stage], text)}
-    assert wanted or stage is Stage.TTGIR  # its loops have regions instead of labels
-    assert wanted <= named.keys()
-    assert all(lines[named[name] - 1].lstrip().startswith(name) for name in wanted)
-    assert "matmul_kernel" in named
-    assert not [name for name in named if "tmp" in name or "debug" in name or "func_" in name]
 
 
 # The help

@@ -47,24 +47,6 @@ async def test_the_cursor_lights_up_its_lines_in_the_other_pane() -> None:
 # Choosing
 
 
-async def test_a_chosen_stage_is_kept_where_the_next_kernel_has_it() -> None:
-    async with small_app.run_test(size=(120, 40)) as pilot:
-        screen = await settle(pilot)
-
-        def stages() -> list[str]:
-            return [str(pane.stage) for pane in screen.panes.panes]
-
-        await pilot.press("tab", "3", "right_square_bracket", "right_square_bracket")
-        await settle(pilot)
-        assert stages() == ["ttir", "ptx"]
-        await pilot.press("right_square_bracket")
-        await settle(pilot)
-        assert stages() == ["output_code", "ptx"]
-        await pilot.press("left_square_bracket")
-        await settle(pilot)
-        assert stages() == ["ttir", "ptx"]
-
-
 async def test_the_card_shows_figures_and_dashes() -> None:
     async with small_app.run_test(size=(160, 40)) as pilot:
         await settle(pilot)

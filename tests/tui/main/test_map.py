@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 from textual.color import Color
-from textual.events import MouseScrollDown
 from textual.pilot import Pilot
 
 from inspector.analyse.line_annotations import HUES
@@ -71,24 +70,6 @@ async def test_lines_of_one_source_line_have_its_colour_in_every_pane() -> None:
         assert len(compared) > 2
         for a, b in pairwise(sorted(compared)):
             assert of_source[a] != of_source[b]
-
-
-async def test_scrolling_one_pane_keeps_the_other_at_what_corresponds() -> None:
-    async with lecture_app.run_test(size=(160, 30)) as pilot:
-        source, ptx = await mapped(pilot)
-        cursor = ptx.cursor
-        seen = set()
-        for _ in range(40):
-            ptx.post_message(MouseScrollDown(ptx, 3, 3, 0, 1, 0, False, False, False))
-            await pilot.pause()
-            lines = {source_line(ptx, n) for n, _ in ptx.laid()} - {None}
-            there = {n for n, _ in source.laid()}
-            if lines:
-                assert lines & there, (ptx.scroll_offset, lines)
-                seen |= lines & there
-        assert ptx.cursor == cursor
-        assert ptx.scroll_offset.y > 20
-        assert len(seen) > 5
 
 
 async def test_without_colours_letters_tell_the_groups_apart(

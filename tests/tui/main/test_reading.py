@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from inspector.base.model import Stage
 from inspector.listing.line import Kind, Line, Listing
 from inspector.tui.app.app import PtxviewApp
@@ -112,16 +110,6 @@ async def test_every_row_of_a_wrapped_listing_comes_into_view() -> None:
 
 
 # Odd names and sizes
-
-
-@pytest.mark.parametrize(("size", "rows"), [((200, 60), 1), ((120, 40), 2), ((80, 40), 3)])
-async def test_three_panes_stand_as_the_width_allows(size: tuple[int, int], rows: int) -> None:
-    async with small_app.run_test(size=size) as pilot:
-        screen = await settle(pilot)
-        await pilot.press("tab", "p")
-        await settle(pilot)
-        assert len({pane.region.y for pane in screen.panes.panes}) == rows
-        assert all(pane.region.width > 30 for pane in screen.panes.panes)
 
 
 PTX = """

@@ -236,24 +236,6 @@ async def test_it_goes_to_lines_partings_stores_and_the_first_nan() -> None:
         assert line_at(screen) == at(PARTED, "ld.global")
 
 
-async def test_values_of_inactive_lanes_are_in_brackets() -> None:
-    async with made(PARTED).run_test(size=(100, 40)) as ui:
-        screen = await begin(ui)
-        await ask(ui, "L", "20")
-        await ask(ui, "colon", str(at(PARTED, "@%p1 st")))
-        await press(ui, "u")
-        assert screen.stepper.lane == 20
-        assert "lane 20 does not run it" in text_of(ui)
-        (row,) = (row for row in text_of(ui).splitlines() if row.startswith("⇒"))
-        assert "@%p1 st.global" in row and "[·]" in row
-        await press(ui, "right_square_bracket", "right_curly_bracket")
-        assert screen.stepper.lane == 53
-        await press(ui, "right_curly_bracket")
-        assert screen.stepper.lane == 53  # there is no further warp
-        await ask(ui, "L", "64")
-        assert "they are 0 to 63" in text_of(ui)
-
-
 async def test_the_current_line_is_marked_and_followed_in_every_pane() -> None:
     async with lecture_app.run_test(size=(160, 50)) as ui:
         screen = await begin(ui, SOFTMAX, "4")
@@ -271,35 +253,6 @@ async def test_the_current_line_is_marked_and_followed_in_every_pane() -> None:
                 if here:
                     first, last = (pane.view.map.line(row) for row in pane.view.span())
                     assert first <= pane.view.cursor <= last and pane.view.cursor in here
-
-
-@pytest.mark.nightly
-async def test_the_block_runs_to_a_line_of_the_source_and_searches_go_on() -> None:
-    async with lecture_app.run_test(size=(120, 40)) as ui:
-        screen = await begin(ui, SOFTMAX, "shift+tab")
-        assert screen.panes.active.stage is Stage.SOURCE
-        source = screen.panes.active.view
-        wanted = next(n for n in range(1, source.lines) if "tl.store" in source.rows.text(n))
-        await ask(ui, "colon", str(wanted))
-        await press(ui, "u")
-        variant = screen.subject.variant
-        assert variant is not None
-        lines = screen.reads.links(variant, Stage.SOURCE, Stage.PTX)[wanted]
-        assert line_at(screen) in lines and source.cursor == wanted
-        await ask(ui, "colon", "1")
-        await press(ui, "u")
-        assert "No line of the PTX is tied to line 1 of the source." in text_of(ui)
-        ptx = (await press(ui, "tab")).panes.active.view
-        seen = []
-        for _ in range(3):
-            await ask(ui, "slash", "st.global")
-            seen.append(ptx.cursor)
-        assert len(set(seen)) == 3 and all("st.global" in ptx.rows.text(n) for n in seen)
-        await press(ui, "escape")
-        assert isinstance(ui.app.screen, StepScreen)  # the search is cleared first
-        await ui.press("escape")
-        await settle(ui)
-        assert len(ui.app.screen_stack) == 1
 
 
 # Lanes, registers, counts
@@ -346,25 +299,6 @@ async def test_registers_are_beside_the_panes_or_over_them(width: int) -> None:
         await press(ui, "r")
         if beside:
             assert screen.panel.display
-
-
-@pytest.mark.nightly
-async def test_counts_are_columns_and_the_hottest_line_is_gone_to() -> None:
-    async with lecture_app.run_test(size=(160, 50)) as ui:
-        screen = await begin(ui, MATMUL, "c")
-        assert "counts: all 24 blocks" in text_of(ui)
-        heads = [row for row in text_of(ui).splitlines() if "warps lanes parts  sector" in row]
-        assert heads
-        await press(ui, "H")
-        view = screen.panes.active.view
-        assert "cp.async" in view.rows.text(view.cursor)
-        assert "1.2 % of the instructions that warps executed" in text_of(ui)
-        first = view.cursor
-        await press(ui, "H")
-        assert view.cursor != first
-        await press(ui, "f")
-        assert "counts: this block" in text_of(ui)
-        assert "Counts are of this block" in text_of(ui)
 
 
 # The screen as one of many

@@ -21,7 +21,7 @@ from inspector.commands.common import open_reader
 from inspector.measure.time import take as running
 from inspector.measure.time import take as time_take
 from inspector.measure.time.results import Session
-from inspector.recording.layout import keep, kept, place, recordings_folder
+from inspector.recording.layout import keep, kept, recordings_folder
 from inspector.system import toolchain
 from inspector.system.process import Finished
 from inspector.tui.app.app import PtxviewApp
@@ -226,27 +226,6 @@ async def test_without_a_gpu_it_says_so_in_one_sentence_and_shows_what_was_taken
         assert isinstance(ui.app.screen, MainScreen)
 
 
-@pytest.mark.parametrize(
-    ("status", "said", "expected"),
-    [
-        (1, "CUDA error: an illegal memory access", "failed: CUDA error: an illegal memory access"),
-    ],
-)
-async def test_a_child_that_is_killed_costs_one_sentence(
-    own: Path, device: Device, status: int, said: str, expected: str
-) -> None:
-    device.status, device.broken = status, said
-    keep(own, OLD)
-    async with timing(own) as (ui, _):
-        text = text_of(ui)
-        assert expected in text
-        assert "4.02…4.05" in text  # what was taken before is still there
-        device.status = 0
-        await ui.press("t")
-        await rest(ui)
-        assert "4.00…4.00" in text_of(ui)
-
-
 @pytest.mark.nightly
 async def test_escape_ends_the_child_and_the_interface_goes_on(own: Path, device: Device) -> None:
     device.waits = True
@@ -269,19 +248,6 @@ async def test_escape_ends_the_child_and_the_interface_goes_on(own: Path, device
         assert kept(own) == []
         await ui.press("escape")
         assert len(app.screen_stack) == 1
-
-
-async def test_times_that_cannot_be_kept_are_shown_all_the_same(
-    own: Path, device: Device, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    place(own).mkdir()
-    async with timing(own) as (ui, _):
-        text = text_of(ui)
-        assert "4.00…4.00" in text and "The times are not kept" in text
-        await ui.press("escape")
-        await settle(ui)
-        main = ui.app.screen
-        assert isinstance(main, MainScreen) and main.times.stored.sessions
 
 
 # Measured times elsewhere
