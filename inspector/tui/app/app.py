@@ -113,8 +113,8 @@ class PtxviewApp(App[None]):
         if main.output is not None:
             main.output.look()
         if live.told != self._last_told:
-            self._last_told = main.title_bar.told = live.told
-            main.title_bar.refresh()
+            self._last_told = live.told
+            main.title_bar.tell(told=live.told)
         while live.news:
             title, text, bad = live.news.pop(0)
             self.notify(text, title=title, severity="error" if bad else "information", timeout=12)

@@ -124,11 +124,6 @@ class DiffBar(LineWidget):
     stage: Stage | None = None
     told = ""
 
-    def show(self, stages: tuple[Stage, ...], stage: Stage | None, told: str) -> None:
-        """Show the stages of a comparison and a text at the right."""
-        self.stages, self.stage, self.told = stages, stage, told
-        self.refresh()
-
     def render(self) -> Content:
         width = self.size.width
         words = [f"{digit(s)} {s}" for s in self.stages]
@@ -146,10 +141,8 @@ class DiffBar(LineWidget):
 class DiffHeads(Widget):
     """The names of a and b, above their columns or one above the other."""
 
-    def __init__(self, a: TreeSubject, b: TreeSubject) -> None:
-        super().__init__()
-        self.pair = (a, b)
-        self.beside = True
+    pair = TreeSubject(), TreeSubject()
+    beside = True
 
     def show(self, a: TreeSubject, b: TreeSubject, beside: bool) -> None:
         """Name these two."""
@@ -235,7 +228,8 @@ class DiffSearching(SearchScreen[None]):
 
     def find(self, pattern: re.Pattern[str] | None, typing: bool = False) -> None:
         self.view.find(pattern)
-        self.footer.say("diff.next", "next change" if pattern is None else "next match")
+        word = "next change" if pattern is None else "next match"
+        self.footer.tell(words={"diff.next": word})
         if self.origin is not None and (matches := self.view.matches):
             self.view.reach(matches[bisect_left(matches, self.origin[1]) % len(matches)])
         elif self.origin is not None:
@@ -252,7 +246,7 @@ class DiffSearching(SearchScreen[None]):
 
     def follow(self) -> None:
         """Show the lines under the cursor, which match and which change it is."""
-        view, at, many = self.view, self.view.change(), len(self.view.changes)
+        view, at, many = self.view, self.view.change(), len(self.view.shown.changes)
         left, found, matches = "  ".join(where(view)), "", view.matches
         if view.pattern is not None and view.cursor in matches:
             found = f"match {matches.index(view.cursor) + 1} of {len(matches)}"
@@ -297,18 +291,12 @@ class DiffScreen(DiffSearching):
         self.request = DiffRequest(a, b, stage)
         self.bar = DiffBar()
         self.summary = DiffSummary()
-        self.heads = DiffHeads(a, b)
+        self.heads = DiffHeads()
         self.settled = False
         """Whether the requested comparison is shown."""
 
     def compose(self) -> ComposeResult:
-        yield self.bar
-        yield self.summary
-        yield self.heads
-        yield self.view
-        yield self.status
-        yield self.prompt
-        yield self.footer
+        yield from (self.bar, self.summary, self.heads, self.view, *self.below)
 
     def on_mount(self) -> None:
         self._ask()
@@ -357,11 +345,12 @@ class DiffScreen(DiffSearching):
 
     def _tell(self) -> None:
         """Update the bars."""
-        request, many = self.request, len(self.view.changes)
+        request, many = self.request, len(self.view.shown.changes)
         said = "" if self.view.place is None else plural(many, "change") if many else "identical"
         said = said if self.settled else "◔"
         parts = " · ".join(part for part in ("exact" * request.exact, said) if part)
-        self.bar.show(shared_stages(request.a, request.b), self.stage, parts)
+        stages = shared_stages(request.a, request.b)
+        self.bar.tell(stages=stages, stage=self.stage, told=parts)
         self.heads.show(request.a, request.b, self.view.beside)
 
     @on(DiffView.Moved)

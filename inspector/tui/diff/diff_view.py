@@ -202,11 +202,6 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
     # Content
 
     @property
-    def changes(self) -> tuple[Span, ...]:
-        """First and last row of each change, from 0."""
-        return self.shown.changes
-
-    @property
     def row(self) -> BesideRow | None:
         """The row under the cursor."""
         rows = self.shown.rows
@@ -275,7 +270,8 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
             self.shown = self.outcome.beside if self.beside else self.outcome.unified
         self._match()
         row = None if place is None else self.shown.find(place.a, place.b)
-        self.cursor = row if row is not None else self.changes[0][0] if self.changes else 0
+        first = self.shown.changes[0][0] if self.shown.changes else 0
+        self.cursor = first if row is None else row
         self._close(self.shown.stretches)
         self._open(self.cursor)
         self._center()
@@ -349,8 +345,8 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
     def change(self) -> int:
         """The number of the change under the cursor, from 1; of the one before it, negative; 0:
         none is before it."""
-        at = bisect_right(self.changes, self.cursor, key=lambda one: one[0])
-        return at if _stretch_at(self.changes, self.cursor) else -at
+        at = bisect_right(self.shown.changes, self.cursor, key=lambda one: one[0])
+        return at if _stretch_at(self.shown.changes, self.cursor) else -at
 
     def action_move(self, by: int) -> None:
         self.go_visible(self.at() + by)
@@ -367,11 +363,11 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
         self.scroll_to(x=max(0, self.scroll_offset.x + cells), animate=False, force=True)
 
     def action_change(self, step: int) -> None:
-        if not self.changes:
+        if not self.shown.changes:
             return
         here = self.change()
         at = abs(here) if step > 0 else abs(here) - 1 - (here > 0)
-        self.go(self.changes[at % len(self.changes)][0])
+        self.go(self.shown.changes[at % len(self.shown.changes)][0])
         self._center()
         self._sideways_to_mark()
 

@@ -317,7 +317,7 @@ class MainScreen(PaneScreen[None]):
         self.panes.activate(pane or self.panes.active)
 
     def on_descendant_focus(self) -> None:
-        self.footer.show(Where.TREE if self.focused is self.kernels else Where.PANE)
+        self.footer.tell(where=Where.TREE if self.focused is self.kernels else Where.PANE)
         self.fit()
 
     def home_of(self, where: Where) -> DOMNode:
@@ -350,7 +350,7 @@ class MainScreen(PaneScreen[None]):
     def _ordered(self, message: KernelTree.Ordered) -> None:
         compiled = message.order is Order.COMPILED
         word = message.order.value
-        self.footer.say("tree.order", "order" if compiled else f"by {word}")
+        self.footer.tell(words={"tree.order": "order" if compiled else f"by {word}"})
         said = "In the order of compilation" if compiled else f"Sorted by {word}"
         if message.order in (Order.REGISTERS, Order.SPILLS) and message.read < message.of:
             said += f" ({message.read} of {message.of} read)"
@@ -379,8 +379,7 @@ class MainScreen(PaneScreen[None]):
         modes = [("map", "map")] if self.panes.mapped else []
         if text := self.kernels.query_text:
             modes.append((f"filter {label(text)}", "tree.clear"))
-        self.title_bar.modes = tuple(modes)
-        self.title_bar.refresh()
+        self.title_bar.tell(modes=tuple(modes))
 
     def action_step(self, by: int) -> None:
         self.kernels.step(by)
@@ -540,16 +539,13 @@ class MainScreen(PaneScreen[None]):
         def settings(one: Variant) -> dict[str, object]:
             return {name: value for name, value in one.config.items() if name != EDIT}
 
-        alike = [
-            one
-            for one in (() if kernel is None else kernel.variants)
-            if variant is not None and settings(one) == settings(variant)
-        ]
-        alike.sort(key=lambda one: one.config.get(EDIT) != BEFORE)
-        if len(alike) < 2 or alike[0].config.get(EDIT) != BEFORE:
-            self.warn("This variant has not changed since it was last compiled.")
-        else:
-            self._compare(TreeSubject(kernel, alike[0]), TreeSubject(kernel, alike[1]))
+        if kernel is not None and variant is not None:
+            alike = [one for one in kernel.variants if settings(one) == settings(variant)]
+            alike.sort(key=lambda one: one.config.get(EDIT) != BEFORE)
+            if len(alike) > 1 and alike[0].config.get(EDIT) == BEFORE:
+                self._compare(TreeSubject(kernel, alike[0]), TreeSubject(kernel, alike[1]))
+                return
+        self.warn("This variant has not changed since it was last compiled.")
 
     def _compare(self, a: TreeSubject, b: TreeSubject) -> None:
         from inspector.tui.diff.diff_screen import DiffScreen

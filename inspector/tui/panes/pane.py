@@ -238,9 +238,7 @@ class Pane(Vertical):
         """Whether the other panes are hidden."""
 
     def compose(self) -> ComposeResult:
-        yield self.title_line
-        yield self.heads
-        yield self.view
+        yield from (self.title_line, self.heads, self.view)
 
     @property
     def settled(self) -> bool:
@@ -271,24 +269,16 @@ class Pane(Vertical):
         if not settled:
             return  # a thread is reading what there was: if that is nothing, this is read next
         self.title_line.show(subject, stage, busy=False)
-        shown, made = before.variant, subject.variant
-        if shown and made and shown.hash != made.hash and subject.has(stage):
-            # It was compiled again, of another text.
-            self._goal = (request, self.view.cursor)
+        self._shown, there = request, self.view.source is not None
+        if subject.has(stage) and before.file(stage) != subject.file(stage):
+            # It has come, or was compiled again, of another text.
+            self._shown, self._goal = None, (request, self.view.cursor) if there else None
             self._start(request)
-            return
-        self._shown = request
-        if self.view.source is not None:
-            if subject != before or not told_alike(shown, made):
-                self._annotate(request)
-        elif not subject.has(stage):
+        elif there and (subject != before or not told_alike(before.variant, subject.variant)):
+            self._annotate(request)
+        elif not there and not subject.has(stage):
             # Nothing more may be to come: why there is nothing is another reason then.
-            notice = missing(subject, stage, reads.recording.complete)
-            if notice != self.view.notice:
-                self.view.show_notice(notice)
-        elif before.file(stage) != subject.file(stage):
-            self._shown = None
-            self._start(request)
+            self.view.show_notice(missing(subject, stage, reads.recording.complete))
 
     def _start(self, request: ListingRequest) -> None:
         self._reading = request

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from inspector.base.errors import Stopped, UsageError
+from inspector.base.errors import UsageError
 from inspector.base.model import Kernel, Stage, Variant
 from inspector.execute import ExecutedLine, Facts, Trace
 from inspector.execute.calls.stepper import Stepper
@@ -21,7 +21,6 @@ from inspector.execute.calls.tracing import (
     TracedLaunch,
     Triple,
     trace_block,
-    trace_launch,
 )
 from inspector.execute.facts import GLOBAL
 from inspector.measure.recorded_launch import ChosenLaunch, LaunchWish, choose_launch
@@ -264,14 +263,6 @@ class RunningBlock:
             by_hand = f"In a terminal:\n\n    ptxview step {path} {variant.id} …"
             hint = f"{error.hint}\n{by_hand}" if error.hint else ""
             raise UsageError(error.message, hint) from None
-
-
-def count(chosen: ChosenLaunch, stop: threading.Event) -> TracedLaunch:
-    """Count what a launch does at each line, in all of its blocks where that is cheap."""
-    try:
-        return trace_launch(chosen.program, chosen.launch, chosen.make, stop=stop.is_set)
-    except Stopped as error:
-        raise UsageError(error.message) from None
 
 
 def stages_with_ptx(stages: tuple[Stage | None, ...], subject: TreeSubject) -> tuple[Stage, ...]:

@@ -12,13 +12,13 @@ from textual.binding import Binding
 from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.screen import ModalScreen
-from textual.widget import Widget
 from textual.widgets import Static
 
 from inspector.execute.calls.stepper import WARP, LaneStrip, LaneValue, Stepper, StepPlace
 from inspector.execute.calls.tracing import Triple
 from inspector.report import step as report
 from inspector.tui.widgets.notice import cut, label
+from inspector.tui.widgets.tool_screen import LineWidget
 
 Parts = Iterator[tuple[str, str]]
 NUMBERS = 6
@@ -31,14 +31,10 @@ NAME, REGISTER = 14, 6
 """Cells of names of the source and of PTX's, where they are not longer."""
 
 
-class StepLine(Widget):
+class StepLine(LineWidget):
     """The step at hand: the instruction and what it gave the chosen lane; the lanes of its warp."""
 
     place: StepPlace | None = None
-
-    def show(self, place: StepPlace | None) -> None:
-        self.place = place
-        self.refresh()
 
     def render(self) -> Content:
         at, width = self.place, self.size.width - 2
@@ -56,11 +52,9 @@ class StepLine(Widget):
         who, strip, share = report.lanes_said(at)
         if len(who) + len(strip) + len(share) + 5 > width:
             who = f"lane {at.lane}" + ("" if at.runs else " does not run it")
-        if len(who) + len(strip) + len(share) + 5 > width:
-            share = ""
-        style = "" if at.runs else "$warning"
-        second = [(f"\n {who}  ", style), (strip, "$accent"), (f"  {share}", "$quiet")]
-        return Content.assemble(*first, *second)
+        share = share if len(who) + len(strip) + len(share) + 5 <= width else ""
+        second = [(f"\n {who}  ", "" if at.runs else "$warning"), (strip, "$accent")]
+        return Content.assemble(*first, *second, (f"  {share}", "$quiet"))
 
 
 def coordinates(block: Triple) -> str:
@@ -98,17 +92,6 @@ def _rows(
         yield f"{value.register:<{register}} ", "$quiet"
         room = max(4, width - name - register - (2 if name else 1))
         yield f"{label(report.short(value, room))}\n", style
-
-
-class RegisterPanel(VerticalScroll, can_focus=False):
-    """A panel beside the panes on wide terminals."""
-
-    def compose(self) -> ComposeResult:
-        yield Static(markup=False)
-
-    def show(self, stepper: Stepper) -> None:
-        """The registers at the step at hand."""
-        self.query_one(Static).update(Content.assemble(*register_rows(stepper, WIDTH - 4)))
 
 
 def lanes_text(strip: LaneStrip, lane: int, width: int, height: int = 99) -> list[tuple[str, str]]:

@@ -14,7 +14,7 @@ from textual.geometry import Size
 from textual.message import Message
 from textual.strip import Strip
 
-from inspector.base.model import Recording, Resources, Variant
+from inspector.base.model import Resources, Variant
 from inspector.reader.reader import Reader
 from inspector.report.tables import apart
 from inspector.report.timings import duration
@@ -117,11 +117,6 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
 
     def _sort(self) -> None:
         self.entries = ordered(self._tree, self.order, self._resources, self.times.us)
-
-    @property
-    def recording(self) -> Recording:
-        """The recording that the tree shows."""
-        return self.reads.recording
 
     def on_mount(self) -> None:
         self._rebuild()
@@ -270,7 +265,7 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
         return found
 
     def read_every(self) -> None:
-        every_one = (TreeSubject(*pair) for pair in self.recording.variants())
+        every_one = (TreeSubject(*pair) for pair in self.reads.recording.variants())
         wanted = [one for one in every_one if one.key[:2] not in self._resources]
 
         def read() -> Read:
@@ -298,7 +293,7 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
     # Order
 
     def action_order(self) -> None:
-        there = orders(self.recording, bool(self.times.stored))
+        there = orders(self.reads.recording, bool(self.times.stored))
         self.order = there[(there.index(self.order) + 1) % len(there)]
         self.reorder()
         if self.order in (Order.REGISTERS, Order.SPILLS):
@@ -306,7 +301,7 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
         self.report_order()
 
     def report_order(self) -> None:
-        ids = {(k.id, v.id) for k, v in self.recording.variants()}
+        ids = {(k.id, v.id) for k, v in self.reads.recording.variants()}
         self.post_message(self.Ordered(self.order, len(ids & self._resources.keys()), len(ids)))
 
     def timed(self) -> None:
@@ -326,7 +321,7 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
             return super().render_line(y)
         width, base = self.scrollable_content_region.width, self.rich_style
         there = {r.subject.kernel.id for r in self.rows if r.subject.kernel is not None}
-        many = f"{len(there)} of {len(self.recording.kernels)}"
+        many = f"{len(there)} of {len(self.reads.recording.kernels)}"
         said = shorten(f" {many}  Esc  /{label(self.query_text)}", width)
         return Strip([Segment(said, base + self.part("warning"))]).extend_cell_length(width, base)
 

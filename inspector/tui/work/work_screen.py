@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import textwrap
 import threading
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from enum import Enum
@@ -148,10 +149,7 @@ class WorkScreen(ToolScreen[None]):
         self._progress, self._began = "", 0.0
 
     def compose(self) -> ComposeResult:
-        yield self.bar
-        yield self.scroller
-        yield self.status
-        yield self.footer
+        yield from (self.bar, self.scroller, *self.below)
 
     def on_mount(self) -> None:
         self.set_interval(1.0, self.tick)
@@ -163,12 +161,12 @@ class WorkScreen(ToolScreen[None]):
     def on_unmount(self) -> None:
         self._stop.set()
 
-    def begin(self) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def begin(self) -> None: ...
 
+    @abstractmethod
     def parts(self, width: int) -> Iterator[Part]:
         """The text, at most ``width`` cells wide."""
-        raise NotImplementedError
 
     def show(self) -> None:
         """Lay out the text; beneath it why there is no more."""
@@ -323,7 +321,7 @@ class TimingScreen(WorkScreen):
 
     def _tell(self) -> None:
         ways = "all stopwatches" if self.wish.stopwatch == "all" else self.wish.stopwatch
-        self.bar.tell(f"{ways} · {self.wish.cache} L2")
+        self.bar.tell(right=f"{ways} · {self.wish.cache} L2")
         self.status.say(self.state.value)
         self.tick()
         self.show()

@@ -170,7 +170,7 @@ ADDED = line_of(SECOND, "max.f32")
 
 async def test_only_differences_are_marked_and_underlined() -> None:
     async with diff() as (ui, screen):
-        assert len(screen.view.changes) == 2
+        assert len(screen.view.shown.changes) == 2
         text = text_of(ui)
         assert "2 changes" in text
         row = next(line for line in lines(ui) if "shl.b32" in line)
@@ -316,7 +316,7 @@ async def test_what_fails_in_the_thread_is_a_notice(
     monkeypatch.setattr(Reader, "listing", listing)
     async with diff() as (ui, screen):
         assert str(error).split(".")[0] in text_of(ui)
-        assert screen.view.changes == ()
+        assert screen.view.shown.changes == ()
         await ui.press("n", "enter", "F", "v", "x", "i", "s")
         await rest(ui)
         assert ui.app.screen is screen
