@@ -84,7 +84,6 @@ class PtxviewApp(App[None]):
         return self.main
 
     def _light(self) -> bool:
-        """As the configuration says, else as it was left, else as the terminal is."""
         asked = self.config.theme
         if asked == "auto" and self.memory is not None:
             asked = self.memory.theme or asked
@@ -134,7 +133,6 @@ class PtxviewApp(App[None]):
             await self.show(found)
 
     async def show(self, reads: Reader) -> None:
-        """Show the recording as it is now, with the cursors where they were."""
         main, live, recording = self.main, self.live, reads.recording
         if live is not None and live.send is None and not live.said:
             status = recording.exit_status
@@ -248,7 +246,6 @@ class PtxviewApp(App[None]):
         )
 
     def panic(self, *renderables: RenderableType) -> None:
-        """End with one sentence instead of a traceback, unless PTXVIEW_TRACEBACK asks for it."""
         if os.environ.get("PTXVIEW_TRACEBACK"):
             super().panic(*renderables)
             return

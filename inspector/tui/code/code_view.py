@@ -72,7 +72,6 @@ MAX_GAP_LINES = 6
 
 
 def _any(lines: tuple[int, ...], first: int, last: int) -> bool:
-    """Whether any of some ascending lines is among lines ``first`` to ``last``."""
     at = bisect_left(lines, first)
     return at < len(lines) and lines[at] <= last
 
@@ -287,7 +286,6 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
             self.scroll_to(x=max(0, self.scroll_offset.x + cells), animate=False, force=True)
 
     def unchoose(self) -> bool:
-        """Choose no lines any more; False if none were."""
         chosen, self.chosen_from = self.chosen_from is not None, None
         if chosen:
             self.refresh()
@@ -393,7 +391,6 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         ]
 
     def laid(self) -> list[tuple[int, Part]]:
-        """What each row of the screen shows, from the top; shorter where the listing ends."""
         top, height = self.scroll_offset.y, max(1, self.size.height)
         key = (top, self.scroll_offset.x, self.size, self.wrapped, self.map, self.rows.margin)
         if self._laid[0] != key:
@@ -678,7 +675,6 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
             self.refresh()
 
     def find(self, pattern: re.Pattern[str] | None, matches: tuple[int, ...]) -> None:
-        """Light up a pattern; ``matches`` are the lines that have it, for n and N."""
         self.rows.pattern, self.matches = pattern, matches
         self.redraw()
 

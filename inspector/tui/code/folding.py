@@ -119,7 +119,6 @@ _MARK = re.compile(
 
 
 def _kinds(listing: Listing, texts: Sequence[str]) -> Iterator[Fold | None]:
-    """What each line can be folded as; blank lines within a debug section are of it."""
     debug = _DEBUGS.get(listing.language)
     signs = _COMMENTS.get(listing.language, ())
     marked = listing.language == "ptx"
@@ -188,7 +187,6 @@ class RowMap:
         return self.closed[at] if at >= 0 and n <= self.closed[at].last else None
 
     def marks(self, n: int) -> Region | None:
-        """Return the folded marks that line ``n``, which has a row, shows as well."""
         above = self.fold(n - 1)
         return above if above is not None and above.kind is Fold.MARKS else None
 
@@ -242,7 +240,6 @@ class Folding:
         self.regions, self._flipped = regions, set()
 
     def flip(self, region: Region) -> None:
-        """Fold a region against the level, or as the level says again."""
         self._flipped ^= {region}
 
     def deeper(self) -> str:
@@ -263,7 +260,6 @@ class Folding:
         return "For reading: marks and debug sections are folded, names are short."
 
     def at(self, n: int) -> Region | None:
-        """Return the smallest region around line ``n``."""
         around: list[Region] = []
         for each in self.regions.values():
             at = bisect_right(each, n, key=lambda region: region.first) - 1

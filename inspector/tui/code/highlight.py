@@ -76,7 +76,6 @@ _NAMED = re.compile(r"…[\w$.\[\]]+(?=[],+\s]|\Z)")
 
 
 def _with_names(text: str, spans: Iterable[Span]) -> Spans:
-    """Tokens of a line with named parameters: each name is one token."""
     names = [
         (m.start(), m.end() - (m.group().count("]") > m.group().count("[")), Name.Variable)
         for m in _NAMED.finditer(text)
@@ -106,7 +105,6 @@ class Highlighter:
         self._spans = lru_cache(maxsize=4096)(self._find)
 
     def text(self, n: int) -> str:
-        """Line ``n`` (from 1) as it is shown: for reading, or as it is in the file."""
         if not self.abridged:
             return self.own_text(n)
         raw, language = self.texts[n - 1], self.listing.language
@@ -143,7 +141,6 @@ class Highlighter:
         self._spans.cache_clear()
 
     def as_it_is(self, verbatim: bool) -> None:
-        """Show each line as it is in the file, or so that it is read more easily."""
         self.verbatim, self.abridged = verbatim, not verbatim
         self._spans.cache_clear()
 
@@ -173,7 +170,6 @@ class Highlighter:
         return None if above is not None and above.source == line.source else line.source
 
     def spans(self, n: int) -> Spans:
-        """The tokens of line ``n`` as (start, end, token) in its visible text."""
         return self._whole[n - 1] if self._whole is not None else self._spans(self.text(n))
 
     def spans_of(self, text: str) -> Spans:
@@ -270,7 +266,6 @@ def target_line(listing: Listing, n: int, target: str) -> int | None:
 
 
 def labels(listing: Listing, here: int, step: int) -> Iterator[int]:
-    """Lines that define a label, from ``here`` on (``step`` 1) or backwards (-1), round the end."""
     texts = texts_of(listing)
     many = len(texts)
     for distance in range(1, many + 1):

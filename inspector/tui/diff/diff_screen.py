@@ -66,7 +66,6 @@ def shared_stages(a: TreeSubject, b: TreeSubject) -> tuple[Stage, ...]:
 
 
 def load(reads: Reader, request: DiffRequest) -> DiffOutcome:
-    """Compare what a request asks for; called in a thread."""
     a, b = request.a.variant, request.b.variant
     if a is None or b is None:
         raise PtxviewError("It takes two variants to compare.", "Mark them with d in the tree.")
@@ -105,7 +104,6 @@ def _landing(
 
 
 def told(subject: TreeSubject, other: TreeSubject) -> str:
-    """``square_kernel  a4fe74f3  w4  sm_90a s3 BLOCK=1024``: what it differs in comes first."""
     variant, rival = subject.variant, other.variant
     if variant is None or rival is None:
         return label(subject.name)
@@ -145,7 +143,6 @@ class DiffHeads(Widget):
     beside = True
 
     def show(self, a: TreeSubject, b: TreeSubject, beside: bool) -> None:
-        """Name these two."""
         self.pair, self.beside = (a, b), beside
         self.styles.height = 1 if beside else 2
         self.refresh()
@@ -167,12 +164,10 @@ class DiffSummary(Widget):
     wanted = True
 
     def show(self, comparison: Compared | None) -> None:
-        """Show a comparison; None hides the summary."""
         self.comparison = comparison
         self.fit()
 
     def fit(self) -> None:
-        """Set the height to that of the text, at most a quarter of the screen."""
         size = self.screen.size
         many = sum(1 for _ in self._lines(size.width - 2))
         self.display = self.wanted and many > 0 and size.height >= 12
@@ -203,7 +198,6 @@ class DiffSummary(Widget):
 
 
 def where(view: DiffView) -> Iterator[str]:
-    """The lines under the cursor, what became of them, and where their code is from."""
     comparison, row = view.comparison, view.row
     if comparison is None or row is None:
         return
@@ -239,13 +233,11 @@ class DiffSearching(SearchScreen[None]):
         self.follow()
 
     def forget(self) -> bool:
-        """Clear the search; return whether there was one."""
         had = self.view.pattern is not None
         self.find(None)
         return had
 
     def follow(self) -> None:
-        """Show the lines under the cursor, which match and which change it is."""
         view, at, many = self.view, self.view.change(), len(self.view.shown.changes)
         left, found, matches = "  ".join(where(view)), "", view.matches
         if view.pattern is not None and view.cursor in matches:
@@ -339,12 +331,10 @@ class DiffScreen(DiffSearching):
 
     @property
     def stage(self) -> Stage | None:
-        """What is asked for, else what is shown; None until that is known."""
         comparison = self.view.comparison
         return self.request.stage or (None if comparison is None else comparison.stage)
 
     def _tell(self) -> None:
-        """Update the bars."""
         request, many = self.request, len(self.view.shown.changes)
         said = "" if self.view.place is None else plural(many, "change") if many else "identical"
         said = said if self.settled else "◔"

@@ -52,7 +52,6 @@ class VariantCard(LineWidget):
         self.hints: int | None = None
 
     def show(self, subject: TreeSubject) -> None:
-        """Show known resources at once, and the rest when it is read."""
         self.subject, self.resources = subject, None
         self.card, self.hints = None, None
         self.refresh()
@@ -135,7 +134,6 @@ class VariantCard(LineWidget):
         return [(f"✗ not {done}: {why}" if why else f"✗ not {done}", "bold $error")]
 
     def _more(self) -> str:
-        """The configuration, what Triton decides first."""
         variant = self.subject.variant
         if variant is None:
             return ""
@@ -191,7 +189,6 @@ def recording_name(recording: Recording) -> str:
 
 
 def device_name(recording: Recording) -> str:
-    """``NVIDIA H200 sm_90a``: the device, with the target that most was compiled for."""
     name = str((recording.device or {}).get("name") or "")
     targets = {v.target: None for _, v in recording.variants() if v.target}
     words = [name] if name else []
@@ -201,7 +198,6 @@ def device_name(recording: Recording) -> str:
 
 
 def counts(recording: Recording) -> str:
-    """``12 kernels, 19 variants, 3 graphs``."""
     graphs = [plural(len(recording.graphs), "graph")] if recording.graphs else []
     kernels = plural(len(recording.kernels), "kernel")
     return ", ".join([kernels, plural(len(recording.variants()), "variant"), *graphs])
@@ -271,7 +267,6 @@ NEXT = (
 
 
 def watched_text(recording: Recording, live: Live) -> Content:
-    """Return the few lines above the output of a program without kernels."""
     if live.running or live.state is not ProgramState.ENDED:
         return Content.assemble(
             ("No kernels here yet.  ", "bold"),
@@ -298,7 +293,6 @@ def watched_text(recording: Recording, live: Live) -> Content:
 
 
 def empty_text(recording: Recording) -> Content:
-    """What was looked at, why it may be empty, and what to do next."""
     warnings = [f"This recording was {said}.\n"] if (said := banner(recording)) else []
     looked = f"Looked at: {label(recording.path)}\n"
     if recording.command:
@@ -333,6 +327,5 @@ class EmptyState(VerticalScroll, can_focus=True):
         self.tell(recording, live)
 
     def tell(self, recording: Recording, live: Live | None) -> None:
-        """Show what there is to be said by now, though no kernel has come."""
         text = empty_text(recording) if live is None else watched_text(recording, live)
         self._text.update(text)

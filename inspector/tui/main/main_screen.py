@@ -89,7 +89,6 @@ def save(path: Path, data: bytes) -> Path:
 
 
 def text_of(reads: Reader, subject: TreeSubject, variant: Variant, stage: Stage) -> str:
-    """Return a listing with its card, its hints and line annotations; called in a thread."""
     from inspector.report import card
 
     listing = reads.listing(variant, stage)
@@ -146,7 +145,6 @@ MIN_TREE_CELLS, MIN_PANES_CELLS = 16, 30
 
 
 def frames(location: Location | None) -> Content:
-    """Return the whole chain of an inlined line, the innermost first."""
     if location is None:
         return Content("No source location is recorded for this line.")
     parts: list[tuple[str, str]] = []
@@ -195,7 +193,6 @@ class MainScreen(PaneScreen[None]):
         yield self.footer
 
     def _filled(self) -> Iterator[Widget]:
-        """What is between the first line and the output once there is something to read."""
         yield self.card
         yield Horizontal(self.kernels, self.panes, id="body")
         yield from (self.reading, self.status, self.prompt)
@@ -204,7 +201,6 @@ class MainScreen(PaneScreen[None]):
         self.begin()
 
     def begin(self, focus: bool = True) -> None:
-        """Look at the recording as it was left, if it was opened before."""
         memory = getattr(self.app, "memory", None)
         known = memory.view(self.reads.recording.path) if memory is not None else None
         if known is not None and not self.empty:
@@ -245,7 +241,6 @@ class MainScreen(PaneScreen[None]):
         self.read_times()
 
     def tell_empty(self, reads: Reader) -> None:
-        """Say more of a recording that has no kernel yet."""
         self.reads = reads
         self.title_bar.renew(reads.recording)
         self.query_one(EmptyState).tell(reads.recording, self.live if self.output else None)
@@ -254,7 +249,6 @@ class MainScreen(PaneScreen[None]):
 
     @property
     def remembered(self) -> View | None:
-        """How the recording is looked at; None if there is nothing in it."""
         if self.empty:
             return None
         panes = self.panes
@@ -271,7 +265,6 @@ class MainScreen(PaneScreen[None]):
         )
 
     def restore(self, view: View) -> None:
-        """Look at it so again, where what was looked at is still there."""
         self.tree_wanted, self.tree_width = view.tree, view.tree_width
         self.panes.beside, self.panes.mapped = view.beside, view.mapped
         self.panes.count = min(len(view.panes), MAX_PANES) or self.panes.count
@@ -299,7 +292,6 @@ class MainScreen(PaneScreen[None]):
     # Focus
 
     def focus_first(self) -> None:
-        """Go to where one begins: the tree, or what is in its place."""
         if not self.empty:
             self.focus_tree()
         elif self.output is not None:
@@ -375,7 +367,6 @@ class MainScreen(PaneScreen[None]):
 
     @on(KernelTree.Filtered)
     def _show_modes(self) -> None:
-        """Say in the title what is on."""
         modes = [("map", "map")] if self.panes.mapped else []
         if text := self.kernels.query_text:
             modes.append((f"filter {label(text)}", "tree.clear"))
@@ -510,7 +501,6 @@ class MainScreen(PaneScreen[None]):
     # Two variants
 
     def mark(self, marked: tuple[TreeSubject, ...]) -> None:
-        """Mark these variants, the first as A and the second as B."""
         self.marked = marked
         self.kernels.mark(tuple(one.key[:2] for one in marked))
 
@@ -571,7 +561,6 @@ class MainScreen(PaneScreen[None]):
         self.app.push_screen(table, self._left)
 
     def scope_of(self, above: TreeRow) -> Scope:
-        """Return what a table of all beneath a row shows, by what the recording holds now."""
         from inspector.tui.variants.variants_screen import scope_of
 
         above = self.kernels.again(above) or above
@@ -579,7 +568,6 @@ class MainScreen(PaneScreen[None]):
         return scope_of(self.reads.recording, name, self.kernels.beneath(above))
 
     def _left(self, left: Left | None) -> None:
-        """Take over the marks of the table, and go to the variant that was chosen there."""
         if left is None:
             return
         self.mark(left.marked)
@@ -603,12 +591,10 @@ class MainScreen(PaneScreen[None]):
             self.app.push_screen(screen, lambda _: self.timed())
 
     def timed(self) -> None:
-        """Show other measured times."""
         self.kernels.timed()
         self.card.refresh()
 
     def read_times(self) -> None:
-        """Read the times that were taken before."""
         from inspector.measure.time.results import StoredTimes, sessions
 
         def known(found: tuple[Session, ...] | Notice) -> None:

@@ -100,7 +100,6 @@ def _times(times: Sequence[str], width: int) -> list[str]:
 
 
 def _explained(words: Sequence[Explained]) -> Content:
-    """The words of a line as the reference has them."""
     parts: list[tuple[str, str]] = []
     for one in words:
         entry = one.entry

@@ -54,7 +54,6 @@ class LoadedListing:
 
 
 def _start(reads: Reader, request: ListingRequest) -> int:
-    """The line at which the kernel begins in a stage."""
     variant, stage = request.subject.variant, request.stage
     if variant is None:
         return 1
@@ -82,7 +81,6 @@ def _failed_at(reads: Reader, subject: TreeSubject, stage: Stage) -> int | None:
 
 
 def load(reads: Reader, request: ListingRequest) -> LoadedListing | Notice:
-    """Read what a request asks for, in a thread; a notice says why there is nothing to show."""
     subject, stage = request.subject, request.stage
     variant, graph = subject.variant, subject.graph
     if not subject.has(stage):
@@ -141,7 +139,6 @@ class PaneTitle(LineWidget):
         """What is on in the pane, in a word or two, and the id of the command that ends it."""
 
     def show(self, subject: TreeSubject, stage: Stage, busy: bool) -> None:
-        """Name what the pane shows; ``busy`` while it is being read."""
         self.subject, self.stage, self.busy = subject, stage, busy
         # A graph's source is a file of the user's, too.
         own = stage is Stage.SOURCE or (stage is Stage.OUTPUT_CODE and subject.variant is not None)
@@ -151,7 +148,6 @@ class PaneTitle(LineWidget):
         self.refresh()
 
     def _tabs(self, words: bool) -> Iterator[Content]:
-        """The stages with their keys; those of a graph share one, and one represents all."""
         graph = self.stage if self.stage in GRAPH_STAGES else Stage.OPERATIONS
         for stage in (*KERNEL_STAGES, graph):
             there = self.subject.has(stage)
@@ -242,7 +238,6 @@ class Pane(Vertical):
 
     @property
     def settled(self) -> bool:
-        """Whether the requested listing is shown."""
         return self._shown == self.request
 
     @property
@@ -252,7 +247,6 @@ class Pane(Vertical):
     # Reading
 
     def show(self, subject: TreeSubject, stage: Stage) -> None:
-        """Show a stage of a subject as soon as it is read."""
         request = ListingRequest(subject, stage)
         if request != self.request:
             self.request = request
@@ -318,7 +312,6 @@ class Pane(Vertical):
         self.post_message(self.Shown(self))
 
     def go(self, n: int) -> None:
-        """Go to a line of the requested listing, once it is shown."""
         if self.settled:
             self.view.go(n)
         elif self.request is not None:

@@ -74,7 +74,6 @@ class ReadingLine(Widget):
         self._view: CodeView | None = None
 
     def follow(self, view: CodeView) -> None:
-        """Read out the line under the cursor of ``view``; what it said before stays until then."""
         if self._view is not None and self._view is not view:
             self._view.light_up(None)
         self._view = view
@@ -111,11 +110,9 @@ class ReadingLine(Widget):
 
     @property
     def looked_at(self) -> Register | None:
-        """The register of the line that is looked at."""
         return next((one for one in self.said.registers if one.name == self.register), None)
 
     def parts(self) -> list[tuple[str, str]]:
-        """(text, style) of everything there is to say, the most wanted first."""
         out: list[tuple[str, str]] = []
         if self.said.words.sentence:
             out.append((self.said.words.sentence, "$foreground"))
@@ -194,7 +191,6 @@ class PaneScreen(SearchScreen[ResultType]):
 
     @property
     def view(self) -> CodeView:
-        """The active pane's listing."""
         return self.panes.active.view
 
     @property
@@ -211,7 +207,6 @@ class PaneScreen(SearchScreen[ResultType]):
         self.say(text, warning=True)
 
     def say(self, text: str, view: CodeView | None = None, warning: bool = False) -> None:
-        """Say something above the footer, until the cursor moves."""
         self.status.say(text, warning, _place_of(view or self.view))
 
     @on(CodeView.Said)
@@ -220,7 +215,6 @@ class PaneScreen(SearchScreen[ResultType]):
 
     @on(Panes.Changed)
     def changed(self) -> None:
-        """Show where the active pane's cursor is, and what its line does."""
         view = self.view
         stage, left, right = self.panes.active.stage, "", []
         if view.source is not None and view.lines:
@@ -332,7 +326,6 @@ class PaneScreen(SearchScreen[ResultType]):
             self.warn("There are no columns for this listing.")
 
     def show_columns(self, wanted: tuple[str, ...] | None) -> None:
-        """Show these columns in the active pane."""
         if wanted is not None:
             self.view.columns(wanted=wanted)
 
@@ -344,7 +337,6 @@ class PaneScreen(SearchScreen[ResultType]):
         return source.listing.lines[self.view.cursor - 1] if source and self.view.lines else None
 
     def copy_lines(self, first: int, last: int) -> None:
-        """Copy lines of the active pane's file."""
         source = self.view.source
         if source is not None:
             self.app.copy_to_clipboard(plain("\n".join(source.texts[first - 1 : last])))

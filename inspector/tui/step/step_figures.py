@@ -71,7 +71,6 @@ class StageFigures:
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
-        """The columns in which some line has something."""
         lines = self.lines.values()
         absent = {
             DIVERGES: not any(line.branches for line in lines),
@@ -106,7 +105,6 @@ class StageFigures:
         return trace_report.short(use.sectors if column == SECTORS else use.conflicts)
 
     def hot(self, n: int) -> bool:
-        """Whether it is among the lines that were executed most, where some were less."""
         return n in self._hot
 
     @cached_property
@@ -128,7 +126,6 @@ class StageFigures:
         return tuple(ran[:MAX_HOT_LINES])
 
     def current(self) -> tuple[int, ...]:
-        """The lines of the step at hand."""
         place = self.stepper.place()
         if place is None:
             return ()
@@ -169,19 +166,16 @@ class SteppedKernel:
         return trace_report.sample_of(counted.ran, self.blocks)
 
     def count(self, launched: TracedLaunch) -> None:
-        """More blocks were counted, or not to their end."""
         self.launched = launched
         ended = launched.fault or launched.spent
         self.uncounted = "" if ended is None else ended.message
         self._made.clear()
 
     def other(self) -> None:
-        """The counts of the block alone, or of more."""
         self.whole = not self.whole
         self._made.clear()
 
     def link(self, stage: Stage, links: Links, texts: Sequence[str] = ()) -> None:
-        """Set the lines of PTX of each line of a stage, and the texts of its lines."""
         self.links[stage], self.texts[stage] = links, texts
         self._made.pop(stage, None)
 
@@ -211,7 +205,6 @@ class SteppedKernel:
 
 
 def _reversed(links: Links) -> dict[int, tuple[int, ...]]:
-    """By line of the PTX the lines of a stage."""
     out: dict[int, list[int]] = {}
     for n, lines in links.items():
         for line in lines:

@@ -58,7 +58,6 @@ class StepLine(LineWidget):
 
 
 def coordinates(block: Triple) -> str:
-    """``7``, ``3,1``: without the dimensions at the end that are 0."""
     used = max((n for n, at in enumerate(block) if at), default=0)
     return ",".join(map(str, block[: used + 1]))
 

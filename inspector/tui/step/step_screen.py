@@ -138,7 +138,6 @@ class StepScreen(PaneScreen[None]):
         self.fit()
 
     def fit(self) -> None:
-        """Panel and panes as the width and the wish allow."""
         panel = self.size.width >= MIN_PANEL_CELLS and self._panel_wanted
         self.panel.display = panel and self._kernel is not None
         if not self._turned:
@@ -164,7 +163,6 @@ class StepScreen(PaneScreen[None]):
         self._glance()
 
     def _glance(self) -> None:
-        """Show the progress of the run."""
         running = self.running
         if running is not None:
             far = "" if running.trace is None else f" · {len(running.trace.steps):,} steps"
@@ -241,7 +239,6 @@ class StepScreen(PaneScreen[None]):
             self.say(text, warning=warning)
 
     def _find_ties(self) -> None:
-        """Have the links of what the panes show looked up."""
         variant = self.subject.variant
         assert variant is not None
 
@@ -271,7 +268,6 @@ class StepScreen(PaneScreen[None]):
         self.panes.follow(move=False)
 
     def _came(self, answer: StepAnswer | None) -> None:
-        """Update everything after a change of step or lane."""
         self._stand()
         self._tell()
         if self.panel.display:
@@ -296,7 +292,6 @@ class StepScreen(PaneScreen[None]):
 
     @on(Panes.Changed)
     def changed(self) -> None:
-        """Show where the cursor is, unless a run says how far it is."""
         if not self.troubled and self.running is None:
             super().changed()
         elif not self.troubled:
@@ -465,7 +460,6 @@ class StepScreen(PaneScreen[None]):
         super().action_turn()
 
     def show_columns(self, wanted: tuple[str, ...] | None) -> None:
-        """Show these columns in all panes."""
         if wanted is not None:
             for pane in self.panes.panes:
                 pane.view.columns(wanted=wanted)

@@ -62,7 +62,6 @@ Read = Sequence[tuple[Key, Resources | None]]
 
 
 def shorten_variant(text: str, width: int) -> str:
-    """Shorten ``128 w4 a361``: the settings stay first, then as much of the id as has room."""
     settings, _, ident = text.rpartition(" ")
     if not settings or cell_len(text) <= width:
         return shorten(text, width)
@@ -108,7 +107,6 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
         self._plant()
 
     def _plant(self) -> None:
-        """Make the tree of the recording as it is now."""
         self._tree = whole_tree(self.reads.recording)
         names = (row.text for row in rows(self._tree) if row.kind is TreeKind.KERNEL)
         self._names = tuple(dict.fromkeys(names))
@@ -156,7 +154,6 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
             self.scroll_to(y=self.scroll_offset.y + moved, animate=False, force=True)
 
     def filter(self, text: str) -> None:
-        """Show only rows with all the words of ``text``; the cursor goes to the best match."""
         self.query_text = text
         self._rebuild()
         self.post_message(self.Filtered())
@@ -167,7 +164,6 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
                 self.go(fits.index(best))
 
     def mark(self, marked: tuple[Key, ...]) -> None:
-        """Show which variants are marked, the first as A and the second as B."""
         self.marked = marked
         self.refresh()
 
@@ -188,11 +184,9 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
     # Going to a row
 
     def find(self, subject: tuple[str, ...]) -> bool:
-        """Go to the row of a subject with these ids; return whether there is one."""
         return self._show(row for row in self._every() if row.subject.key == subject)
 
     def find_variant(self, ids: tuple[str, ...]) -> bool:
-        """Go to the row of a variant alone, by the ids of its kernel and its own."""
         return self._show(row for row in self._every() if row.leaf and row.subject.key[:2] == ids)
 
     def go_to(self, key: Key) -> bool:
@@ -372,7 +366,6 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
         return f"{mark}{'★' if row.winner else ' '}"
 
     def _figures_of(self, row: TreeRow) -> tuple[str, str, bool]:
-        """Return (warps, what the order is by or a count, whether it warns)."""
         variant = row.subject.variant
         if row.kind is TreeKind.OPERATORS:
             return "", "", False

@@ -165,8 +165,6 @@ def differing(rows: Sequence[VariantRow]) -> Iterator[str]:
 
 
 def _whole(names: Sequence[str]) -> VariantColumn:
-    """All these settings in one column; sorted from left to right, numbers as numbers."""
-
     def told(row: VariantRow) -> str:
         return settings({name: row.config.get(name) for name in names})
 
@@ -179,13 +177,6 @@ def _whole(names: Sequence[str]) -> VariantColumn:
 def columns(
     rows: Sequence[VariantRow], width: int, of: Measured
 ) -> list[tuple[VariantColumn, int]]:
-    """The columns that fit into ``width`` cells, each with its own width.
-
-    Each setting that differs has a column; where they do not fit, all are in one. ``of`` gives
-    the measured time of a variant; the tuner's has a column where there is one, alone where nothing
-    else was measured.
-    """
-
     def us(row: VariantRow) -> float | None:
         return of(row.kernel, row.variant)
 
@@ -224,7 +215,6 @@ def _size(column: VariantColumn, rows: Iterable[VariantRow]) -> int:
 def ordered(
     rows: Sequence[VariantRow], column: VariantColumn, worst_first: bool
 ) -> list[VariantRow]:
-    """Rows by a column, the best first; equal ones stay in their order, the unknown are last."""
     known = [(value, row) for row in rows if (value := column.value(row)) is not None]
     known.sort(
         key=lambda item: (isinstance(item[0], str), item[0]), reverse=worst_first == column.least
@@ -282,7 +272,6 @@ class VariantTable(Table[VariantRow], can_focus=True, inherit_bindings=False):
     # Commands
 
     def sort(self, name: str) -> None:
-        """By a column; again: the other way round."""
         self.reversed = name == self.sorted and not self.reversed
         self.sorted = name
         self.lay()
@@ -507,7 +496,6 @@ class VariantsScreen(ToolScreen[Left]):
         self._read()
 
     def _read(self) -> None:
-        """Read what was not read before; one reading at a time."""
         if self._reading or self.settled:
             return
         self._reading = True

@@ -23,13 +23,11 @@ def spilled(resources: Resources) -> bool:
 
 
 def spills(resources: Resources) -> str:
-    """Bytes stored and loaded again: ``16/24 B ⚠``."""
     text = tables.spills(resources)
     return f"{text} B ⚠" if spilled(resources) else text
 
 
 def warps(variant: Variant) -> int | None:
-    """``num_warps`` of the configuration, where it has one."""
     value = variant.config.get("num_warps")
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
@@ -43,7 +41,6 @@ def now() -> datetime.datetime:
 
 
 def age(taken: Taken) -> str:
-    """``3 days ago``."""
     return timings.age(taken.when, now())
 
 
@@ -64,7 +61,6 @@ class RecordingTimes:
         return None if taken is None else taken.us
 
     def lines(self, kernel: Kernel, variant: Variant, recorded_on: str | None) -> list[str]:
-        """Lines of the card: the newest time by each stopwatch and state of the L2."""
         newest = {
             (one.timing.call, one.timing.stopwatch, one.timing.cache): one
             for one in self.stored.every(kernel, variant)

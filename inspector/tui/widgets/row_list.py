@@ -70,7 +70,6 @@ class RowList(ScrollView, Generic[RowType], can_focus=True, inherit_bindings=Fal
         self.moved()
 
     def reveal(self) -> None:
-        """Scroll no further than it takes to see the cursor."""
         top, height = self.scroll_offset.y, self.rows_in_view
         if height and not top <= self.cursor < top + height:
             y = self.cursor if self.cursor < top else self.cursor - height + 1

@@ -37,7 +37,6 @@ OF_GRAPH = (
 
 
 def digit(stage: Stage) -> str:
-    """The key of a stage: those of a graph share one, which goes through them."""
     return "8" if stage in GRAPH_STAGES else str(KERNEL_STAGES.index(stage) + 1)
 
 
@@ -67,7 +66,6 @@ class TreeSubject:
         return hash(self.key)
 
     def marked_in(self, marked: tuple[TreeSubject, ...]) -> tuple[TreeSubject, ...]:
-        """Return the marks with this one added or taken away; a third replaces the second."""
         if self in marked:
             return tuple(one for one in marked if one != self)
         return (*marked[:1], self)
@@ -81,7 +79,6 @@ class TreeSubject:
         return "" if self.graph is None else f"graph {self.graph.id}"
 
     def of_graph(self, stage: Stage) -> bool:
-        """Whether that stage's text is the graph's and not the variant's own."""
         stages = () if self.graph is None else self.graph.stages
         made = stage is Stage.OPERATIONS and Stage.OUTPUT_CODE in stages
         if stage is Stage.SOURCE and self.kernel is not None:
@@ -90,7 +87,6 @@ class TreeSubject:
         return (stage in stages or made) and not own
 
     def has(self, stage: Stage) -> bool:
-        """Whether there is something to show, or to be made when it is looked at."""
         own = self.variant is not None and stage in self.variant.stages
         return own or self.of_graph(stage)
 
@@ -98,7 +94,6 @@ class TreeSubject:
         return tuple(stage for stage in Stage if self.has(stage))
 
     def file(self, stage: Stage) -> StageFile | None:
-        """What there is of a stage: the variant's own, else the graph's."""
         if self.variant is not None and stage in self.variant.stages:
             return self.variant.stages[stage]
         return None if self.graph is None else self.graph.stages.get(stage)
@@ -129,7 +124,6 @@ class TreeSubject:
         return f"No {stage} was recorded for this variant."
 
     def default(self, pane: int, taken: tuple[Stage, ...]) -> Stage:
-        """The stage for a pane (0 the first), other than those in other panes."""
         order: tuple[Stage, ...] = LEFT if pane == 0 else RIGHT
         if self.kernel is None and self.graph is not None:
             order = OF_GRAPH

@@ -215,7 +215,6 @@ class PassesScreen(DiffSearching):
             self.follow()
 
     def _tell(self) -> None:
-        """The line above the keys: which operations came and went, and how the list is filtered."""
         run, table = self.table.row, self.table
         if self.focused is self.view:
             self.follow()
@@ -274,7 +273,6 @@ class PassesScreen(DiffSearching):
 
 
 def _outcome(run: PassRun) -> DiffOutcome | Notice:
-    """What a pass changed, laid out; called in a thread."""
     if not run.changed:
         said = pass_note(run) or "it changed nothing"
         return Notice("", f"{said[0].upper()}{said[1:]}.")

@@ -51,7 +51,6 @@ MAX_PAST = 12
 
 
 def wrapped(text: str, width: int, style: str = "", indent: str = "  ") -> Iterator[Part]:
-    """A text in lines of at most ``width`` cells."""
     for line in textwrap.wrap(label(text), max(20, width - len(indent))):
         yield f"{indent}{line}\n", style
 
@@ -169,7 +168,6 @@ class WorkScreen(ToolScreen[None]):
         """The text, at most ``width`` cells wide."""
 
     def show(self) -> None:
-        """Lay out the text; beneath it why there is no more."""
         width = max(24, self.size.width - 4)
         parts = list(self.parts(width))
         if self.notice is not None:
@@ -188,13 +186,11 @@ class WorkScreen(ToolScreen[None]):
         return self
 
     def starts(self, what: str = "") -> threading.Event:
-        """Begin something that can be ended: the event is set when it should end."""
         self.working = True
         self._stop, self._progress, self._began = threading.Event(), what, monotonic()
         return self._stop
 
     def progress(self, text: str) -> None:
-        """Say how far a thread is; called in that thread."""
         self._progress = text
         self.call_later(self.tick)
 
