@@ -141,14 +141,12 @@ class PtxviewApp(App[None]):
             self._waiting = reads  # an overlay, such as the help, is read first
             return
         self.reads = reads
-        if not main.empty:
-            for screen in self.screen_stack:
-                if (renew := getattr(screen, "renew", None)) is not None:
-                    renew(reads)
-        elif recording.kernels or recording.graphs:
+        if main.empty and (recording.kernels or recording.graphs):
             await main.fill(reads)
-        else:
-            main.tell_empty(reads)
+            return
+        for screen in self.screen_stack:
+            if (renew := getattr(screen, "renew", None)) is not None:
+                renew(reads)
 
     # Leaving
 

@@ -533,10 +533,8 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
     # The map: each line in the colour of the source line that it comes from
 
     def _tint(self, n: int) -> int:
-        group = 0 if self.groups is None else self.groups.group(n)
-        if self.groups is None or not group:
-            return 0
-        hue = self.groups.hue(group) + 1
+        group = self.groups.group(n) if self.groups is not None else 0
+        hue = self.groups.hue(group) + 1 if self.groups is not None and group else 0
         return -hue if group == self.lit else hue
 
     def tint(self, groups: SourceGroups | None) -> None:

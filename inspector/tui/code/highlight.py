@@ -102,7 +102,7 @@ class Highlighter:
         self.files: Mapping[int, str] = {}
         self._lexer = lexer
         self._whole = whole
-        self._spans = lru_cache(maxsize=4096)(self._find)
+        self.tokens = lru_cache(maxsize=4096)(self._find)
 
     def text(self, n: int) -> str:
         if not self.abridged:
@@ -138,11 +138,11 @@ class Highlighter:
 
     def know(self, names: Mapping[str, str], kernel: range = range(0)) -> None:
         self.names, self.kernel = names, kernel
-        self._spans.cache_clear()
+        self.tokens.cache_clear()
 
     def as_it_is(self, verbatim: bool) -> None:
         self.verbatim, self.abridged = verbatim, not verbatim
-        self._spans.cache_clear()
+        self.tokens.cache_clear()
 
     def loc(self, first: int, last: int) -> Location | None:
         for n in range(last, first - 1, -1):
@@ -170,10 +170,7 @@ class Highlighter:
         return None if above is not None and above.source == line.source else line.source
 
     def spans(self, n: int) -> Spans:
-        return self._whole[n - 1] if self._whole is not None else self._spans(self.text(n))
-
-    def spans_of(self, text: str) -> Spans:
-        return self._spans(text)
+        return self._whole[n - 1] if self._whole is not None else self.tokens(self.text(n))
 
     def _find(self, text: str) -> Spans:
         if self._lexer is None or len(text) > MAX_CHARS:

@@ -34,9 +34,8 @@ from inspector.tui.diff.diff_view import (
 )
 from inspector.tui.keys.command_table import SHARED, Where, bindings_of
 from inspector.tui.panes.pane import PATIENCE_SECONDS
-from inspector.tui.widgets.figures import configuration
 from inspector.tui.widgets.notice import Notice, cut, in_thread, label, shorten
-from inspector.tui.widgets.subject import TreeSubject, digit, resolve
+from inspector.tui.widgets.subject import TreeSubject, configuration, digit, resolve
 from inspector.tui.widgets.tool_screen import LineWidget, Overlay, SearchScreen, clickable, ends
 
 FIGURES = 78

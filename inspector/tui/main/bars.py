@@ -19,17 +19,18 @@ from inspector.report.timings import duration
 from inspector.tui.keys.command_table import command, shown
 from inspector.tui.program.live import Live, ProgramState, ending
 from inspector.tui.tree.rows import time_of
-from inspector.tui.widgets.figures import (
+from inspector.tui.widgets.notice import Notice, cut, in_thread, label, shorten
+from inspector.tui.widgets.subject import (
     UNKNOWN,
     RecordingTimes,
+    TreeSubject,
     age,
     configuration,
     figure,
     spilled,
     spills,
+    told_alike,
 )
-from inspector.tui.widgets.notice import Notice, cut, in_thread, label, shorten
-from inspector.tui.widgets.subject import TreeSubject, told_alike
 from inspector.tui.widgets.tool_screen import LineWidget, ends, link
 
 if TYPE_CHECKING:

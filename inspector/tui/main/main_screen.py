@@ -38,9 +38,8 @@ from inspector.tui.program.live import Live
 from inspector.tui.program.output_view import OutputView
 from inspector.tui.tree.kernel_tree import KernelTree
 from inspector.tui.tree.rows import Order, TreeKind, TreeRow
-from inspector.tui.widgets.figures import RecordingTimes
 from inspector.tui.widgets.notice import Notice, attempt, in_thread, label
-from inspector.tui.widgets.subject import TreeSubject, resolve
+from inspector.tui.widgets.subject import RecordingTimes, TreeSubject, resolve
 
 if TYPE_CHECKING:
     from inspector.tui.variants.variants_screen import Left, Scope
@@ -232,6 +231,9 @@ class MainScreen(PaneScreen[None]):
         self.reads = reads
         recording, before = reads.recording, self.panes.subject
         self.title_bar.renew(recording)
+        if self.empty:
+            self.query_one(EmptyState).tell(recording, self.live if self.output else None)
+            return
         # It may have been packed into a file when it was complete.
         self.times.path = Path(recording.path)
         self.panes.renew(reads)
@@ -239,11 +241,6 @@ class MainScreen(PaneScreen[None]):
         self.kernels.renew(reads)
         self.mark(tuple(resolve(recording, one) for one in self.marked))
         self.read_times()
-
-    def tell_empty(self, reads: Reader) -> None:
-        self.reads = reads
-        self.title_bar.renew(reads.recording)
-        self.query_one(EmptyState).tell(reads.recording, self.live if self.output else None)
 
     # How it is looked at
 

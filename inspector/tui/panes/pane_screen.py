@@ -30,9 +30,8 @@ from inspector.tui.code.highlight import Highlighter, location_of, place
 from inspector.tui.keys.command_table import Where
 from inspector.tui.panes.pane import Pane
 from inspector.tui.panes.panes import Panes
-from inspector.tui.widgets.figures import RecordingTimes
 from inspector.tui.widgets.notice import Notice, cancelled, cut, in_thread, label, plain
-from inspector.tui.widgets.subject import TreeSubject
+from inspector.tui.widgets.subject import RecordingTimes, TreeSubject
 from inspector.tui.widgets.tool_screen import ResultType, SearchScreen
 
 LINES_PER_LOOK = 1000

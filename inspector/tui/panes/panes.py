@@ -421,10 +421,9 @@ class Panes(Container):
         return (self._links_to(pane, self.active) or {}).get(self.active.view.cursor, ())
 
     def unlinked(self, pane: Pane) -> bool:
-        """Whether nothing at all links the active pane's lines with those of ``pane``, where both
-        have some."""
-        both = self.active.view.lines and pane.view.lines
-        return bool(both) and self._links_to(pane, self.active) == {}
+        """Whether nothing at all links the active pane's lines with those of ``pane``."""
+        both = bool(self.active.view.lines and pane.view.lines)
+        return both and self._links_to(pane, self.active) == {}
 
     def follow(self, move: bool) -> None:
         """Mark what the active pane's cursor is linked with; with ``move``, scroll there."""

@@ -28,22 +28,19 @@ from inspector.tui.panes.pane_screen import PaneScreen
 from inspector.tui.panes.panes import Panes
 from inspector.tui.step.step_figures import (
     CHOICES,
+    WIDTH,
     BlockRun,
+    LaneGrid,
     Links,
     RunningBlock,
-    SteppedKernel,
-    stages_with_ptx,
-)
-from inspector.tui.step.step_panels import (
-    WIDTH,
-    LaneGrid,
     StepLine,
+    SteppedKernel,
     coordinates,
     register_rows,
+    stages_with_ptx,
 )
-from inspector.tui.widgets.figures import RecordingTimes
 from inspector.tui.widgets.notice import Notice, cut, in_thread, label
-from inspector.tui.widgets.subject import TreeSubject
+from inspector.tui.widgets.subject import RecordingTimes, TreeSubject
 from inspector.tui.widgets.tool_screen import Overlay, SubjectBar
 
 MIN_PANEL_CELLS = 110

@@ -34,18 +34,18 @@ from inspector.tui.tree.rows import (
     time_of,
     whole_tree,
 )
-from inspector.tui.widgets.figures import (
+from inspector.tui.widgets.notice import Notice, attempt, cancelled, cut, in_thread, label, shorten
+from inspector.tui.widgets.row_list import RowList
+from inspector.tui.widgets.subject import (
     UNKNOWN,
     UNREAD,
     RecordingTimes,
+    TreeSubject,
     figure,
     spilled,
     spills,
     warps,
 )
-from inspector.tui.widgets.notice import Notice, attempt, cancelled, cut, in_thread, label, shorten
-from inspector.tui.widgets.row_list import RowList
-from inspector.tui.widgets.subject import TreeSubject
 
 BATCH_VARIANTS = 48
 """Variants between two answers while all are read: each sorts the tree again."""

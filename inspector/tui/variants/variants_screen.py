@@ -21,7 +21,7 @@ from textual.app import ComposeResult
 from textual.strip import Strip
 from textual.worker import get_current_worker
 
-from inspector.base.model import Configuration, Kernel, Recording, Stage, Variant
+from inspector.base.model import Kernel, Recording, Stage, Variant
 from inspector.base.text import plural
 from inspector.diff import variants
 from inspector.diff.variants import VariantRow
@@ -33,10 +33,18 @@ from inspector.report.timings import duration
 from inspector.tui.diff.diff_screen import DiffScreen
 from inspector.tui.keys.command_table import BARE, Where, bindings, bindings_of
 from inspector.tui.tree.rows import Measured
-from inspector.tui.widgets.figures import UNKNOWN, UNREAD, RecordingTimes, age, spills
 from inspector.tui.widgets.notice import Notice, in_thread, label
 from inspector.tui.widgets.row_list import Table
-from inspector.tui.widgets.subject import TreeSubject, resolve, told_alike
+from inspector.tui.widgets.subject import (
+    UNKNOWN,
+    UNREAD,
+    RecordingTimes,
+    TreeSubject,
+    age,
+    resolve,
+    spills,
+    told_alike,
+)
 from inspector.tui.widgets.tool_screen import SubjectBar, ToolScreen
 
 Value = float | str | None
@@ -434,20 +442,19 @@ def _row(reads: Reader, kernel: Kernel, variant: Variant, code: bool) -> Variant
 def generated_from(recording: Recording, row: VariantRow) -> str:
     """The kernels whose code Inductor generated from a candidate of max-autotune's; "" if none."""
     called = {kernel.id: kernel.called for kernel in recording.kernels}
-    names = [
-        called[use.kernel]
+    own = None if row.variant is None else row.variant.id
+    made = (
+        (use.kernel, tuning.configurations[use.configuration])
         for tuning in row.kernel.autotune
         for use in tuning.uses
-        if use.configuration is not None
-        and use.kernel in called
-        and _is_of(tuning.configurations[use.configuration], row)
+        if use.configuration is not None and use.kernel in called
+    )
+    names = [
+        called[kernel]
+        for kernel, candidate in made
+        if candidate.variant == own and (own is not None or candidate.config == row.config)
     ]
     return ", ".join(dict.fromkeys(names))
-
-
-def _is_of(candidate: Configuration, row: VariantRow) -> bool:
-    own = None if row.variant is None else row.variant.id
-    return candidate.variant == own and (own is not None or candidate.config == row.config)
 
 
 def _why_not(row: VariantRow) -> str:

@@ -1,8 +1,14 @@
-"""What the panes look at: a variant, or a graph, and the stages that it has."""
+"""What the panes look at: a variant, or a graph, with its stages, resources and measured times.
+
+A figure that is not known is a dash, never 0.
+"""
 
 from __future__ import annotations
 
+import datetime
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from inspector.base.model import (
     EDIT,
@@ -12,10 +18,17 @@ from inspector.base.model import (
     Kernel,
     Origin,
     Recording,
+    Resources,
     Stage,
     StageFile,
     Variant,
 )
+from inspector.measure.time import results
+from inspector.measure.time.results import Taken
+from inspector.report import tables, timings
+from inspector.report.tables import UNKNOWN as UNKNOWN
+from inspector.report.tables import figure as figure
+from inspector.report.tables import setting
 
 LEFT = (Stage.SOURCE, Stage.OUTPUT_CODE, Stage.TTIR, Stage.PTX, Stage.LLIR, Stage.SASS)
 """What the first pane shows, the best first: where the code was written."""
@@ -178,3 +191,69 @@ def resolve(recording: Recording, subject: TreeSubject) -> TreeSubject:
     if variant is None and kernel is not None and kernel.variants:
         variant = kernel.variants[0]
     return TreeSubject(kernel, variant, graph)
+
+
+UNREAD = "…"
+"""Nobody has looked yet, which is not the dash of what is not known."""
+
+
+def spilled(resources: Resources) -> bool:
+    return bool(resources.spill_store_bytes or resources.spill_load_bytes)
+
+
+def spills(resources: Resources) -> str:
+    text = tables.spills(resources)
+    return f"{text} B ⚠" if spilled(resources) else text
+
+
+def warps(variant: Variant) -> int | None:
+    value = variant.config.get("num_warps")
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def configuration(config: Mapping[str, object], keys: tuple[str, ...]) -> str:
+    return " ".join(setting(key, config[key]) for key in keys if config.get(key) is not None)
+
+
+def now() -> datetime.datetime:
+    return datetime.datetime.now(datetime.UTC)
+
+
+def age(taken: Taken) -> str:
+    return timings.age(taken.when, now())
+
+
+class RecordingTimes:
+    """Measured times of one recording; only screens change them, a thread reads the sessions."""
+
+    def __init__(self, path: str) -> None:
+        self.path = Path(path)
+        self.trusted = False
+        """Whether the user lets the recording's code run, until the interface is left."""
+        self.stored = results.StoredTimes()
+
+    def latest(self, kernel: Kernel | None, variant: Variant | None) -> Taken | None:
+        return self.stored.latest(kernel, variant) if kernel and variant else None
+
+    def us(self, kernel: Kernel | None, variant: Variant | None) -> float | None:
+        taken = self.latest(kernel, variant)
+        return None if taken is None else taken.us
+
+    def lines(self, kernel: Kernel, variant: Variant, recorded_on: str | None) -> list[str]:
+        newest = {
+            (one.timing.call, one.timing.stopwatch, one.timing.cache): one
+            for one in self.stored.every(kernel, variant)
+        }
+        return [told(one, recorded_on) for one in newest.values()]
+
+
+def told(one: Taken, recorded_on: str | None) -> str:
+    timing = one.timing
+    parts = [
+        f"{timings.duration(one.us)} µs (95 %: {timings.interval(timing)}) by {timing.stopwatch}",
+        f"{timing.cache} L2",
+        age(one),
+    ]
+    if one.device and one.device != recorded_on:
+        parts.append(f"on {one.device}")
+    return ", ".join(parts) + (f"; {timing.inputs}" if timing.inputs else "")

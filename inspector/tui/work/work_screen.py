@@ -36,10 +36,8 @@ from inspector.report import timings
 from inspector.sources.trying import TryRequest, try_stage
 from inspector.system.printing import page
 from inspector.tui.keys.command_table import BARE, Where, bindings, bindings_of
-from inspector.tui.widgets import figures as times
-from inspector.tui.widgets.figures import RecordingTimes
 from inspector.tui.widgets.notice import Notice, attempt, in_thread, label, shorten
-from inspector.tui.widgets.subject import TreeSubject
+from inspector.tui.widgets.subject import RecordingTimes, TreeSubject, now
 from inspector.tui.widgets.tool_screen import SubjectBar, ToolScreen
 
 Part = tuple[str, str]
@@ -117,7 +115,7 @@ def before(sessions: Sequence[Session], width: int) -> Iterator[Part]:
     if sessions:
         yield "\nTaken before\n", HEAD
     for session in sessions[: -MAX_PAST - 1 : -1]:
-        yield f"  {timings.age(session.taken, times.now())}", "bold"
+        yield f"  {timings.age(session.taken, now())}", "bold"
         yield f"  {label(str(session.device.get('name') or 'unknown device'))}\n", QUIET
         yield table(session, width), ""
 

@@ -17,8 +17,7 @@ from inspector.measure.recorded_launch import ChosenLaunch, LaunchWish, choose_l
 from inspector.reader.reader import Reader
 from inspector.reader.selecting import select_one
 from inspector.tui.code.code_rows import CONFLICTS, DIVERGES, LANES, SECTORS, VALUE, WARPS
-from inspector.tui.step.step_figures import SteppedKernel
-from inspector.tui.step.step_panels import register_rows
+from inspector.tui.step.step_figures import SteppedKernel, register_rows
 
 LECTURE = Path(__file__).parents[3] / "examples" / "recordings" / "lecture-h200.ptxview"
 WIDTH = 15

@@ -28,7 +28,7 @@ from inspector.commands.common import open_reader
 from inspector.reader.reader import Reader
 from inspector.recording.layout import DerivedCache
 from inspector.tui.app.app import PtxviewApp
-from inspector.tui.step.step_panels import LaneGrid
+from inspector.tui.step.step_figures import LaneGrid
 from inspector.tui.step.step_screen import StepScreen
 from inspector.tui.widgets.tool_screen import Overlay
 from tests.execute.calls.programs import kernel

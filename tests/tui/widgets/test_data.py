@@ -10,9 +10,8 @@ from textual.color import Color
 from inspector.base.model import Resources, Stage
 from inspector.tui.panes.pane import ListingRequest, load
 from inspector.tui.tree.rows import rows, whole_tree
-from inspector.tui.widgets.figures import spilled, spills
 from inspector.tui.widgets.notice import Notice, squeezed, visible
-from inspector.tui.widgets.subject import TreeSubject
+from inspector.tui.widgets.subject import TreeSubject, spilled, spills
 from inspector.tui.widgets.theme import DARK, LIGHT, TOKENS
 from tests.helpers.contrast import contrast
 from tests.helpers.sample import reader, recording
