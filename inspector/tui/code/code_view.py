@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
@@ -46,7 +46,6 @@ from inspector.tui.code.code_rows import (
     title,
 )
 from inspector.tui.code.folding import (
-    BAR_SIGNS,
     LEVELS,
     USUAL,
     Fold,
@@ -55,7 +54,6 @@ from inspector.tui.code.folding import (
     Marks,
     Region,
     RowMap,
-    placed,
 )
 from inspector.tui.code.highlight import IR, SEARCH_LINES, Highlighter
 from inspector.tui.keys.command_table import Where, bindings
@@ -66,6 +64,9 @@ from inspector.tui.widgets.notice import Notice, in_thread, label, notice_row
 
 MARGIN_LINES = 2
 """Lines kept visible above and below the cursor and a linked run."""
+
+MAX_MARKS = 2000
+"""Matches that are marked in the scrollbar; of more, a share."""
 
 MAX_GAP_LINES = 6
 """Lines between linked lines that are shown as one block, where the pane has room."""
@@ -586,18 +587,21 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
     def marks(self, height: int) -> Marks:
         if not self.lines:
             return {}
-        annotations = self.rows.gutter.annotations
-        wanted = {
-            "cursor": (self.cursor,),
-            "match": self.matches,
-            "note": annotations.noted,
-            "linked": self.linked,
-            "hot": annotations.hottest,
-            "peak": annotations.peaks,
-        }
+        annotations, many = self.rows.gutter.annotations, max(self.map.rows, height)
+        # The most wanted last: one row has room for one.
+        wanted: tuple[tuple[str, str, Collection[int]], ...] = (
+            ("▴", "code--peak", annotations.peaks),
+            ("▪", "code--peak", annotations.hottest),
+            ("▐", "code--link", self.linked),
+            ("◆", "code--note", annotations.noted),
+            ("=", "code--found", self.matches[:: len(self.matches) // MAX_MARKS + 1]),
+            ("◂", "code--mark", (self.cursor,)),
+        )
         return {
-            y: (BAR_SIGNS[kind][0], self._part(BAR_SIGNS[kind][1]))
-            for y, kind in placed(wanted, self.map, height)
+            self.map.row(n) * height // many: (sign, style)
+            for sign, name, lines in wanted
+            for style in (self._part(name),)
+            for n in lines
         }
 
     @property

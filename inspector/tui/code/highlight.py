@@ -309,19 +309,14 @@ def location_of(listing: Listing, n: int) -> Location | None:
         return line.source
     if _is_loc(line):
         return _said(listing, n)
-    if not _has_places(listing, n):
-        return None
-    # A declaration is from where the code before it is, if there is any.
-    ahead = 0 if line.kind is Kind.DIRECTIVE else _SEARCH_LINES
-    for after in range(n, min(n + ahead, len(listing.lines))):
-        following = listing.lines[after]
-        at = _said(listing, after + 1) if _is_loc(following) else following.source
-        if at is not None:
-            return at
-        if following.kind is Kind.INSTRUCTION or _is_loc(following):
-            break
-    before = (listing.lines[at] for at in range(n - 2, max(-1, n - 2 - _SEARCH_LINES), -1))
-    return next((one.source for one in before if one.kind is Kind.INSTRUCTION), None)
+    machine = listing.language in (Stage.PTX.value, Stage.SASS.value)
+    if machine and any(f.first < n < f.last for f in listing.functions):
+        for after in range(n, min(n + _SEARCH_LINES, len(listing.lines))):
+            following = listing.lines[after]
+            at = _said(listing, after + 1) if _is_loc(following) else following.source
+            if at is not None or following.kind is Kind.INSTRUCTION:
+                return at
+    return None
 
 
 def _said(listing: Listing, n: int) -> Location | None:
@@ -335,13 +330,6 @@ def _said(listing: Listing, n: int) -> Location | None:
     text = listing.lines[n - 1].text
     alone = frames_of(text, read_files(listing.text))
     return None if alone is None or not alone.line else alone
-
-
-def _has_places(listing: Listing, n: int) -> bool:
-    """Whether line ``n`` is among instructions, and not between functions."""
-    if listing.language not in ("ptx", "sass"):
-        return False
-    return any(f.first < n < f.last for f in listing.functions)
 
 
 def _is_loc(line: Line) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import TYPE_CHECKING
 
 from textual.containers import VerticalScroll
@@ -29,7 +30,6 @@ from inspector.tui.widgets.subject import (
     figure,
     spilled,
     spills,
-    told_alike,
 )
 from inspector.tui.widgets.tool_screen import LineWidget, ends, link
 
@@ -53,25 +53,14 @@ class VariantCard(LineWidget):
         self.hints: int | None = None
 
     def show(self, subject: TreeSubject) -> None:
-        self.subject, self.resources = subject, None
-        self.card, self.hints = None, None
+        """Show known resources at once, and the rest when it is read; what was read stays."""
+        if subject != self.subject:
+            self.resources = self.card = self.hints = None
+        self.subject, variant, reads = subject, subject.variant, self.reads
         self.refresh()
-        if subject.variant is not None:
-            self._read(subject, subject.variant)
-
-    def renew(self, reads: Reader, before: TreeSubject, now: TreeSubject) -> None:
-        self.reads = reads
-        if now.variant is None or before.variant is None or before.key[0] != now.key[0]:
-            if now != before:
-                self.show(now)
+        if variant is None:
             return
-        self.subject = now
-        self.refresh()
-        # Of one whose id has grown the answer that a thread is about to give is nobody's.
-        if now != before or not told_alike(before.variant, now.variant):
-            self._read(now, now.variant)
 
-    def _read(self, subject: TreeSubject, variant: Variant) -> None:
         def resources(found: Resources | Notice) -> None:
             if subject == self.subject:
                 self.resources = found if isinstance(found, Resources) else None
@@ -82,11 +71,10 @@ class VariantCard(LineWidget):
                 self.card, self.hints = (None, None) if isinstance(found, Notice) else found
                 self.refresh()
 
-        def analyse() -> tuple[Card, int]:
+        def analyse(variant: Variant = variant) -> tuple[Card, int]:
             return reads.card(variant), len(reads.findings(variant))
 
-        reads = self.reads
-        in_thread(self, lambda: reads.resources(variant), resources, "resources")
+        in_thread(self, partial(reads.resources, variant), resources, "resources")
         in_thread(self, analyse, analysed, "card")
 
     def _parts(self, short: bool) -> list[tuple[str, str]]:

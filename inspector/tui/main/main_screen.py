@@ -39,7 +39,7 @@ from inspector.tui.program.output_view import OutputView
 from inspector.tui.tree.kernel_tree import KernelTree
 from inspector.tui.tree.rows import Order, TreeKind, TreeRow
 from inspector.tui.widgets.notice import Notice, attempt, in_thread, label
-from inspector.tui.widgets.subject import RecordingTimes, TreeSubject, resolve
+from inspector.tui.widgets.subject import RecordingTimes, TreeSubject, resolve, told_alike
 
 if TYPE_CHECKING:
     from inspector.tui.variants.variants_screen import Left, Scope
@@ -237,7 +237,9 @@ class MainScreen(PaneScreen[None]):
         # It may have been packed into a file when it was complete.
         self.times.path = Path(recording.path)
         self.panes.renew(reads)
-        self.card.renew(reads, before, self.panes.subject)
+        now, self.card.reads = self.panes.subject, reads
+        if now != before or not told_alike(before.variant, now.variant):
+            self.card.show(now)
         self.kernels.renew(reads)
         self.mark(tuple(resolve(recording, one) for one in self.marked))
         self.read_times()
@@ -336,14 +338,13 @@ class MainScreen(PaneScreen[None]):
             self.focus_pane()
 
     @on(KernelTree.Ordered)
-    def _ordered(self, message: KernelTree.Ordered) -> None:
-        compiled = message.order is Order.COMPILED
-        word = message.order.value
+    def _ordered(self) -> None:
+        order, (read, many) = self.kernels.order, self.kernels.read_so_far
+        compiled, word = order is Order.COMPILED, order.value
         self.footer.tell(words={"tree.order": "order" if compiled else f"by {word}"})
         said = "In the order of compilation" if compiled else f"Sorted by {word}"
-        if message.order in (Order.REGISTERS, Order.SPILLS) and message.read < message.of:
-            said += f" ({message.read} of {message.of} read)"
-        self.say(f"{said}.")
+        unread = order in (Order.REGISTERS, Order.SPILLS) and read < many
+        self.say(f"{said} ({read} of {many} read)." if unread else f"{said}.")
 
     def action_toggle_tree(self) -> None:
         self.tree_wanted = not self.tree_wanted

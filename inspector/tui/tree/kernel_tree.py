@@ -84,13 +84,8 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
     class Filtered(Message):
         """The filter has changed."""
 
-    @dataclass
     class Ordered(Message):
-        """The order has changed, or figures of ``read`` of ``of`` variants decide it."""
-
-        order: Order
-        read: int
-        of: int
+        """The order has changed, or more figures decide it."""
 
     def __init__(self, reads: Reader, times: RecordingTimes | None = None) -> None:
         super().__init__()
@@ -281,7 +276,7 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
             self._stale -= {key for key, _ in found}
         if sorts:
             self.reorder()
-            self.report_order()
+            self.post_message(self.Ordered())
         self.refresh()
 
     # Order
@@ -292,11 +287,13 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
         self.reorder()
         if self.order in (Order.REGISTERS, Order.SPILLS):
             self.read_every()
-        self.report_order()
+        self.post_message(self.Ordered())
 
-    def report_order(self) -> None:
+    @property
+    def read_so_far(self) -> tuple[int, int]:
+        """Variants whose figures are read, and all."""
         ids = {(k.id, v.id) for k, v in self.reads.recording.variants()}
-        self.post_message(self.Ordered(self.order, len(ids & self._resources.keys()), len(ids)))
+        return len(ids & self._resources.keys()), len(ids)
 
     def timed(self) -> None:
         if self.order is Order.TIME:
