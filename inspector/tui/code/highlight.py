@@ -302,8 +302,8 @@ def place(location: Location | None) -> str:
 
 
 def location_of(listing: Listing, n: int) -> Location | None:
-    """Where line ``n`` is from. A ``.loc`` says it itself; a label, a comment and a mark are from
-    where the next instruction is, else from where the one before is."""
+    """Where line ``n`` is from: a ``.loc`` says it, a label or a comment is from where the next
+    instruction is."""
     line = listing.lines[n - 1]
     if line.source is not None or line.kind is Kind.INSTRUCTION:
         return line.source

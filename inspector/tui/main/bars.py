@@ -89,7 +89,7 @@ class VariantCard(LineWidget):
         taken, tuned = self.times.latest(self.subject.kernel, variant), time_of(variant)
         if taken is not None:
             cache = "" if taken.timing.cache == COLD else f" {taken.timing.cache} L2"
-            when = "" if short else f" {age(taken)}"
+            when = "" if short else f" {age(taken.when)}"
             measured = f"{duration(taken.us)} µs{cache} measured{when}"
         elif tuned is not None:
             measured = f"{duration(tuned)} µs by the tuner"

@@ -595,7 +595,7 @@ class VariantsScreen(ToolScreen[Left]):
             generated = f"{label(made)} was generated from it." if made else ""
             said[:0] = [one for one in (_why_not(row), generated) if one]
             if taken := self.times.latest(row.kernel, row.variant):
-                said.append(f"Measured {age(taken)}, {taken.timing.cache} L2.")
+                said.append(f"Measured {age(taken.when)}, {taken.timing.cache} L2.")
         self.status.say("   ".join(said))
 
     # Commands

@@ -219,8 +219,8 @@ def now() -> datetime.datetime:
     return datetime.datetime.now(datetime.UTC)
 
 
-def age(taken: Taken) -> str:
-    return timings.age(taken.when, now())
+def age(when: str) -> str:
+    return timings.age(when, now())
 
 
 class RecordingTimes:
@@ -252,7 +252,7 @@ def told(one: Taken, recorded_on: str | None) -> str:
     parts = [
         f"{timings.duration(one.us)} µs (95 %: {timings.interval(timing)}) by {timing.stopwatch}",
         f"{timing.cache} L2",
-        age(one),
+        age(one.when),
     ]
     if one.device and one.device != recorded_on:
         parts.append(f"on {one.device}")

@@ -37,7 +37,7 @@ from inspector.sources.trying import TryRequest, try_stage
 from inspector.system.printing import page
 from inspector.tui.keys.command_table import BARE, Where, bindings, bindings_of
 from inspector.tui.widgets.notice import Notice, attempt, in_thread, label, shorten
-from inspector.tui.widgets.subject import RecordingTimes, TreeSubject, now
+from inspector.tui.widgets.subject import RecordingTimes, TreeSubject, age
 from inspector.tui.widgets.tool_screen import SubjectBar, ToolScreen
 
 Part = tuple[str, str]
@@ -115,7 +115,7 @@ def before(sessions: Sequence[Session], width: int) -> Iterator[Part]:
     if sessions:
         yield "\nTaken before\n", HEAD
     for session in sessions[: -MAX_PAST - 1 : -1]:
-        yield f"  {timings.age(session.taken, now())}", "bold"
+        yield f"  {age(session.taken)}", "bold"
         yield f"  {label(str(session.device.get('name') or 'unknown device'))}\n", QUIET
         yield table(session, width), ""
 

@@ -26,7 +26,7 @@ from inspector.system import toolchain
 from inspector.system.process import Finished
 from inspector.tui.app.app import PtxviewApp
 from inspector.tui.main.main_screen import MainScreen
-from inspector.tui.widgets import figures as times
+from inspector.tui.widgets import subject as times
 from inspector.tui.work.work_screen import TimingScreen, TimingState
 from tests.helpers.sample import rest, settle, text_of
 from tests.tui.main.test_looks import Compare
