@@ -287,8 +287,8 @@ def _old(taken: str, now: datetime.datetime) -> bool:
 
 def sentence(time: StoredTime, now: datetime.datetime) -> str:
     """A measured time with all that it was taken with."""
-    spread = between(time.low_us, time.high_us)
-    how = f"{time.stopwatch}, {STATES.get(time.cache, time.cache)}"
+    spread = between(time.timing.low_us, time.timing.high_us)
+    how = f"{time.timing.stopwatch}, {STATES.get(time.cache, time.cache)}"
     parts = (time.inputs, time.device or "unknown device", age(time.taken, now))
     return shown(
         f"{duration(time.median_us)} µs measured (95 %: {spread}) by {how}; "
@@ -314,7 +314,11 @@ def with_times(value: dict[str, object], rec: Recording, times: StoredTimes) -> 
 
 def timing(time: StoredTime | None) -> dict[str, object] | None:
     """A variant's time as JSON has it."""
-    return None if time is None else asdict(time)
+    if time is None:
+        return None
+    names = ("median_us", "low_us", "high_us", "stopwatch", "cache")
+    own = {name: getattr(time.timing, name) for name in names}
+    return {**own, "taken": time.taken, "device": time.device, "inputs": time.inputs}
 
 
 Point = tuple[float, float]

@@ -20,7 +20,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from inspector.analyse.hints import hints
+from inspector.analyse.hints.rules import hints
 from inspector.analyse.hints.subject import Finding, HintSubject
 from inspector.analyse.occupancy import Device
 from inspector.base.model import Argument, Call, Kernel, Origin, Resources, Stage, Variant

@@ -27,10 +27,25 @@ def restored(kind: Any, value: object) -> Any:
     if NoneType in arguments:
         (kind,) = (each for each in arguments if each is not NoneType)
         return None if value is None else restored(kind, value)
-    if is_dataclass(kind):
-        return _dataclass(kind, value)
+    if isinstance(kind, type) and is_dataclass(kind):
+        if not isinstance(value, dict):
+            raise TypeError(f"not an object, which {kind} is")
+        hints, given = get_type_hints(kind), {}
+        for each in fields(kind):
+            with suppress(TypeError, KeyError):
+                given[each.name] = restored(hints[each.name], value[each.name])
+        return kind(**given)
     if get_origin(kind) is tuple:
-        return _tuple(arguments, value)
+        many = arguments[-1] is Ellipsis
+        if not isinstance(value, list | tuple) or not (many or len(value) == len(arguments)):
+            raise TypeError("not such an array")
+        if not many:
+            return tuple(map(restored, arguments, value))
+        out = []
+        for each in value:
+            with suppress(TypeError):
+                out.append(restored(arguments[0], each))
+        return tuple(out)
     kind = get_origin(kind) or kind
     wrong = isinstance(value, bool) and kind is not bool
     if isinstance(value, int | float) and not wrong:
@@ -41,33 +56,7 @@ def restored(kind: Any, value: object) -> Any:
     return value
 
 
-def _dataclass(kind: Any, value: object) -> Any:
-    if not isinstance(value, dict):
-        raise TypeError(f"not an object, which {kind} is")
-    hints, given = get_type_hints(kind), {}
-    for each in fields(kind):
-        with suppress(TypeError, KeyError):
-            given[each.name] = restored(hints[each.name], value[each.name])
-    return kind(**given)
-
-
-def _tuple(kinds: tuple[Any, ...], value: object) -> tuple[Any, ...]:
-    if not isinstance(value, list | tuple):
-        raise TypeError("not an array")
-    if kinds[-1] is not Ellipsis:
-        if len(value) != len(kinds):
-            raise TypeError(f"not an array of {len(kinds)}")
-        return tuple(map(restored, kinds, value))
-    out = []
-    for each in value:
-        with suppress(TypeError):
-            out.append(restored(kinds[0], each))
-    return tuple(out)
-
-
 # -- the median and its interval ------------------------------------------------------------------
-# The median of samples and its 95 % interval, by order statistics of any distribution.
-#
 # Of n independent samples, as many are below the true median as heads fall in n throws of a coin.
 # So it is between the k-th least and the k-th greatest of them with a probability that follows
 # from the binomial distribution alone (W. J. Conover, Practical Nonparametric Statistics, 3.2).
@@ -130,7 +119,6 @@ WANTED = 0.01
 # A warning is given if clocks differ by more than this part within one measurement.
 STEADY = 0.03
 MIN_SAMPLES_OF_A_THIRD = 20
-NOTHING: Mapping[str, object] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,31 +209,46 @@ class Session:
 
 
 def with_time(
-    timing: Timing,
-    samples: Sequence[float],
-    clocks: Mapping[str, object],
-    peak: Peak | None,
-    answer: Mapping[str, object] = NOTHING,
+    timing: Timing, answer: Mapping[str, object], peak: Peak | None = None
 ) -> Timing | None:
-    """A timing with its samples' median and rates of the estimates; None without samples.
+    """A timing with the median of the ``answer``'s samples and rates of the estimates.
 
-    ``answer`` is the child process's whole record of it.
+    ``answer`` is the child process's record; None without samples.
     """
+    samples, clocks = numbers(answer.get("samples")), answer.get("clocks")
     middle = median(samples)
     if middle is None:
         return None
-    warnings = (*_warnings(middle, clocks), *_drift(samples), *_disturbed(answer))
+    clocks = clocks if isinstance(clocks, dict) else {}
+    traced, whole = (next(iter(numbers([answer.get(n)])), None) for n in ("traced", "whole"))
+    warnings = [*timing.warnings, *_warnings(middle, clocks), *_drift(samples)]
+    if traced is not None:
+        warnings.append(
+            f"CUPTI's tracing slows this kernel to {traced:.4g} µs; the time is by a pair of "
+            "events in a full queue, less what that reads around an empty kernel"
+        )
+    elif whole is not None:
+        warnings.append(
+            f"CUPTI's tracing slows some of its kernels: without it the call takes "
+            f"{whole:.4g} µs at most, the gaps between them included"
+        )
     timed = replace(
         timing,
         median_us=middle.value,
         low_us=middle.low,
         high_us=middle.high,
         samples=middle.samples,
-        traced_us=_traced(answer, "traced"),
-        warnings=(*timing.warnings, *warnings),
-        clocks=dict(clocks),
+        traced_us=traced,
+        warnings=tuple(warnings),
+        clocks=clocks,
     )
     return _with_rates(timed, peak)
+
+
+def numbers(values: object) -> list[float]:
+    """The numbers of a list in a child process's record."""
+    found = values if isinstance(values, list) else []
+    return [float(s) for s in found if isinstance(s, int | float) and not isinstance(s, bool)]
 
 
 def _with_rates(timing: Timing, peak: Peak | None) -> Timing:
@@ -262,38 +265,16 @@ def _with_rates(timing: Timing, peak: Peak | None) -> Timing:
     )
 
 
-def _traced(answer: Mapping[str, object], name: str) -> float | None:
-    value = answer.get(name)
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
-
-
-def _disturbed(answer: Mapping[str, object]) -> list[str]:
-    """A warning about a kernel that CUPTI's tracing slows down."""
-    traced, upper_bound = _traced(answer, "traced"), _traced(answer, "whole")
-    if traced is not None:
-        return [
-            f"CUPTI's tracing slows this kernel to {traced:.4g} µs; the time is by a pair of "
-            "events in a full queue, less what that reads around an empty kernel"
-        ]
-    if upper_bound is not None:
-        return [
-            f"CUPTI's tracing slows some of its kernels: without it the call takes "
-            f"{upper_bound:.4g} µs at most, the gaps between them included"
-        ]
-    return []
-
-
 def _warnings(middle: Median, clocks: Mapping[str, object]) -> list[str]:
     out = []
     if middle.reach is None:
         out.append("too few samples for an interval")
     elif middle.reach > WANTED:
         out.append(f"the median is known to ±{100 * middle.reach:.1f} % only")
-    low, high, most = (clocks.get(k) for k in ("low_mhz", "high_mhz", "most_mhz"))
-    if isinstance(low, int) and isinstance(high, int):
-        if low < high * (1 - STEADY):
+    match clocks:
+        case {"low_mhz": int() as low, "high_mhz": int() as high} if low < high * (1 - STEADY):
             out.append(f"the SM clock moved between {low} and {high} MHz")
-        elif isinstance(most, int) and high < most * (1 - STEADY):
+        case {"high_mhz": int() as high, "most_mhz": int() as most} if high < most * (1 - STEADY):
             out.append(f"the SM clock was {high} MHz of {most}")
     slowed = clocks.get("slowed_by")
     if isinstance(slowed, list) and slowed:
@@ -325,22 +306,14 @@ def stored_session(session: Session) -> dict[str, object]:
 def read(stored: Mapping[str, object]) -> Session | None:
     """A stored session; None if it is not one. Damaged rows are left out."""
     rows = stored.get("rows")
+    if not isinstance(rows, list):
+        return None
+    named = [{**r, "variant": r.get("variant", 0) or ""} for r in rows if isinstance(r, dict)]
     try:
-        session: Session = restored(Session, {**stored, "rows": _named(rows)})
+        session: Session = restored(Session, {**stored, "rows": named})
     except TypeError:
         return None
     return session
-
-
-def _named(rows: object) -> object:
-    """Rows with the name "" of variants where calls have none."""
-    if not isinstance(rows, list):
-        return None
-    return [{**r, "variant": r.get("variant", 0) or ""} for r in rows if isinstance(r, dict)]
-
-
-# -- amounts that the user gives ------------------------------------------------------------------
-# What a launch moves and computes, as the user gives it, instead of the estimates.
 
 
 def with_amounts(session: Session, moved: int | None, done: int | None) -> Session:
@@ -365,40 +338,23 @@ OWN, COLD = "cupti", "cold"
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
-    """A time of one kernel, of a launch or within a call: when (ISO 8601), and on which device.
+class StoredTime:
+    """A time of one kernel, of a launch or within a call, with its median in µs.
 
-    ``inputs`` are the tensors of that launch or call in words.
+    ``taken`` is when that was (ISO 8601), ``device`` the device's name, ``inputs`` are the tensors
+    of that launch or call in words.
     """
 
     timing: Timing
-    when: str
+    median_us: float
+    taken: str
     device: str | None
     inputs: str
 
     @property
-    def us(self) -> float:
-        """The median in microseconds, which is known."""
-        assert self.timing.median_us is not None
-        return self.timing.median_us
-
-
-@dataclass(frozen=True, slots=True)
-class StoredTime:
-    """One launch of a variant, in µs: the median with its 95 % interval (None: too few samples).
-
-    ``inputs`` are the tensors of the call in words, ``taken`` when that was (ISO 8601), ``device``
-    the device's name.
-    """
-
-    median_us: float
-    low_us: float | None
-    high_us: float | None
-    stopwatch: str
-    cache: str
-    taken: str
-    device: str | None
-    inputs: str
+    def cache(self) -> str:
+        """The state of the L2."""
+        return self.timing.cache or ""
 
 
 class StoredTimes:
@@ -406,7 +362,7 @@ class StoredTimes:
 
     def __init__(self, sessions: Sequence[Session] = ()) -> None:
         self.sessions: tuple[Session, ...] = ()
-        self._taken: dict[str, list[tuple[int, Taken]]] = {}
+        self._taken: dict[str, list[tuple[int, StoredTime]]] = {}
         for session in sessions:
             self.add(session)
 
@@ -418,34 +374,31 @@ class StoredTimes:
         device = name if isinstance(name, str) else None
         for row in session.rows:
             for part in parts(row):
-                if _known(part.median_us):
-                    taken = Taken(part, session.taken, device, row.inputs)
+                us = part.median_us
+                if us is not None and math.isfinite(us) and us > 0:
+                    taken = StoredTime(part, us, session.taken, device, row.inputs)
                     self._taken.setdefault(part.kernel, []).append((number, taken))
 
-    def every(self, kernel: Kernel, variant: Variant) -> tuple[Taken, ...]:
+    def every(self, kernel: Kernel, variant: Variant) -> tuple[StoredTime, ...]:
         """Every time of a variant by any stopwatch, the oldest first."""
         return tuple(taken for _, taken in self._of(kernel, variant))
 
-    def latest(self, kernel: Kernel, variant: Variant) -> Taken | None:
+    def of(self, kernel: Kernel, variant: Variant) -> StoredTime | None:
         """The representative time of a variant; None if it was not measured."""
         return next(iter(self._own(kernel, variant)), None)
-
-    def of(self, kernel: Kernel, variant: Variant) -> StoredTime | None:
-        """The representative time of a variant, as views show it."""
-        taken = self.latest(kernel, variant)
-        return None if taken is None else _measured(taken)
 
     def by_inputs(self, kernel: Kernel, variant: Variant) -> Mapping[str, StoredTime]:
         """The time of a variant with each kind of inputs that it was timed with."""
         out: dict[str, StoredTime] = {}
         for taken in self._own(kernel, variant):
-            out.setdefault(taken.inputs, _measured(taken))
+            out.setdefault(taken.inputs, taken)
         return out
 
     def __bool__(self) -> bool:
-        return any(_is_own(t) for entries in self._taken.values() for _, t in entries)
+        times = (time for entries in self._taken.values() for _, time in entries)
+        return any(time.timing.stopwatch == OWN for time in times)
 
-    def _of(self, kernel: Kernel, variant: Variant) -> list[tuple[int, Taken]]:
+    def _of(self, kernel: Kernel, variant: Variant) -> list[tuple[int, StoredTime]]:
         # An id is as long as it must be: it may have grown since.
         return [
             (number, taken)
@@ -453,15 +406,15 @@ class StoredTimes:
             if taken.timing.variant == variant.id or variant.hash.startswith(taken.timing.variant)
         ]
 
-    def _own(self, kernel: Kernel, variant: Variant) -> list[Taken]:
+    def _own(self, kernel: Kernel, variant: Variant) -> list[StoredTime]:
         """The variant's times by CUPTI, the representative one first."""
 
-        def rank(entry: tuple[int, Taken]) -> tuple[bool, int, bool, int]:
+        def rank(entry: tuple[int, StoredTime]) -> tuple[bool, int, bool, int]:
             number, timing = entry[0], entry[1].timing
             # A launch timed alone comes before one within a call of many.
             return timing.cache != COLD, -number, timing.kind != "triton", -timing.count
 
-        entries = [entry for entry in self._of(kernel, variant) if _is_own(entry[1])]
+        entries = [e for e in self._of(kernel, variant) if e[1].timing.stopwatch == OWN]
         return [taken for _, taken in sorted(entries, key=rank)]
 
 
@@ -501,12 +454,9 @@ def timed_alike(
     They are of the same kind of inputs, on the same device, with the L2 in the same state.
     """
     for inputs, time in a.items():
-        counterpart = b.get(inputs)
-        if counterpart is not None and (counterpart.device, counterpart.cache) == (
-            time.device,
-            time.cache,
-        ):
-            return time, counterpart
+        other = b.get(inputs)
+        if other and (other.device, other.cache) == (time.device, time.cache):
+            return time, other
     return None
 
 
@@ -518,26 +468,3 @@ def times(path: str | Path) -> StoredTimes:
 def sessions(path: Path) -> list[Session]:
     """The sessions stored with a recording, the oldest first."""
     return [s for s in map(read, kept(path)) if s is not None]
-
-
-def _is_own(taken: Taken) -> bool:
-    return taken.timing.stopwatch == OWN
-
-
-def _known(value: float | None) -> bool:
-    """Whether a time is a positive number, which a damaged file may not hold."""
-    return value is not None and math.isfinite(value) and value > 0
-
-
-def _measured(taken: Taken) -> StoredTime:
-    timing = taken.timing
-    return StoredTime(
-        taken.us,
-        timing.low_us,
-        timing.high_us,
-        OWN,
-        timing.cache or "",
-        taken.when,
-        taken.device,
-        taken.inputs,
-    )

@@ -598,7 +598,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
             ("◂", "code--mark", (self.cursor,)),
         )
         return {
-            self.map.row(n) * height // many: (sign, style)
+            ((self.map.row(n) + 1) * height - 1) // many: (sign, style)
             for sign, name, lines in wanted
             for style in (self._part(name),)
             for n in lines

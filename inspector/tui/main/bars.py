@@ -10,7 +10,6 @@ from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
-from inspector.analyse.card import Card
 from inspector.base.model import LAUNCH, Failure, Recording, Resources, Variant
 from inspector.base.text import ended_by, plural
 from inspector.measure.time.results import COLD
@@ -34,6 +33,7 @@ from inspector.tui.widgets.subject import (
 from inspector.tui.widgets.tool_screen import LineWidget, ends, link
 
 if TYPE_CHECKING:
+    from inspector.analyse.card import Card
     from inspector.reader.reader import Reader
 
 
@@ -89,8 +89,8 @@ class VariantCard(LineWidget):
         taken, tuned = self.times.latest(self.subject.kernel, variant), time_of(variant)
         if taken is not None:
             cache = "" if taken.timing.cache == COLD else f" {taken.timing.cache} L2"
-            when = "" if short else f" {age(taken.when)}"
-            measured = f"{duration(taken.us)} µs{cache} measured{when}"
+            when = "" if short else f" {age(taken.taken)}"
+            measured = f"{duration(taken.median_us)} µs{cache} measured{when}"
         elif tuned is not None:
             measured = f"{duration(tuned)} µs by the tuner"
         # Theoretical: how much of an SM's warps fit, not how many were active.

@@ -420,7 +420,7 @@ def _row(reads: Reader, kernel: Kernel, variant: Variant, code: bool) -> Variant
         kernel,
         variant,
         variant.config,
-        reads.known_by_now(variant),
+        variant.known,
         time_us=variants.time_us(variant),
         winner=variants.winner(variant),
         reason=variants.reason(variant),
@@ -595,7 +595,7 @@ class VariantsScreen(ToolScreen[Left]):
             generated = f"{label(made)} was generated from it." if made else ""
             said[:0] = [one for one in (_why_not(row), generated) if one]
             if taken := self.times.latest(row.kernel, row.variant):
-                said.append(f"Measured {age(taken.when)}, {taken.timing.cache} L2.")
+                said.append(f"Measured {age(taken.taken)}, {taken.timing.cache} L2.")
         self.status.say("   ".join(said))
 
     # Commands
