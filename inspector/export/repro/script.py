@@ -18,18 +18,9 @@ CHECKS = ("interpreter", "reference", "none")
 """What a launch can be compared with."""
 TL_TYPES = {
     "int1": "tl.int1",
-    "int8": "tl.int8",
-    "int16": "tl.int16",
-    "int32": "tl.int32",
-    "int64": "tl.int64",
-    "uint8": "tl.uint8",
-    "uint16": "tl.uint16",
-    "uint32": "tl.uint32",
-    "uint64": "tl.uint64",
-    "fp16": "tl.float16",
+    **{f"{kind}{n}": f"tl.{kind}{n}" for kind in ("int", "uint") for n in (8, 16, 32, 64)},
+    **{f"fp{n}": f"tl.float{n}" for n in (16, 32, 64)},
     "bf16": "tl.bfloat16",
-    "fp32": "tl.float32",
-    "fp64": "tl.float64",
     "fp8e4nv": "tl.float8e4nv",
     "fp8e5": "tl.float8e5",
 }
@@ -44,18 +35,9 @@ COARSE = {
 """What says that a kernel computes with less than single precision (tf32, half …)."""
 TORCH_TYPES = {
     "i1": "bool",
-    "i8": "int8",
-    "i16": "int16",
-    "i32": "int32",
-    "i64": "int64",
-    "u8": "uint8",
-    "u16": "uint16",
-    "u32": "uint32",
-    "u64": "uint64",
-    "fp16": "float16",
+    **{f"{kind[0]}{n}": f"{kind}{n}" for kind in ("int", "uint") for n in (8, 16, 32, 64)},
+    **{f"fp{n}": f"float{n}" for n in (16, 32, 64)},
     "bf16": "bfloat16",
-    "fp32": "float32",
-    "fp64": "float64",
     "fp8e4nv": "float8_e4m3fn",
     "fp8e5": "float8_e5m2",
 }
