@@ -237,6 +237,10 @@ def _value(one: Argument, launch: TritonLaunch) -> str:
         raise _not_made(one.name, "it was a bare address, and nobody knows of what size")
     if one.value is None:
         raise _not_made(one.name, "its value was not recorded")
+    return _number(one)
+
+
+def _number(one: Argument) -> str:
     return f"make.number({python_literal(one.name)}, {python_literal(one.value)})"
 
 
@@ -260,9 +264,8 @@ def _constant(one: Argument, launch: TritonLaunch) -> str:
     value = one.value if one.value is not None else launch.config.get(one.name)
     if not isinstance(value, str) or one.python_type == "str":
         return python_literal(value)
-    if value in TL_TYPES:
-        return TL_TYPES[value]
-    return value if is_function(one, launch.source.text) else python_literal(value)
+    named = value if is_function(one, launch.source.text) else python_literal(value)
+    return TL_TYPES.get(value, named)
 
 
 def is_function(one: Argument, text: str) -> bool:
@@ -405,8 +408,7 @@ def _own(text: str) -> Iterable[str]:
         if word in _WITH_VALUE:
             next(words, None)
         elif word == "--compiler-options":
-            value = next(words, "")
-            if value.strip("'") != "-fPIC":
+            if (value := next(words, "")).strip("'") != "-fPIC":
                 yield from (word, value)
         elif not _BY_TORCH.match(word):
             yield word
@@ -416,8 +418,7 @@ def extension_script(call: ExtensionCall) -> str:
     """The script. Raises ``UsageError`` with the argument that cannot be made again."""
     reference = call.reference
     imports = {"import torch", "from torch.utils.cpp_extension import load"}
-    imports |= set(reference.imports if reference is not None else ())
-    future = reference.future if reference is not None else ()
+    imports.update(reference.imports if reference is not None else ())
     checks = ("none",) if reference is None else ("reference", "none")
     parts = [
         f"NAME = {python_literal(f'{call.module}.{call.function}')}",
@@ -438,6 +439,7 @@ def extension_script(call: ExtensionCall) -> str:
         else support.CHECK.strip() % {"check": _CHECK},
         support.END.strip(),
     ]
+    future = () if reference is None else reference.future
     return script_of(_call_head(call), future, imports, parts)
 
 
@@ -532,13 +534,10 @@ def _call_arguments(call: ExtensionCall) -> str:
 
 def _argument_value(one: Argument) -> str:
     if one.shape is not None and one.dtype:
-        device = ', device="cpu"' if one.device == "cpu" else ""
-        return tensor_text(one, device)
+        return tensor_text(one, ', device="cpu"' if one.device == "cpu" else "")
     if isinstance(one.value, str) and re.fullmatch(r"torch\.\w{1,40}", one.value):
         return one.value
-    name = python_literal(one.name)
-    number = isinstance(one.value, int | float)
-    return f"make.number({name}, {python_literal(one.value)})" if number else repr(one.value)
+    return _number(one) if isinstance(one.value, int | float) else repr(one.value)
 
 
 def _list(values: Places) -> str:
