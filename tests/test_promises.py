@@ -14,7 +14,7 @@ ROWS = [
 NAMED = re.compile(r"`(test_\w+)::(\w+)`")
 
 
-def tests_of(stem: str) -> set[str]:
+def names_in(stem: str) -> set[str]:
     """The names of a file's tests, as promises have them."""
     (path,) = TESTS.rglob(f"{stem}.py")
     text = path.read_text("utf-8")
@@ -26,9 +26,9 @@ def test_each_promise_is_held_by_tests_that_exist() -> None:
     for promise, tests in ROWS:
         named = NAMED.findall(tests)
         assert promise.strip().endswith((".", "…")) and len(named) == tests.count("::"), promise
-        assert not [name for stem, name in named if name not in tests_of(stem)], promise
+        assert not [name for stem, name in named if name not in names_in(stem)], promise
 
 
 def test_every_test_of_trust_and_of_wrapping_is_promised() -> None:
     named = {name for row in ROWS for _, name in NAMED.findall(row[1])}
-    assert not (tests_of("test_trust") | tests_of("test_wrapping")) - named
+    assert not (names_in("test_trust") | names_in("test_wrapping")) - named
