@@ -26,7 +26,8 @@ from inspector.base.errors import PtxviewError
 from inspector.base.model import Content, Kernel, Recording, Variant
 from inspector.base.text import words
 from inspector.listing.cubin import debug_spans, is_elf
-from inspector.recording.assemble import REMOVED, Assembly, Blob
+from inspector.recording.assemble import REMOVED, Assembly
+from inspector.recording.facts import Blob
 from inspector.recording.layout import NAME, SCHEMA, BytesContent, Writer, kept, pack
 from inspector.sources.opening import raw_events
 
