@@ -25,7 +25,7 @@ from inspector.base.model import Content, Resources
 from inspector.listing.cubin import read_cubin
 from inspector.recording.facts import from_ptxas
 from inspector.recording.layout import BytesContent, DerivedCache, FileContent
-from inspector.sources.caches import objects
+from inspector.sources.caches import Event, objects
 from inspector.sources.disassembly import carries_device_code, images, same_code
 from inspector.system import files
 from inspector.system.process import run_tool
@@ -245,7 +245,6 @@ class _Room:
         return expanded if self.left >= 0 else ""
 
 
-Event = dict[str, object]
 SOURCES = (".cu",)
 
 

@@ -31,7 +31,8 @@ from inspector.sources.builds import (
     read_object,
     recorded_event,
 )
-from inspector.sources.compilers import StageJob, StagesMade, compile_on, job_of
+from inspector.sources.caches import Event
+from inspector.sources.compilers import GoOn, Say, StageJob, StagesMade, compile_on, job_of
 from inspector.sources.disassembly import carries_device_code
 from inspector.sources.opening import carried, open_path
 from inspector.system import files, toolchain
@@ -148,11 +149,6 @@ def _at_home(messages: Sequence[CompilerMessage], own: str | None) -> tuple[Comp
 
 def _same(file: str | None, own: str) -> bool:
     return file is not None and PurePath(file).name == PurePath(own).name
-
-
-Say = Callable[[str], None]
-GoOn = Callable[[], bool]
-Event = dict[str, object]
 
 
 def complete(
