@@ -318,7 +318,7 @@ HEAD = 1 << 12
 DISTINCT = 64
 """Calls of one variant that are listed, as in a recording; the rest are counted."""
 
-MAX_LISTED_CALLS = 20
+MAX_PROBLEMS = 20
 PADDING = 1 << 20
 """Lines before a kernel in its file, at most: where it begins is what the trace says."""
 
@@ -354,7 +354,7 @@ def from_tritonparse(path: Path, inside: Path | None = None) -> Iterator[Event]:
     compiled: list[Event] = []
     launches: dict[str, _Launches] = {}
     problems: list[str] = []
-    damaged = first = 0
+    first = 0
     try:
         for number, line in enumerate(unpacking.packed_lines(path, inside=inside), 1):
             try:
@@ -363,8 +363,7 @@ def from_tritonparse(path: Path, inside: Path | None = None) -> Iterator[Event]:
                 problems.append(error.message)
                 continue
             except ValueError:
-                damaged += 1
-                if damaged <= MAX_LISTED_CALLS and line.strip():
+                if len(problems) < MAX_PROBLEMS and line.strip():
                     problems.append(f"line {number} is no JSON, or was cut short")
                 continue
             if entry.get("event_type") == "compilation":
