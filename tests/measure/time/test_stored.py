@@ -25,7 +25,7 @@ from inspector.reader.reader import Reader
 from inspector.recording.layout import keep, kept_cache
 from inspector.report.timings import timing
 from inspector.sources.opening import open_path
-from inspector.tui.widgets.figures import RecordingTimes as Shown
+from inspector.tui.widgets.subject import RecordingTimes as Shown
 from tests.helpers.ptxview import call
 
 LECTURE = Path(__file__).parents[3] / "examples" / "recordings" / "lecture-h200.ptxview"
