@@ -585,7 +585,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
             self.vertical_scrollbar.refresh()
 
     def marks(self, height: int) -> Marks:
-        if not self.lines:
+        if not self.lines or not height:
             return {}
         annotations, many = self.rows.gutter.annotations, max(self.map.rows, height)
         # The most wanted last: one row has room for one.
@@ -597,12 +597,12 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
             ("=", "code--found", self.matches[:: len(self.matches) // MAX_MARKS + 1]),
             ("◂", "code--mark", (self.cursor,)),
         )
-        return {
-            ((self.map.row(n) + 1) * height - 1) // many: (sign, style)
-            for sign, name, lines in wanted
-            for style in (self._part(name),)
-            for n in lines
-        }
+        marks: dict[int, tuple[str, Style]] = {}
+        for sign, name, lines in wanted:
+            rows = (self.map.row(n) for n in lines if n <= self.lines)
+            mark = sign, self._part(name)
+            marks |= {((row + 1) * height - 1) // many: mark for row in rows}
+        return marks
 
     @property
     def pattern(self) -> re.Pattern[str] | None:
