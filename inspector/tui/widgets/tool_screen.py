@@ -258,7 +258,7 @@ class LineWidget(Widget):
     auto_links: Reactive[bool] = Reactive(False)
 
     def tell(self, **values: object) -> None:
-        """Set what is shown."""
+        """Set attributes and draw again."""
         for name, value in values.items():
             setattr(self, name, value)
         self.refresh()
