@@ -213,7 +213,7 @@ class _Maker:
     def _buffer(
         self, name: str, flat: Array, dtype: str, shape: Sequence[int], strides: Sequence[int]
     ) -> LaunchArgument:
-        """A pointer to memory; null where there is none."""
+        """A pointer to memory; null if empty."""
         if not flat.size:
             return 0
         at, size, add = flat.ctypes.data, flat.nbytes, self.out.memory.add_raw
