@@ -7,7 +7,7 @@ known is None or empty. What nobody measured is an ``Estimate``; occupancy is th
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import prod
 
@@ -47,10 +47,6 @@ _ODD_BITS = {
     "byte": 8, "char": 8, "complex64": 64, "complex128": 128, "bfloat16": 16, "tf32": 32,
 }  # fmt: skip
 
-TENSORS_ONCE = "each tensor read or written once"
-EACH_ONCE = "each access once by every thread"
-EACH_AT_MOST_ONCE = "each access at most once by every thread"
-
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
@@ -66,12 +62,12 @@ class Estimate:
 
 def blocks_of(call: Call) -> int | None:
     """Blocks (programs) of a launch."""
-    return None if call.grid is None else call.grid[0] * call.grid[1] * call.grid[2]
+    return None if call.grid is None else prod(call.grid)
 
 
 def threads_of(call: Call) -> int | None:
     """Threads of a block."""
-    return None if call.block is None else call.block[0] * call.block[1] * call.block[2]
+    return None if call.block is None else prod(call.block)
 
 
 def tensor_bytes(call: Call) -> Estimate | None:
@@ -84,25 +80,24 @@ def tensor_bytes(call: Call) -> Estimate | None:
     sizes = [_bytes(a) for a in call.arguments if a.shape is not None]
     if not sizes or any(size is None for size in sizes):
         return None
-    return Estimate(sum(size for size in sizes if size is not None), TENSORS_ONCE)
+    return Estimate(
+        sum(size for size in sizes if size is not None), "each tensor read or written once"
+    )
 
 
 def _bytes(argument: Argument) -> int | None:
     element = element_bytes(argument.dtype or (argument.type or "").lstrip("*"))
     if element is None or argument.shape is None:
         return None
-    strides = argument.strides or (1,) * len(argument.shape)
-    sizes = zip(argument.shape, strides, strict=False)
+    sizes = zip(argument.shape, argument.strides or (1,) * len(argument.shape), strict=False)
     return element * prod(size if stride else min(size, 1) for size, stride in sizes)
 
 
 def element_bytes(dtype: str) -> int | None:
     """Bytes of an element of torch's or Triton's type: 4 of ``float32`` and of ``fp32``."""
     dtype = dtype.removeprefix("torch.")
-    bits = _ODD_BITS.get(dtype)
-    if bits is None:
-        match = _BITS.match(dtype)
-        bits = int(match[1]) if match else 0
+    match = _BITS.match(dtype)
+    bits = _ODD_BITS.get(dtype, int(match[1]) if match else 0)
     return bits // 8 if bits and bits % 8 == 0 else None
 
 
@@ -118,17 +113,13 @@ def accessed_bytes(
     if blocks is None or threads is None or flow.loops:
         return None
     every = tuple(accesses)
-    if any(a.space == "generic" for a in every):
-        return None
     bytes_a_thread = total(every, (LOAD, STORE, COPY, ATOMIC, REDUCTION), "global")
-    if bytes_a_thread is None:
+    if bytes_a_thread is None or any(a.space == "generic" for a in every):
         return None
     at_most = branches or any(a.guarded for a in every if a.space == "global")
-    how = EACH_AT_MOST_ONCE if at_most else EACH_ONCE
+    how = f"each access {'at most ' * at_most}once by every thread"
     return Estimate(bytes_a_thread * threads * blocks, how, at_most)
 
-
-HOW = "counted in TTIR, masked lanes included"
 
 _WEIGHTS: Mapping[str, int] = {
     **dict.fromkeys(
@@ -143,7 +134,6 @@ _WEIGHTS: Mapping[str, int] = {
     "tt.clampf": 2,
 }
 _UNCOUNTED = frozenset(("math.absi", "math.ctpop", "math.ctlz", "math.cttz", "math.ipowi"))
-_DOT = "tt.dot"
 _SHAPED = re.compile(r"tensor<((?:\d{1,9}+x)*+)(?:f|bf)\d")
 _SCALAR = re.compile(r":\s*(?:\([^)]*\)\s*->\s*)?(?:f|bf)\d+\b")
 _FOR = re.compile(
@@ -154,36 +144,7 @@ _AXIS = re.compile(r"axis = (\d{1,9}+)(?!\d)")
 _TENSOR = re.compile(r"tensor<((?:\d{1,9}+x)++)")
 
 
-@dataclass(slots=True)
-class _Region:
-    """``times``: how often it is run in one program; ``combined`` counts what a reduction does
-    for each pair of elements, ``axis`` along which."""
-
-    times: int | None
-    combines: bool = False
-    combined: int = 0
-    axis: int | None = None
-
-
-class _Unknown(Exception):
-    """Operations that cannot be counted."""
-
-
-@dataclass(slots=True)
-class _Count:
-    scalars: Tensors
-    regions: list[_Region] = field(default_factory=list)
-    total: int = 0
-
-    def add(self, operations: int | None) -> None:
-        """Count something that the innermost region does once."""
-        inner = self.regions[-1] if self.regions else _Region(1)
-        if operations is None or (operations and inner.times is None):
-            raise _Unknown
-        if inner.combines:
-            inner.combined += operations
-        else:
-            self.total += operations * (inner.times or 0)
+MAX_NESTED_REGIONS = 100
 
 
 def operations(listing: Listing, function: Function, call: Call) -> Estimate | None:
@@ -197,78 +158,64 @@ def operations(listing: Listing, function: Function, call: Call) -> Estimate | N
         return None
     lines = listing.between(function.first, function.last)
     known = {a.name: a.value for a in call.arguments if type(a.value) is int}
-    count = _Count(Tensors(lines, known, None, turns=False))
-    try:
-        for line in lines:
-            _count(count, line)
-    except _Unknown:
+    total, _ = _region(iter(lines), Tensors(lines, known, None, turns=False))
+    if total is None:
         return None
-    return Estimate(count.total * programs, HOW)
+    return Estimate(total * programs, "counted in TTIR, masked lanes included")
 
 
-def _count(count: _Count, line: Line) -> None:
-    text = line.text.strip()
-    body = text[: text.rfind(" loc(")] if " loc(" in text else text
-    if body.startswith("}"):
-        if not body.endswith("{") and count.regions:
-            _close(count, body)
-        return
-    if line.kind is not Kind.INSTRUCTION or line.base is None:
-        return
-    if line.base == "tt.call":
-        count.add(None)
-    elif line.base.startswith(_DOT):
+def _region(lines: Iterator[Line], scalars: Tensors, depth: int = 0) -> tuple[int | None, str]:
+    """Operations of a region run once, None if they cannot be counted; and the line that ends it.
+
+    Of a reduction they are those for one pair of elements.
+    """
+    total: int | None = 0 if depth < MAX_NESTED_REGIONS else None
+    for line in lines:
+        body = line.text.strip().rpartition(" loc(")[0] or line.text.strip()
+        if body.startswith("}") and not body.endswith("{") and depth:
+            return total, body
+        if body.startswith("}") or line.kind is not Kind.INSTRUCTION or line.base is None:
+            continue
+        own = _alone(line.base, body)
+        if body.endswith("{") and total is not None:
+            inner, end = _region(lines, scalars, depth + 1)
+            within = _times(line.base, body, inner, end, scalars)
+            own = None if own is None or within is None else own + within
+        total = None if own is None or total is None else total + own
+    return total, ""
+
+
+def _alone(base: str, body: str) -> int | None:
+    """Operations of one line."""
+    if base == "tt.call":
+        return None
+    if base.startswith("tt.dot"):
         shape = dot_shape(body)
-        count.add(2 * prod(shape) if shape else None)
-    else:
-        count.add(_weight(line.base) * _elements(body))
-    if body.endswith("{"):
-        _open(count, line.base, body)
+        return 2 * prod(shape) if shape else None
+    other = base.startswith("math.") and base not in _UNCOUNTED
+    # Elements of the floating-point type that the operation ends in.
+    shapes = _SHAPED.findall(body)
+    elements = prod(_dimensions(shapes[-1])) if shapes else int(bool(_SCALAR.search(body)))
+    return _WEIGHTS.get(base, int(other)) * elements
 
 
-def _weight(base: str) -> int:
-    if base in _WEIGHTS:
-        return _WEIGHTS[base]
-    return 1 if base.startswith("math.") and base not in _UNCOUNTED else 0
-
-
-def _elements(body: str) -> int:
-    """Elements of the floating-point type that an operation ends in; 0 where it has none."""
-    found = _SHAPED.findall(body)
-    if found:
-        return prod(_dimensions(found[-1]))
-    return 1 if _SCALAR.search(body) else 0
+def _times(base: str, body: str, inner: int | None, end: str, scalars: Tensors) -> int | None:
+    """Operations of a line's region, as often as it is run; ``end`` is the line after it."""
+    if not inner or base in ("tt.func", "builtin.module", "module"):
+        return inner
+    if base == "scf.for":
+        trips = _trips(scalars, body)
+        return None if trips is None else trips * inner
+    axis, shape = _AXIS.search(body), _TENSOR.search(end)
+    dimensions = _dimensions(shape[1]) if shape else []
+    if base not in ("tt.reduce", "tt.scan") or not axis or int(axis[1]) >= len(dimensions):
+        return None  # a branch, or what this does not know
+    along = dimensions[int(axis[1])]
+    return prod(dimensions) // along * (along - 1) * inner if along else 0
 
 
 def _dimensions(shape: str) -> list[int]:
     return [int(size) for size in shape.split("x") if size]
-
-
-def _open(count: _Count, base: str, body: str) -> None:
-    outer = count.regions[-1].times if count.regions else 1
-    if base in ("tt.func", "builtin.module", "module"):
-        count.regions.append(_Region(outer))
-    elif base == "scf.for":
-        trips = _trips(count.scalars, body)
-        count.regions.append(_Region(None if trips is None or outer is None else trips * outer))
-    elif base in ("tt.reduce", "tt.scan"):
-        axis = _AXIS.search(body)
-        count.regions.append(_Region(outer, True, 0, int(axis[1]) if axis else None))
-    else:  # a branch, or what this does not know
-        count.regions.append(_Region(None))
-
-
-def _close(count: _Count, body: str) -> None:
-    """The end of a region; of a reduction, where its operands' types stand."""
-    region = count.regions.pop()
-    if not region.combines or region.combined == 0:
-        return
-    shape = _TENSOR.search(body)
-    dimensions = _dimensions(shape[1]) if shape else []
-    if region.axis is None or region.axis >= len(dimensions):
-        raise _Unknown
-    along = dimensions[region.axis]
-    count.add(prod(dimensions) // along * (along - 1) * region.combined if along else 0)
 
 
 def _trips(scalars: Tensors, body: str) -> int | None:
@@ -362,23 +309,23 @@ def card(
     ``num_warps``), used without one; ``facts`` are analyses of PTX and SASS, if at hand.
     ``built_for`` is of the architecture that the cubin is of, where ``device`` is another.
     """
-    block_threads = threads_of(launch) if launch is not None else None
-    block_threads = threads if block_threads is None else block_threads
     static, dynamic = resources.static_shared_bytes, resources.dynamic_shared_bytes
-    if launch is not None and launch.shared_bytes is not None:
-        dynamic = launch.shared_bytes
+    blocks = None
+    if launch is not None:
+        threads = threads_of(launch) or threads
+        blocks = blocks_of(launch)
+        dynamic = dynamic if launch.shared_bytes is None else launch.shared_bytes
     if static is not None and (built := built_for or device) is not None:
         static = built.own_shared(static)
     full = None
     if device is not None and static is not None and dynamic is not None:
         full = occupancy(
             device,
-            block_threads,
+            threads,
             resources.registers,
             static + dynamic,
             barriers=resources.barriers,
         )
-    blocks = blocks_of(launch) if launch is not None else None
     waves = None
     if full is not None and full.blocks and blocks is not None and full.device.sms:
         waves = blocks / (full.blocks * full.device.sms)
@@ -398,7 +345,7 @@ def card(
     return Card(
         resources,
         device,
-        block_threads,
+        threads,
         static,
         dynamic,
         full,
@@ -439,9 +386,8 @@ def _accessed(
     launch: Call | None, made: tuple[StageContent, ...], known: Mapping[Stage, FunctionFacts]
 ) -> Estimate | None:
     """By SASS, which is what runs, else by PTX."""
-    for part in reversed(made):
-        if launch is not None and part.mix is not None:
-            return accessed_bytes(
-                launch, part.accesses, known[part.stage].flow, branches=bool(part.branches)
-            )
-    return None
+    part = next((part for part in reversed(made) if part.mix is not None), None)
+    if launch is None or part is None:
+        return None
+    flow = known[part.stage].flow
+    return accessed_bytes(launch, part.accesses, flow, branches=bool(part.branches))

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from inspector.analyse.hints import RULES
+from inspector.analyse.hints.rules import RULES
 from inspector.base.errors import Exit, Unreadable, UsageError
 from inspector.base.model import Variant
 from inspector.base.text import plural, shown

@@ -20,7 +20,7 @@ from bisect import bisect_left
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, islice, takewhile
+from itertools import accumulate, groupby, islice, takewhile
 
 from rapidfuzz.distance import LCSseq
 
@@ -35,7 +35,6 @@ Blocks = list[tuple[int, int, int]]
 
 
 def align(a: Sequence[int], b: Sequence[int], anchors: bool = True) -> Blocks:
-    """Return matching stretches of ``a`` and ``b``."""
     return joined(_aligned(a, b, (0, len(a), 0, len(b)), anchors))
 
 
@@ -104,7 +103,6 @@ def increasing(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def gaps(blocks: Blocks, a: int, b: int) -> Iterator[tuple[int, int, int, int]]:
-    """Yield the gaps between matching stretches of sequences of lengths ``a`` and ``b``."""
     x = y = 0
     for i, j, size in blocks:
         if x < i or y < j:
@@ -115,7 +113,6 @@ def gaps(blocks: Blocks, a: int, b: int) -> Iterator[tuple[int, int, int, int]]:
 
 
 def joined(blocks: Iterable[tuple[int, int, int]]) -> Blocks:
-    """Merge adjacent stretches."""
     out: Blocks = []
     for i, j, size in sorted(block for block in blocks if block[2]):
         if out and out[-1][0] + out[-1][2] == i and out[-1][1] + out[-1][2] == j:
@@ -126,7 +123,6 @@ def joined(blocks: Iterable[tuple[int, int, int]]) -> Blocks:
 
 
 def refine(blocks: Blocks, a: Sequence[int], b: Sequence[int]) -> Blocks:
-    """Return ``blocks`` and further matches in the gaps between them."""
     more = [block for gap in gaps(blocks, len(a), len(b)) for block in _aligned(a, b, gap, True)]
     return joined([*blocks, *more])
 
@@ -144,13 +140,10 @@ def renaming(a: Forms, b: Forms, pairs: Iterable[tuple[int, int]], fixed: Renami
     votes: Counter[tuple[str, str]] = Counter()
     for i, j in pairs:
         votes.update(zip(a.forms[i].names, b.forms[j].names, strict=False))
-    by_count: defaultdict[int, list[tuple[str, str]]] = defaultdict(list)
-    for pair, count in votes.items():
-        by_count[count].append(pair)
     out = dict(fixed)
     taken = set(fixed.values())
-    for count in sorted(by_count, reverse=True):
-        free = [(x, y) for x, y in by_count[count] if x not in out and y not in taken]
+    for _, alike in groupby(votes.most_common(), key=lambda vote: vote[1]):
+        free = [(x, y) for (x, y), _ in alike if x not in out and y not in taken]
         agreeing = [(x, y) for x, y in free if class_of(a, x) == class_of(b, y)]
         left, right = Counter(x for x, _ in agreeing), Counter(y for _, y in agreeing)
         unique = [(x, y) for x, y in agreeing if left[x] == right[y] == 1]
@@ -161,17 +154,12 @@ def renaming(a: Forms, b: Forms, pairs: Iterable[tuple[int, int]], fixed: Renami
     return out
 
 
-@dataclass(frozen=True, slots=True)
 class MatchSide:
-    """One side: its forms and their lines."""
+    """One side: its forms, which were read from a listing, and their lines."""
 
-    forms: Forms
-    lines: Sequence[Line]
-
-    @staticmethod
-    def of(listing: Listing, forms: Forms) -> MatchSide:
-        """Return the side of forms that were read from ``listing``."""
-        return MatchSide(forms, [listing.lines[form.n - 1] for form in forms.forms])
+    def __init__(self, listing: Listing, forms: Forms) -> None:
+        self.forms = forms
+        self.lines = [listing.lines[form.n - 1] for form in forms.forms]
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,13 +210,10 @@ def _as_written(a: Forms, b: Forms, match: Match) -> Match:
     if a.aliases or b.aliases or 2 * alike < len(match.names):
         return match
     numbers: dict[object, int] = {}
-    ours, theirs = [
-        [
-            numbers.setdefault((key, form.names), len(numbers))
-            for key, form in zip(keys, forms.forms, strict=True)
-        ]
-        for keys, forms in ((match.a_keys, a), (match.b_keys, b))
-    ]
+    ours, theirs = (
+        [numbers.setdefault((form.key, form.names), len(numbers)) for form in forms.forms]
+        for forms in (a, b)
+    )
     equal = sum(size for _, _, size in match.blocks)
     if (Counter(ours) & Counter(theirs)).total() <= equal:
         return match
@@ -273,8 +258,6 @@ def _traced(side: MatchSide, keys: Sequence[int], deep: bool) -> list[int]:
 def _fixed(a: Forms, b: Forms, aliases: bool) -> tuple[dict[str, str], set[str]]:
     """Aliases of ``a`` with those of ``b`` that mean the same, and those that may have no pair."""
     fixed: dict[str, str] = {}
-    if not a.aliases and not b.aliases:
-        return fixed, set()
     by_meaning: dict[str, str] = {}
     for name, meaning in b.aliases.items():
         by_meaning.setdefault(name[0] + meaning, name)

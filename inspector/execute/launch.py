@@ -187,8 +187,6 @@ class Machine:
         self._left = False
         self._seen: tuple[int, Snapshot] | None = None
 
-    # -- what generated code calls ---------------------------------------------------------------
-
     def wrote(self, instruction: int, register: int, value: Array, mask: Mask) -> None:
         for one in self.observers:
             one.wrote(self.lanes, instruction, register, value, mask)
@@ -250,8 +248,6 @@ class Machine:
         if cause in ("out of bounds", "null", "misaligned") and sentence[:1].isdigit():
             sentence = f"{_VERBS.get(row.base, 'accesses')} {sentence}"
         return Fault(cause, sentence, place, **more)
-
-    # -- control ---------------------------------------------------------------------------------
 
     def run(self) -> bool:
         """Goes on until all lanes have ended (True) or all that are left spin or wait (False)."""
@@ -392,8 +388,6 @@ class Machine:
             if not any(register in live for live in needed):
                 self.registers[register] = self.program.empty[register]
 
-    # -- who never ends --------------------------------------------------------------------------
-
     def _idle(self) -> bool:
         """Whether going round changes nothing: no memory, and no register that lives there."""
         if any(self.blocks[n].timed for n in self.polled):
@@ -466,20 +460,16 @@ Chosen = int | Sequence[int | Sequence[int]] | None
 class Execution:
     """What a launch did.
 
-    ``ran`` of ``blocks`` thread blocks were run. ``work`` is in lane-instructions, ``cost`` what of
-    a budget it took. ``written`` are the names of the buffers that something was stored to;
-    ``printed`` is what lanes said by printf, one text a call.
+    ``ran`` thread blocks were run. ``work`` is in lane-instructions, ``cost`` what of a budget it
+    took. ``written`` are the names of the buffers that something was stored to; ``printed`` is what
+    lanes said by printf, one text a call.
     """
 
-    kernel: str
-    grid: Triple
-    block: Triple
-    blocks: int
     ran: int
     work: int
+    cost: int
     written: tuple[str, ...]
-    printed: tuple[str, ...] = ()
-    cost: int = 0
+    printed: tuple[str, ...]
 
 
 def execute(
@@ -549,18 +539,8 @@ def execute(
     except OutOfBudget as spent:
         spent.written, spent.reachable = memory.names(memory.written), memory.names()
         raise
-    total = sizes[0][0] * sizes[0][1] * sizes[0][2]
     written = memory.names(memory.written)
-    return Execution(
-        program.name,
-        *sizes,
-        total,
-        len(numbers),
-        work.done,
-        written,
-        tuple(work.printed),
-        work.cost,
-    )
+    return Execution(len(numbers), work.done, work.cost, written, tuple(work.printed))
 
 
 def choose(grid: Triple, blocks: Chosen) -> Array:

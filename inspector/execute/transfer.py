@@ -59,9 +59,8 @@ def _form(row: PtxInstruction) -> tuple[str, int, str]:
 def _load(t: Translator, row: PtxInstruction) -> None:
     space, count, kind = _form(row)
     space, address = t.address(row.operands[1], space)
-    width = WIDTHS[kind]
-    t.emit(f"L = m.memory.load({t.number}, {space!r}, {address}, u{width}, {count}, {t.mask})")
-    t.write_list(row.operands[0], kind)
+    given = f"{t.number}, {space!r}, {address}, u{WIDTHS[kind]}, {count}, {t.mask}"
+    t.write_list(row.operands[0], f"m.memory.load({given})", kind)
 
 
 def _store(t: Translator, row: PtxInstruction) -> None:
@@ -131,22 +130,23 @@ def _copy_few(t: Translator, row: PtxInstruction) -> None:
 
 
 def _load_matrix(t: Translator, row: PtxInstruction) -> None:
+    count, trans = len(t.elements(row.operands[0])), _turned(row)
+    at = _shared(t, row.operands[1])
+    made = f"m.memory.load_matrix({t.number}, {at}, {count}, {trans}, {t.mask})"
+    t.write_list(row.operands[0], made)
+
+
+def _turned(row: PtxInstruction) -> bool:
+    """Whether the matrices of ``ldmatrix`` or ``stmatrix`` are transposed."""
     if "b16" not in row.parts or "m8n8" not in row.parts:
         raise Untranslatable("matrices of this form are not known here")
-    targets = t.elements(row.operands[0])
-    _, address = t.address(row.operands[1], "shared")
-    trans = "trans" in row.parts
-    t.emit(f"L = m.memory.load_matrix({t.number}, {address}, {len(targets)}, {trans}, {t.mask})")
-    t.write_list(row.operands[0])
+    return "trans" in row.parts
 
 
 def _store_matrix(t: Translator, row: PtxInstruction) -> None:
-    if "b16" not in row.parts or "m8n8" not in row.parts:
-        raise Untranslatable("matrices of this form are not known here")
-    _, address = t.address(row.operands[0], "shared")
+    trans, at = _turned(row), _shared(t, row.operands[0])
     values = ", ".join(t.read(o, "u32") for o in t.elements(row.operands[1]))
-    trans = "trans" in row.parts
-    t.emit(f"m.memory.store_matrix({t.number}, {address}, [{values}], {trans}, {t.mask})")
+    t.emit(f"m.memory.store_matrix({t.number}, {at}, [{values}], {trans}, {t.mask})")
 
 
 def _shape(row: PtxInstruction) -> tuple[int, int, int]:
@@ -169,9 +169,8 @@ def _multiply(t: Translator, row: PtxInstruction) -> None:
     a, b, c = (
         ", ".join(t.read(o, wide) for o in t.elements(operand)) for operand in row.operands[1:4]
     )
-    saturate = "satfinite" in row.parts
-    t.emit(f"L = matrix.multiply(m.lanes, {shape}, {kinds!r}, [{a}], [{b}], [{c}], {saturate})")
-    t.write_list(row.operands[0])
+    given = f"{shape}, {kinds!r}, [{a}], [{b}], [{c}], {'satfinite' in row.parts}"
+    t.write_list(row.operands[0], f"matrix.multiply(m.lanes, {given})")
 
 
 def _multiply_group(t: Translator, row: PtxInstruction) -> None:
@@ -191,13 +190,10 @@ def _multiply_group(t: Translator, row: PtxInstruction) -> None:
     signs, turned = (numbers[:2], numbers[2:]) if len(numbers) > 1 else ([1, 1], [])
     turned = [0] * (2 - len(turned)) + turned
     old = ", ".join(t.read(o, "u32") for o in t.elements(target))
+    descriptor, added = t.read(b, "u64"), t.read(keep, "pred")
+    given = f"{shape}, {kinds!r}, {left}, {descriptor}, {added}, {signs}, {turned}, [{old}]"
     saturate = "satfinite" in row.parts
-    t.emit(
-        f"L = m.multiply_group({t.number}, {t.mask}, {shape}, {kinds!r}, {left}, "
-        f"{t.read(b, 'u64')}, "
-        f"{t.read(keep, 'pred')}, {signs}, {turned}, [{old}], {saturate})"
-    )
-    t.write_list(target)
+    t.write_list(target, f"m.multiply_group({t.number}, {t.mask}, {given}, {saturate})")
 
 
 # -- asynchronous copies, mbarriers, tensor maps ---------------------------------------------------
@@ -211,28 +207,28 @@ def _shared(t: Translator, operand: Operand) -> str:
     return t.address(operand, "shared")[1]
 
 
+_BARRIERS: Mapping[str, str] = {
+    "init": "m.phases.initialise({n}, {at}, {value}, {mask})",
+    "inval": "m.phases.invalidate({n}, {at}, {mask})",
+    "expect_tx": "m.phases.expect({n}, {at}, {value}, {mask}, False)",
+    "complete_tx": "m.phases.expect({n}, {at}, {value}, {mask}, True)",
+}
+"""Operations of an mbarrier without a result, on its address and a number."""
+
+
 def _barrier(t: Translator, row: PtxInstruction) -> None:
-    what = row.parts[1]
-    operands = row.operands
-    n, mask = t.number, t.mask
-    if what == "init":
-        count = t.read(operands[1], "u32")
-        t.emit(f"m.phases.initialise({n}, {_shared(t, operands[0])}, {count}, {mask})")
-    elif what == "inval":
-        t.emit(f"m.phases.invalidate({n}, {_shared(t, operands[0])}, {mask})")
+    what, operands = row.parts[1], row.operands
+    if what in _BARRIERS:
+        value = t.read(operands[1], "u32") if len(operands) > 1 else ""
+        at = _shared(t, operands[0])
+        t.emit(_BARRIERS[what].format(n=t.number, at=at, value=value, mask=t.mask))
     elif what in ("arrive", "arrive_drop"):
         _arrive(t, row)
-    elif what in ("expect_tx", "complete_tx"):
-        size = t.read(operands[1], "u32")
-        t.emit(
-            f"m.phases.expect({n}, {_shared(t, operands[0])}, {size}, {mask}, "
-            f"{what == 'complete_tx'})"
-        )
     elif what in ("test_wait", "try_wait"):
         parity = "parity" in row.parts
         state = t.read(operands[2], "u32" if parity else "u64")
-        made = f"m.phases.test({n}, {_shared(t, operands[1])}, {state}, {parity}, {mask})"
-        t.write(operands[0], made)
+        at = _shared(t, operands[1])
+        t.write(operands[0], f"m.phases.test({t.number}, {at}, {state}, {parity}, {t.mask})")
     elif what == "pending_count":
         t.write(operands[0], f"pending_count({t.read(operands[1], 'u64')})")
     else:
@@ -372,8 +368,7 @@ def _members(t: Translator, row: PtxInstruction, at: int) -> str:
 def _shuffle(t: Translator, row: PtxInstruction) -> None:
     mode = _word(row, ("up", "down", "bfly", "idx"))
     a, b, c = (t.read(o, "u32") for o in row.operands[1:4])
-    t.emit(f"L = lanes.shuffle(m.lanes, {mode!r}, {a}, {b}, {c})")
-    t.write_list(row.operands[0])
+    t.write_list(row.operands[0], f"lanes.shuffle(m.lanes, {mode!r}, {a}, {b}, {c})")
 
 
 def _vote(t: Translator, row: PtxInstruction) -> None:
@@ -386,11 +381,11 @@ def _vote(t: Translator, row: PtxInstruction) -> None:
 def _match(t: Translator, row: PtxInstruction) -> None:
     value = t.read(row.operands[1], f"u{row.kind[1:]}")
     members = _members(t, row, 2)
+    given = f"m.lanes, {value}, {t.mask}, {members}"
     if "any" in row.parts:
-        t.write(row.operands[0], f"lanes.match(m.lanes, {value}, {t.mask}, {members})")
-        return
-    t.emit(f"L = lanes.match_all(m.lanes, {value}, {t.mask}, {members})")
-    t.write_list(row.operands[0])
+        t.write(row.operands[0], f"lanes.match({given})")
+    else:
+        t.write_list(row.operands[0], f"lanes.match_all({given})")
 
 
 def _reduce(t: Translator, row: PtxInstruction) -> None:
@@ -405,8 +400,8 @@ def _reduce(t: Translator, row: PtxInstruction) -> None:
 
 
 def _elect(t: Translator, row: PtxInstruction) -> None:
-    t.emit(f"L = lanes.elect(m.lanes, {t.mask}, {t.read(row.operands[1], 'u32')})")
-    t.write_list(row.operands[0])
+    members = t.read(row.operands[1], "u32")
+    t.write_list(row.operands[0], f"lanes.elect(m.lanes, {t.mask}, {members})")
 
 
 # -- the rest --------------------------------------------------------------------------------------

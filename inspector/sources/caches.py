@@ -23,8 +23,8 @@ from inspector.base.errors import PtxviewError, Unreadable
 from inspector.base.model import Content
 from inspector.listing.cubin import architecture, binaries, read_cubin
 from inspector.recording import output_code
-from inspector.recording.autotune import configuration, finite
-from inspector.recording.facts import CONFIG, as_map
+from inspector.recording.autotune import configuration
+from inspector.recording.facts import CONFIG, as_map, as_seconds
 from inspector.recording.layout import BytesContent, FileContent
 from inspector.sources import traces
 from inspector.sources.disassembly import (
@@ -86,7 +86,7 @@ def _best(beside: Sequence[str], stored: Mapping[str, object]) -> dict[str, obje
     if not isinstance(stored.get("num_warps"), int):
         return None
     # Without the winner's hash, the kernel's file is the only Python file beside it, if any.
-    milliseconds = finite(stored.get("time_taken_ms"))
+    milliseconds = as_seconds(stored.get("time_taken_ms"))
     return {
         "by": "inductor",
         "file": beside[0] if len(beside) == 1 else None,
@@ -304,7 +304,6 @@ def _problem(path: Path, text: str) -> Event:
     return {"event": "problem", "where": str(path), "text": text.removeprefix(f"{path} ")}
 
 
-MODELS = Path("data") / "aotinductor"
 WRAPPER = (".wrapper.cpp", "_wrapper.cpp")
 LIBRARIES = (".so", ".o")
 KINDS = {".ptx": "ptx", ".ttir": "ttir", ".ttgir": "ttgir", ".llir": "llir"}
@@ -314,7 +313,7 @@ _FOLDER = re.compile(rb"\0(/[^\0]{1,4096})(?=\0)")
 
 def models(root: Path) -> list[Path]:
     """The folders of models that an unpacked package, or a folder of one model, has."""
-    place = root / MODELS
+    place = root / "data" / "aotinductor"
     if place.is_dir() and not place.is_symlink():
         entries = files.names(place)[0]
         return [place / e.name for e in entries if e.is_dir(follow_symlinks=False)]

@@ -310,12 +310,6 @@ ROWS["its output is closed"] = Row(
     status=120,
     env={"PYTHONUNBUFFERED": ""},
 )
-ROWS["a process that ptxview starts for itself"] = Row(
-    "import subprocess, sys\nwords = [sys.executable, '-S', '-c', 'print(1)']\n"
-    "children = sys.modules.get('ptxview_probes.children')\n"
-    "if children is None:\n    subprocess.run(words)\n"
-    "else:\n    with children.OfOurs():\n        subprocess.run(words)\n"
-)
 ROWS["the recording is deleted"] = Row(
     """
 import glob, os, shutil, sys

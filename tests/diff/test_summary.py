@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from inspector.analyse.hints.subject import Finding
-from inspector.base.model import Resources, Stage, Variant
+from inspector.base.model import Resources, Variant
 from inspector.diff import explanation as summaries
-from inspector.diff.explanation import CompiledParameter, FigureChange
-from inspector.listing import parse
-from tests.helpers.cards import ttir
-from tests.helpers.sides import LOAD, STORE, WIDE, said, side, tensor
+from inspector.diff.explanation import FigureChange
+from tests.helpers.sides import said, side
 
 
 def test_every_metric_has_both_sides() -> None:
@@ -20,23 +18,6 @@ def test_every_metric_has_both_sides() -> None:
     assert held["occupancy_percent"].b == 100
     assert held["sass_instructions"] == FigureChange("sass_instructions", None, None)
     assert held["time_us"] == FigureChange("time_us", None, None)
-
-
-def test_full_opcodes_that_differ_are_counted() -> None:
-    found = said(side(f"{LOAD}\n{LOAD}\n{STORE}"), side(f"{WIDE}\n{STORE}"))
-    assert found.opcodes == (
-        FigureChange("ld.global.b32", 2, 0),
-        FigureChange("ld.global.v4.b32", 0, 1),
-    )
-
-
-def test_costs_and_accesses_are_those_that_differ() -> None:
-    found = said(side(f"{LOAD}\n{LOAD}\n{STORE}"), side(f"{WIDE}\n{STORE}\n\tadd.s32 %r1, %r1, 1;"))
-    assert found.costs == (FigureChange("arithmetic", 0, 1), FigureChange("memory", 3, 2))
-    assert {(x.kind, x.space, x.width, x.a, x.b) for x in found.accesses} == {
-        ("load", "global", 4, 2, 0),
-        ("load", "global", 16, 0, 1),
-    }
 
 
 def test_hints_are_gained_and_lost_by_their_rules() -> None:
@@ -58,37 +39,6 @@ def test_configuration_by_name_and_flags_by_those_that_one_side_has_alone() -> N
     assert not summaries.config(a, same)
 
 
-def test_parameters_have_types_and_divisibility() -> None:
-    text = (
-        "module {\n"
-        '  tt.func public @f(%x_ptr: !tt.ptr<f16> {tt.divisibility = 16 : i32} loc("x"(#loc)), '
-        '%d: !tt.tensordesc<tensor<128x64xf16>>, %n: i32 loc("n"(#loc)), %s: i64 '
-        "{tt.divisibility = 8 : i32}) attributes {noinline = false} {\n    tt.return\n  }\n}\n"
-    )
-    listing = parse(Stage.TTIR, text)
-    assert summaries.parameters(listing, listing.functions[0]) == (
-        CompiledParameter("x_ptr", "ptr<f16>", 16),
-        CompiledParameter("d", "tensordesc<tensor<128x64xf16>>"),
-        CompiledParameter("n", "i32"),
-        CompiledParameter("s", "i64", 8),
-    )
-
-
-def test_the_tile_is_the_tensor_of_the_most_elements() -> None:
-    assert summaries.tile(*ttir("\n".join((tensor(128, 32), tensor(64, 64), tensor(64))))) == (
-        128,
-        32,
-    )
-    assert summaries.tile(*ttir("    %t = arith.constant 1 : i32")) is None
-
-
-def test_elements_of_a_thread_are_rounded_up_and_unknown_without_warps() -> None:
-    assert side(body=tensor(1024)).elements == 8
-    assert side(body=tensor(64)).elements == 1
-    assert side(body=tensor(1024), config={"num_warps": None}).elements is None
-    assert side().elements is None
-
-
 def test_source_lines_that_one_side_has_alone() -> None:
     a = ("    def f(x):", "", "        y = 1", "        return y")
     moved = ("def f(x):", "    y = 1  ", "    return y")
@@ -96,16 +46,3 @@ def test_source_lines_that_one_side_has_alone() -> None:
     edited = ("def f(x):", "    z = 2", "    y = 1", "    return z")
     assert said(side(source=a), side(source=edited)).source == (1, 2)
     assert said(side(source=a), side()).source is None
-
-
-def test_the_first_stage_that_differs() -> None:
-    same = {Stage.PTX: False, Stage.TTIR: True, Stage.LLIR: False}
-    assert said(side(), side(), same).first is Stage.LLIR
-    assert said(side(), side(), {Stage.PTX: True}).first is None
-
-
-def test_grids_need_both_launches() -> None:
-    assert said(side(grid=8), side(grid=16)).arguments == (
-        FigureChange("grid", [8, 1, 1], [16, 1, 1]),
-    )
-    assert not said(side(grid=8), side()).arguments

@@ -58,9 +58,7 @@ def test_a_hook_that_raises_changes_nothing(where: str, kind: type[BaseException
 
 
 @pytest.mark.parametrize("kind", [RuntimeError, Odd])
-def test_the_programs_exception_is_passed_on_without_our_frames(
-    kind: type[BaseException],
-) -> None:
+def test_the_programs_exception_is_passed_on_without_our_frames(kind: type[BaseException]) -> None:
     cause = KeyError("its cause")
 
     def original() -> None:
@@ -151,22 +149,6 @@ def test_a_reporter_that_fails_changes_nothing(monkeypatch: pytest.MonkeyPatch) 
         monkeypatch.setattr(hooks, "problem", failing(kind))
         assert hooks.observed(lambda: "made", failing(RuntimeError), name=f"{kind}")() == "made"
         assert hooks.guarded(failing(RuntimeError), f"guarded {kind}")() is None
-
-
-def test_eight_threads_call_through_one_hook_that_fails() -> None:
-    called = hooks.observed(lambda x: x + 1, failing(RuntimeError), failing(Odd))
-    begin, results = threading.Barrier(8), list[int]()
-
-    def calls(number: int) -> None:
-        begin.wait()
-        results.extend(called(n) for n in range(number, number + 500))
-
-    threads = [threading.Thread(target=calls, args=(n,)) for n in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(results) == sorted(n + 1 for k in range(8) for n in range(k, k + 500))
 
 
 def test_nothing_is_called_while_nothing_is_recorded() -> None:

@@ -10,12 +10,11 @@ from typing import Any
 import pytest
 from tritonparse.parse.trace_processor import parse_single_file
 
-from tests.helpers.ptxview import REPOSITORY, call, environment, ptxview
+from tests.helpers.ptxview import call, environment, ptxview
 from tests.probes.conftest import caches, parents, warm_python
 
 __all__ = ["caches", "parents", "warm_python"]  # fixtures
 
-RECORDING = REPOSITORY / "examples" / "recordings" / "lecture-h200.ptxview"
 PROGRAM = """
 import tritonparse.structured_logging as log
 log.init("logs", enable_trace_launch=True)
@@ -41,19 +40,9 @@ def made(
     """A program traced by tritonparse while it is recorded: the trace and the recording."""
     folder = tmp_path_factory.mktemp("traced")
     (folder / "traced.py").write_text(PROGRAM)
-    done = ptxview(
-        "run",
-        "--target",
-        "sm_90",
-        "--no-tui",
-        "-o",
-        "x.ptxview",
-        "--python",
-        warm_python(),
-        "traced.py",
-        cwd=folder,
-        env=environment(TRITON_CACHE_DIR=str(folder / "cache")),
-    )
+    options = ("--target", "sm_90", "--no-tui", "-o", "x.ptxview", "--python", warm_python())
+    env = environment(TRITON_CACHE_DIR=str(folder / "cache"))
+    done = ptxview("run", *options, "traced.py", cwd=folder, env=env)
     assert done.status == 0, done.said
     (written,) = (folder / "logs").iterdir()
     return written, folder / "x.ptxview"
@@ -83,18 +72,6 @@ def test_what_tritonparse_wrote_is_what_was_recorded(made: tuple[Path, Path]) ->
         for variant in (mine, theirs)
     ]
     assert calls[0] == calls[1] and [c[0] for c in calls[0]] == [2, 1]
-
-
-def test_its_python_stands_where_it_stood(made: tuple[Path, Path]) -> None:
-    """A trace has the function alone; the PTX's locations are of the file."""
-    linked = []
-    for path in made:
-        lines = call("show", path, "add_kernel", "--stage", "ptx", "--json").json["lines"]
-        linked.append([line["links"].get("source") for line in lines])
-    assert linked[0] == linked[1] and any(linked[0])
-    shown = call("show", made[0], "add_kernel", "--stage", "source").text.split("\n")
-    for n, line in enumerate(PROGRAM.split("\n")):
-        assert shown[n] == line if 5 <= n <= 9 else not shown[n:][:1] or not shown[n]
 
 
 def test_a_trace_is_opened_packed_and_in_its_folder(

@@ -15,7 +15,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from inspector.analyse.flow.graph import find_loops
 from inspector.listing.line import Function, Kind, Line, Listing
 from inspector.listing.sass_operands import BRANCHES, CALLS
 
@@ -32,7 +31,7 @@ _MLIR_CHOICES = frozenset(("scf.if", "affine.if"))
 class Arrow(NamedTuple):
     """Lines ``first`` to ``last``; one of them is ``target``, and ``sources`` branch there.
 
-    ``away``: it goes back to what merely stands above, from where nothing comes here again.
+    ``away``: it goes back to a block that only stands above: it ends there.
     """
 
     first: int
@@ -48,8 +47,7 @@ class Arrow(NamedTuple):
 
     def ends_at(self, n: int) -> bool:
         """Whether line ``n`` branches along it, or is where it leads."""
-        at = bisect_left(self.sources, n)
-        return n == self.target or (at < len(self.sources) and self.sources[at] == n)
+        return n == self.target or n in self.sources
 
 
 class FlowLanes:
@@ -98,41 +96,32 @@ def _free(lane: list[Arrow], arrow: Arrow) -> bool:
     )
 
 
-class _Jump(NamedTuple):
-    """The line of a branch, that of its label, and whether the arrow goes ``away``."""
-
-    source: int
-    target: int
-    away: bool = False
+Jump = tuple[int, int, bool]
+"""The line of a branch, that of its label, and whether nothing goes on from there."""
 
 
 def arrows(listing: Listing) -> Iterator[Arrow]:
     """The branches of PTX, SASS, LLVM IR or MLIR whose labels are in the same listing, and
     MLIR's loops and choices; nothing of other languages."""
-    jumps: Iterable[_Jump] = ()
+    jumps: Iterable[Jump] = ()
     if listing.language in ("ptx", "sass"):
         jumps = _machine(listing)
     elif listing.language == "llvm":
-        blocks, function = _Blocks(), 0
-        for line in listing.lines:
-            function = line.n if line.base == "define" else function
-            blocks.read(function, line, line.targets if line.base != "call" else ())
-        jumps = blocks.jumps(listing.lines)
+        jumps = _between_blocks(_llvm(listing.lines), listing.lines)
     elif listing.language in ("ttir", "ttgir"):
-        mlir = _MlirFlow()
-        for line in listing.lines:
-            mlir.read(line)
-        yield from mlir.regions
-        jumps = mlir.blocks.jumps(listing.lines)
-    ends: dict[tuple[int, bool, bool], list[int]] = defaultdict(list)
+        regions: list[Arrow] = []
+        rows = list(_mlir(listing.lines, regions))
+        yield from regions
+        jumps = _between_blocks(rows, listing.lines)
+    ends: dict[tuple[int, bool, bool], set[int]] = defaultdict(set)
     for source, target, away in jumps:
-        ends[target, source >= target, away].append(source)
+        ends[target, source >= target, away].add(source)
     for (target, _, away), sources in ends.items():
-        every = tuple(sorted(set(sources)))
+        every = tuple(sorted(sources))
         yield Arrow(min(target, every[0]), max(target, every[-1]), target, every, away)
 
 
-def _machine(listing: Listing) -> Iterator[_Jump]:
+def _machine(listing: Listing) -> Iterator[Jump]:
     """The branches of PTX or SASS; a table's are those of the branch that looks into it."""
     labels: dict[str, list[int]] = defaultdict(list)
     tables: dict[str, tuple[str, ...]] = {}
@@ -148,7 +137,7 @@ def _machine(listing: Listing) -> Iterator[_Jump]:
         for name in (one for own in line.targets for one in tables.get(own, (own,))):
             target = _nearest(labels.get(name, ()), line.n, listing.functions)
             if target is not None:
-                yield _Jump(line.n, target)
+                yield line.n, target, False
 
 
 def _nearest(places: Sequence[int], n: int, functions: Sequence[Function]) -> int | None:
@@ -161,45 +150,35 @@ def _nearest(places: Sequence[int], n: int, functions: Sequence[Function]) -> in
     return places[0] if places else None
 
 
-class _Blocks:
-    """The blocks of functions or of MLIR's regions, each of which is its own scope, known by
-    the line that begins it; and the branches between them."""
+Row = tuple[int, Line, Sequence[str]]
+"""A line with the labels that it branches to, and its scope, where labels are known: the line that
+begins the function, or the region of MLIR."""
 
-    def __init__(self) -> None:
-        self._labels: dict[tuple[int, str], int] = {}
-        self._branches: list[tuple[int, int, str]] = []
 
-    def read(self, scope: int, line: Line, targets: Iterable[str]) -> None:
-        """Take a line of a scope that may go on with some blocks."""
+def _between_blocks(rows: Iterable[Row], lines: Sequence[Line]) -> Iterator[Jump]:
+    """The branches but for those to what follows anyway."""
+    labels: dict[tuple[int, str], int] = {}
+    branches: list[tuple[int, int, str]] = []
+    for scope, line, names in rows:
         if line.kind is Kind.LABEL and line.label is not None:
-            self._labels[scope, line.label] = line.n
-        self._branches += [(line.n, scope, name) for name in targets]
+            labels[scope, line.label] = line.n
+        branches += [(line.n, scope, name) for name in names]
+    quiet = (Kind.BLANK, Kind.COMMENT)
+    starts = [0, *sorted(labels.values())]
+    going_on = {starts[bisect_right(starts, n) - 1] for n, _, _ in branches}
+    for n, scope, name in branches:
+        target = labels.get((scope, name))
+        if target is not None and (
+            target <= n or any(line.kind not in quiet for line in lines[n : target - 1])
+        ):
+            yield n, target, target <= n and target not in going_on
 
-    def jumps(self, lines: Sequence[Line]) -> Iterator[_Jump]:
-        """The branches but for those to what follows anyway."""
-        starts: dict[int, list[int]] = defaultdict(list)
-        for (scope, _), n in self._labels.items():
-            starts[scope].append(n)
-        for scope, own in starts.items():
-            own.append(scope)
-            own.sort()
-        numbers = {n: at for at, n in enumerate(n for own in starts.values() for n in own)}
-        edges: list[tuple[int, int, int, int]] = []
-        successors: list[list[int]] = [[] for _ in numbers]
-        for n, scope, name in self._branches:
-            target = self._labels.get((scope, name))
-            if target is not None:
-                own = starts[scope]
-                block = numbers[own[bisect_right(own, n) - 1]]
-                successors[block].append(numbers[target])
-                edges.append((n, target, block, numbers[target]))
-        loops: dict[int, set[int]] = defaultdict(set)
-        for header, _, members in find_loops(successors, [numbers[scope] for scope in starts]):
-            loops[header].update(members)
-        quiet = (Kind.BLANK, Kind.COMMENT)
-        for n, target, block, goal in edges:
-            if target <= n or any(line.kind not in quiet for line in lines[n : target - 1]):
-                yield _Jump(n, target, target <= n and block not in loops.get(goal, ()))
+
+def _llvm(lines: Iterable[Line]) -> Iterator[Row]:
+    function = 0
+    for line in lines:
+        function = line.n if line.base == "define" else function
+        yield function, line, line.targets if line.base != "call" else ()
 
 
 class _OpenRegion(NamedTuple):
@@ -211,42 +190,34 @@ class _OpenRegion(NamedTuple):
     left: list[int]
 
 
-class _MlirFlow:
-    """Reads MLIR line by line: where its operations are run again or left out, and its branches.
-
-    Labels are a region's own.
-    """
-
-    def __init__(self) -> None:
-        self.regions: list[Arrow] = []
-        self.blocks = _Blocks()
-        self._open: list[_OpenRegion] = []
-
-    def read(self, line: Line) -> None:
-        """Take the next line."""
+def _mlir(lines: Iterable[Line], regions: list[Arrow]) -> Iterator[Row]:
+    """The lines of MLIR; ``regions`` are given what is run again or left out."""
+    stack: list[_OpenRegion] = []
+    for line in lines:
         bare = line.text.strip()
         if line.kind is Kind.COMMENT or not bare:
-            return
+            continue
+        if bare[0] == "}" and stack:
+            if bare[-1] == "{":
+                stack[-1].opened.append(line.n)
+            else:
+                regions += _closed(line.n, *stack.pop())
         if bare[0] == "}":
-            if bare[-1] == "{" and self._open:
-                self._open[-1].opened.append(line.n)
-            elif self._open:
-                self._close(line.n)
-            return
-        region = self._open[-1].opened[-1] if self._open else 0
-        self.blocks.read(region, line, (name for name in line.targets if name[:1] == "^"))
+            continue
+        region = stack[-1].opened[-1] if stack else 0
+        yield region, line, [name for name in line.targets if name[:1] == "^"]
         if bare[-1] == "{":
             operation = _MLIR_REGION.match(bare)
-            self._open.append(_OpenRegion(operation[1] if operation else "", [line.n], []))
-        elif self._open and line.base == "scf.condition":
-            self._open[-1].left.append(line.n)
+            stack.append(_OpenRegion(operation[1] if operation else "", [line.n], []))
+        elif stack and line.base == "scf.condition":
+            stack[-1].left.append(line.n)
 
-    def _close(self, n: int) -> None:
-        operation, opened, left = self._open.pop()
-        if operation in _MLIR_LOOPS:
-            self.regions.append(Arrow(opened[0], n, opened[0], (n,)))
-            self.regions += (Arrow(at, n, n, (at,)) for at in left)
-        elif operation in _MLIR_CHOICES:
-            # From a condition that does not hold to what else is done, and past that where it does.
-            edges = [*opened, n]
-            self.regions += (Arrow(a, b, b, (a,)) for a, b in pairwise(edges))
+
+def _closed(n: int, operation: str, opened: list[int], left: list[int]) -> Iterator[Arrow]:
+    """The arrows of an operation whose last region ends on line ``n``."""
+    if operation in _MLIR_LOOPS:
+        yield Arrow(opened[0], n, opened[0], (n,))
+        yield from (Arrow(at, n, n, (at,)) for at in left)
+    elif operation in _MLIR_CHOICES:
+        # From a condition that does not hold to what else is done, and past that where it does.
+        yield from (Arrow(a, b, b, (a,)) for a, b in pairwise([*opened, n]))

@@ -27,10 +27,25 @@ def restored(kind: Any, value: object) -> Any:
     if NoneType in arguments:
         (kind,) = (each for each in arguments if each is not NoneType)
         return None if value is None else restored(kind, value)
-    if is_dataclass(kind):
-        return _dataclass(kind, value)
+    if isinstance(kind, type) and is_dataclass(kind):
+        if not isinstance(value, dict):
+            raise TypeError(f"not an object, which {kind} is")
+        hints, given = get_type_hints(kind), {}
+        for each in fields(kind):
+            with suppress(TypeError, KeyError):
+                given[each.name] = restored(hints[each.name], value[each.name])
+        return kind(**given)
     if get_origin(kind) is tuple:
-        return _tuple(arguments, value)
+        many = arguments[-1] is Ellipsis
+        if not isinstance(value, list | tuple) or not (many or len(value) == len(arguments)):
+            raise TypeError("not such an array")
+        if not many:
+            return tuple(map(restored, arguments, value))
+        out = []
+        for each in value:
+            with suppress(TypeError):
+                out.append(restored(arguments[0], each))
+        return tuple(out)
     kind = get_origin(kind) or kind
     wrong = isinstance(value, bool) and kind is not bool
     if isinstance(value, int | float) and not wrong:
@@ -41,33 +56,7 @@ def restored(kind: Any, value: object) -> Any:
     return value
 
 
-def _dataclass(kind: Any, value: object) -> Any:
-    if not isinstance(value, dict):
-        raise TypeError(f"not an object, which {kind} is")
-    hints, given = get_type_hints(kind), {}
-    for each in fields(kind):
-        with suppress(TypeError, KeyError):
-            given[each.name] = restored(hints[each.name], value[each.name])
-    return kind(**given)
-
-
-def _tuple(kinds: tuple[Any, ...], value: object) -> tuple[Any, ...]:
-    if not isinstance(value, list | tuple):
-        raise TypeError("not an array")
-    if kinds[-1] is not Ellipsis:
-        if len(value) != len(kinds):
-            raise TypeError(f"not an array of {len(kinds)}")
-        return tuple(map(restored, kinds, value))
-    out = []
-    for each in value:
-        with suppress(TypeError):
-            out.append(restored(kinds[0], each))
-    return tuple(out)
-
-
 # -- the median and its interval ------------------------------------------------------------------
-# The median of samples and its 95 % interval, by order statistics of any distribution.
-#
 # Of n independent samples, as many are below the true median as heads fall in n throws of a coin.
 # So it is between the k-th least and the k-th greatest of them with a probability that follows
 # from the binomial distribution alone (W. J. Conover, Practical Nonparametric Statistics, 3.2).
@@ -257,13 +246,11 @@ def with_time(
 
 
 def numbers(values: object) -> list[float]:
-    """The numbers of a list in a child process's record."""
     found = values if isinstance(values, list) else []
     return [float(s) for s in found if isinstance(s, int | float) and not isinstance(s, bool)]
 
 
 def _with_rates(timing: Timing, peak: Peak | None) -> Timing:
-    """A timing with what its bytes and operations come to in its time."""
     us = timing.median_us
     if us is None or us <= 0:
         return timing
@@ -282,11 +269,10 @@ def _warnings(middle: Median, clocks: Mapping[str, object]) -> list[str]:
         out.append("too few samples for an interval")
     elif middle.reach > WANTED:
         out.append(f"the median is known to ±{100 * middle.reach:.1f} % only")
-    low, high, most = (clocks.get(k) for k in ("low_mhz", "high_mhz", "most_mhz"))
-    if isinstance(low, int) and isinstance(high, int):
-        if low < high * (1 - STEADY):
+    match clocks:
+        case {"low_mhz": int() as low, "high_mhz": int() as high} if low < high * (1 - STEADY):
             out.append(f"the SM clock moved between {low} and {high} MHz")
-        elif isinstance(most, int) and high < most * (1 - STEADY):
+        case {"high_mhz": int() as high, "most_mhz": int() as most} if high < most * (1 - STEADY):
             out.append(f"the SM clock was {high} MHz of {most}")
     slowed = clocks.get("slowed_by")
     if isinstance(slowed, list) and slowed:
@@ -306,34 +292,24 @@ def _drift(samples: Sequence[float]) -> list[str]:
 
 
 def timing_row(timing: Timing) -> dict[str, object]:
-    """A timing as JSON has it."""
     return {**asdict(timing), "variant": timing.variant or None}
 
 
 def stored_session(session: Session) -> dict[str, object]:
-    """A session as it is stored with a recording."""
     return {**asdict(session), "rows": [timing_row(t) for t in session.rows]}
 
 
 def read(stored: Mapping[str, object]) -> Session | None:
     """A stored session; None if it is not one. Damaged rows are left out."""
     rows = stored.get("rows")
+    if not isinstance(rows, list):
+        return None
+    named = [{**r, "variant": r.get("variant", 0) or ""} for r in rows if isinstance(r, dict)]
     try:
-        session: Session = restored(Session, {**stored, "rows": _named(rows)})
+        session: Session = restored(Session, {**stored, "rows": named})
     except TypeError:
         return None
     return session
-
-
-def _named(rows: object) -> object:
-    """Rows with the name "" of variants where calls have none."""
-    if not isinstance(rows, list):
-        return None
-    return [{**r, "variant": r.get("variant", 0) or ""} for r in rows if isinstance(r, dict)]
-
-
-# -- amounts that the user gives ------------------------------------------------------------------
-# What a launch moves and computes, as the user gives it, instead of the estimates.
 
 
 def with_amounts(session: Session, moved: int | None, done: int | None) -> Session:
@@ -362,7 +338,7 @@ class StoredTime:
     """A time of one kernel, of a launch or within a call, with its median in µs.
 
     ``taken`` is when that was (ISO 8601), ``device`` the device's name, ``inputs`` are the tensors
-    of that launch or call in words.
+    of that launch or call in words, ``session`` counts the sessions before.
     """
 
     timing: Timing
@@ -370,10 +346,10 @@ class StoredTime:
     taken: str
     device: str | None
     inputs: str
+    session: int = 0
 
     @property
     def cache(self) -> str:
-        """The state of the L2."""
         return self.timing.cache or ""
 
 
@@ -382,12 +358,11 @@ class StoredTimes:
 
     def __init__(self, sessions: Sequence[Session] = ()) -> None:
         self.sessions: tuple[Session, ...] = ()
-        self._taken: dict[str, list[tuple[int, StoredTime]]] = {}
+        self._taken: dict[str, list[StoredTime]] = {}
         for session in sessions:
             self.add(session)
 
     def add(self, session: Session) -> None:
-        """Add a session, the newest."""
         number = len(self.sessions)
         self.sessions = (*self.sessions, session)
         name = session.device.get("name")
@@ -396,12 +371,17 @@ class StoredTimes:
             for part in parts(row):
                 us = part.median_us
                 if us is not None and math.isfinite(us) and us > 0:
-                    taken = StoredTime(part, us, session.taken, device, row.inputs)
-                    self._taken.setdefault(part.kernel, []).append((number, taken))
+                    taken = StoredTime(part, us, session.taken, device, row.inputs, number)
+                    self._taken.setdefault(part.kernel, []).append(taken)
 
     def every(self, kernel: Kernel, variant: Variant) -> tuple[StoredTime, ...]:
         """Every time of a variant by any stopwatch, the oldest first."""
-        return tuple(taken for _, taken in self._of(kernel, variant))
+        # An id is as long as it must be: it may have grown since.
+        return tuple(
+            taken
+            for taken in self._taken.get(kernel.name, ())
+            if taken.timing.variant == variant.id or variant.hash.startswith(taken.timing.variant)
+        )
 
     def of(self, kernel: Kernel, variant: Variant) -> StoredTime | None:
         """The representative time of a variant; None if it was not measured."""
@@ -415,27 +395,19 @@ class StoredTimes:
         return out
 
     def __bool__(self) -> bool:
-        times = (time for entries in self._taken.values() for _, time in entries)
+        times = (time for entries in self._taken.values() for time in entries)
         return any(time.timing.stopwatch == OWN for time in times)
-
-    def _of(self, kernel: Kernel, variant: Variant) -> list[tuple[int, StoredTime]]:
-        # An id is as long as it must be: it may have grown since.
-        return [
-            (number, taken)
-            for number, taken in self._taken.get(kernel.name, ())
-            if taken.timing.variant == variant.id or variant.hash.startswith(taken.timing.variant)
-        ]
 
     def _own(self, kernel: Kernel, variant: Variant) -> list[StoredTime]:
         """The variant's times by CUPTI, the representative one first."""
 
-        def rank(entry: tuple[int, StoredTime]) -> tuple[bool, int, bool, int]:
-            number, timing = entry[0], entry[1].timing
+        def rank(time: StoredTime) -> tuple[bool, int, bool, int]:
             # A launch timed alone comes before one within a call of many.
-            return timing.cache != COLD, -number, timing.kind != "triton", -timing.count
+            timing = time.timing
+            return timing.cache != COLD, -time.session, timing.kind != "triton", -timing.count
 
-        entries = [e for e in self._of(kernel, variant) if e[1].timing.stopwatch == OWN]
-        return [taken for _, taken in sorted(entries, key=rank)]
+        own = (time for time in self.every(kernel, variant) if time.timing.stopwatch == OWN)
+        return sorted(own, key=rank)
 
 
 def parts(row: Timing) -> tuple[Timing, ...]:
@@ -486,5 +458,4 @@ def times(path: str | Path) -> StoredTimes:
 
 
 def sessions(path: Path) -> list[Session]:
-    """The sessions stored with a recording, the oldest first."""
     return [s for s in map(read, kept(path)) if s is not None]

@@ -38,9 +38,8 @@ from inspector.tui.program.live import Live
 from inspector.tui.program.output_view import OutputView
 from inspector.tui.tree.kernel_tree import KernelTree
 from inspector.tui.tree.rows import Order, TreeKind, TreeRow
-from inspector.tui.widgets.figures import RecordingTimes
 from inspector.tui.widgets.notice import Notice, attempt, in_thread, label
-from inspector.tui.widgets.subject import TreeSubject, resolve
+from inspector.tui.widgets.subject import RecordingTimes, TreeSubject, resolve, told_alike
 
 if TYPE_CHECKING:
     from inspector.tui.variants.variants_screen import Left, Scope
@@ -66,7 +65,6 @@ GOTO_EDITORS = frozenset(("code", "code-insiders", "code-server", "codium", "vsc
 
 
 def file_name(subject: TreeSubject, stage: Stage, ending: str) -> str:
-    """Return a name that every file system takes: ``square_kernel-3f2a91c0.ptx`` and ``ending``."""
     kernel = "" if subject.kernel is None else subject.kernel.name
     name = re.sub(r"[^A-Za-z0-9_.-]+", "_", kernel or subject.name).strip("._-")[:MAX_NAME_CHARS]
     ident = "" if subject.variant is None else f"-{subject.variant.id}"
@@ -91,7 +89,6 @@ def save(path: Path, data: bytes) -> Path:
 
 
 def text_of(reads: Reader, subject: TreeSubject, variant: Variant, stage: Stage) -> str:
-    """Return a listing with its card, its hints and line annotations; called in a thread."""
     from inspector.report import card
 
     listing = reads.listing(variant, stage)
@@ -148,7 +145,6 @@ MIN_TREE_CELLS, MIN_PANES_CELLS = 16, 30
 
 
 def frames(location: Location | None) -> Content:
-    """Return the whole chain of an inlined line, the innermost first."""
     if location is None:
         return Content("No source location is recorded for this line.")
     parts: list[tuple[str, str]] = []
@@ -197,7 +193,6 @@ class MainScreen(PaneScreen[None]):
         yield self.footer
 
     def _filled(self) -> Iterator[Widget]:
-        """What is between the first line and the output once there is something to read."""
         yield self.card
         yield Horizontal(self.kernels, self.panes, id="body")
         yield from (self.reading, self.status, self.prompt)
@@ -206,7 +201,6 @@ class MainScreen(PaneScreen[None]):
         self.begin()
 
     def begin(self, focus: bool = True) -> None:
-        """Look at the recording as it was left, if it was opened before."""
         memory = getattr(self.app, "memory", None)
         known = memory.view(self.reads.recording.path) if memory is not None else None
         if known is not None and not self.empty:
@@ -219,10 +213,6 @@ class MainScreen(PaneScreen[None]):
     # A recording that grows
 
     async def fill(self, reads: Reader) -> None:
-        """Show the tree and the panes: there was nothing, and now there is.
-
-        Who reads the output goes on reading it.
-        """
         empty, output = self.query_one(EmptyState), self.output
         self.empty = self.footer.bare = False
         stays = output is not None and output.has_focus and output.is_read
@@ -238,25 +228,23 @@ class MainScreen(PaneScreen[None]):
         self.reads = reads
         recording, before = reads.recording, self.panes.subject
         self.title_bar.renew(recording)
+        if self.empty:
+            self.query_one(EmptyState).tell(recording, self.live if self.output else None)
+            return
         # It may have been packed into a file when it was complete.
         self.times.path = Path(recording.path)
         self.panes.renew(reads)
-        self.card.renew(reads, before, self.panes.subject)
+        now, self.card.reads = self.panes.subject, reads
+        if now != before or not told_alike(before.variant, now.variant):
+            self.card.show(now)
         self.kernels.renew(reads)
         self.mark(tuple(resolve(recording, one) for one in self.marked))
         self.read_times()
-
-    def tell_empty(self, reads: Reader) -> None:
-        """Say more of a recording that has no kernel yet."""
-        self.reads = reads
-        self.title_bar.renew(reads.recording)
-        self.query_one(EmptyState).tell(reads.recording, self.live if self.output else None)
 
     # How it is looked at
 
     @property
     def remembered(self) -> View | None:
-        """How the recording is looked at; None if there is nothing in it."""
         if self.empty:
             return None
         panes = self.panes
@@ -273,7 +261,6 @@ class MainScreen(PaneScreen[None]):
         )
 
     def restore(self, view: View) -> None:
-        """Look at it so again, where what was looked at is still there."""
         self.tree_wanted, self.tree_width = view.tree, view.tree_width
         self.panes.beside, self.panes.mapped = view.beside, view.mapped
         self.panes.count = min(len(view.panes), MAX_PANES) or self.panes.count
@@ -287,7 +274,6 @@ class MainScreen(PaneScreen[None]):
         self.fit()
 
     def fit(self) -> None:
-        """Place tree and panes as the width and the wish allow; if narrow, one at a time."""
         if self.empty:
             return
         width = self.size.width
@@ -301,7 +287,6 @@ class MainScreen(PaneScreen[None]):
     # Focus
 
     def focus_first(self) -> None:
-        """Go to where one begins: the tree, or what is in its place."""
         if not self.empty:
             self.focus_tree()
         elif self.output is not None:
@@ -319,7 +304,7 @@ class MainScreen(PaneScreen[None]):
         self.panes.activate(pane or self.panes.active)
 
     def on_descendant_focus(self) -> None:
-        self.footer.show(Where.TREE if self.focused is self.kernels else Where.PANE)
+        self.footer.tell(where=Where.TREE if self.focused is self.kernels else Where.PANE)
         self.fit()
 
     def home_of(self, where: Where) -> DOMNode:
@@ -349,14 +334,13 @@ class MainScreen(PaneScreen[None]):
             self.focus_pane()
 
     @on(KernelTree.Ordered)
-    def _ordered(self, message: KernelTree.Ordered) -> None:
-        compiled = message.order is Order.COMPILED
-        word = message.order.value
-        self.footer.say("tree.order", "order" if compiled else f"by {word}")
+    def _ordered(self) -> None:
+        order, (read, many) = self.kernels.order, self.kernels.read_so_far
+        compiled, word = order is Order.COMPILED, order.value
+        self.footer.tell(words={"tree.order": "order" if compiled else f"by {word}"})
         said = "In the order of compilation" if compiled else f"Sorted by {word}"
-        if message.order in (Order.REGISTERS, Order.SPILLS) and message.read < message.of:
-            said += f" ({message.read} of {message.of} read)"
-        self.say(f"{said}.")
+        unread = order in (Order.REGISTERS, Order.SPILLS) and read < many
+        self.say(f"{said} ({read} of {many} read)." if unread else f"{said}.")
 
     def action_toggle_tree(self) -> None:
         self.tree_wanted = not self.tree_wanted
@@ -377,12 +361,10 @@ class MainScreen(PaneScreen[None]):
 
     @on(KernelTree.Filtered)
     def _show_modes(self) -> None:
-        """Say in the title what is on."""
         modes = [("map", "map")] if self.panes.mapped else []
         if text := self.kernels.query_text:
             modes.append((f"filter {label(text)}", "tree.clear"))
-        self.title_bar.modes = tuple(modes)
-        self.title_bar.refresh()
+        self.title_bar.tell(modes=tuple(modes))
 
     def action_step(self, by: int) -> None:
         self.kernels.step(by)
@@ -513,7 +495,6 @@ class MainScreen(PaneScreen[None]):
     # Two variants
 
     def mark(self, marked: tuple[TreeSubject, ...]) -> None:
-        """Mark these variants, the first as A and the second as B."""
         self.marked = marked
         self.kernels.mark(tuple(one.key[:2] for one in marked))
 
@@ -542,16 +523,13 @@ class MainScreen(PaneScreen[None]):
         def settings(one: Variant) -> dict[str, object]:
             return {name: value for name, value in one.config.items() if name != EDIT}
 
-        alike = [
-            one
-            for one in (() if kernel is None else kernel.variants)
-            if variant is not None and settings(one) == settings(variant)
-        ]
-        alike.sort(key=lambda one: one.config.get(EDIT) != BEFORE)
-        if len(alike) < 2 or alike[0].config.get(EDIT) != BEFORE:
-            self.warn("This variant has not changed since it was last compiled.")
-        else:
-            self._compare(TreeSubject(kernel, alike[0]), TreeSubject(kernel, alike[1]))
+        if kernel is not None and variant is not None:
+            alike = [one for one in kernel.variants if settings(one) == settings(variant)]
+            alike.sort(key=lambda one: one.config.get(EDIT) != BEFORE)
+            if len(alike) > 1 and alike[0].config.get(EDIT) == BEFORE:
+                self._compare(TreeSubject(kernel, alike[0]), TreeSubject(kernel, alike[1]))
+                return
+        self.warn("This variant has not changed since it was last compiled.")
 
     def _compare(self, a: TreeSubject, b: TreeSubject) -> None:
         from inspector.tui.diff.diff_screen import DiffScreen
@@ -577,7 +555,6 @@ class MainScreen(PaneScreen[None]):
         self.app.push_screen(table, self._left)
 
     def scope_of(self, above: TreeRow) -> Scope:
-        """Return what a table of all beneath a row shows, by what the recording holds now."""
         from inspector.tui.variants.variants_screen import scope_of
 
         above = self.kernels.again(above) or above
@@ -585,7 +562,6 @@ class MainScreen(PaneScreen[None]):
         return scope_of(self.reads.recording, name, self.kernels.beneath(above))
 
     def _left(self, left: Left | None) -> None:
-        """Take over the marks of the table, and go to the variant that was chosen there."""
         if left is None:
             return
         self.mark(left.marked)
@@ -609,12 +585,10 @@ class MainScreen(PaneScreen[None]):
             self.app.push_screen(screen, lambda _: self.timed())
 
     def timed(self) -> None:
-        """Show other measured times."""
         self.kernels.timed()
         self.card.refresh()
 
     def read_times(self) -> None:
-        """Read the times that were taken before."""
         from inspector.measure.time.results import StoredTimes, sessions
 
         def known(found: tuple[Session, ...] | Notice) -> None:
@@ -673,10 +647,6 @@ class MainScreen(PaneScreen[None]):
             self.app.push_screen(CompilesScreen(self.reads.recording), self._to_line)
 
     def _to_line(self, place: UserFrame | str | None) -> None:
-        """Go to a line of the program, or to a kernel by its id or the hash of its variant.
-
-        The line is shown in the source of a kernel, else in the file as it was.
-        """
         recording = self.reads.recording
         if isinstance(place, str):
             both = recording.variants()
@@ -740,7 +710,6 @@ class MainScreen(PaneScreen[None]):
             self.warn(f"What you changed of {stage.value} goes nowhere: {UNTRIED[stage]}.")
 
     def edit_copy(self, subject: TreeSubject, stage: Stage, text: bytes, n: int) -> bytes | None:
-        """Open a copy of a text in the editor; return what was saved, None if that is the same."""
         with tempfile.TemporaryDirectory(prefix="ptxview-") as folder:
             path = Path(folder) / file_name(subject, stage, "")
             path.write_bytes(text)

@@ -12,6 +12,7 @@ from inspector.analyse.function_facts import FunctionFacts
 from inspector.base.model import Stage
 from inspector.listing import parse
 from inspector.listing.line import Line, Listing
+from tests.helpers.live import live_names
 from tests.helpers.plr import DATA as ANALYSED
 from tests.helpers.plr import live_sets, stored, stored_sets
 from tests.helpers.samples import DATA, disassemble
@@ -50,11 +51,14 @@ def test_the_same_registers_are_live(name: str) -> None:
     truth = stored_sets(name) if older else live_sets(disassemble(cubin, "-c", "-plr"))
     assert len(truth) > 35
     seen = 0
-    for function, line, live in live_in(sass(disassemble(cubin, "-c"))):
-        expected = truth.get((function, -1 if line.address is None else line.address))
-        if expected is not None:
-            assert live.registers(line.n) == expected, line.text
-            seen += 1
+    listing = sass(disassemble(cubin, "-c"))
+    for function in listing.functions:
+        names = live_names(listing, function)
+        for line in listing.between(function.first, function.last):
+            expected = truth.get((function.name, -1 if line.address is None else line.address))
+            if expected is not None:
+                assert names[line.n] == expected, line.text
+                seen += 1
     assert seen == len(truth)
 
 
@@ -81,59 +85,3 @@ def test_as_many_are_live(name: str) -> None:
             assert function in textures and by == 1, (function, line.text, ours, theirs)
             different += 1
     assert different < 60
-
-
-PLAIN = """
-//--------------------- .text.f --------------------------
-	.section	.text.f,"ax",@progbits
-f:
-.text.f:
-        /*0000*/                   MOV R1, c[0x0][0x28] ;
-        /*0010*/                   S2R R2, SR_TID.X ;
-        /*0020*/              @!P0 IADD3 R3, R2, 0x1, RZ ;
-        /*0030*/                   STG.E.SYS [R2], R3 ;
-        /*0040*/                   EXIT ;
-.L_x_0:
-        /*0050*/                   BRA `(.L_x_0);
-"""
-
-
-def test_a_guarded_write_leaves_the_old_value_only_within_its_region() -> None:
-    """As the tool has it: what is read after the next label is not live before the last one."""
-    text = PLAIN.replace("        /*0020*/", ".L_x_9:\n        /*0020*/")
-    text = text.replace("        /*0030*/", ".L_x_8:\n        /*0030*/")
-    listing = sass(text)
-    live = FunctionFacts(listing, listing.functions[0]).live
-    of = {line.address: line.n for line in listing.lines if line.address is not None}
-    assert live.registers(of[0x10]) == {"R1", "R2", "P0"}
-    assert live.registers(of[0x20]) == {"R1", "R2", "R3", "P0"}
-    assert live.registers(of[0x30]) == {"R1", "R2", "R3"}
-
-
-OLDER = '\t.headerflags\t@"EF_CUDA_SM90"'
-"""How nvdisasm begins the listing of a cubin of ELF ABI 7."""
-
-
-def labelled_twice(heading: str) -> Listing:
-    """``PLAIN`` with a label before the guarded write, and one behind it."""
-    text = PLAIN.replace("        /*0020*/", ".L_x_9:\n        /*0020*/")
-    return sass(heading + text.replace("        /*0030*/", ".L_x_8:\n        /*0030*/"))
-
-
-def test_a_label_that_nothing_names_begins_a_region_in_the_newer_abi_alone() -> None:
-    """nvdisasm 13.5 writes it in both, and counts only what is of the newer one."""
-    for heading, expected in ((OLDER, {"R1", "R3", "P0"}), ("\t.target\tsm_90", {"R1", "P0"})):
-        listing = labelled_twice(heading)
-        first = next(line.n for line in listing.lines if line.address == 0)
-        assert FunctionFacts(listing, listing.functions[0]).live.registers(first) == expected
-
-
-def test_a_label_that_an_instruction_names_begins_a_region_in_the_older_abi() -> None:
-    """If only ``BSSY`` names it."""
-    plain = labelled_twice(OLDER)
-    text = "\n".join(line.text for line in plain.lines)
-    text = text.replace("S2R R2, SR_TID.X", "BSSY B0, `(.L_x_9)")
-    text = text.replace("MOV R1, c[0x0][0x28]", "BSSY B1, `(.L_x_8)")
-    listing = sass(text)
-    first = next(line.n for line in listing.lines if line.address == 0)
-    assert FunctionFacts(listing, listing.functions[0]).live.registers(first) == {"R1", "R2", "P0"}

@@ -9,7 +9,7 @@ import pytest
 
 from inspector.analyse.line_annotations import Samples
 from inspector.base.errors import Unreadable
-from inspector.measure.ncu.report import function_of, read
+from inspector.measure.ncu.report import read
 from tests.helpers.ncu_data import PAGES, blocks, column, rows, text
 
 
@@ -105,23 +105,6 @@ def test_a_unit_in_the_header_as_the_interface_writes_it() -> None:
     assert one.duration_us == pytest.approx(260)
 
 
-def test_metrics_by_ncus_own_names_on_the_details_page() -> None:
-    said = (
-        '"ID","Process ID","Process Name","Host Name","Kernel Name","Context","Stream",'
-        '"Block Size","Grid Size","Device","CC","Section Name","Metric Name","Metric Unit",'
-        '"Metric Value"\n'
-    )
-    row = '"0","19963","plain","127.0.0.1","saxpy","1","7","(256, 1, 1)","(16384, 1, 1)","0","12.1"'
-    for metric, unit, value in (
-        ("dram__throughput.avg.pct_of_peak_sustained_elapsed", "", "n/a"),
-        ("gpu__time_duration.sum", "us", "211.94"),
-        ("launch__registers_per_thread", "register/thread", "16"),
-    ):
-        said += f'{row},"Command line profiler metrics","{metric}","{unit}","{value}"\n'
-    (one,) = read(said, "x.csv").launches
-    assert (one.duration_us, one.registers, one.capability) == (211.94, 16, "12.1")
-
-
 def test_output_of_the_program_is_ignored() -> None:
     noise = (
         "==PROF== Connected to process 3300 (/usr/bin/python3.12)\nTrain Epoch: 1 loss 2.29\n"
@@ -163,15 +146,6 @@ def test_foreign_files_are_refused(foreign: str) -> None:
     assert "\n" not in caught.value.message
 
 
-def test_a_source_page_of_other_lines_says_what_to_export() -> None:
-    for head in ('"#","Source","# Samples"', '"#","Address","Source","# Samples"'):
-        blank = ',""' if "Address" in head else ""
-        said = f'"Kernel Name","f",\n{head}\n"1"{blank},"x = y;","7"\n'
-        with pytest.raises(Unreadable) as caught:
-            read(text("details") + said, "x.csv")
-        assert "SASS" in caught.value.message and "--print-source sass" in caught.value.hint
-
-
 def test_missing_permission_for_counters_is_named() -> None:
     log = "==PROF== Connected to process 1\n==ERROR== ERR_NVGPUCTRPERM - The user does not have …\n"
     with pytest.raises(Unreadable, match="was not permitted"):
@@ -195,21 +169,3 @@ def test_a_source_page_of_fewer_launches_is_not_guessed_at() -> None:
     report = read(text("details") + '"Kernel Name"'.join(first[:3]), "x.csv")
     assert not any(one.code for one in report.launches)
     assert len(report.problems) == 1 and "2 of 5" in report.problems[0]
-
-
-@pytest.mark.parametrize(
-    ("demangled", "name"),
-    [
-        ("square_kernel", "square_kernel"),
-        ("void ns::copy<float, 4>(float const*, int)", "copy"),
-        (
-            "void at::native::vectorized_elementwise_kernel<4, at::native::(anonymous namespace)::"
-            "pow<float, (int)3>, std::array<char *, 2>>(int, T2, T3)",
-            "vectorized_elementwise_kernel",
-        ),
-        ("square_matrix_kernel(const float *, float *, int, int)", "square_matrix_kernel"),
-        ("", ""),
-    ],
-)
-def test_function_of_returns_the_base_name(demangled: str, name: str) -> None:
-    assert function_of(demangled) == name

@@ -14,8 +14,8 @@ from inspector.recording.layout import Writer
 from tests.helpers.ptxview import SQUARE
 
 KERNELS = 250
-MAX_RATIO = 4
-"""2.9 to 3.3 on two cores."""
+MAX_RATIO = 3
+"""2.96 on two cores that do other things too."""
 MAX_SECONDS = 120
 EMPTY = "from textual.app import App; App().run()"
 OURS = "import sys; from inspector.commands.cli import main; sys.exit(main())"
@@ -60,7 +60,7 @@ def seconds_until(home: Path, code: str, *words: str, mark: bytes) -> float:
 
 
 @pytest.mark.nightly
-def test_the_first_row_is_within_four_times_an_empty_application(tmp_path: Path) -> None:
+def test_the_first_row_is_within_three_times_an_empty_application(tmp_path: Path) -> None:
     """The best of three runs, against noise; the first compiles and fills caches."""
     path = str(recorded(tmp_path / "many"))
     empty, ours = [], []
