@@ -9,7 +9,7 @@ import math
 import shlex
 import signal
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,9 +18,11 @@ from inspector.base.text import plural
 from inspector.system import printing
 
 if TYPE_CHECKING:
+    from rich.text import Text
+
     from inspector.base.model import Kernel, Recording, Variant
-    from inspector.diff.beside import PassChange
-    from inspector.diff.compare import Compared
+    from inspector.diff.beside import BesideRow, PassChange
+    from inspector.diff.compare import Compared, Files
     from inspector.measure.ncu.attach import Profiled
     from inspector.measure.ncu.report import Report
     from inspector.reader.reader import Reader
@@ -283,27 +285,24 @@ def print_json(value: object) -> None:
     printing.json_pieces(jsons.pieces(value))
 
 
-def print_beside(
-    compared: Compared | PassChange,
-    max_rows: int | None = None,
-    rest: str = "",
-    *,
-    context: int | None = 1,
-    width: int | None = None,
-) -> None:
-    """Print two listings side by side, equal parts folded but for ``context`` lines of each.
-
-    ``rest`` says how to see more than ``max_rows``; no ``context`` means every line.
-    """
-    from inspector.diff import beside
+def beside_texts(
+    of: Compared | Files | PassChange, rows: Iterable[BesideRow], width: int | None = None
+) -> Iterator[Text]:
+    """Rows of two listings as standard output shows them."""
     from inspector.report import diff_text
 
     out = printing.out()
-    rows = list(compared.rows() if context is None else beside.folded(compared.rows(), context))
-    lines = (compared.listings[0].lines, compared.listings[1].lines)
     colour = out.color_system is not None and not out.no_color
-    texts = diff_text.beside(rows, lines, compared.intra, width or out.width, colour)
-    for text in itertools.islice(texts, max_rows):
+    return diff_text.beside(of, rows, width or out.width, colour)
+
+
+def print_beside(of: Compared | PassChange, max_rows: int | None = None, rest: str = "") -> None:
+    """Print two listings side by side, equal parts folded; ``rest`` says how to see all rows."""
+    from inspector.diff import beside
+
+    out = printing.out()
+    rows = list(beside.folded(of.rows(), 1))
+    for text in itertools.islice(beside_texts(of, rows), max_rows):
         out.print(text, soft_wrap=True)
     if max_rows is not None and len(rows) > max_rows:
         out.print(f"… {plural(len(rows) - max_rows, 'more row')}: {rest}", style="dim")

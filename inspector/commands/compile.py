@@ -256,7 +256,7 @@ def print_table(table: CompiledTable, path: Path) -> None:
     out = printing.out()
     for line in report.lines(table, out.width):
         out.print(line, soft_wrap=True)
-    for line in report.messages(table):
+    for line in report.messages(table.compilations):
         out.print(line, soft_wrap=True)
     said = [m.message for one in table.compilations for m in one.messages]
     if any(_LIBRARY.match(text) for text in said):
@@ -546,7 +546,7 @@ def _print_changes(compiles: Compiles, clock: str, threads: int | None) -> None:
         said = f"{plural(len({one.file for one in tried}), 'file')} compiled in {took:.2f} s"
         said += "" if changes else ": the same machine code"
     out.print(Text(f"{clock}  {said}", "bold"), soft_wrap=True)
-    for line in (*report.change_lines(changes), *report.messages(after)):
+    for line in (*report.change_lines(changes), *report.messages(after.compilations)):
         out.print(line, soft_wrap=True)
     both = [c for c in changes if c.before and c.after and c.before.variant and c.after.variant]
     first = {(change.row.file, change.row.kernel): change for change in reversed(both)}

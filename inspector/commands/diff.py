@@ -23,6 +23,7 @@ from inspector.base.names import base_name
 from inspector.base.text import shown
 from inspector.commands.common import (
     amount,
+    beside_texts,
     flag,
     handle,
     open_reader,
@@ -247,10 +248,7 @@ def _text(compared: Compared | Files, rows: Iterable[BesideRow], width: int) -> 
         yield Text(f"{stage}: identical")
         return
     yield Text(f"{stage}:  {diff_text.LEGEND}", style="dim")
-    lines = (compared.listings[0].lines, compared.listings[1].lines)
-    out = printing.out()
-    colour = out.color_system is not None and not out.no_color
-    yield from diff_text.beside(rows, lines, compared.intra, width, colour)
+    yield from beside_texts(compared, rows, width)
 
 
 def _marked(paths: tuple[str, str]) -> Iterator[Text]:

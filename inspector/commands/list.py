@@ -101,13 +101,17 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         return Exit.OK
     if args.json:
         narrate_uncounted(_read(reader, None))
+        known = times(rec.path)
         value = jsons.recording(
             rec,
             reader.resources,
-            lambda v: profile.measured_json(profiled.measured(v)),
+            lambda kernel, variant: {
+                "made_by": reader.made_by(variant),
+                "ncu": profile.measured_json(profiled.measured(variant)),
+                "hints": reader.hint_count(variant),
+                "timing": timings.timing(known.of(kernel, variant)),
+            },
             jsons.Rows,
-            reader.hint_count,
-            reader.made_by,
         )
         if args.ops:
             rows: Any = value["graphs"]
@@ -116,7 +120,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         value["compiles"] = compiles.document(rec, Phases(table("compile_phases")))
         value["ranks"] = ranks.document(rec)
         value["ncu"] = profile.launches_json(profiled.attached(), profiled.report, _names(reader))
-        print_json(timings.with_times(value, rec, times(rec.path)))
+        print_json(value)
         return Exit.OK
     out.print(shown(rec.path), style="bold")
     out.print(shown(tables.heading(rec)))

@@ -20,6 +20,7 @@ from inspector.base.errors import Exit, PtxviewError, UsageError
 from inspector.base.model import Stage, Variant
 from inspector.base.text import counted, plural, shown
 from inspector.commands.common import (
+    beside_texts,
     ended_like_ctrl_c,
     flag,
     open_reader,
@@ -34,7 +35,7 @@ from inspector.commands.common import (
 )
 from inspector.commands.compile import targets
 from inspector.diff import compare
-from inspector.diff.beside import change_of, lines_changed
+from inspector.diff.beside import change_of, folded, lines_changed
 from inspector.measure.experiment import Experiment, experiment_of
 from inspector.reader.passes import STAGES, PassList, graph_passes, variant_passes
 from inspector.reader.selecting import select_graph, select_one
@@ -199,7 +200,9 @@ def _print_pass(chosen: PassRun, args: argparse.Namespace) -> None:
         return
     legend = diff_text.LEGEND.replace("in a", "before").replace("in b", "after")
     out.print(Text(legend, style="dim"), soft_wrap=True)
-    print_beside(change, context=None if args.full else args.context, width=args.width)
+    rows = change.rows() if args.full else folded(change.rows(), args.context)
+    for text in beside_texts(change, rows, args.width):
+        out.print(text, soft_wrap=True)
 
 
 # -- try ------------------------------------------------------------------------------------------
@@ -392,7 +395,7 @@ def _print(made: Experiment, differences: Sequence[Difference], asked: str | Non
     for line in report.trial_table(made, out.width):
         out.print(line, soft_wrap=True)
     out.print()
-    for line in report.trial_messages(made):
+    for line in report.messages([one.compilation for one in made.tried]):
         out.print(line, soft_wrap=True)
     for sentence in report.trial_sentences(made):
         out.print(Text(shown(sentence)), soft_wrap=True)

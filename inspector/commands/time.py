@@ -35,17 +35,16 @@ from inspector.measure.time.take import TimeWish, own, ready, store, take
 from inspector.reader.reader import Reader
 from inspector.reader.selecting import Found, select, select_calls, select_one
 from inspector.recording.layout import is_recording, place
-from inspector.report import jsons, timings
-from inspector.report import timings as race_report
+from inspector.report import jsons, races, timings
+from inspector.report.races import ridge, roofline, session_roofline
 from inspector.report.tables import need_compiled
-from inspector.report.timings import ridge, roofline, session_roofline
 from inspector.sources.opening import is_there, newest, standing
 from inspector.system import printing
 from inspector.system.printing import narrate
 
 if TYPE_CHECKING:
     from inspector.measure.time.ranking import Race
-    from inspector.report.timings import Figure
+    from inspector.report.races import Figure
 
 
 PLOT_ROWS = 22
@@ -61,7 +60,7 @@ def draw(figure: Figure | None, missing: str) -> None:
     elif importlib.util.find_spec("plotext") is None:
         narrate("no plot: it needs plotext (pip install 'plotext>=6.1,<7')")
     else:
-        from inspector.report.timings import plot
+        from inspector.report.races import plot
 
         out = printing.out()
         out.print()
@@ -93,11 +92,11 @@ def time_script(args: argparse.Namespace) -> int:
     result = race(Path(args.words[0]), sizes, swept, wish, narrate)
     if args.csv is not None:
         try:
-            args.csv.write_text(race_report.csv_text(result), "utf-8")
+            args.csv.write_text(races.csv_text(result), "utf-8")
         except OSError as error:
             raise Unreadable(f"{args.csv} cannot be written: {error.strerror or error}") from None
     if args.json:
-        printing.json_line(jsons.dumps(race_report.race_document(result)))
+        printing.json_line(jsons.dumps(races.race_document(result)))
     else:
         _print_race(result, args.roofline)
     bad = any(r.timing.error or r.agrees is False for r in result.rows)
@@ -108,16 +107,16 @@ def _print_race(result: Race, with_roofline: bool) -> None:
     out = printing.out()
     sheet = peaks_by_sheet(result.device.get("name"))
     calls = list(dict.fromkeys(r.timing.call for r in result.rows))
-    out.print(race_report.race_heading(result))
+    out.print(timings.heading(races.session_of(result)))
     if result.swept is not None and len(calls) > 1:
-        unit = race_report.unit_of(result, ridge(result, sheet))
-        draw(race_report.swept(result, unit), "no plot: no variant agrees and has a time")
+        unit = races.unit_of(result, ridge(result, sheet))
+        draw(races.swept(result, unit), "no plot: no variant agrees and has a time")
     # Of a sweep, the largest size; the others are in the plot, the CSV and the JSON.
     rows = [r for r in result.rows if r.timing.call == calls[-1]]
     out.print()
-    out.print(race_report.race_title(result, calls[-1]), style="bold")
-    out.print(race_report.race_table(rows, out.width))
-    for line in (*race_report.launched(rows), *race_report.race_footnotes(result, calls)):
+    out.print(races.race_title(result, calls[-1]), style="bold")
+    out.print(races.race_table(rows, out.width))
+    for line in (*races.launched(rows), *races.race_footnotes(result, calls)):
         out.print(line, soft_wrap=True)
     if with_roofline:
         draw(roofline(result, sheet), NO_ROOFLINE)

@@ -306,7 +306,7 @@ def _print_lines(
 
 def _labelled(rows: Iterable[tuple[str, str]], style: str) -> None:
     out = printing.out()
-    for label, text in report.wrapped(rows, out.width):
+    for label, text in report.labelled(rows, out.width):
         out.print(Text.assemble((label, style), text), soft_wrap=True)
 
 

@@ -54,9 +54,7 @@ def name_of(verdict: Verdict) -> str:
 
 def amount(value: float | None) -> str:
     """A figure without digits that it has not."""
-    if value is None:
-        return tables.UNKNOWN
-    return f"{value:,.0f}" if value == int(value) else f"{value:,.4g}"
+    return tables.figure(value, "{:,.0f}" if value is None or value == int(value) else "{:,.4g}")
 
 
 def sentence(verdict: Verdict) -> str:
@@ -97,17 +95,18 @@ def where(place: Place) -> str:
 def heading(checked: Checked) -> str:
     """How many were checked, and how it ended."""
     n = counts(checked.verdicts)
-    parts = [f"{plural(checked.variants, 'variant')} of {plural(checked.kernels, 'kernel')}"]
-    if checked.left_out:
-        parts[0] += f" (not {checked.left_out} more that a tuner tried or that failed)"
-    if checked.new:
-        parts.append(f"{checked.new} not in the baseline")
-    said = [f"{plural(len(checked.verdicts), 'limit')}: {n[Outcome.KEPT]} kept"]
-    if n[Outcome.BROKEN]:
-        said.append(f"{n[Outcome.BROKEN]} broken")
-    if n[Outcome.UNKNOWN]:
-        said.append(f"{n[Outcome.UNKNOWN]} not known")
-    return f"{', '.join(parts)}; {', '.join(said)}"
+    left = f" (not {checked.left_out} more that a tuner tried or that failed)"
+    parts = (
+        f"{plural(checked.variants, 'variant')} of {plural(checked.kernels, 'kernel')}"
+        + (left if checked.left_out else ""),
+        f"{checked.new} not in the baseline" if checked.new else "",
+    )
+    said = (
+        f"{plural(len(checked.verdicts), 'limit')}: {n[Outcome.KEPT]} kept",
+        f"{n[Outcome.BROKEN]} broken" if n[Outcome.BROKEN] else "",
+        f"{n[Outcome.UNKNOWN]} not known" if n[Outcome.UNKNOWN] else "",
+    )
+    return f"{', '.join(filter(None, parts))}; {', '.join(filter(None, said))}"
 
 
 def rows(checked: Checked, everything: bool) -> Iterator[Text]:
@@ -150,7 +149,7 @@ def _as_json(verdict: Verdict) -> dict[str, object]:
         "text": sentence(verdict) if verdict.outcome is not Outcome.KEPT else None,
         "stage": place.stage,
         "line": place.line,
-        "source": jsons.location(place.source),
+        "source": jsons.plain(place.source),
     }
 
 
@@ -228,10 +227,8 @@ def _xml(text: str) -> str:
 
 def markdown(checked: Checked, passed: bool) -> Iterator[str]:
     """Yield a comment for a pull request."""
-    yield f"### ptxview check: {'passed' if passed else 'failed'}"
-    yield ""
-    yield escaped(heading(checked))
-    yield ""
+    yield from (f"### ptxview check: {'passed' if passed else 'failed'}", "")
+    yield from (escaped(heading(checked)), "")
     rows = []
     for verdict in checked.failed:
         variant = verdict.subject.variant

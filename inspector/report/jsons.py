@@ -17,7 +17,6 @@ from inspector.base.model import (
     Content,
     Failure,
     Kernel,
-    Location,
     Note,
     Recording,
     Resources,
@@ -29,8 +28,9 @@ from inspector.listing.line import Function, Line
 
 SCHEMA = 1
 Figures = Callable[[Variant], Resources]
-Profiled = Callable[[Variant], object]
-
+More = Callable[[Kernel, Variant], Mapping[str, object]]
+"""What a list knows of a variant beside its resources."""
+UNKNOWN_MORE = {"made_by": None, "ncu": None, "hints": None}
 
 _ENCODE = json.JSONEncoder(ensure_ascii=True, allow_nan=False, default=str).encode
 
@@ -123,19 +123,15 @@ _RECORDING = (
 def recording(
     rec: Recording,
     figures: Figures,
-    profiled: Profiled = lambda _: None,
+    more: More = lambda kernel, variant: UNKNOWN_MORE,
     rows: Callable[[Iterable[object]], object] = list,
-    hints: Callable[[Variant], int | None] = lambda _: None,
-    made_by: Callable[[Variant], Mapping[str, str] | None] = lambda _: None,
 ) -> dict[str, object]:
     """Return the document of ``list``: the recording, its graphs, kernels and variants.
 
     Args:
         figures: the resources of a variant.
-        profiled: its ncu metrics.
+        more: ``made_by``, ``ncu``, ``hints`` and ``timing`` of a variant.
         rows: makes the list of kernels; ``Rows`` makes each while it is written.
-        hints: the number of hints on a variant.
-        made_by: versions of the programs that made a variant.
     """
     return {
         "schema": SCHEMA,
@@ -150,8 +146,8 @@ def recording(
             }
             for g in rec.graphs
         ],
-        "kernels": rows(kernel(k, figures, profiled, hints, made_by) for k in rec.kernels),
-        "calls": [call(c) for c in rec.calls],
+        "kernels": rows(kernel(k, figures, more) for k in rec.kernels),
+        "calls": [members(c, "kind name") | _launch(c) for c in rec.calls],
         "compilations": [compilation(one) for one in rec.compilations],
     }
 
@@ -187,20 +183,14 @@ def ordered(stages: Mapping[Stage, object]) -> list[Stage]:
 
 
 def kernel(
-    k: Kernel,
-    figures: Figures,
-    profiled: Profiled,
-    hints: Callable[[Variant], int | None] = lambda _: None,
-    made_by: Callable[[Variant], Mapping[str, str] | None] = lambda _: None,
+    k: Kernel, figures: Figures, more: More = lambda kernel, variant: UNKNOWN_MORE
 ) -> dict[str, object]:
     """Return one kernel with its variants."""
     return {
         **members(k, "id name demangled origin"),
         "ops": None if k.fusion is None else plain(k.fusion.ops),
         "made_from": None if k.fusion is None else plain(k.fusion.made_from),
-        "variants": [
-            _variant(v, figures(v), profiled(v), hints(v), made_by(v)) for v in k.variants
-        ],
+        "variants": [_variant(v, figures(v)) | dict(more(k, v)) for v in k.variants],
         "autotune": [_tuning(t) for t in k.autotune],
         "tried_for": k.tried_for,
     }
@@ -220,13 +210,10 @@ def _tuning(t: Tuning) -> dict[str, object]:
 _VARIANT = "cache_hit autotune ranks launches launches_exact failed maker library benchmarks"
 
 
-def _variant(
-    v: Variant, resources: Resources, ncu: object, hints: int | None, made_by: object
-) -> dict[str, object]:
+def _variant(v: Variant, resources: Resources) -> dict[str, object]:
     """Return one variant; ``missing`` has the reason for each absent stage."""
     return {
         **members(v, "id hash cache_key target config"),
-        "made_by": plain(made_by),
         "stages": ordered(v.stages),
         "missing": {s: v.missing[s] for s in ordered(v.missing) if s not in v.stages},
         "signature": plain(v.signature) or None,
@@ -235,23 +222,11 @@ def _variant(
         **members(v, _VARIANT),
         "error": failure(v.error),
         "calls": [_launch(c) for c in v.calls],
-        "ncu": ncu,
-        "hints": hints,
     }
 
 
 def _launch(c: Call) -> dict[str, object]:
     return members(c, "grid block shared_bytes count first arguments operators")
-
-
-def call(c: Call) -> dict[str, object]:
-    """Return one distinct call of a graph or of an extension's function."""
-    return {"kind": c.kind, "name": c.name, **_launch(c)}
-
-
-def location(source: Location | None) -> dict[str, object] | None:
-    """Return a location with its chain of call sites."""
-    return None if source is None else members(source)
 
 
 def line(
@@ -263,17 +238,11 @@ def line(
     """Return one line of a listing with its linked lines and annotations."""
     control = one.control
     return {
-        "n": one.n,
-        "text": one.text,
-        "kind": one.kind,
-        "base": one.base,
-        "opcode": one.opcode,
-        "defs": one.defs,
-        "uses": one.uses,
-        "source": location(one.source),
+        **members(one, "n text kind base opcode defs uses"),
+        "source": plain(one.source),
         "links": {s.value: list(linked[one.n]) for s, linked in links.items() if one.n in linked},
         "live": None if figures.live is None else dict(figures.live),
-        "rolled_up": None if figures.rolled is None else plain(figures.rolled),
+        "rolled_up": plain(figures.rolled),
         "samples": samples(figures.samples),
         "control": None
         if control is None
@@ -282,10 +251,8 @@ def line(
             "yield": control.yield_,
             **members(control, "write_barrier read_barrier wait reuse"),
         },
-        "sentence": words.sentence,
-        "waits": words.waits,
-        "waits_for": plain(words.waits_for),
-        "consumer": None if words.consumer is None else members(words.consumer),
+        **members(words, "sentence waits waits_for"),
+        "consumer": plain(words.consumer),
         "definitions": dict(words.definitions),
         "notes": [note(n) for n in figures.notes],
     }

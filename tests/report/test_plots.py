@@ -18,8 +18,8 @@ from rich.console import Console
 from inspector.commands.cli import main
 from inspector.measure.time import take as running
 from inspector.measure.time.ranking import Peaks, Spot
-from inspector.report.timings import Figure, PlotLine, plot
-from inspector.report.timings import figure as roofline
+from inspector.report.races import Figure, PlotLine, plot
+from inspector.report.races import figure as roofline
 from inspector.system import toolchain
 from inspector.system.process import Finished
 
