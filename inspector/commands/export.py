@@ -17,6 +17,7 @@ from pathlib import Path
 from inspector.base.errors import Exit, PtxviewError, UsageError
 from inspector.base.text import shown
 from inspector.commands.common import (
+    DEVICE,
     flag,
     open_reader,
     option,
@@ -50,32 +51,21 @@ ENDINGS = {"html": ".html", "markdown": ".md", "ptxview": ".ptxview", "folder": 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``export``."""
+    out = ".html, .md, .ptxview or a folder; - is standard output (default: NAME.html, here)"
+    without = "source (Python, CUDA C++, output_code), paths (files, users, the command line), "
+    without += "args (the command line and environment alone), or several: source,paths"
     takes(
         parser,
         {
             "words": option(
-                "[PATH] [KERNEL…]",
-                "what to open, and which kernels of it; all of the newest recording if left out",
-                nargs="*",
+                "[PATH] [KERNEL…]", "PATH, and kernels of it (default: all)", nargs="*"
             ),
-            "-o --output": option(
-                "FILE",
-                "where to write: .html, .md, .ptxview or a folder; - is standard output; default: "
-                "the recording's name and .html, here",
-            ),
+            "-o --output": option("FILE", out),
             "--format": option(
                 None, "default: by the name of the output, else html", choices=FORMATS
             ),
-            "--without": option(
-                "WHAT",
-                "what is taken out: source (Python, CUDA C++, output_code), paths (files, users, "
-                "the command line), args (the command line and environment alone), or several: "
-                "source,paths",
-                default="",
-            ),
-            "--device": option(
-                "ARCH", "architecture for occupancy and hints (sm_80); default: the variant's own"
-            ),
+            "--without": option("WHAT", f"what is taken out: {without}", default=""),
+            "--device": DEVICE,
             "--json": flag("print JSON of what was written"),
         },
     )

@@ -18,23 +18,25 @@ from rich.status import Status
 
 from inspector.analyse.graph_view import GraphView
 from inspector.base.errors import Exit, PtxviewError
-from inspector.base.model import FrameCompile, Graph, Kernel, Recording, Variant
+from inspector.base.model import FrameCompile, Graph, Recording
 from inspector.base.text import plural, shown
 from inspector.commands.common import (
+    JSON,
+    MORE,
+    NCU,
+    PATH,
     flag,
     handle,
     open_profiled,
-    option,
     print_brief,
     print_json,
     refuse_together,
     takes,
-    takes_reports,
     takes_small,
 )
-from inspector.measure.ncu.attach import Key, Profiled
+from inspector.measure.ncu.attach import Profiled
 from inspector.measure.ncu.report import is_report
-from inspector.measure.time.results import times
+from inspector.measure.time.results import StoredTimes, times
 from inspector.reader import reader
 from inspector.reader.facts import GLANCE_SECONDS
 from inspector.reader.reader import Reader
@@ -50,28 +52,19 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     takes(
         parser,
         {
-            "path": option(
-                "PATH", "recording, cache or file (default: the newest recording)", nargs="?"
-            ),
-            "more": option("PATH", "recordings of other machines, read as one with it", nargs="*"),
-            "--calls": flag(
-                "distinct calls of kernels, graphs and extension functions, with counts and "
-                "differences"
-            ),
-            "--ops": flag(
-                "operations of each compiled graph: lines, modules and operators of each call"
-            ),
-            "--compiles": flag(
-                "timeline of torch.compile and Triton, with caches, breaks, recompiles and shapes"
-            ),
+            "path": PATH,
+            "more": MORE,
+            "--calls": flag("distinct calls of kernels, graphs and functions, with counts"),
+            "--ops": flag("operations of each compiled graph: lines, modules, operators"),
+            "--compiles": flag("timeline of torch.compile and Triton: caches, breaks, recompiles"),
             "--breaks": flag("graph breaks: line, reason, count and cost"),
             "--recompiles": flag("recompiles: failed guards and cost"),
             "--guards": flag("guards of each compiled function, and their lines"),
+            "--ncu": NCU,
+            "--json": JSON,
         },
     )
     takes_small(parser, "what there is")
-    takes_reports(parser)
-    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
@@ -88,8 +81,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     if args.compiles or args.breaks or args.recompiles:
         return _compiles(args, rec)
     if args.calls and not args.json:
-        for line in calls.lines(rec):
-            out.print(line, soft_wrap=True)
+        printing.rows(calls.lines(rec))
         if (why := calls.none_known(rec)) is not None:
             narrate(why)
         return Exit.OK
@@ -126,10 +118,9 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     out.print(shown(tables.heading(rec)))
     alone = args.path is not None and is_report(Path(args.path))
     if rec.kernels and not alone:
-        print_kernels(reader, out, clock_of(rec))
+        print_kernels(reader, out, times(rec.path))
     tables.graphs(rec, out)
-    for text, _ in ranks.lines(rec):
-        out.print(text, soft_wrap=True)
+    printing.rows(text for text, _ in ranks.lines(rec))
     if profiled.report.launches or profiled.report.problems:
         print_launches(profiled, out, alone)
     if not alone:
@@ -176,16 +167,17 @@ def _brief(reader: Reader, as_json: bool) -> int:
 def print_kernels(
     reader: Reader,
     out: Console,
-    clock: tables.Clock | None = None,
+    known: StoredTimes | None = None,
     seconds: float = reader.COUNTING_SECONDS,
 ) -> None:
     """The table of kernels, when every figure is known and hints were counted for ``seconds``."""
+    now = datetime.datetime.now(datetime.UTC)
     left = _read(reader, out if out.is_terminal else None, seconds)
     table = tables.kernels(
         reader.recording,
         reader.resources,
         out.width,
-        clock or (lambda kernel, variant: ""),
+        lambda *one: timings.cell(None if known is None else known.of(*one), now),
         lambda kernel, variant: tables.figure(reader.hint_count(variant)),
     )
     out.print(table)
@@ -220,16 +212,6 @@ def narrate_uncounted(left: int) -> None:
         )
 
 
-def clock_of(rec: Recording) -> tables.Clock:
-    """What the table's column of times says of a variant."""
-    known, now = times(rec.path), datetime.datetime.now(datetime.UTC)
-
-    def clock(kernel: Kernel, variant: Variant) -> str:
-        return timings.cell(known.of(kernel, variant), now)
-
-    return clock
-
-
 def _graph_views(reader: Reader) -> Iterator[tuple[Graph, GraphView | None]]:
     """Each graph with what it computes, None where its text cannot be read."""
     for one in reader.recording.graphs:
@@ -246,17 +228,15 @@ def _compiles(args: argparse.Namespace, rec: Recording) -> int:
     if args.json:
         print_json({"schema": jsons.SCHEMA, "compiles": compiles.document(rec, phases)})
         return Exit.OK
-    out = printing.out()
     if (why := compiles.none_known(rec)) is not None:
         narrate(why)
         return Exit.OK
     if args.compiles:
-        part = compiles.lines(rec, phases, out.width)
+        part = compiles.lines(rec, phases, printing.out().width)
     else:
         part = compiles.breaks(rec) if args.breaks else compiles.recompiled(rec)
     several = [line.text for line in part]
-    for text in several:
-        out.print(text, soft_wrap=True)
+    printing.rows(several)
     if not several:
         there = "" if rec.frame_compiles else "; no compile of torch.compile's was recorded"
         narrate(("no graph breaks" if args.breaks else "nothing was compiled again") + there)
@@ -274,9 +254,7 @@ def _guards(rec: Recording, as_json: bool) -> int:
         rows = jsons.Rows(compiles.guards_json(*each) for each in told())
         print_json({"schema": jsons.SCHEMA, "guards": rows})
         return Exit.OK
-    out = printing.out()
-    for line in compiles.guard_lines(told()):
-        out.print(line, soft_wrap=True)
+    printing.rows(compiles.guard_lines(told()))
     if all(one.guards is None for one in rec.frame_compiles):
         narrate(compiles.none_known(rec) or "no guards were recorded")
     return Exit.OK
@@ -287,20 +265,16 @@ def print_launches(profiled: Profiled, out: Console, alone: bool = False) -> Non
 
     ``alone``: there is no recording whose variants could be named.
     """
-    err = printing.err()
     found = profiled.attached()
     if found:
+        names = None if alone else _names(profiled.reader)
         out.print("measured by ncu", style="bold cyan")
-        out.print(
-            profile.launch_table(found, None if alone else _names(profiled.reader), out.width)
-        )
+        out.print(profile.launch_table(found, names, out.width))
     for text in profile.launch_footnotes(found, profiled.report):
-        err.print(f"! {text}", style="yellow", soft_wrap=True)
+        printing.err().print(f"! {text}", style="yellow", soft_wrap=True)
 
 
 def _names(reader: Reader) -> profile.Name:
     """The ids of a kernel and a variant, by what a launch is tied to."""
-    known: dict[Key, tuple[str, str]] = {
-        (v.hash, v.symbol): (k.id, v.id) for k, v in reader.recording.variants()
-    }
-    return known.__getitem__
+    variants = reader.recording.variants()
+    return {(v.hash, v.symbol): (k.id, v.id) for k, v in variants}.__getitem__

@@ -21,17 +21,12 @@ from inspector.system.printing import narrate
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``mcp``."""
+    roots = "folder that may be read (default: the working directory, your recordings); repeatable"
     takes(
         parser,
         {
-            "--root": several(
-                "FOLDER",
-                "folder that may be read; repeatable (default: the working directory and your "
-                "recordings)",
-            ),
-            "--allow-run": flag(
-                "allow running programs: record a script, compile a .py, measure times"
-            ),
+            "--root": several("FOLDER", roots),
+            "--allow-run": flag("allow running programs: record, compile a .py, measure"),
         },
     )
 
