@@ -176,20 +176,6 @@ def test_show_has_samples_at_lines(
     assert "percent of the kernel's 354" in said and "ncu:CPIStall" in said
 
 
-def test_ncus_own_report_through_ncu(
-    fake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = tmp_path / "x.ncu-rep"
-    file.write_bytes(b"NVR\0")
-    value = listed(capsys, file)
-    assert [len(k["variants"]) for k in value["kernels"]] == [5]
-    assert [one["registers"] for one in value["ncu"]["launches"]] == [18, 22, 16, 20, 30]
-    monkeypatch.setenv("FAKE_NCU", "damaged")
-    assert main(["list", str(file)]) == 4
-    assert "ncu cannot export" in (said := capsys.readouterr().err)
-    assert "Failed to load report file" in said
-
-
 # -- ptxview ncu ----------------------------------------------------------------------------------
 
 

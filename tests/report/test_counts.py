@@ -6,8 +6,6 @@ import pytest
 
 from inspector.base.model import Call
 from inspector.base.text import first_error, kibibytes
-from inspector.measure.ncu.attach import sentence as ncu_sentence
-from inspector.measure.ncu.report import NcuLaunch
 from inspector.measure.profile.trace import Overhead
 from inspector.report.calls import described
 from inspector.report.profile import sentence
@@ -50,12 +48,6 @@ def test_a_window_of_one_launch_says_so() -> None:
     for part in ("1 launch takes", "1 kernel ", "1 gap between", "(1 call)"):
         assert part in said, (part, said)
     assert not any(f"1 {word}s" in said for word in ("launche", "kernel", "gap", "call"))
-
-
-def test_a_profiled_launch_of_one_block() -> None:
-    blocks = [ncu_sentence(NcuLaunch(1, "k", "k", grid=grid)) for grid in ((1, 1, 1), (2, 1, 1))]
-    assert "of 1 × 1 × 1 block:" in blocks[0]
-    assert "of 2 × 1 × 1 blocks:" in blocks[1]
 
 
 @pytest.mark.parametrize(
