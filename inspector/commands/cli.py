@@ -9,8 +9,7 @@ import os
 import re
 import signal
 import sys
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn, cast
@@ -20,7 +19,7 @@ from inspector.base.errors import Exit, PtxviewError, UsageError
 from inspector.base.names import base_name
 from inspector.base.text import meant, shown
 from inspector.commands.common import split_program
-from inspector.system import files, printing
+from inspector.system import faults, files, printing
 
 Run = Callable[[argparse.ArgumentParser, list[str]], int]
 
@@ -242,9 +241,6 @@ RUNS = (["run"], ["profile"])
 COMPLETING = "_ARGCOMPLETE"
 """Set by a shell's function that asks for completions."""
 
-MAX_MESSAGE_CHARS = 200
-"""Characters printed of an unexpected error."""
-
 
 class _Options(argparse.ArgumentParser):
     """The options of a command; an unknown one is refused with similar names."""
@@ -287,7 +283,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return answer()
     given = list(sys.argv[1:] if argv is None else argv)
     printing.with_streams()
-    with printing.guarded(), _thread_errors_as_sentences():
+    with printing.guarded(), faults.in_threads_said():
         return _guarded_run(given)
 
 
@@ -295,7 +291,7 @@ def _guarded_run(given: list[str]) -> int:
     try:
         return _dispatch(given)
     except PtxviewError as error:
-        _say(error.message, error.hint)
+        faults.say(error)
         return error.status
     except KeyboardInterrupt:
         return Exit.INTERRUPTED
@@ -303,13 +299,9 @@ def _guarded_run(given: list[str]) -> int:
         # The reader of our output has gone, as `| head` does: nobody is left to tell.
         printing.give_up()
         return 128 + signal.SIGPIPE
-    except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
-        _say(f"{where}{error.strerror or error}", _details())
-        printing.give_up()
-        return _failed(given)
     except Exception as error:
-        _say(*_sentence(error), _details(error))
+        faults.say(error)
+        printing.give_up()
         return _failed(given)
 
 
@@ -317,81 +309,6 @@ def _failed(given: list[str]) -> int:
     """The status where it was not the user's program that failed."""
     ours = given[:1] in RUNS and "--stored" not in given
     return Exit.RUN_FAILED if ours else Exit.UNREADABLE
-
-
-def _sentence(error: Exception) -> tuple[str, ...]:
-    """Explain an unexpected error: a message and a hint."""
-    if isinstance(error, MemoryError):
-        return (
-            "there is not enough memory",
-            "Open a part of it: one file instead of its folder, one kernel instead of all.",
-        )
-    if isinstance(error, RecursionError):
-        return ("the input is nested too deeply to be read",)
-    if isinstance(error, UnicodeError):
-        return (f"text cannot be read or written as it is encoded: {_first_line(error)}",)
-    return (f"a fault of ptxview's own: {type(error).__name__}: {_first_line(error)}",)
-
-
-def _first_line(error: Exception) -> str:
-    """An error's first line, short: it may quote all of its input."""
-    try:
-        text = str(error)
-    except Exception:
-        return "it cannot say what"
-    line = text.split("\n", 1)[0]
-    return line if len(line) <= MAX_MESSAGE_CHARS else f"{line[:MAX_MESSAGE_CHARS]}…"
-
-
-def _details(error: BaseException | None = None) -> str:
-    """Where the traceback of an error is found; "" of the one at hand where that is not asked for.
-
-    With PTXVIEW_TRACEBACK it is the traceback itself; else it is kept for a report.
-    """
-    asked = bool(os.environ.get("PTXVIEW_TRACEBACK"))
-    if error is None and not asked:
-        return ""
-    import traceback
-
-    try:
-        text = "".join(traceback.format_exception(error or sys.exc_info()[1]))
-        if asked:
-            return text.rstrip()
-        import platformdirs
-
-        folder = Path(platformdirs.user_state_dir("ptxview", appauthor=False))
-        folder.mkdir(parents=True, exist_ok=True)
-        path = folder / "fault.txt"
-        path.write_text(f"ptxview {__version__}\n{text}", "utf-8", "backslashreplace")
-    except Exception:
-        return "PTXVIEW_TRACEBACK=1 in the environment shows where it happened."
-    return f"Where it happened is in {path}, for a report."
-
-
-def _say(message: str, *more: str) -> None:
-    """Print a sentence and its hints on standard error, after pending output."""
-    with contextlib.suppress(OSError, ValueError):
-        printing.flush()
-    # Standard error may be gone as well; the status still says it.
-    with contextlib.suppress(OSError, ValueError):
-        printing.narrate(f"ptxview: {message}")
-        for text in filter(None, more):
-            printing.narrate(text)
-
-
-@contextlib.contextmanager
-def _thread_errors_as_sentences() -> Iterator[None]:
-    """Report a thread's error as a sentence instead of a traceback."""
-
-    def told(failed: threading.ExceptHookArgs) -> None:
-        if isinstance(failed.exc_value, Exception):
-            _say(*_sentence(failed.exc_value), _details(failed.exc_value))
-
-    before, threading.excepthook = threading.excepthook, told
-    try:
-        yield
-    finally:
-        threading.excepthook = before
 
 
 def _dispatch(given: list[str]) -> int:
@@ -422,7 +339,9 @@ def _dispatch(given: list[str]) -> int:
     examples = "examples:\n" + "\n".join(f"  # {what}\n  {line}" for line, what in pairs)
     own.epilog = "\n\n".join(filter(None, (own.epilog, examples)))
     status = command.function("run")(own, given[1:])
-    printing.flush()
+    # What cannot be printed is a failure of ours, and the program's status is not.
+    with faults.after_program() if given[:1] in RUNS else contextlib.nullcontext():
+        printing.flush()
     return status
 
 

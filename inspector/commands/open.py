@@ -128,7 +128,7 @@ def _serve(args: argparse.Namespace) -> int:
     if args.more:
         open_profiled(args.path, reports=args.ncu, more=args.more)
     try:
-        from inspector.tui.app.web import serve
+        from inspector.tui.app.web import WebServer
     except ImportError as error:
         raise ToolMissing(
             f"--web needs textual-serve ({error})", "pip install 'ptxview[web]'"
@@ -140,7 +140,8 @@ def _serve(args: argparse.Namespace) -> int:
     command += ["open", *(str(path.absolute()) for path in where)]
     command += [w for r in args.ncu for w in ("--ncu", str(Path(r).absolute()))]
     try:
-        serve(command, args.host, args.port, f"ptxview {', '.join(path.name for path in where)}")
+        title = f"ptxview {', '.join(path.name for path in where)}"
+        WebServer(command, args.host, args.port, title).serve()
     except OSError as error:
         raise UsageError(
             f"{args.host}, port {args.port} cannot be listened on: {error.strerror or error}",

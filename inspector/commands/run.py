@@ -30,7 +30,7 @@ from inspector.commands.common import flag, option, reader_of, split_program, ta
 from inspector.commands.open import browse, on_terminal
 from inspector.sources.running import Follower, Run, RunOutcome, RunRequest, load_the_rest
 from inspector.sources.running import run as record
-from inspector.system import printing
+from inspector.system import faults, printing
 from inspector.system.printing import narrate
 from inspector.system.process import ENDING, STOPPING, WANTS_TERMINAL, Attended, forwarded
 from inspector.tui.program.live import Choice, Live, ProgramState
@@ -176,15 +176,15 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     if on_terminal() and not args.no_tui and not args.time:
         return _watched(request)
     outcome = record(request, lambda text: narrate(f"ptxview: {text}"), _load_the_rest)
-    if outcome.recording is None and not outcome.path.exists():
-        return outcome.status  # which has been said
-    narrate(summary(outcome))
-    rec = outcome.recording
-    if rec is not None and (rec.kernels or rec.graphs or rec.problems or args.time):
-        reader = reader_of(rec)
-        _print(reader)
-        if args.time:
-            _times(reader, outcome.path, args.python or _typed(request))
+    if outcome.recording is not None or outcome.path.exists():  # else it has been said
+        with faults.after_program():
+            narrate(summary(outcome))
+            rec = outcome.recording
+            if rec is not None and (rec.kernels or rec.graphs or rec.problems or args.time):
+                reader = reader_of(rec)
+                _print(reader)
+                if args.time:
+                    _times(reader, outcome.path, args.python or _typed(request))
     return outcome.status
 
 
@@ -254,20 +254,21 @@ def _watched(request: RunRequest) -> int:
     session = ProgramSession(request)
     live = session.live
     with session.signals():
-        try:
+        with faults.after_program():
             browse(lambda: (session.reader(), live), session.folder.name, live)
-        finally:
-            # Left by hand, by the program's wish, or by a fault: the program goes on or is ended.
-            if live.running and live.choice is not Choice.END:
+        # Left by hand, by the program's wish, or by a fault: the program goes on or is ended.
+        if live.running and live.choice is not Choice.END:
+            with faults.after_program():
                 session.relay()
-            outcome = session.finish()
-    if outcome is None:
-        raise RunFailed("the recording could not be completed", "What it holds can be opened.")
-    narrate(summary(outcome))
-    if live.choice is Choice.TERMINAL and outcome.recording is not None:
-        made = reader_of(outcome.recording)
-        browse(lambda: (made, None), outcome.path.name)
-    return outcome.status
+        outcome = session.finish()
+    with faults.after_program():
+        if outcome is None:
+            raise RunFailed("the recording could not be completed", "What it holds can be opened.")
+        narrate(summary(outcome))
+        if live.choice is Choice.TERMINAL and outcome.recording is not None:
+            made = reader_of(outcome.recording)
+            browse(lambda: (made, None), outcome.path.name)
+    return Exit.RUN_FAILED if live.status is None else live.status
 
 
 def emulation(args: argparse.Namespace) -> tuple[tuple[str, str], ...]:

@@ -28,19 +28,16 @@ from inspector.commands.common import (
     span,
     takes,
 )
-from inspector.execute import LaunchError, approximations
+from inspector.execute import ExecutedLine, LaunchError, approximations
 from inspector.execute.calls.inputs import Array
 from inspector.execute.calls.stepper import StepAnswer, Stepper
 from inspector.execute.calls.tracing import (
     BUDGET,
-    ExecutedLine,
     Triple,
     Wanted,
-    executed_lines,
     executed_totals,
     parse_place,
     parse_sizes,
-    rolled_up,
     trace_block,
     trace_launch,
 )
@@ -209,8 +206,8 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     as_recorded = chosen.recorded is not None and all(one is None for one in changed)
     if executed is not None and as_recorded and args.blocks in ("auto", "all"):
         reader.keep_executed(variant, executed)  # hints are about this call
-    lines = executed_lines(launched.facts)
-    listed = _between(lines if links is None else rolled_up(launched.facts, links), args.lines)
+    lines = launched.facts.lines()
+    listed = _between(lines if links is None else launched.facts.lines(links), args.lines)
     if args.json:
         of_stage = {} if links is None else {stage: listed}
         print_json(report.document(told, listed if links is None else lines, of_stage, found))

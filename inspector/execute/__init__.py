@@ -16,8 +16,8 @@ from __future__ import annotations
 from inspector.execute.bulk import TensorMap
 from inspector.execute.facts import (
     AccessFacts,
+    ExecutedLine,
     Facts,
-    LineFacts,
     Totals,
     Touched,
     Trace,
@@ -35,11 +35,11 @@ __all__ = [
     "Approximation",
     "Buffer",
     "CannotRun",
+    "ExecutedLine",
     "Execution",
     "Facts",
     "Fault",
     "LaunchError",
-    "LineFacts",
     "Memory",
     "Observer",
     "Obstacle",

@@ -9,10 +9,18 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from inspector.execute import floats
+from inspector.execute.blocks import CARRIES
 from inspector.execute.integers import PERMUTE_MODES
-from inspector.execute.kinds import WIDTHS, constant, is_float
-from inspector.execute.translate import Handler, Translator, Untranslatable, window_of
-from inspector.listing.ptx_statement import ImmediateOperand, PtxInstruction, VectorOperand
+from inspector.execute.kinds import DTYPES, WIDTHS, constant, is_float
+from inspector.execute.memory import WINDOWS
+from inspector.execute.translate import Handler, Translator, Untranslatable
+from inspector.listing.ptx_statement import (
+    ImmediateOperand,
+    PtxInstruction,
+    RegisterOperand,
+    VectorOperand,
+)
 
 DIRECTIONS = ("rm", "rp", "rz")
 HALVES = ("f16x2", "bf16x2")
@@ -65,6 +73,9 @@ TABLE: Mapping[str, tuple[str, str]] = {
     "dp4a": ("u32 u32 u32 > u32", "integers.dot4({0}, {1}, {2}, {signs})"),
     "dp2a": ("u32 u32 u32 > u32", "integers.dot2({0}, {1}, {2}, {signs}, {hi})"),
     "selp": ("b b pred > u", "np.where({2}, {0}, {1})"),
+    "movmatrix": ("u32 > u32", "matrix.move_transposed(m.lanes, {0})"),
+    "activemask": ("> u32", "lanes.ballot(m.lanes, np.ones((1, 1), bool), {mask})"),
+    "mapa": ("u u32 > u", "{0}"),  # in a cluster of one, another block's address is one's own
     "slct": ("b b last > u", "np.where({2} >= 0, {0}, {1})"),
 }
 """Types of operands and result, and the result: ``t`` is the type that the opcode names, ``u`` its
@@ -81,7 +92,7 @@ def _by_table(t: Translator, row: PtxInstruction) -> None:
     kind = named[0]
     bits = "pred" if kind == "pred" else f"u{WIDTHS[kind]}"
     meant = {"t": kind, "u": bits, "last": named[-1]}
-    sources, _, result = types.partition(" > ")
+    sources, _, result = types.partition("> ")
     operands = []
     for operand, each in zip(row.operands[1:], sources.split(), strict=True):
         wanted = meant.get(each, each)
@@ -89,6 +100,7 @@ def _by_table(t: Translator, row: PtxInstruction) -> None:
     made = expression.format(
         *operands,
         dtype=bits,
+        mask=t.mask,
         mode=next((p for p in row.parts if p in PERMUTE_MODES), ""),
         signs=f"{named[0][0] == 's'}, {named[-1][0] == 's'}",
         **{flag: flag in row.parts for flag in _FLAGS},
@@ -98,11 +110,11 @@ def _by_table(t: Translator, row: PtxInstruction) -> None:
 
 def _carried(t: Translator, row: PtxInstruction, a: str, b: str, subtract: bool) -> None:
     """A sum or difference with the carry flag, read or written."""
-    carry = t.carry() if row.base in ("addc", "subc", "madc") else "None"
+    carry = t.register(t.blocks.carry) if row.base in CARRIES else "None"
     t.emit(f"x0, x1 = carry_sum({a}, {b}, {carry}, {subtract})")
     t.write(row.operands[0], "x0")
     if "cc" in row.parts:
-        t.set_carry("x1")
+        t.write(RegisterOperand(t.blocks.carry), "x1")
 
 
 def _sum(t: Translator, row: PtxInstruction) -> None:
@@ -161,12 +173,10 @@ def _shift(t: Translator, row: PtxInstruction) -> None:
     if row.base == "shl" or kind[0] == "b":
         kind = "u" + kind[1:]
     value, amount = t.read(row.operands[1], kind), row.operands[2]
-    width = WIDTHS[kind]
-    if isinstance(amount, ImmediateOperand) and 0 <= int(constant(amount.text, "u32")) < width:
-        steps = t.constant(
-            int(constant(amount.text, "u32")), f"{'i' if kind[0] == 's' else 'u'}{width // 8}"
-        )
-        made = f"({value} {'<<' if row.base == 'shl' else '>>'} {steps})"
+    steps = constant(amount.text, "u32") if isinstance(amount, ImmediateOperand) else -1
+    if 0 <= steps < WIDTHS[kind]:
+        shifted = t.constant(steps, DTYPES[kind])
+        made = f"({value} {'<<' if row.base == 'shl' else '>>'} {shifted})"
     else:
         name = "left" if row.base == "shl" else "right"
         made = f"integers.shift_{name}({value}, {t.read(amount, 'u32')})"
@@ -233,7 +243,9 @@ def _real(t: Translator, row: PtxInstruction) -> None:
     kind, way = one_type(row), direction(row)
     base = "fma" if row.base == "mad" else row.base
     template = REAL[base]
-    if way is not None and base in DIRECTED:
+    if base == "div" and not is_float(kind):
+        template = "integers.divide({0}, {1})"
+    elif way is not None and base in DIRECTED:
         if kind not in ("f32", "f64", "f32x2"):
             raise Untranslatable("a rounding of this type is not known here")
         template = DIRECTED[base].replace("{way!r}", repr(way))
@@ -257,57 +269,41 @@ def _limited(row: PtxInstruction, expression: str, single: bool) -> str:
     return expression
 
 
+def _flushed(row: PtxInstruction, kind: str, operand: str) -> str:
+    """An operand, subnormal single precision numbers as zeros where the opcode says so."""
+    single = kind in ("f32", "f32x2")
+    return f"floats.flush({operand})" if single and "ftz" in row.parts else operand
+
+
 def simple(t: Translator, row: PtxInstruction, template: str) -> None:
     """An instruction of one type by a template of its operands; packed types by halves."""
     kind, sources = one_type(row), row.operands[1:]
     names = "abc"[: len(sources)]
-    packed = f"lambda {', '.join(names)}: "
-    if kind in HALVES:
-        body = _limited(row, template.format(*names), single=False)
-        operands = ", ".join(t.read(o, "u32") for o in sources)
-        made = f"floats.packed({packed}{body}, {kind!r}, [{operands}])"
-    elif kind == "f32x2":
-        flushed = [f"floats.flush({n})" if "ftz" in row.parts else n for n in names]
-        body = _limited(row, template.format(*flushed), single=True)
-        operands = ", ".join(t.read(o, "u64") for o in sources)
-        made = f"floats.packed_singles({packed}{body}, [{operands}])"
-    elif kind in ("u16x2", "s16x2"):
-        a, b = (t.read(o, "u32") for o in sources)
-        body = template.format(*names)
-        made = f"integers.packed16({packed}{body}, {a}, {b}, {kind[0] == 's'})"
-    else:
-        given = [t.read(o, kind) for o in sources]
-        if "ftz" in row.parts and kind == "f32":
-            given = [f"floats.flush({o})" for o in given]
-        made = template.format(*given)
-        if is_float(kind):
-            made = _limited(row, made, kind == "f32")
-        made = t.result(made, kind)
-    t.write(row.operands[0], made)
-
-
-def _divide(t: Translator, row: PtxInstruction) -> None:
-    if is_float(one_type(row)):
-        _real(t, row)
-    else:
-        simple(t, row, "integers.divide({0}, {1})")
+    given = names if kind in floats.PACKED else [t.read(o, kind) for o in sources]
+    made = template.format(*(_flushed(row, kind, o) for o in given))
+    if is_float(kind):
+        made = _limited(row, made, kind in ("f32", "f32x2"))
+    if kind in floats.PACKED:
+        words = ", ".join(t.read(o, "u64" if kind == "f32x2" else "u32") for o in sources)
+        made = f"floats.packed(lambda {', '.join(names)}: {made}, {kind!r}, [{words}])"
+    t.write(row.operands[0], t.result(made, kind))
 
 
 def _extreme(t: Translator, row: PtxInstruction) -> None:
-    least = row.base == "min"
+    least, values = row.base == "min", ["{0}", "{1}", "{2}"][: len(row.operands) - 1]
     if not is_float(one_type(row)):
         template = f"np.{'minimum' if least else 'maximum'}({{0}}, {{1}})"
         clamp = "relu" in row.parts
         simple(t, row, f"np.maximum({template}, {{0}}.dtype.type(0))" if clamp else template)
         return
-    name = f"floats.{'minimum' if least else 'maximum'}{'_nan' if 'NaN' in row.parts else ''}"
-    sizes = "xorsign" in row.parts or "abs" in row.parts
-    template = f"{name}(np.abs({{0}}), np.abs({{1}}))" if sizes else f"{name}({{0}}, {{1}})"
+    if "xorsign" in row.parts or "abs" in row.parts:
+        values = [f"np.abs({v})" for v in values]
+    template = values[0]
+    for value in values[1:]:
+        template = f"floats.extreme({template}, {value}, {least}, {'NaN' in row.parts})"
     if "xorsign" in row.parts:
         flipped = "(np.signbit({0}) ^ np.signbit({1}))"
         template = f"np.where({flipped}, -{template}, {template})"
-    elif len(row.operands) == 4:
-        template = f"{name}({template}, {'np.abs({2})' if sizes else '{2}'})"
     simple(t, row, template)
 
 
@@ -370,9 +366,7 @@ def _compared(row: PtxInstruction, a: str, b: str, real: bool) -> str:
 
 def _comparison(t: Translator, row: PtxInstruction, kind: str) -> tuple[str, str]:
     """Two operands compared, and what that is combined with."""
-    operands = [t.read(o, kind) for o in row.operands[1:3]]
-    if "ftz" in row.parts and kind == "f32":
-        operands = [f"floats.flush({o})" for o in operands]
+    operands = [_flushed(row, kind, t.read(o, kind)) for o in row.operands[1:3]]
     made = _compared(row, operands[0], operands[1], is_float(kind))
     named = next((p for p in row.parts[2:] if p in _BOOLEAN), None)
     return made, f" {_BOOLEAN[named]} {t.read(row.operands[3], 'pred')}" if named else ""
@@ -383,10 +377,10 @@ def _set_predicate(t: Translator, row: PtxInstruction) -> None:
     first, second = t.pair(row.operands[0])
     if kind in HALVES:
         a, b = (t.read(o, "u32") for o in row.operands[1:3])
-        compare = f"lambda a, b: {_compared(row, 'a', 'b', real=True)}"
-        for target, shift in ((first, 0), (second, 16)):
+        t.emit(f"L = floats.halves({kind!r}, [{a}, {b}])")
+        for k, target in enumerate((first, second)):
             if target is not None:
-                t.write(target, f"floats.packed_compare({compare}, {kind!r}, {a}, {b}, {shift})")
+                t.write(target, _compared(row, f"L[{k}][0]", f"L[{k}][1]", real=True))
         return
     made, more = _comparison(t, row, kind)
     if second is None:
@@ -453,7 +447,8 @@ def _to_space(t: Translator, row: PtxInstruction) -> None:
     """``cvta``: a generic address from one of a state space, or the other way round."""
     width = WIDTHS[row.kind]
     value = t.read(row.operands[1], f"u{width}")
-    window = window_of(next((p.partition("::")[0] for p in row.parts[1:-1] if p != "to"), ""))
+    named = (p.partition("::")[0] for p in row.parts[1:-1])
+    window = next((WINDOWS[p] for p in named if p in WINDOWS), 0)
     if window and width == 64:
         added = t.constant(window, np.uint64)
         value = f"({value} {'-' if 'to' in row.parts else '+'} {added})"
@@ -472,9 +467,7 @@ def _convert(t: Translator, row: PtxInstruction) -> None:
     if to.endswith(("x2", "x4")) or source.endswith(("x2", "x4")):
         _convert_packed(t, row, to, source, way)
         return
-    value = t.read(row.operands[1], source)
-    if "ftz" in row.parts and source == "f32":
-        value = f"floats.flush({value})"
+    value = _flushed(row, source, t.read(row.operands[1], source))
     if to == "tf32":
         bits = f"floats.to_tf32({_limited(row, value, single=False)}, {way!r})"
     elif is_float(to):
@@ -497,8 +490,7 @@ def _as_real(row: PtxInstruction, to: str, source: str, way: str | None, value: 
     directed = way in DIRECTIONS
     if not is_float(source):
         if directed and WIDTHS[source] == 64 and to in ("f32", "f64"):
-            name = "long_to_single" if to == "f32" else "long_to_double"
-            value = f"floats.{name}({value}, {way!r})"
+            value = f"floats.from_long({value}, {way!r}, {to == 'f64'})"
         elif to == "f32" and not directed:
             value = f"{value}.astype(f32)"
         else:  # double precision, in which 32 bits are exact
@@ -513,7 +505,7 @@ def _as_real(row: PtxInstruction, to: str, source: str, way: str | None, value: 
     for qualifier, function in (("sat", "clamp01"), ("relu", "relu")):
         if qualifier in row.parts:
             value = f"floats.{function}({value})"
-    return f"floats.flush({value})" if "ftz" in row.parts and to == "f32" else value
+    return _flushed(row, to, value)
 
 
 def _halves_of(t: Translator, row: PtxInstruction, source: str) -> list[str]:
@@ -583,7 +575,6 @@ HANDLERS: Mapping[str, Handler] = {
     **dict.fromkeys(("mul", "mad", "madc"), _multiply),
     **dict.fromkeys(("min", "max"), _extreme),
     **dict.fromkeys(("shl", "shr"), _shift),
-    "div": _divide,
     "lop3": _logic3,
     "testp": _test,
     "setp": _set_predicate,

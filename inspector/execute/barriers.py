@@ -17,7 +17,8 @@ from inspector.execute.memory import ChunkMemory
 from inspector.listing.ptx_statement import PtxInstruction, RegisterOperand
 
 CLUSTER = -1
-"""The number by which the cluster's barrier goes here."""
+"""The number of the cluster's barrier here. Of its two halves only ``wait`` counts: what a thread
+does between ``arrive`` and ``wait`` delays nobody."""
 
 
 @dataclass(slots=True)
@@ -35,11 +36,9 @@ class _Barrier:
     """One barrier of every thread block of the chunk."""
 
     arrived: Array
+    counts: Array
+    """Threads that must arrive, by block; 0 where it is all."""
     waiting: list[_Waiting] = field(default_factory=list)
-    passed: Array | None = None
-    """Of the cluster's: lanes whose arrival was completed and that have not waited yet."""
-    counts: Array | None = None
-    """Threads that must arrive, by block; None where it is all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,129 +75,63 @@ class Barriers:
         self, end: PtxInstruction, operands: tuple[Array, ...], mask: Mask, target: int
     ) -> list[Release]:
         """Lanes have come to a barrier; gives the lanes that go on, they and others."""
-        full = self.lanes.full_mask(mask)
-        if "cluster" in end.parts:
-            return self._reach_cluster(end, full, target)
-        reduces = "red" in end.parts
+        full, arrives = self.lanes.full_mask(mask), "arrive" in end.parts
+        cluster, reduces = "cluster" in end.parts, "red" in end.parts
+        if cluster and arrives:
+            return [Release(target, full)]
         predicate = operands[-1] if reduces else None
         numbers = operands[:-1] if reduces else operands
+        number = numbers[0] if numbers else np.array([[CLUSTER if cluster else 0]])
         out: list[Release] = []
-        for number, lanes in self._by_number(numbers, full):
-            barrier = self._barrier(number)
+        used = number if number.size == 1 else self.lanes.full(number)[full]
+        for n in np.unique(used).tolist():
+            lanes = full & (number == n)
+            barrier = self._barriers.get(n)
+            if barrier is None:
+                none = np.zeros(self.lanes.shape, bool)
+                barrier = self._barriers[n] = _Barrier(none, np.zeros(self.lanes.blocks, i64))
+            counts = np.zeros(self.lanes.blocks, i64)
             if len(numbers) > 1:
-                count = self.lanes.full(numbers[1])
                 first = np.argmax(lanes, 1)
-                counts = count[np.arange(self.lanes.blocks), first].astype(np.int64)
-                reached = lanes.any(1)
-                before = barrier.counts
-                earlier = np.zeros(self.lanes.blocks, np.int64) if before is None else before
-                barrier.counts = np.where(reached, counts, earlier)
-            elif barrier.counts is not None:
-                barrier.counts = np.where(lanes.any(1), 0, barrier.counts)
+                counts = self.lanes.full(numbers[1])[np.arange(self.lanes.blocks), first]
+            barrier.counts = np.where(lanes.any(1), counts, barrier.counts)
             barrier.arrived = barrier.arrived | lanes
-            if "arrive" in end.parts:
+            if arrives:
                 out.append(Release(target, lanes))
             else:
                 barrier.waiting.append(_Waiting(target, lanes, end, predicate))
         return out + self.release()
 
-    def _by_number(self, numbers: tuple[Array, ...], full: Array) -> list[tuple[int, Array]]:
-        """The lanes that come to each barrier."""
-        if not numbers:
-            return [(0, full)]
-        number = numbers[0]
-        if number.size == 1:
-            return [(int(number.flat[0]), full)]
-        spread = self.lanes.full(number)
-        return [(int(n), full & (spread == n)) for n in np.unique(spread[full])]
-
-    def _barrier(self, number: int) -> _Barrier:
-        made = self._barriers.get(number)
-        if made is None:
-            made = self._barriers[number] = _Barrier(np.zeros(self.lanes.shape, bool))
-        return made
-
-    def _reach_cluster(self, end: PtxInstruction, full: Array, target: int) -> list[Release]:
-        barrier = self._barrier(CLUSTER)
-        passed = np.zeros(self.lanes.shape, bool) if barrier.passed is None else barrier.passed
-        barrier.passed = passed
-        if "arrive" in end.parts:
-            barrier.arrived = barrier.arrived | full
-            self._complete_cluster(barrier)
-            return [Release(target, full), *self._waiters(barrier)]
-        barrier.waiting.append(_Waiting(target, full, end, None))
-        self._complete_cluster(barrier)
-        return self._waiters(barrier)
-
-    def _complete_cluster(self, barrier: _Barrier) -> None:
-        live = self.lanes.full_mask(self.lanes.live)
-        done = _column((barrier.arrived | ~live).all(1) & barrier.arrived.any(1))
-        if barrier.passed is not None:
-            barrier.passed = barrier.passed | (barrier.arrived & done)
-        barrier.arrived = barrier.arrived & ~done
-
-    def _waiters(self, barrier: _Barrier) -> list[Release]:
-        """Lanes that waited for the cluster's barrier and whose arrival is complete."""
-        out: list[Release] = []
-        left: list[_Waiting] = []
-        for one in barrier.waiting:
-            assert barrier.passed is not None
-            free = one.mask & barrier.passed
-            barrier.passed = barrier.passed & ~free
-            if free.any():
-                out.append(Release(one.target, free))
-            one.mask = one.mask & ~free
-            if one.mask.any():
-                left.append(one)
-        barrier.waiting = left
-        return out
-
     def release(self) -> list[Release]:
         """The lanes whose barriers are complete, also because others have ended."""
         out: list[Release] = []
         live = self.lanes.full_mask(self.lanes.live)
-        for number, barrier in self._barriers.items():
-            if number == CLUSTER:
-                self._complete_cluster(barrier)
-                out += self._waiters(barrier)
-                continue
-            if not barrier.waiting:
-                continue
-            complete = (barrier.arrived | ~live).all(1)
-            if barrier.counts is not None:
-                enough = barrier.arrived.sum(1) >= barrier.counts
-                complete = np.where(barrier.counts > 0, enough, complete)
+        for barrier in self._barriers.values():
+            enough = barrier.arrived.sum(1) >= barrier.counts
+            complete = np.where(barrier.counts > 0, enough, (barrier.arrived | ~live).all(1))
             done = _column(complete & barrier.arrived.any(1))
-            if not done.any():
+            if not barrier.waiting or not done.any():
                 continue
-            left: list[_Waiting] = []
             for one in barrier.waiting:
                 free = one.mask & done
                 if free.any():
                     out.append(self._freed(one, free, barrier.arrived & done))
                 one.mask = one.mask & ~done
-                if one.mask.any():
-                    left.append(one)
-            barrier.waiting = left
+            barrier.waiting = [one for one in barrier.waiting if one.mask.any()]
             barrier.arrived = barrier.arrived & ~done
         return out
 
     def _freed(self, one: _Waiting, free: Array, arrived: Array) -> Release:
         """Lanes that go on, with what their barrier's predicates came to."""
-        if one.predicate is None:
+        target = one.instruction.operands[0] if one.instruction.operands else None
+        if one.predicate is None or not isinstance(target, RegisterOperand):
             return Release(one.target, free)
-        target = one.instruction.operands[0]
-        if not isinstance(target, RegisterOperand):
-            return Release(one.target, free)
-        holds = self.lanes.full(one.predicate)
-        parts = one.instruction.parts
+        holds, parts = self.lanes.full(one.predicate), one.instruction.parts
         if "popc" in parts:
-            value = _column((holds & arrived).sum(1, dtype=u32))
-        elif "and" in parts:
-            value = _column((holds | ~arrived).all(1))
+            value = (holds & arrived).sum(1, dtype=u32)
         else:
-            value = _column((holds & arrived).any(1))
-        return Release(one.target, free, target.number, value)
+            value = (holds | ~arrived).all(1) if "and" in parts else (holds & arrived).any(1)
+        return Release(one.target, free, target.number, _column(value))
 
 
 def _column(values: Any) -> Array:

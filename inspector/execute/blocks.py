@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from inspector.analyse.flow.graph import Step, StepRows, find_loops
 from inspector.analyse.flow.liveness import Ranges, RegionExit
 from inspector.execute.kinds import WIDTHS, is_float
 from inspector.execute.lanes import CLOCKS
-from inspector.listing.ptx_code import PtxFunction, PtxModule, PtxVariable
+from inspector.listing.ptx_code import PtxFunction, PtxModule
 from inspector.listing.ptx_statement import (
     AddressOperand,
     Operand,
@@ -33,32 +33,25 @@ MAX_INSTRUCTIONS = 200_000
 """Instructions of a kernel with its calls replaced, beyond which calls are left."""
 
 
-def callee_of(call: PtxInstruction) -> str | None:
-    """The function that a call names; None where it is called by its address."""
-    for operand in call.operands:
-        if isinstance(operand, SymbolOperand):
-            return operand.name
-        if isinstance(operand, RegisterOperand):
-            return None
-    return None
+def read_call(
+    call: PtxInstruction,
+) -> tuple[str | None, tuple[Operand, ...], tuple[Operand, ...]]:
+    """The function that a call names, its results and its arguments.
 
-
-def call_arguments(call: PtxInstruction) -> tuple[tuple[Operand, ...], tuple[Operand, ...]]:
-    """The results and the arguments of a call."""
-    results: tuple[Operand, ...] = ()
-    arguments: tuple[Operand, ...] = ()
+    The name is None where it is called by its address.
+    """
+    name: str | None = None
     named = False
+    lists: dict[bool, tuple[Operand, ...]] = {}
     for operand in call.operands:
-        if isinstance(operand, SymbolOperand | RegisterOperand):
-            if named:
+        if isinstance(operand, VectorOperand):
+            lists[named] = operand.elements
+        elif isinstance(operand, SymbolOperand | RegisterOperand):
+            if named:  # the prototype
                 break
             named = True
-        elif isinstance(operand, VectorOperand):
-            if named:
-                arguments = operand.elements
-            else:
-                results = operand.elements
-    return results, arguments
+            name = operand.name if isinstance(operand, SymbolOperand) else None
+    return name, lists.get(False, ()), lists.get(True, ())
 
 
 def inline_calls(module: PtxModule, name: str) -> PtxFunction:
@@ -78,16 +71,16 @@ class _Inlining:
         self.count = 0
 
     def whole(self, kernel: PtxFunction) -> PtxFunction:
-        out = PtxFunction(
-            kernel.name,
-            kernel.entry,
-            kernel.line,
-            kernel.parameters,
-            reqntid=kernel.reqntid,
+        out = replace(
+            kernel,
+            names=list(kernel.names),
+            registers=list(kernel.registers),
+            variables=dict(kernel.variables),
+            instructions=[],
+            labels={},
+            tables={},
             unread=list(kernel.unread),
         )
-        out.names, out.registers = list(kernel.names), list(kernel.registers)
-        out.variables = dict(kernel.variables)
         self._copy(out, kernel, (), _Names(0, "", {}, {}))
         rows = out.instructions
         if (
@@ -125,7 +118,7 @@ class _Inlining:
 
     def _replaced(self, out: PtxFunction, call: PtxInstruction, around: tuple[str, ...]) -> bool:
         """Whether the call was replaced by its function's body."""
-        name = callee_of(call)
+        name, results, arguments = read_call(call)
         function = None if name is None else self.module.functions.get(name)
         if function is None or function.name in around or len(around) >= MAX_CALL_DEPTH:
             return False
@@ -134,7 +127,6 @@ class _Inlining:
             return False
         self.made += 1
         prefix = f"call{self.made}@"
-        results, arguments = call_arguments(call)
         formal = [*function.results, *function.parameters]
         actual = [*results, *arguments]
         if len(formal) != len(actual):
@@ -153,7 +145,7 @@ class _Inlining:
             if variable.name not in symbols:
                 made = prefix + variable.name
                 symbols[variable.name] = SymbolOperand(made)
-                out.variables[made] = _renamed(variable, made)
+                out.variables[made] = replace(variable, name=made)
         for label in (*function.labels, *function.tables):
             symbols.setdefault(label, SymbolOperand(prefix + label))
         if call.guard is not None:
@@ -172,18 +164,14 @@ class _Inlining:
         return True
 
 
-def _renamed(variable: PtxVariable, name: str) -> PtxVariable:
-    return replace(variable, name=name)
-
-
+@dataclass(frozen=True, slots=True)
 class _Names:
     """What registers, variables and labels of a function are in the kernel that it is put into."""
 
-    def __init__(
-        self, first: int, prefix: str, symbols: dict[str, Operand], registers: dict[int, Operand]
-    ) -> None:
-        self.first, self.prefix = first, prefix
-        self.symbols, self.registers = symbols, registers
+    first: int
+    prefix: str
+    symbols: dict[str, Operand]
+    registers: dict[int, Operand]
 
     def instruction(self, row: PtxInstruction) -> PtxInstruction:
         if not self.prefix:
@@ -257,7 +245,6 @@ class Blocks:
     single: frozenset[int]
     carry: int
     """The number of the carry flag, as a register."""
-    used: frozenset[int] = field(default_factory=frozenset)
 
 
 def is_waiting(instruction: PtxInstruction) -> bool:
@@ -287,7 +274,9 @@ def make_blocks(code: PtxFunction) -> Blocks:
     """The basic blocks of ``code``, whose calls were replaced and which ends with a ``ret``."""
     rows = code.instructions
     carry = len(code.registers)
-    starts = _starts(code)
+    leaders = {0} | {at for at in code.labels.values() if at < len(rows)}
+    leaders |= {k + 1 for k, row in enumerate(rows) if ends_block(row) and k + 1 < len(rows)}
+    starts = sorted(leaders)
     number = {start: k for k, start in enumerate(starts)}
     blocks: list[BasicBlock] = []
     for k, start in enumerate(starts):
@@ -300,13 +289,6 @@ def make_blocks(code: PtxFunction) -> Blocks:
     looped = _rank(code, blocks, carry)
     single = _liveness(rows, blocks, carry, looped)
     return Blocks(tuple(blocks), single, carry)
-
-
-def _starts(code: PtxFunction) -> list[int]:
-    rows = code.instructions
-    leaders = {0} | {at for at in code.labels.values() if at < len(rows)}
-    leaders |= {k + 1 for k, row in enumerate(rows) if ends_block(row) and k + 1 < len(rows)}
-    return sorted(leaders)
 
 
 def targets_of(code: PtxFunction, jump: PtxInstruction) -> tuple[str, ...]:

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from inspector.execute.barriers import Phases
-from inspector.execute.faults import Fault
 from inspector.execute.kinds import UNSIGNED, Array, Mask, f32, f64, i64, u8, u64
 from inspector.execute.memory import WINDOWS, Access, ChunkMemory, Region, as_shared, in_order
 
@@ -69,13 +68,9 @@ class BulkCopies:
             try:
                 made = self._maps[data] = TensorMap.decode(data.ljust(SIZE, b"\0"))
             except ValueError as error:
-                raise self._fault(
-                    "tensor map", f"a copy by a tensor map: {error}", n, where
-                ) from None
+                said = f"a copy by a tensor map: {error}"
+                raise self.memory.fault("tensor map", said, n, where) from None
         return made
-
-    def _fault(self, cause: str, sentence: str, n: int, where: tuple[int, int]) -> Fault:
-        return self.memory.scene.fault(cause, sentence, n, where)
 
     def _region(self, n: int, where: tuple[int, int], address: int, nbytes: int) -> Region:
         number = self.memory.memory.region_at(address)
@@ -85,9 +80,13 @@ class BulkCopies:
                 return region
         raise self.memory.outside_global(n, where, address, nbytes)
 
-    def _each(self, mask: Mask) -> Iterator[tuple[int, int]]:
-        rows, columns = np.nonzero(self.lanes.full_mask(mask))
-        yield from zip(rows.tolist(), columns.tolist(), strict=True)
+    def _each(
+        self, mask: Mask, *operands: Array
+    ) -> Iterator[tuple[tuple[int, int], Sequence[int]]]:
+        """Row and column of each lane of a mask, and its operands."""
+        spread = [self.lanes.full(x) for x in operands]
+        for row, column in zip(*np.nonzero(self.lanes.full_mask(mask)), strict=True):
+            yield (int(row), int(column)), [int(x[row, column]) for x in spread]
 
     def _shared(self, n: int, where: tuple[int, int], address: int, nbytes: int) -> int:
         offset = address & _OFFSET
@@ -96,6 +95,27 @@ class BulkCopies:
         return offset
 
     # -- tiles -----------------------------------------------------------------------------------
+
+    def _tile(
+        self,
+        n: int,
+        where: tuple[int, int],
+        tensor: int,
+        points: list[int],
+        rows: bool,
+        shared: int,
+    ) -> tuple[TensorMap, Array, Array, Array, Array]:
+        """A lane's tile: its map, addresses, which of them are in the tensor, shared memory as
+        elements, and the places there. ``rows``: a gather or scatter, of a column and rows."""
+        tile = self._map(n, where, tensor)
+        address, inside = tile.places(
+            [points[0], 0] if rows else points, points[1:] if rows else None
+        )
+        offset = self._shared(n, where, shared, len(address) * tile.item)
+        offsets = offset + np.arange(len(address), dtype=i64) * tile.item
+        places = offsets ^ (((offsets >> 7) & (0, 1, 3, 7)[tile.swizzle]) << 4)
+        elements = self.memory.shared[where[0]].view(UNSIGNED[tile.item * 8])
+        return tile, address, inside, elements, places // tile.item
 
     def load_tile(
         self,
@@ -108,25 +128,22 @@ class BulkCopies:
         mask: Mask,
     ) -> None:
         """A tile from global to shared memory; its bytes are reported to an mbarrier."""
-        spread = [self.lanes.full(x) for x in (target, tensor, barrier)]
-        points = [self.lanes.full(c).view(np.int32) for c in coordinates]
-        for where in self._each(mask):
-            tile = self._map(n, where, int(spread[1][where]))
-            rows, start = _points(points, where, gather)
-            address, inside = tile.places(start, rows)
+        signed = [c.view(np.int32) for c in coordinates]
+        for where, (to, source, waits, *points) in self._each(
+            mask, target, tensor, barrier, *signed
+        ):
+            tile, address, inside, elements, places = self._tile(
+                n, where, source, points, gather, to
+            )
             values = np.broadcast_to(tile.outside_bits(), address.shape).copy()
-            bits = UNSIGNED[tile.item * 8]
             if inside.any():
                 self._tell(n, where, "load", address[inside], tile.item)
                 region = self._within(n, where, address[inside], tile.item)
                 index = (address[inside] - region.base) // tile.item
-                values[inside] = region.view(bits)[index]
-            nbytes = len(address) * tile.item
-            offset = self._shared(n, where, int(spread[0][where]), nbytes)
-            places = swizzled_offsets(offset, len(address), tile.item, tile.swizzle)
-            self.memory.shared[where[0]].view(bits)[places // tile.item] = values
+                values[inside] = region.view(elements.dtype.type)[index]
+            elements[places] = values
             self.memory.changes += 1
-            self.phases.came(n, where[0], int(spread[2][where]) & _OFFSET, nbytes)
+            self.phases.came(n, where[0], waits & _OFFSET, len(address) * tile.item)
 
     def store_tile(
         self,
@@ -139,20 +156,14 @@ class BulkCopies:
         mask: Mask,
     ) -> None:
         """A tile from shared to global memory; ``what`` is a reduction, or "" for a store."""
-        spread = [self.lanes.full(x) for x in (tensor, source)]
-        points = [self.lanes.full(c).view(np.int32) for c in coordinates]
-        for where in self._each(mask):
-            tile = self._map(n, where, int(spread[0][where]))
-            rows, start = _points(points, where, scatter)
-            address, inside = tile.places(start, rows)
-            bits = UNSIGNED[tile.item * 8]
-            nbytes = len(address) * tile.item
-            offset = self._shared(n, where, int(spread[1][where]), nbytes)
-            places = swizzled_offsets(offset, len(address), tile.item, tile.swizzle)
-            values = self.memory.shared[where[0]].view(bits)[places // tile.item][inside]
-            if not inside.any():
-                continue
-            self._write(n, where, address[inside], values, tile.kind, what)
+        signed = [c.view(np.int32) for c in coordinates]
+        for where, (target, origin, *points) in self._each(mask, tensor, source, *signed):
+            tile, address, inside, elements, places = self._tile(
+                n, where, target, points, scatter, origin
+            )
+            if inside.any():
+                values = elements[places][inside]
+                self._write(n, where, address[inside], values, tile.kind, what)
 
     def _write(
         self, n: int, where: tuple[int, int], address: Array, values: Array, kind: str, what: str
@@ -193,7 +204,7 @@ class BulkCopies:
             access = Access(
                 n, f"bulk {way}", "global", address.astype(u64), nbytes, None, told, where
             )
-            self.memory.watching.access(self.lanes, access)
+            self.memory.watching(access)
 
     # -- bytes -----------------------------------------------------------------------------------
 
@@ -201,9 +212,7 @@ class BulkCopies:
         self, n: int, target: Array, source: Array, size: Array, barrier: Array, mask: Mask
     ) -> None:
         """``cp.async.bulk`` to shared memory, from global memory or shared memory."""
-        spread = [self.lanes.full(x) for x in (target, source, size, barrier)]
-        for where in self._each(mask):
-            to, origin, count, waits = (int(x[where]) for x in spread)
+        for where, (to, origin, count, waits) in self._each(mask, target, source, size, barrier):
             self._aligned(n, where, to | origin | count)
             offset = self._shared(n, where, to, count)
             if origin >> 56 == WINDOWS["shared"] >> 56 or origin < self.memory.limit:
@@ -222,9 +231,7 @@ class BulkCopies:
         self, n: int, target: Array, source: Array, size: Array, kind: str, what: str, mask: Mask
     ) -> None:
         """``cp.async.bulk`` or ``cp.reduce.async.bulk`` from shared to global memory."""
-        spread = [self.lanes.full(x) for x in (target, source, size)]
-        for where in self._each(mask):
-            to, origin, count = (int(x[where]) for x in spread)
+        for where, (to, origin, count) in self._each(mask, target, source, size):
             self._aligned(n, where, to | origin | count)
             offset = self._shared(n, where, origin, count)
             data = self.memory.shared[where[0], offset : offset + count].copy()
@@ -236,22 +243,8 @@ class BulkCopies:
 
     def _aligned(self, n: int, where: tuple[int, int], address: int) -> None:
         if address & 15:
-            raise self._fault(
-                "misaligned",
-                "copies bytes whose addresses or number is no multiple of 16",
-                n,
-                where,
-            )
-
-
-def _points(
-    points: Sequence[Array], where: tuple[int, int], rows: bool
-) -> tuple[list[int] | None, list[int]]:
-    """A lane's coordinates; of a gather or scatter its rows, and the column."""
-    numbers = [int(p[where]) for p in points]
-    if not rows:
-        return None, numbers
-    return numbers[1:], [numbers[0], 0]
+            said = "copies bytes whose addresses or number is no multiple of 16"
+            raise self.memory.fault("misaligned", said, n, where)
 
 
 # -- tensor maps -----------------------------------------------------------------------------------
@@ -418,14 +411,6 @@ class TensorMap:
         width = self.item
         if not self.fill:
             return np.zeros(1, f"u{width}")
-        value = {"f16": 0x7FFF, "bf16": 0x7FFF}.get(self.kind)
-        if value is not None:
-            return np.array([value], "u2")
+        if width == 2:
+            return np.array([0x7FFF], "u2")
         return np.array([np.nan], f64 if width == 8 else f32).view(f"u{width}")
-
-
-def swizzled_offsets(start: int, count: int, item: int, mode: int) -> Array:
-    """Where ``count`` elements of a box are in shared memory from an offset on."""
-    offsets = start + np.arange(count, dtype=i64) * item
-    mask = (0, 1, 3, 7)[mode]
-    return offsets ^ (((offsets >> 7) & mask) << 4)

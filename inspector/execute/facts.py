@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
@@ -101,12 +101,34 @@ class ValueFacts:
     uniform_grid: bool = True
 
 
-@dataclass(slots=True)
-class LineFacts:
-    """One line of the PTX; several instructions of one line are taken together."""
+GLOBAL = ("global", "const")
 
-    line: int
+
+def kind_of(way: str) -> str:
+    """``load``, ``store`` or ``atomic``: the kind of an access of any instruction."""
+    last = way.rsplit(" ", 1)[-1]
+    return "load" if last == "matrix" else last
+
+
+def memory_use(
+    accesses: Iterable[AccessFacts], spaces: tuple[str, ...], kind: str | None = None
+) -> MemoryUse | None:
+    """The accesses of some spaces in sum, those of one kind (see ``kind_of``) alone if it is given;
+    None if unknown."""
+    those = [a for a in accesses if a.space in spaces and kind in (None, kind_of(a.way))]
+    return MemoryUse.total(those) if those else None
+
+
+@dataclass(slots=True)
+class ExecutedLine:
+    """One line of a stage: of the PTX itself, or what the PTX that is tied to it comes to.
+
+    ``ptx`` are the lines of PTX that were taken together. ``values`` are known of PTX alone.
+    """
+
+    n: int
     opcode: str
+    ptx: tuple[int, ...]
     executed: int = 0
     """Instructions of warps: ncu's "Instructions Executed"."""
     threads: int = 0
@@ -119,6 +141,36 @@ class LineFacts:
     """Warps of which some lanes took the branch and some did not."""
     accesses: list[AccessFacts] = field(default_factory=list)
     values: list[ValueFacts] = field(default_factory=list)
+
+    def add(self, other: ExecutedLine) -> None:
+        """Counts another instruction's figures here as well."""
+        self.ptx += () if self.ptx[-1:] == other.ptx else other.ptx
+        for name in ("executed", "threads", "active", "branches", "divergent"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.accesses += sorted(other.accesses, key=lambda access: (access.space, access.way))
+
+    @property
+    def lanes_per_warp(self) -> float | None:
+        """Lanes that ran it of a warp's 32, on average; None where no warp came."""
+        return self.active / self.executed if self.executed else None
+
+    @property
+    def predicated_off(self) -> float | None:
+        """The share of lanes that came and did not run it; None where none came."""
+        return 1 - self.active / self.threads if self.threads else None
+
+    def use(self, spaces: tuple[str, ...], kind: str | None = None) -> MemoryUse | None:
+        """What it asked of some spaces."""
+        return memory_use(self.accesses, spaces, kind)
+
+    @property
+    def requests(self) -> int | None:
+        """Requests of warps to memory of any space, but those of a copy from one to another once;
+        None where it accesses none."""
+        if not self.accesses:
+            return None
+        of_global = self.use(GLOBAL)
+        return sum(a.requests for a in self.accesses) if of_global is None else of_global.requests
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,44 +205,29 @@ class Facts(Observer):
         self.most_distinct = most_distinct
         self.kinds = register_kinds(program.code, program.blocks.carry) if values else []
         self.values = values
-        self._executed: Counter[int] = Counter()
-        self._threads: Counter[int] = Counter()
-        self._active: Counter[int] = Counter()
-        self._branches: Counter[int] = Counter()
-        self._divergent: Counter[int] = Counter()
+        rows = program.code.instructions
+        self._rows = [ExecutedLine(row.line, row.opcode, (row.line,)) for row in rows]
         self._accesses: dict[tuple[int, str, str], AccessFacts] = {}
         self._values: dict[tuple[int, int], _Values] = {}
-        self._came: tuple[int, int] = (0, 0)
+        self._came = (0, 0)
         self._mask: Mask = None
-        self._counted: tuple[object, tuple[int, int]] | None = None
 
     # -- what the machine tells ------------------------------------------------------------------
 
     def visit(self, lanes: Lanes, block: BasicBlock, mask: Mask) -> None:
-        self._came = self._count(lanes, mask)
+        self._came = int(lanes.mask_warps(mask).any(2).sum()), lanes.count(mask)
         self._mask = mask
-        self._counted = (mask, self._came)
-
-    def _count(self, lanes: Lanes, mask: Mask) -> tuple[int, int]:
-        """Warps and lanes of a mask."""
-        if mask is None:
-            return lanes.blocks * lanes.width // 32, lanes.blocks * lanes.width
-        return int(lanes.mask_warps(mask).any(2).sum()), lanes.count(mask)
 
     def step(self, lanes: Lanes, instruction: int, mask: Mask) -> None:
-        self._executed[instruction] += self._came[0]
-        self._threads[instruction] += self._came[1]
-        if mask is self._mask:
-            self._active[instruction] += self._came[1]
-            return
-        if self._counted is None or self._counted[0] is not mask:
-            self._counted = (mask, self._count(lanes, mask))
-        self._active[instruction] += self._counted[1][1]
+        row = self._rows[instruction]
+        row.executed += self._came[0]
+        row.threads += self._came[1]
+        row.active += self._came[1] if mask is self._mask else lanes.count(mask)
 
     def branched(self, lanes: Lanes, instruction: int, yes: Mask, no: Mask) -> None:
         taken, left = lanes.mask_warps(yes).any(2), lanes.mask_warps(no).any(2)
-        self._branches[instruction] += int((taken | left).sum())
-        self._divergent[instruction] += int((taken & left).sum())
+        self._rows[instruction].branches += int((taken | left).sum())
+        self._rows[instruction].divergent += int((taken & left).sum())
 
     def wrote(
         self, lanes: Lanes, instruction: int, register: int, value: Array, mask: Mask
@@ -210,6 +247,7 @@ class Facts(Observer):
         kept = self._accesses.get(key)
         if kept is None:
             kept = self._accesses[key] = AccessFacts(space=access.space, way=access.way)
+            self._rows[access.instruction].accesses.append(kept)
         if access.way.startswith("matrix"):
             _matrix(kept, access.address)
             return
@@ -233,39 +271,36 @@ class Facts(Observer):
 
     # -- what is read of it ----------------------------------------------------------------------
 
-    def lines(self) -> tuple[LineFacts, ...]:
-        """Every line of the kernel that has an instruction, those not reached too, in order."""
-        out: dict[int, LineFacts] = {}
-        for n, row in enumerate(self.program.code.instructions):
-            facts = out.setdefault(row.line, LineFacts(row.line, row.opcode))
-            facts.executed += self._executed[n]
-            facts.threads += self._threads[n]
-            facts.active += self._active[n]
-            facts.branches += self._branches[n]
-            facts.divergent += self._divergent[n]
-        for (n, _, _), access in sorted(self._accesses.items()):
-            out[self.program.code.instructions[n].line].accesses.append(access)
-        for (n, _), value in sorted(self._values.items()):
-            out[self.program.code.instructions[n].line].values.append(value.result())
-        return tuple(out[line] for line in sorted(out))
+    def lines(self, links: Mapping[int, tuple[int, ...]] | None = None) -> tuple[ExecutedLine, ...]:
+        """Every line of the PTX that has an instruction, those not reached too, in order.
+
+        With ``links`` the lines of another stage that those of the PTX are tied to; a line of PTX
+        that is tied to several counts on each.
+        """
+        out: dict[int, ExecutedLine] = {}
+        for row in sorted(self._rows, key=lambda row: row.n):
+            for n in (row.n,) if links is None else links.get(row.n, ()):
+                out.setdefault(n, ExecutedLine(n, row.opcode, ())).add(row)
+        for (at, _), value in sorted(self._values.items()) if links is None else ():
+            out[self._rows[at].n].values.append(value.result())
+        return tuple(out[n] for n in sorted(out))
 
     def totals(self) -> Totals:
         """The whole launch, or the part that was run."""
         opcodes: Counter[str] = Counter()
-        operations = 0
-        for n, row in enumerate(self.program.code.instructions):
-            opcodes[row.opcode] += self._executed[n]
-            operations += self._active[n] * _operations(row)
-        moved = sum(a.bytes_moved for a in self._accesses.values())
+        rows, operations = self._rows, 0
+        for one, counted in zip(self.program.code.instructions, rows, strict=True):
+            opcodes[one.opcode] += counted.executed
+            operations += counted.active * _operations(one)
         return Totals(
-            sum(self._executed.values()),
-            sum(self._threads.values()),
-            sum(self._active.values()),
+            sum(row.executed for row in rows),
+            sum(row.threads for row in rows),
+            sum(row.active for row in rows),
             {k: n for k, n in opcodes.most_common() if n},
             operations,
-            moved,
-            sum(self._branches.values()),
-            sum(self._divergent.values()),
+            sum(a.bytes_moved for a in self._accesses.values()),
+            sum(row.branches for row in rows),
+            sum(row.divergent for row in rows),
         )
 
 
@@ -397,22 +432,23 @@ def as_values(bits: Array, kind: str) -> Array:
 # Requests of memory.
 
 
+def _ordered(values: Array, on: Array) -> tuple[Array, Array]:
+    """The values of each row in order, and which of them are the first of their kind."""
+    ordered = np.sort(np.where(on, values, NONE), 1)
+    new = ordered != NONE
+    new[:, 1:] &= ordered[:, 1:] != ordered[:, :-1]
+    return ordered, new
+
+
 def _distinct(values: Array, on: Array) -> Array:
     """How many distinct values each row has."""
-    ordered = np.sort(np.where(on, values, NONE), 1)
-    new = np.ones(ordered.shape, bool)
-    new[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
-    return (new & (ordered != NONE)).sum(1)
+    return _ordered(values, on)[1].sum(1)
 
 
 def _sectors(kept: AccessFacts, address: Array, active: Array, nbytes: int) -> None:
-    first = address >> u64(5)
-    if nbytes > SECTOR:
-        steps = np.arange(0, nbytes, SECTOR, dtype=u64)
-        spread = ((address[..., None] + steps) >> u64(5)).reshape(len(address), -1)
-        kept.sectors += int(_distinct(spread, np.repeat(active, len(steps), 1)).sum())
-    else:
-        kept.sectors += int(_distinct(first, active).sum())
+    steps = np.arange(0, nbytes, SECTOR, dtype=u64)
+    spread = ((address[..., None] + steps) >> u64(5)).reshape(len(address), -1)
+    kept.sectors += int(_distinct(spread, np.repeat(active, len(steps), 1)).sum())
     kept.tag_requests += int(_distinct(address >> u64(7), active).sum())
     places = _distinct(address // u64(nbytes), active)
     kept.least_sectors += int((-(-places * nbytes // SECTOR)).sum())
@@ -455,10 +491,7 @@ def _bulk(kept: AccessFacts, access: Access) -> None:
 
 def _waves(words: Array, on: Array) -> int:
     """For each row the most distinct words that one bank has to give, summed."""
-    ordered = np.sort(np.where(on, words, NONE), 1)
-    new = np.ones(ordered.shape, bool)
-    new[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
-    new &= ordered != NONE
+    ordered, new = _ordered(words, on)
     bank = (ordered & u64(BANKS - 1)).astype(i64) + np.arange(len(words))[:, None] * BANKS
     counts = np.bincount(bank[new], minlength=len(words) * BANKS).reshape(-1, BANKS)
     return int(counts.max(1).sum())
@@ -512,7 +545,8 @@ class Trace(Observer):
         self.kinds = register_kinds(program.code, program.blocks.carry)
         self.kept_bytes = 0
         self.lanes: Lanes | None = None
-        self._history: dict[int, tuple[list[int], list[Array]]] = {}
+        self._writes: dict[int, list[int]] = {}
+        """The steps that wrote each register."""
 
     # -- what the machine tells ------------------------------------------------------------------
 
@@ -543,9 +577,7 @@ class Trace(Observer):
         kept = value[0, : lanes.threads].copy() if value.shape[1] > 1 else value[0].copy()
         self._spend(CHANGE_BYTES + kept.nbytes)
         self.steps[-1].changes.append((register, kept))
-        places, values = self._history.setdefault(register, ([], []))
-        places.append(len(self.steps) - 1)
-        values.append(kept)
+        self._writes.setdefault(register, []).append(len(self.steps) - 1)
 
     def access(self, lanes: Lanes, access: Access) -> None:
         if access.way.startswith("matrix") or access.lane is not None:
@@ -572,15 +604,11 @@ class Trace(Observer):
 
     def bits(self, register: int, step: int) -> Array | None:
         """A register's bits by thread after a step; None where nothing has written it yet."""
-        history = self._history.get(register)
-        if history is None:
+        writer = self.writer(register, step)
+        if writer is None or self.lanes is None:
             return None
-        at = bisect_right(history[0], step) - 1
-        if at < 0:
-            return None
-        kept = history[1][at]
-        threads = 1 if self.lanes is None else self.lanes.threads
-        return np.broadcast_to(kept, (threads,)) if kept.size == 1 else kept
+        kept = dict(self.steps[writer].changes)[register]
+        return np.broadcast_to(kept, (self.lanes.threads,)) if kept.size == 1 else kept
 
     def values(self, register: int, step: int) -> Array | None:
         """A register's values by thread after a step, in the type that it is used as."""
@@ -589,57 +617,44 @@ class Trace(Observer):
 
     def writer(self, register: int, step: int) -> int | None:
         """The step that wrote a register last, up to a step; None if none has yet."""
-        places = self._history[register][0] if register in self._history else []
+        places = self._writes.get(register, [])
         at = bisect_right(places, step)
         return places[at - 1] if at else None
 
-    def written(self, step: int) -> dict[int, int]:
-        """The registers that were written up to a step, each with the step that did it last."""
-        out: dict[int, int] = {}
-        for register, (places, _) in self._history.items():
-            at = bisect_right(places, step) - 1
-            if at >= 0:
-                out[register] = places[at]
-        return out
+    def written(self) -> list[int]:
+        """The registers that were written, by number."""
+        return sorted(self._writes)
 
     def first_nan(self, after: int = -1) -> int | None:
         """The first step that wrote a NaN in a thread that ran it."""
-
-        def has_nan(step: TraceStep) -> bool:
-            for register, bits in step.changes:
-                if self.kinds[register][0] not in "fb" or bits.dtype == bool:
-                    continue
-                values = as_values(bits, self.kinds[register])
-                if values.dtype.kind == "f" and np.isnan(values).any():
-                    if bits.size == 1:
-                        return bool(step.active.any())
-                    nan = np.isnan(values).reshape(bits.size, -1).any(1)
-                    if (nan & step.active).any():
-                        return True
-            return False
-
-        return self._first(after, has_nan)
+        return self._first(after, self._has_nan)
 
     def parting(self, first: int, second: int, after: int = -1) -> int | None:
         """The first step that one of two threads runs and the other does not."""
         return self._first(after, lambda step: bool(step.active[first] != step.active[second]))
 
-    def store_to(self, address: int, after: int = -1, space: str = "global") -> int | None:
-        """The first step that stores to a byte of memory."""
+    def store_to(self, address: int, after: int = -1) -> int | None:
+        """The first step that stores to a byte of global memory."""
 
         def stores(step: TraceStep) -> bool:
-            for one in step.touched:
-                if one.way.endswith(("store", "atomic")) and one.space == space:
-                    begin = one.address.astype(object)
-                    if any(a <= address < a + one.nbytes for a in begin.tolist()):
-                        return True
-            return False
+            written = (t for t in step.touched if t.way.endswith(("store", "atomic")))
+            return any(
+                t.space == "global"
+                and any(first <= address < first + t.nbytes for first in t.address.tolist())
+                for t in written
+            )
 
         return self._first(after, stores)
 
-    def _first(self, after: int, wanted: object) -> int | None:
-        assert callable(wanted)
-        for n in range(after + 1, len(self.steps)):
-            if wanted(self.steps[n]):
-                return n
-        return None
+    def _has_nan(self, step: TraceStep) -> bool:
+        for register, bits in step.changes:
+            if self.kinds[register][0] in "fb" and bits.dtype != bool:
+                values = as_values(bits, self.kinds[register])
+                nan = values != values
+                if (nan.reshape(bits.size, -1).any(1) & step.active).any():
+                    return True
+        return False
+
+    def _first(self, after: int, wanted: Callable[[TraceStep], bool]) -> int | None:
+        later = range(after + 1, len(self.steps))
+        return next((n for n in later if wanted(self.steps[n])), None)

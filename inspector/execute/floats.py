@@ -138,61 +138,58 @@ def fused_double(a: Array, b: Array, c: Array) -> Array:
     small = (np.abs(high) < _SMALL_PRODUCT) & (a != 0) & (b != 0)
     edge = small | (np.abs(a) > _LARGE) | (np.abs(b) > _LARGE) | (np.abs(c) > _LARGE)
     edge = edge | (np.abs(high) > _LARGE)
-    # A product of finite factors is finite, also where no double holds it.
-    finite = np.isfinite(a) & np.isfinite(b)
-    plain = np.where(finite & np.isinf(c), c, a * b + c)
     zero = ((a == 0) | (b == 0)) & (c == 0)  # of which the sum above may have another sign
-    out = np.where(np.isfinite(low) & np.isfinite(out) & ~zero, out, plain)
-    return _exactly("fma", out, edge, a, b, c)[0] if edge.any() else out
+    exact = np.isfinite(low) & np.isfinite(out) & ~zero & ~edge
+    return out if exact.all() else np.where(exact, out, _exactly("fma", "rn", edge, a, b, c))
 
 
 _FRACTIONS: Mapping[str, Callable[[Fraction, Fraction, Fraction], Fraction]] = {
-    "fma": lambda x, y, z: x * y + z,
-    "mul": lambda x, y, z: x * y,
-    "div": lambda x, y, z: x / y if y else Fraction(0),
     "add": lambda x, y, z: x + y,
+    "mul": lambda x, y, z: x * y,
+    "fma": lambda x, y, z: x * y + z,
+    "div": lambda x, y, z: x / y if y else Fraction(0),
+    "sqrt": lambda x, y, z: _root(x) if x > 0 else Fraction(0),
 }
-"""Exact results of operations on finite numbers; 0 for a division by 0."""
+"""Results of operations on finite numbers; 0 where there is none."""
 
 
-def _exactly(
-    operation: str, out: Array, where: Array, a: Array, b: Array, c: Array | None
-) -> tuple[Array, Array]:
-    """Elements of an operation on doubles by fractions: to nearest, and the sign of the error.
+def _root(x: Fraction) -> Fraction:
+    """A square root to 1100 binary places, and a last one where it goes on."""
+    square = x.numerator * 4**1100 // x.denominator
+    whole = math.isqrt(square)
+    return Fraction(2 * whole + (whole * whole != square), 2 * 2**1100)
 
-    Elements with an operand that is not finite are left as they are in ``out``.
-    """
-    shape = np.broadcast_shapes(out.shape, where.shape)
-    result, error = np.broadcast_to(out, shape).copy(), np.zeros(shape, f64)
-    given = [np.broadcast_to(x, shape) for x in (a, b, np.zeros((1, 1)) if c is None else c)]
-    places = np.nonzero(np.broadcast_to(where, shape))
-    for place in zip(*(p.tolist() for p in places), strict=True):
-        x, y, z = (float(g[place]) for g in given)
-        if not (math.isfinite(x) and math.isfinite(y) and math.isfinite(z)):
-            continue
-        if operation == "sqrt":
-            if x >= 0:
-                result[place] = near = math.sqrt(x)
-                error[place] = _sign(Fraction(x) - Fraction(near) ** 2)
-            continue
-        exact = _FRACTIONS[operation](Fraction(x), Fraction(y), Fraction(z))
+
+def _exactly(operation: str, way: str, where: Array, *given: Array) -> Array:
+    """An operation on doubles, in ``where`` by fractions and rounded once."""
+    a, b, c, keep = np.broadcast_arrays(*(*given, *[np.zeros((1, 1))] * 3)[:3], where)
+    # A product of finite factors is finite, also where no double holds it.
+    fused = np.where(np.isfinite(a) & np.isfinite(b) & np.isinf(c), c, a * b + c)
+    near = {"fma": fused, "mul": a * b, "div": a / b, "sqrt": np.sqrt(a)}.get(operation, a + b)
+    out = near.copy()
+    if way == "rm" and operation in ("add", "fma"):
+        x, y = (a * b, c) if operation == "fma" else (a, b)
+        out[(out == 0) & ((x != 0) | np.signbit(x) | (y != 0) | np.signbit(y))] = -0.0
+    places = np.nonzero(keep & np.isfinite(a) & np.isfinite(b) & np.isfinite(c))
+    for place in zip(*places, strict=True):
+        exact = _FRACTIONS[operation](*(Fraction(float(g[place])) for g in (a, b, c)))
         if exact:
-            result[place] = near = _nearest(exact)
-            error[place] = _sign(exact - Fraction(near) if math.isfinite(near) else -exact)
-    return result, error
+            out[place] = _rounded(exact, way)
+    return out
 
 
-def _sign(x: Fraction) -> int:
-    return (x > 0) - (x < 0)
-
-
-def _nearest(exact: Fraction) -> float:
-    """The double nearest to a fraction that is not 0."""
+def _rounded(exact: Fraction, way: str) -> float:
+    """The double for a fraction that is not 0."""
     try:
-        near = float(abs(exact))
+        near = float(exact)
     except OverflowError:
-        near = math.inf
-    return near if exact > 0 else -near
+        near = math.inf if exact > 0 else -math.inf
+    toward_zero = way == "rz"
+    if near > exact and (way == "rm" or (toward_zero and exact > 0)):
+        return math.nextafter(near, -math.inf)
+    if near < exact and (way == "rp" or (toward_zero and exact < 0)):
+        return math.nextafter(near, math.inf)
+    return near
 
 
 def _two_product(a: Array, b: Array) -> tuple[Array, Array]:
@@ -218,19 +215,14 @@ def round_single(x: Array, way: str) -> Array:
     return out
 
 
-def _signed_zero(out: Array, a: Array, b: Array, way: str) -> Array:
-    """A sum that is 0 is −0 where it is rounded down, unless both parts are +0."""
-    if way != "rm":
-        return out
-    positive = (a == 0) & (b == 0) & ~np.signbit(a) & ~np.signbit(b)
-    exact = (out == 0) & (a == -b)
-    return np.where(exact & ~positive, -out.dtype.type(0), out)
-
-
 def directed(operation: str, way: str, a: Array, b: Array, c: Array | None = None) -> Array:
-    """``add``, ``mul``, ``fma``, ``div`` or ``sqrt`` of singles or doubles in a direction."""
+    """``add``, ``mul``, ``fma``, ``div`` or ``sqrt`` of singles or doubles in a direction.
+
+    Of doubles by fractions: compilers write it where a program asks for it alone.
+    """
     if a.dtype == f64:
-        return _directed_double(operation, way, a, b, c)
+        given = (a, b) if c is None else (a, b, c)
+        return _exactly(operation, way, np.ones((1, 1), bool), *given)
     x, y = a.astype(f64), b.astype(f64)
     if operation == "add":
         value, error = two_sum(x, y)
@@ -247,40 +239,11 @@ def directed(operation: str, way: str, a: Array, b: Array, c: Array | None = Non
     else:
         value, error = x * y, np.zeros((1, 1))
     out = round_single(to_odd(value, error), way)
-    return _signed_zero(out, x, y, way) if operation in ("add", "fma") else out
-
-
-def _directed_double(operation: str, way: str, a: Array, b: Array, c: Array | None) -> Array:
-    """A double precision operation in a direction, by the sign of its exact error.
-
-    Compilers write such an instruction where a program asks for it, so that fractions will do.
-    """
-    if operation == "fma" and c is not None:
-        near = fused_double(a, b, c)
-    else:
-        near = {"mul": a * b, "div": a / b, "sqrt": np.sqrt(a)}.get(operation, a + b)
-    out, error = _exactly(operation, near, np.ones(near.shape, bool), a, b, c)
-    result = _directed(out, error, way)
-    if operation == "add":
-        return _signed_zero(result, a, b, way)
-    if operation == "fma" and c is not None and way == "rm":
-        # A product that is too small for a double is not 0, and the sum then is not.
-        factor = (a == 0) | (b == 0)
-        positive = factor & (np.signbit(a) == np.signbit(b)) & (c == 0) & ~np.signbit(c)
-        return np.where((out == 0) & (error == 0) & ~positive, f64(-0.0), result)
-    return result
-
-
-def _directed(out: Array, error: Array, way: str) -> Array:
-    """A double whose exact value is ``out + error``, rounded in a direction."""
-    down, up = f64(-np.inf), f64(np.inf)
-    if way == "rm":
-        return np.where(error < 0, np.nextafter(out, down), out)
-    if way == "rp":
-        return np.where(error > 0, np.nextafter(out, up), out)
-    positive = ~np.signbit(out)
-    shrink = ((error < 0) & positive) | ((error > 0) & ~positive)
-    return np.where(shrink, np.nextafter(out, f64(0)), out)
+    if way != "rm" or operation not in ("add", "fma"):
+        return out
+    # A sum that is 0 is −0 where it is rounded down, unless both parts are +0.
+    positive = (x == 0) & (y == 0) & ~np.signbit(x) & ~np.signbit(y)
+    return np.where((out == 0) & (x == -y) & ~positive, f32(-0.0), out)
 
 
 def to_tf32(x: Array, way: str) -> Array:
@@ -300,56 +263,42 @@ def to_tf32(x: Array, way: str) -> Array:
     return np.where(nan, x.view(u32) & u32(0xFFFFE000) if way == "rna" else u32(0x7FFFE000), cut)
 
 
+PACKED: Mapping[str, tuple[Any, Any, Callable[[Array], Array], Callable[[Array], Array]]] = {
+    "f16x2": (u32, u16, from_f16, to_f16),
+    "bf16x2": (u32, u16, from_bf16, to_bf16),
+    "f32x2": (u64, u32, lambda bits: bits.view(f32), lambda x: x.view(u32)),
+    "u16x2": (u32, u16, lambda bits: bits, lambda x: x),
+    "s16x2": (u32, u16, lambda bits: bits.view(np.int16), lambda x: x.view(u16)),
+}
+"""Types of two numbers: bits of both and of one; how a number is read and written."""
+
+
 def packed(operation: Callable[..., Array], kind: str, operands: list[Array]) -> Array:
-    """A packed operation: on both halves, in single or double precision, rounded once."""
-    out: Array = np.zeros((1, 1), u32)
-    read, write = (from_bf16, to_bf16) if kind == "bf16x2" else (from_f16, to_f16)
-    for shift in (0, 16):
-        halves = [read((a >> u32(shift)).astype(u16)) for a in operands]
-        out = out | (write(operation(*halves)).astype(u32) << u32(shift))
-    return out
+    """An operation on both numbers of packed words."""
+    word, half, _, write = PACKED[kind]
+    low, high = (write(operation(*each)) for each in halves(kind, operands))
+    return low.astype(word) | (high.astype(word) << word(8 * half().itemsize))
 
 
-def packed_singles(operation: Callable[..., Array], operands: list[Array]) -> Array:
-    """An operation on both single precision numbers of 64 bits."""
-    out: Array = np.zeros((1, 1), u64)
-    for shift in (0, 32):
-        halves = [(a >> u64(shift)).astype(u32).view(f32) for a in operands]
-        out = out | (operation(*halves).view(u32).astype(u64) << u64(shift))
-    return out
+def halves(kind: str, operands: list[Array]) -> tuple[list[Array], list[Array]]:
+    """The lower and the upper numbers of packed words."""
+    word, half, read, _ = PACKED[kind]
+    step = word(8 * half().itemsize)
+    return [read(a.astype(half)) for a in operands], [
+        read((a >> step).astype(half)) for a in operands
+    ]
 
 
-def packed_compare(
-    compare: Callable[[Array, Array], Array], kind: str, a: Array, b: Array, shift: int
-) -> Array:
-    """A comparison of one half of each of two packed words."""
-    x, y = ((v >> u32(shift)).astype(u16) for v in (a, b))
-    read = from_bf16 if kind == "bf16x2" else from_f16
-    return compare(read(x), read(y))
+def extreme(a: Array, b: Array, least: bool, nan: bool) -> Array:
+    """The lesser or the greater of two; −0 is less than +0.
 
-
-def minimum(a: Array, b: Array) -> Array:
-    """The lesser of two, the other where one is NaN; −0 is less than +0."""
-    return _ordered_zeros(np.fmin(a, b), a, b, np.signbit(a) | np.signbit(b))
-
-
-def maximum(a: Array, b: Array) -> Array:
-    """The greater of two, the other where one is NaN; +0 is greater than −0."""
-    return _ordered_zeros(np.fmax(a, b), a, b, np.signbit(a) & np.signbit(b))
-
-
-def minimum_nan(a: Array, b: Array) -> Array:
-    """The lesser of two, NaN where one is (``min.NaN``); −0 is less than +0."""
-    return _ordered_zeros(np.minimum(a, b), a, b, np.signbit(a) | np.signbit(b))
-
-
-def maximum_nan(a: Array, b: Array) -> Array:
-    """The greater of two, NaN where one is (``max.NaN``); +0 is greater than −0."""
-    return _ordered_zeros(np.maximum(a, b), a, b, np.signbit(a) & np.signbit(b))
-
-
-def _ordered_zeros(out: Array, a: Array, b: Array, negative: Array) -> Array:
-    """An extreme whose zeros have a sign where both operands are zeros."""
+    ``nan``: NaN where one is, else the other.
+    """
+    negative = np.signbit(a) | np.signbit(b) if least else np.signbit(a) & np.signbit(b)
+    if nan:
+        out = np.minimum(a, b) if least else np.maximum(a, b)
+    else:
+        out = np.fmin(a, b) if least else np.fmax(a, b)
     ties = (a == 0) & (b == 0)
     zero = out.dtype.type(0)
     return np.where(ties, np.where(negative, -zero, zero), out) if ties.any() else out
@@ -448,19 +397,11 @@ def to_scale(x: Array, way: str | None) -> Array:
     return np.where(np.isnan(x), u8(255), out)
 
 
-def _split_long(value: Array) -> tuple[Array, Array]:
-    """64-bit integers as a double and the exact rest."""
+def from_long(value: Array, way: str, double: bool) -> Array:
+    """64-bit integers to single or double precision in a direction."""
     shift = value.dtype.type(32)
     high = (value >> shift).astype(f64) * 2.0**32
     low = (value & value.dtype.type(0xFFFFFFFF)).astype(f64)
-    return two_sum(high, low)
-
-
-def long_to_single(value: Array, way: str) -> Array:
-    """64-bit integers to single precision in a direction."""
-    return round_single(to_odd(*_split_long(value)), way)
-
-
-def long_to_double(value: Array, way: str) -> Array:
-    """64-bit integers to double precision in a direction."""
-    return _directed(*_split_long(value), way)
+    if double:
+        return directed("add", way, high, low)
+    return round_single(to_odd(*two_sum(high, low)), way)

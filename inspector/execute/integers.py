@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from inspector.execute.kinds import Array, f64, i32, i64, u8, u16, u32, u64
+from inspector.execute.kinds import Array, f64, i32, i64, u8, u32, u64
 
 LOW = u64(0xFFFFFFFF)
 
@@ -63,10 +63,7 @@ def saturate(a: Array, dtype: Any) -> Array:
     info = np.iinfo(dtype)
     if a.dtype == u64:
         return np.minimum(a, u64(info.max)).astype(dtype)
-    wide = a.astype(i64)
-    low = max(info.min, -(1 << 63))
-    high = min(info.max, (1 << 63) - 1)
-    return np.clip(wide, low, high).astype(dtype)
+    return np.clip(a.astype(i64), info.min, min(info.max, (1 << 63) - 1)).astype(dtype)
 
 
 def shift_left(a: Array, amount: Array) -> Array:
@@ -163,22 +160,10 @@ def _permuted(mode: str, base: Array, k: int) -> Array:
 
 def extract_bits(a: Array, position: Array, length: Array) -> Array:
     """``bfe`` of any width; signed by the type of ``a``, whose bits the field's sign fills."""
-    bits = a.dtype.itemsize * 8
-    at = (position & u32(255)).astype(u64)
-    size = (length & u32(255)).astype(u64)
-    unsigned = a.view(u32 if bits == 32 else u64).astype(u64)
-    full = u64(bits)
-    inside = np.minimum(size, full)
-    mask = np.where(inside >= u64(64), ~u64(0), (u64(1) << (inside & u64(63))) - u64(1))
-    field = np.where(at >= u64(64), u64(0), unsigned >> (at & u64(63))) & mask
-    if a.dtype.kind != "i":
-        return field.astype(a.dtype)
-    top = np.where(size == 0, u64(0), np.minimum(at + size - u64(1), full - u64(1)))
-    sign = ((unsigned >> top) & u64(1)).astype(bool) & (size != 0)
-    have = np.where(at >= full, u64(0), np.minimum(full - np.minimum(at, full), inside))
-    kept = np.where(have >= u64(64), ~u64(0), (u64(1) << (have & u64(63))) - u64(1))
-    filled = np.where(sign, field | ~kept, field & kept)
-    return filled.astype(u32 if bits == 32 else u64).view(a.dtype)
+    wide = a.astype(i64 if a.dtype.kind == "i" else u64)
+    field = shift_right(wide, position & u32(255))
+    above = u32(64) - np.minimum(length & u32(255), u32(64))
+    return shift_right(shift_left(field, above), above).astype(a.dtype)
 
 
 def extend(a: Array, size: Array, wrap: bool) -> Array:
@@ -188,51 +173,32 @@ def extend(a: Array, size: Array, wrap: bool) -> Array:
 
 def insert_bits(a: Array, b: Array, position: Array, length: Array) -> Array:
     """``bfi``: the lowest bits of ``a`` put into ``b``."""
-    kind = b.dtype.type
-    bits = b.dtype.itemsize * 8
-    at = position & u32(255)
-    size = np.minimum(length & u32(255), u32(bits))
-    ones = ~kind(0)
-    mask = np.where(size >= u32(bits), ones, (kind(1) << (size % u32(bits)).astype(kind)) - kind(1))
-    inside = at < u32(bits)
-    steps = (at % u32(bits)).astype(kind)
-    moved = np.where(inside, mask << steps, kind(0))
-    return (b & ~moved) | ((a << steps) & moved)
+    at, ones = position & u32(255), ~np.zeros((1, 1), b.dtype)
+    field = shift_left(~shift_left(ones, length & u32(255)), at)
+    return (b & ~field) | (shift_left(a, at) & field)
 
 
 def bit_mask(position: Array, length: Array, wrap: bool) -> Array:
     """``bmsk``: ``length`` ones from bit ``position`` on."""
-    at, size = position.astype(u64), length.astype(u64)
-    if wrap:
-        at, size = at & u64(31), size & u64(31)
-    else:
-        at, size = np.minimum(at, u64(32)), np.minimum(size, u64(32))
-    return ((((u64(1) << size) - u64(1)) << at) & LOW).astype(u32)
+    at, size = (position & u32(31), length & u32(31)) if wrap else (position, length)
+    return shift_left(~shift_left(~np.zeros((1, 1), u32), size), at)
+
+
+def _bits(a: Array) -> Array:
+    """The bits of integers along a last dimension, the lowest first."""
+    parts = np.ascontiguousarray(a)[..., None].view(u8)
+    return np.unpackbits(parts, axis=-1, bitorder="little")
 
 
 def population(a: Array) -> Array:
     """How many bits are set, of 32-bit or 64-bit integers."""
-    out = np.zeros(a.shape, u32)
-    for part in np.ascontiguousarray(a)[..., None].view(u8).T if a.size else ():
-        out += _POPULATION[part].T
-    return out
-
-
-_POPULATION = np.array([n.bit_count() for n in range(256)], u32)
+    return _bits(a).sum(-1, dtype=u32)
 
 
 def leading_zeros(a: Array) -> Array:
     """How many bits are 0 above the highest that is set; the width where none is."""
-    bits = a.dtype.itemsize * 8
-    kind = a.dtype.type
-    out, rest = np.zeros(a.shape, u32), a
-    step = bits // 2
-    while step:
-        low = rest < (kind(1) << kind(bits - step))
-        out = out + np.where(low, u32(step), u32(0))
-        rest = np.where(low, rest << kind(step), rest)
-        step //= 2
-    return out + (a == 0).astype(u32)
+    bits = _bits(a)
+    return np.where(a == 0, bits.shape[-1], bits[..., ::-1].argmax(-1)).astype(u32)
 
 
 def find_highest(a: Array, shift: bool) -> Array:
@@ -246,71 +212,40 @@ def find_highest(a: Array, shift: bool) -> Array:
 
 def reverse_bits(a: Array) -> Array:
     """``brev`` of 32-bit or 64-bit integers."""
-    kind = a.dtype.type
-    step, bits = 1, a.dtype.itemsize * 8
-    while step < bits:
-        group = (1 << step) - 1
-        mask = kind(sum(group << at for at in range(0, bits, 2 * step)))
-        a = ((a >> kind(step)) & mask) | ((a & mask) << kind(step))
-        step *= 2
-    return a
+    return np.packbits(_bits(a)[..., ::-1], -1, "little").view(a.dtype)[..., 0]
 
 
 def find_nth(a: Array, base: Array, offset: Array) -> Array:
     """``fns``: where the n-th set bit from ``base`` on is; all bits set if missing."""
-    a, base, offset = np.broadcast_arrays(a, base, offset.view(i32))
-    out = np.full(a.shape, 0xFFFFFFFF, u32)
-    left = np.where(offset < 0, -offset, offset).astype(i64)
-    position = base.astype(i64)
-    step = np.where(offset < 0, -1, 1)
-    settled = np.zeros(a.shape, bool)
-    left = np.where(offset == 0, 1, left)
-    limit = np.where(offset == 0, 1, 32)
-    for k in range(32):
-        inside = (position >= 0) & (position < 32) & (k < limit)
-        bit = ((a >> (position & 31).astype(u32)) & u32(1)).astype(bool) & inside
-        left = left - bit
-        hit = bit & (left == 0) & ~settled
-        out = np.where(hit, position.astype(u32), out)
-        settled |= hit
-        position = position + step
-    return out
+    a, base, offset = (x[..., None] for x in np.broadcast_arrays(a, base, offset.view(i32)))
+    at, bits = np.arange(32), _bits(a[..., 0]).astype(bool)
+    up, down = bits & (at >= base), bits & (at <= base)
+    nth_up = up & (up.cumsum(-1) == offset)
+    nth_down = down & (down[..., ::-1].cumsum(-1)[..., ::-1] == -offset)
+    found = np.where(offset == 0, bits & (at == base), np.where(offset > 0, nth_up, nth_down))
+    return np.where(found.any(-1), found.argmax(-1), 0xFFFFFFFF).astype(u32)
 
 
 def dot4(a: Array, b: Array, c: Array, signed_a: bool, signed_b: bool) -> Array:
     """``dp4a``: four products of bytes, added to ``c``; unsigned bits out."""
-    parts_a = _bytes(a, signed_a)
-    parts_b = _bytes(b, signed_b)
-    total = c.astype(i64)
-    for x, y in zip(parts_a, parts_b, strict=True):
-        total = total + x * y
-    return total.astype(u32)
+    pairs = zip(_parts(a, 8, signed_a), _parts(b, 8, signed_b), strict=True)
+    return sum((x * y for x, y in pairs), c.astype(i64)).astype(u32)
 
 
 def dot2(a: Array, b: Array, c: Array, signed_a: bool, signed_b: bool, high: bool) -> Array:
     """``dp2a``: two products of a half-word and a byte, added to ``c``; unsigned bits out."""
-    total = c.astype(i64)
-    parts = _bytes(b, signed_b)[2 if high else 0 :][:2]
-    for k, y in enumerate(parts):
-        half = (a >> u32(16 * k)).astype(u16)
-        total = total + (half.view(np.int16) if signed_a else half).astype(i64) * y
-    return total.astype(u32)
+    halves, parts = _parts(a, 16, signed_a), _parts(b, 8, signed_b)[2 if high else 0 :]
+    return (c.astype(i64) + halves[0] * parts[0] + halves[1] * parts[1]).astype(u32)
 
 
-def _bytes(a: Array, signed: bool) -> list[Array]:
-    out = [(a >> u32(8 * k)).astype(u8) for k in range(4)]
-    return [(x.view(np.int8) if signed else x).astype(i64) for x in out]
-
-
-def packed16(operation: Any, a: Array, b: Array, signed: bool) -> Array:
-    """An operation on both halves of 32-bit words, wrapped to 16 bits."""
-    out: Array = np.zeros((1, 1), u32)
-    for shift in (0, 16):
-        x, y = ((v >> u32(shift)).astype(u16) for v in (a, b))
-        if signed:
-            x, y = x.view(np.int16), y.view(np.int16)
-        out = out | (operation(x, y).astype(u16).astype(u32) << u32(shift))
-    return out
+def _parts(a: Array, width: int, signed: bool) -> list[Array]:
+    """The parts of 32-bit words as numbers, the lowest first."""
+    words = a.view(i32) if signed else a
+    up = words.dtype.type(32 - width)
+    return [
+        ((words << words.dtype.type(32 - width - at)) >> up).astype(i64)
+        for at in range(0, 32, width)
+    ]
 
 
 def to_integer(x: Array, way: str, dtype: Any) -> Array:

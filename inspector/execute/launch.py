@@ -23,9 +23,9 @@ from inspector.execute.barriers import Barriers, Phases, Release
 from inspector.execute.blocks import BasicBlock, is_waiting
 from inspector.execute.bulk import BulkCopies
 from inspector.execute.faults import Fault, LaunchError, OutOfBudget, Place
-from inspector.execute.kinds import Array, Mask, i64, u8, u32, u64
+from inspector.execute.kinds import Array, Mask, i64, u32, u64
 from inspector.execute.lanes import Lanes, Triple
-from inspector.execute.memory import ChunkMemory, Memory, Observer
+from inspector.execute.memory import Access, ChunkMemory, Memory, Observer
 from inspector.execute.program import Argument, Program
 from inspector.listing.ptx_statement import PtxInstruction
 
@@ -35,7 +35,7 @@ MAX_PRINTED_LINES = 65_536
 """Lines that are kept of a launch; a GPU's own buffer holds about as many."""
 
 _DIRECTIVE = re.compile(
-    r"%([-+ #0]*+)(\*|\d++)?+(?:\.(\*|\d++))?+(hh|h|ll|l|L|z|t|j)?([diouxXeEfFgGaAcsp%])"
+    r"%([-+ #0]*+(?:\*|\d++)?+(?:\.(?:\*|\d*+))?)(hh|h|ll|l|L|z|t|j)?([diouxXeEfFgGaAcsp%])"
 )
 _LONG = ("l", "ll", "z", "t", "j")
 
@@ -48,34 +48,26 @@ def formatted(form: str, data: bytes, string_at: Callable[[int], str]) -> str:
     """
     at = 0
 
-    def take(size: int, kind: str) -> int | float:
+    def take(kind: str) -> Any:
         nonlocal at
-        at = -(-at // size) * size
-        piece = data[at : at + size].ljust(size, b"\0")
-        at += size
-        value: int | float = struct.unpack("<" + kind, piece)[0]
-        return value
+        size = struct.calcsize("<" + kind)
+        at = -(-at // size) * size + size
+        return struct.unpack("<" + kind, data[at - size : at].ljust(size, b"\0"))[0]
 
     def shown(specifier: re.Match[str]) -> str:
-        flags, width, precision, length, letter = specifier.groups()
+        layout, length, letter = specifier.groups()
         if letter == "%":
             return "%"
-        sizes = [str(take(4, "i")) if part == "*" else part for part in (width, precision)]
-        head = "%" + flags + (sizes[0] or "") + ("." + sizes[1] if sizes[1] is not None else "")
+        stars = [take("i") for _ in range(layout.count("*"))]
+        kinds = "Qqd" if length in _LONG or letter in "sp" else "Iid"
+        value = take(kinds[1 if letter in "di" else 2 if letter in "eEfFgGaA" else 0])
         if letter == "s":
-            return (head + "s") % string_at(int(take(8, "Q")))
-        if letter == "c":
-            return (head + "c") % chr(int(take(4, "I")) & 255)
-        if letter == "p":
-            return (head + "s") % hex(int(take(8, "Q")))
-        if letter in "eEfFgGaA":
-            value = float(take(8, "d"))
-            return value.hex() if letter in "aA" else (head + letter) % value
-        wide = length in _LONG
-        if letter in "di":
-            return (head + "d") % take(8 if wide else 4, "q" if wide else "i")
-        letter = "d" if letter == "u" else letter
-        return (head + letter) % take(8 if wide else 4, "Q" if wide else "I")
+            value = string_at(value)
+        elif letter == "c":
+            value = chr(value & 255)
+        elif letter in "paA":
+            value, letter = hex(value) if letter == "p" else value.hex(), "s"
+        return f"%{layout}{letter}" % (*stars, value)
 
     return _DIRECTIVE.sub(shown, form)
 
@@ -92,9 +84,10 @@ class Messages:
         for where in zip(*np.nonzero(self.lanes.full_mask(mask)), strict=True):
             if len(self.printed) >= MAX_PRINTED_LINES:
                 return
-            text = self._string(int(forms[where]))
-            data = self._local(where, int(lists[where]), 1024)
-            self.printed.append(formatted(text, data, self._string))
+            size, offset = self.memory.local_size, int(lists[where]) & ((1 << 56) - 1)
+            first = (int(where[0]) * self.lanes.width + int(where[1])) * size
+            data = self.memory.local[first : first + size][offset : offset + 1024].tobytes()
+            self.printed.append(formatted(self._string(int(forms[where])), data, self._string))
 
     def _parameter(self, n: int, address: Array, dtype: type, mask: Mask) -> Array:
         """A parameter of a call, of every lane."""
@@ -109,28 +102,16 @@ class Messages:
         data = region.data[address - region.base :][:MAX_TEXT_CHARS].tobytes()
         return data.partition(b"\0")[0].decode("utf-8", "replace")
 
-    def _local(self, where: tuple[int, int], address: int, size: int) -> bytes:
-        """Bytes of one lane's local memory, at a generic address."""
-        memory = self.memory
-        offset = address & ((1 << 56) - 1)
-        lane = int(where[0]) * self.lanes.width + int(where[1])
-        first = lane * memory.local_size
-        end = min(first + memory.local_size, first + offset + size)
-        return memory.local[first + offset : end].view(u8).tobytes()
-
     def failed(self, n: int, operands: list[Array], mask: Mask) -> None:
         """``__assertfail``: of expression, file, line and function, given where they stand."""
         keep = self.lanes.full_mask(mask)
         if not keep.any():
             return
         where = self.lanes.first(keep)
-        texts = [
-            self._string(int(self._parameter(n, operands[k], u64, mask)[where])) for k in (0, 1)
-        ]
-        line = int(self._parameter(n, operands[2], u32, mask)[where])
-        raise self.memory.scene.fault(
-            "assertion", f"the assertion {texts[0]!r} of {texts[1]}, line {line}, failed", n, where
-        )
+        said, file = (self._parameter(n, operands[k], u64, mask)[where] for k in (0, 1))
+        line = self._parameter(n, operands[2], u32, mask)[where]
+        told = f"{self._string(int(said))!r} of {self._string(int(file))}, line {line}"
+        raise self.memory.fault("assertion", f"the assertion {told}, failed", n, where)
 
 
 MIN_LANES_COST = 512
@@ -162,6 +143,8 @@ class Work:
             raise OutOfBudget(self.kernel, self.budget)
 
 
+_VERBS = {"ld": "loads", "ldu": "loads", "st": "stores", "atom": "changes", "red": "changes"}
+
 Snapshot = dict[int, tuple[Array, dict[int, Array]]]
 """Lanes that go round a loop, by its block: which, and the registers that live there."""
 
@@ -179,17 +162,17 @@ class Machine:
         dynamic: int,
         addresses: list[int],
         work: Work,
-        observer: Observer | None,
+        observers: Sequence[Observer],
     ) -> None:
-        self.program, self.lanes, self.work, self.observer = program, lanes, work, observer
+        self.program, self.lanes, self.work, self.observers = program, lanes, work, observers
         self.memory = ChunkMemory(
             lanes,
             memory,
-            self,
+            self.fault,
             shared=program.shared_bytes(dynamic),
             local=program.local_size,
             parameters=parameters,
-            watching=observer,
+            watching=self.access if observers else None,
         )
         self.phases = Phases(self.memory)
         self.bulk = BulkCopies(self.memory, self.phases)
@@ -207,12 +190,16 @@ class Machine:
     # -- what generated code calls ---------------------------------------------------------------
 
     def wrote(self, instruction: int, register: int, value: Array, mask: Mask) -> None:
-        if self.observer is not None:
-            self.observer.wrote(self.lanes, instruction, register, value, mask)
+        for one in self.observers:
+            one.wrote(self.lanes, instruction, register, value, mask)
 
     def step(self, instruction: int, mask: Mask) -> None:
-        if self.observer is not None:
-            self.observer.step(self.lanes, instruction, mask)
+        for one in self.observers:
+            one.step(self.lanes, instruction, mask)
+
+    def access(self, access: Access) -> None:
+        for one in self.observers:
+            one.access(self.lanes, access)
 
     def multiply_group(
         self,
@@ -260,15 +247,8 @@ class Machine:
             None if where is None else self.lanes.block_of(where[0]),
             None if where is None else self.lanes.thread_of(where[1]),
         )
-        if cause in ("out of bounds", "null", "misaligned"):
-            verb = {
-                "ld": "loads",
-                "ldu": "loads",
-                "st": "stores",
-                "atom": "changes",
-                "red": "changes",
-            }.get(row.base, "accesses")
-            sentence = f"{verb} {sentence}" if sentence[:1].isdigit() else sentence
+        if cause in ("out of bounds", "null", "misaligned") and sentence[:1].isdigit():
+            sentence = f"{_VERBS.get(row.base, 'accesses')} {sentence}"
         return Fault(cause, sentence, place, **more)
 
     # -- control ---------------------------------------------------------------------------------
@@ -298,16 +278,15 @@ class Machine:
         lanes, instructions = self.lanes.count(mask), block.last - block.first
         self.lanes.ticks += lanes * instructions
         self.work.spend(lanes, instructions)
-        observer = self.observer
-        if observer is not None:
-            observer.visit(self.lanes, block, mask)
+        for one in self.observers:
+            one.visit(self.lanes, block, mask)
         careful = bool(self.visited[block.index])
         self.visited[block.index] = 1
-        code = self.program.function(block, careful=careful, watched=observer is not None)
+        code = self.program.function(block, careful=careful, watched=bool(self.observers))
         result = code(self, self.registers, mask)
         end = block.end
-        if end is not None and observer is not None:
-            observer.step(self.lanes, block.last - 1, self._guarded(end, mask, result))
+        if end is not None and self.observers:
+            self.step(block.last - 1, self._guarded(end, mask, result))
         if end is None:
             if block.successors:
                 self._go(block, block.successors[0], mask)
@@ -335,49 +314,28 @@ class Machine:
             self._go(block, block.successors[0], mask)
             return
         yes, no = _parted(mask, taken)
-        if self.observer is not None:
-            self.observer.branched(self.lanes, block.last - 1, yes, no)
-        if yes is None or yes.any():
-            self._go(block, block.successors[0], yes)
-        if no is None or no.any():
-            self._go(block, block.successors[1], no)
+        for one in self.observers:
+            one.branched(self.lanes, block.last - 1, yes, no)
+        self._go(block, block.successors[0], yes)
+        self._go(block, block.successors[1], no)
 
     def _branch_indexed(self, block: BasicBlock, mask: Mask, index: Array) -> None:
         left = self.lanes.full_mask(mask)
         for k, target in enumerate(block.successors):
             here = left & (index == k)
-            if here.any():
-                self._go(block, target, here)
-                left = left & ~here
+            self._go(block, target, here)
+            left = left & ~here
         if left.any():
-            raise self.fault(
-                "out of bounds",
-                "a branch goes beyond its table",
-                block.last - 1,
-                self.lanes.first(left),
-            )
+            said, where = "a branch goes beyond its table", self.lanes.first(left)
+            raise self.fault("out of bounds", said, block.last - 1, where)
 
     def _wait(self, block: BasicBlock, mask: Mask, result: tuple[Array | None, Any]) -> None:
         guard, operands = result
         assert block.end is not None
-        yes, no = _parted(mask, guard) if guard is not None else (mask, np.zeros((1, 1), bool))
-        if no is not None and no.any():
-            self._go(block, block.successors[0], no)
-        if yes is not None and not yes.any():
-            return
-        plain = len(operands) < 2 and not self.barriers.waiting
-        plain = plain and not {"arrive", "red", "wait", "cluster"} & set(block.end.parts)
-        if plain and self._everyone(yes) and (not operands or operands[0].size == 1):
-            self._go(block, block.successors[0], yes)
-            return
-        self._go_on(self.barriers.reach(block.end, operands, yes, block.successors[0]))
-
-    def _everyone(self, mask: Mask) -> bool:
-        """Whether a mask has every lane that has not ended."""
-        if mask is None:
-            return True
-        live = self.lanes.live
-        return live is not None and bool((self.lanes.full_mask(live) <= mask).all())
+        yes, no = _parted(mask, guard) if guard is not None else (mask, NOBODY)
+        self._go(block, block.successors[0], no)
+        if yes is None or yes.any():
+            self._go_on(self.barriers.reach(block.end, operands, yes, block.successors[0]))
 
     def _go_on(self, released: list[Release]) -> None:
         for one in released:
@@ -394,18 +352,15 @@ class Machine:
         gone: Mask = mask
         if guard is not None:
             gone, stay = _parted(mask, guard)
-            if stay is None or stay.any():
-                self._go(block, block.successors[0], stay)
-        if block.end.base == "trap":
-            if gone is None or gone.any():
-                where = self.lanes.first(self.lanes.full_mask(gone))
-                raise self.fault(
-                    "trap", "the kernel stopped itself with trap", block.last - 1, where
-                )
-        else:
-            self._leave(gone)
+            self._go(block, block.successors[0], stay)
+        if block.end.base == "trap" and (gone is None or gone.any()):
+            where = self.lanes.first(self.lanes.full_mask(gone))
+            raise self.fault("trap", "the kernel stopped itself with trap", block.last - 1, where)
+        self._leave(gone)
 
     def _go(self, source: BasicBlock, target: int, mask: Mask) -> None:
+        if mask is not None and not mask.any():
+            return
         head = self.blocks[target]
         back = head.polls and head.rank <= source.rank
         self._put(self.polled if back else self.pending, target, mask)
@@ -414,12 +369,8 @@ class Machine:
     def _put(where: dict[int, Mask], target: int, mask: Mask) -> None:
         if target in where:
             before = where[target]
-            if before is None or mask is None:
-                mask = None
-            else:
-                mask = before | mask
-                if mask.all():
-                    mask = None
+            mask = None if before is None or mask is None else before | mask
+            mask = None if mask is None or mask.all() else mask
         where[target] = mask
 
     def _leave(self, mask: Mask) -> None:
@@ -436,13 +387,10 @@ class Machine:
         needed = [self.blocks[n].live_in for n in (*self.pending, *self.polled)]
         if self.barriers.waiting:
             return
-        empty, registers = self.program.empty, self.registers
-        dying: Any = block.dying
-        if len(block.successors) > 1 or not block.successors:
-            dying = (*block.dying, *block.live_out)
-        for register in dying:
+        one_way = len(block.successors) == 1
+        for register in block.dying if one_way else (*block.dying, *block.live_out):
             if not any(register in live for live in needed):
-                registers[register] = empty[register]
+                self.registers[register] = self.program.empty[register]
 
     # -- who never ends --------------------------------------------------------------------------
 
@@ -460,46 +408,33 @@ class Machine:
     def spinning(self) -> Fault:
         """The fault of lanes that would go round for ever."""
         at = min(self.polled, key=lambda n: self.blocks[n].rank)
-        mask = self.lanes.full_mask(self.polled[at])
-        block = self.blocks[at]
-        number = self._poll(block)
-        return self.fault(
-            "deadlock",
-            f"{_waiting(int(mask.sum()))} for ever for what nobody is left to store",
-            number,
-            self.lanes.first(mask),
-        )
-
-    def _poll(self, block: BasicBlock) -> int:
-        """The instruction of a waiting loop that looks at memory; else the first."""
-        rows = self.program.code.instructions
-        for n in range(block.first, min(block.last + 64, len(rows))):
-            if rows[n].base in ("atom", "ld", "mbarrier"):
-                return n
-        return block.first
+        block, rows = self.blocks[at], self.program.code.instructions
+        near = range(block.first, min(block.last + 64, len(rows)))
+        polls = (n for n in near if rows[n].base in ("atom", "ld", "mbarrier"))
+        said = "for ever for what nobody is left to store"
+        waiting = self.lanes.full_mask(self.polled[at])
+        return self._deadlock(waiting, said, next(polls, block.first))
 
     def _stuck_at_barrier(self) -> Fault:
-        waiting = self.barriers.waiting_lanes()
         line = self.barriers.waiting[0].line
         rows = self.program.code.instructions
         number = next(n for n, row in enumerate(rows) if row.line == line and is_waiting(row))
-        return self.fault(
-            "deadlock",
-            f"{_waiting(int(waiting.sum()))} at a barrier that the others never reach",
-            number,
-            self.lanes.first(waiting),
-        )
+        said = "at a barrier that the others never reach"
+        return self._deadlock(self.barriers.waiting_lanes(), said, number)
+
+    def _deadlock(self, waiting: Array, said: str, instruction: int) -> Fault:
+        threads = int(waiting.sum())
+        wait = "1 thread waits" if threads == 1 else f"{threads:,} threads wait"
+        return self.fault("deadlock", f"{wait} {said}", instruction, self.lanes.first(waiting))
 
 
-def _waiting(threads: int) -> str:
-    return "1 thread waits" if threads == 1 else f"{threads:,} threads wait"
+NOBODY = np.zeros((1, 1), bool)
 
 
 def _parted(mask: Mask, taken: Array) -> tuple[Mask, Mask]:
     """The lanes of a mask for which a predicate holds, and those for which it does not."""
-    nobody = np.zeros((1, 1), bool)
     if taken.size == 1 or taken.all() or not taken.any():
-        return (mask, nobody) if taken.flat[0] else (nobody, mask)
+        return (mask, NOBODY) if taken.flat[0] else (NOBODY, mask)
     if mask is None:
         return taken, ~taken
     return mask & taken, mask & ~taken
@@ -507,16 +442,11 @@ def _parted(mask: Mask, taken: Array) -> tuple[Mask, Mask]:
 
 def _alike(before: Snapshot, now: Snapshot) -> bool:
     """Whether two states of waiting lanes are the same."""
-    if before.keys() != now.keys():
-        return False
-    for n, (mask, registers) in now.items():
-        old_mask, old = before[n]
-        if not np.array_equal(mask, old_mask) or registers.keys() != old.keys():
-            return False
-        for r, value in registers.items():
-            if value is not old[r] and bool(((value != old[r]) & mask).any()):
-                return False
-    return True
+    return before.keys() == now.keys() and all(
+        np.array_equal(mask, before[n][0])
+        and not any(((x != before[n][1][r]) & mask).any() for r, x in registers.items())
+        for n, (mask, registers) in now.items()
+    )
 
 
 CHUNK = 32_768
@@ -562,7 +492,7 @@ def execute(
     shared: int = 0,
     blocks: Chosen = None,
     budget: int | None = None,
-    observer: Observer | None = None,
+    observer: Observer | Sequence[Observer] = (),
     chunk: int = CHUNK,
 ) -> Execution:
     """Runs a kernel on ``memory``.
@@ -603,7 +533,7 @@ def execute(
             dynamic=shared,
             addresses=addresses,
             work=work,
-            observer=observer,
+            observers=(observer,) if isinstance(observer, Observer) else observer,
         )
 
     width = -(-threads // 32) * 32

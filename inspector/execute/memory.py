@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import ctypes
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -230,27 +230,27 @@ def _bounds(array: Array) -> tuple[int, int]:
 # -- read-modify-write, one lane after another ----------------------------------------------------
 
 
+_OPERATIONS: Mapping[str, Any] = {
+    "and": lambda old, new: old & new,
+    "or": lambda old, new: old | new,
+    "xor": lambda old, new: old ^ new,
+    "exch": lambda old, new: np.broadcast_to(new, old.shape),
+    "cas": lambda old, compare, new: np.where(old == compare, new, old),
+    "inc": lambda old, new: np.where(old >= new, u32(0), old + u32(1)),
+    "dec": lambda old, new: np.where((old == 0) | (old > new), new, old - u32(1)),
+}
+"""New values of ``atom`` and ``red`` from previous ones, as unsigned bits of any type."""
+
+
 def operate(what: str, kind: str, old: Array, given: Sequence[Array]) -> Array:
     """The new value of ``atom`` and ``red`` from the previous one, all as unsigned bits.
 
     PTX ISA, "Parallel Synchronization and Communication Instructions".
     """
+    if operation := _OPERATIONS.get(what):
+        made: Array = operation(old, *given)
+        return made
     new = given[0]
-    match what:
-        case "and":
-            return old & new
-        case "or":
-            return old | new
-        case "xor":
-            return old ^ new
-        case "exch":
-            return np.broadcast_to(new, old.shape)
-        case "cas":
-            return np.where(old == new, given[1], old)
-        case "inc":
-            return np.where(old >= new, u32(0), old + u32(1))
-        case "dec":
-            return np.where((old == 0) | (old > new), new, old - u32(1))
     if kind == "bf16":
         x, y = floats.from_bf16(old), floats.from_bf16(new)
     else:
@@ -356,19 +356,6 @@ class Observer:
         """Lanes read or write memory."""
 
 
-class Scene(Protocol):
-    """Makes faults with the kernel and its lines."""
-
-    def fault(
-        self,
-        cause: str,
-        sentence: str,
-        instruction: int,
-        where: tuple[int, int] | None = None,
-        **more: Any,
-    ) -> Fault: ...
-
-
 class Piece(NamedTuple):
     """Elements that some lanes access in one table, ``at`` indices that mean nothing elsewhere."""
 
@@ -384,14 +371,14 @@ class ChunkMemory:
         self,
         lanes: Lanes,
         memory: Memory,
-        scene: Scene,
+        fault: Callable[..., Fault],
         *,
         shared: int,
         local: int,
         parameters: Array,
-        watching: Observer | None = None,
+        watching: Callable[[Access], None] | None = None,
     ) -> None:
-        self.lanes, self.memory, self.scene, self.watching = lanes, memory, scene, watching
+        self.lanes, self.memory, self.fault, self.watching = lanes, memory, fault, watching
         self.shared_size = -(-shared // 16) * 16 + 16
         self.limit = shared
         self.local_size = -(-local // 16) * 16
@@ -470,8 +457,8 @@ class ChunkMemory:
         source, target = self.split(source, mask)[0][1], as_shared(target)
         if self.watching:
             some = mask if given is None else both(mask, given > u32(0))
-            self.watching.access(self.lanes, Access(n, "load", "global", source, size, some))
-            self.watching.access(self.lanes, Access(n, "store", "shared", target, size, mask))
+            self.watching(Access(n, "load", "global", source, size, some))
+            self.watching(Access(n, "store", "shared", target, size, mask))
         word = min(size, 8)
         if given is not None and (given % u32(word)).any():
             word = 1
@@ -518,7 +505,7 @@ class ChunkMemory:
             picked = np.broadcast_to(address, self.lanes.shape)[:, rows]
             alive = self.lanes.mask_warps(mask).any(2)
             where = picked.reshape(self.lanes.blocks, -1, 8)[alive]
-            self.watching.access(self.lanes, Access(n, way, "shared", where, 16, None))
+            self.watching(Access(n, way, "shared", where, 16, None))
         if not transposed:
             return [(address[:, first + lane // 4] + (4 * (lane % 4)).astype(u64), u32)]
         column = (2 * (lane // 4)).astype(u64)
@@ -568,7 +555,7 @@ class ChunkMemory:
         for where, at, part in spaces:
             if self.watching:
                 nbytes = np.dtype(dtype).itemsize * count
-                self.watching.access(self.lanes, Access(n, way, where, at, nbytes, part, values))
+                self.watching(Access(n, way, where, at, nbytes, part, values))
             if part is None or part.any():
                 out += self._pieces(n, way, where, at, dtype, count, part)
         return out
@@ -594,7 +581,7 @@ class ChunkMemory:
         own: Array = self.lanes.row
         if space == "param":
             if way != "load":
-                raise self.scene.fault("read only", "stores to a parameter", n)
+                raise self.fault("read only", "stores to a parameter", n)
             table, limit, each = self.parameters, self.parameters.size, 0
         elif space == "local":
             table, limit, each = self.local, self.local_size, self.local_size
@@ -705,7 +692,7 @@ class ChunkMemory:
         self.memory.written.add(self.memory.regions.index(region))
         if not region.writable:
             name = region.buffers[0].name
-            raise self.scene.fault(
+            raise self.fault(
                 "read only", f"stores to {name}, which is constant", n, where, buffer=name
             )
 
@@ -732,9 +719,7 @@ class ChunkMemory:
         **rest: Any,
     ) -> Fault:
         sentence = f"{nbytes} bytes of {space} memory at {at:#x}, {more}"
-        return self.scene.fault(
-            cause, sentence, n, where, space=space, address=at, nbytes=nbytes, **rest
-        )
+        return self.fault(cause, sentence, n, where, space=space, address=at, nbytes=nbytes, **rest)
 
     def outside(
         self, n: int, where: tuple[int, int], space: str, at: int, nbytes: int, limit: int

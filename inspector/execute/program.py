@@ -29,7 +29,7 @@ Argument = Buffer | int | float | bytes | bytearray
 
 MAX_VARIABLE_BYTES = 1 << 32
 """Bytes of a variable in global memory."""
-MALFORMED = (LookupError, ValueError, TypeError)
+MALFORMED = (LookupError, ValueError, TypeError, AttributeError)
 """Raised by instructions with too few operands or an invalid type."""
 
 Code = Callable[[Any, list[Array], Any], Any]
@@ -76,7 +76,7 @@ class Program:
     def _place_parameters(self) -> int:
         at = 0
         for parameter in self.parameters:
-            at = -(-at // parameter.align) * parameter.align
+            at = _aligned(at, parameter.align)
             self.offsets.append((parameter, at))
             self.layout.offsets[parameter.name] = ("param", at)
             at += parameter.size
@@ -96,23 +96,23 @@ class Program:
             if variable.space == "shared":
                 self._place_shared(variable)
             elif variable.space in ("local", "param"):
-                at = -(-self.local_size // variable.align) * variable.align
+                at = _aligned(self.local_size, variable.align)
                 self.layout.offsets[variable.name] = ("local", at)
                 self.local_size = at + max(variable.size, 8)
         for name in self._dynamic:
-            self.layout.offsets[name] = ("shared", -(-self.static_shared // 16) * 16)
+            self.layout.offsets[name] = ("shared", _aligned(self.static_shared, 16))
 
     def _place_shared(self, variable: PtxVariable) -> None:
         if variable.size == 0:
             self._dynamic.append(variable.name)
             return
-        at = -(-self.static_shared // variable.align) * variable.align
+        at = _aligned(self.static_shared, variable.align)
         self.layout.offsets[variable.name] = ("shared", at)
         self.static_shared = at + variable.size
 
     def shared_bytes(self, dynamic: int) -> int:
         """Bytes of a block's shared memory: the kernel's own and the launch's."""
-        return -(-self.static_shared // 16) * 16 + dynamic if dynamic else self.static_shared
+        return _aligned(self.static_shared, 16) + dynamic if dynamic else self.static_shared
 
     def statement(self, line: int) -> str:
         """The text of a line of the PTX."""
@@ -124,7 +124,7 @@ class Program:
     def cannot(self) -> tuple[Obstacle, ...]:
         """Every line that cannot be run, and why; empty where the whole kernel can."""
         if self._obstacles is None:
-            self._obstacles = tuple(self._translate())
+            self._obstacles = self._translate()
         return self._obstacles
 
     def check(self) -> None:
@@ -132,7 +132,7 @@ class Program:
         if obstacles := self.cannot():
             raise CannotRun(self.name, obstacles)
 
-    def _translate(self) -> list[Obstacle]:
+    def _translate(self) -> tuple[Obstacle, ...]:
         """Translates every block once, in the form without an observer."""
         out = [
             Obstacle(line, text.split(None, 1)[0][:40], "this statement is not understood")
@@ -149,7 +149,7 @@ class Program:
                 )
             except (Untranslatable, *MALFORMED):
                 out += self._obstacles_in(block)
-        return sorted(out, key=lambda obstacle: obstacle.line)
+        return tuple(sorted(out, key=lambda obstacle: obstacle.line))
 
     def _obstacles_in(self, block: BasicBlock) -> list[Obstacle]:
         """Each instruction of a block that has no translation."""
@@ -164,7 +164,7 @@ class Program:
             except Untranslatable as error:
                 out.append(Obstacle(row.line, row.opcode, str(error)))
             except MALFORMED:
-                reason = "its operands or qualifiers are not such as ptxas takes"
+                reason = "its operands or types are not those that the PTX ISA gives it"
                 out.append(Obstacle(row.line, row.opcode, reason))
         if not out:  # of where it leads
             last = self.code.instructions[block.last - 1]
@@ -194,7 +194,7 @@ class Program:
             raise LaunchError(
                 f"{self.name} takes {len(self.parameters)} arguments and was given {len(arguments)}"
             )
-        out = np.zeros(-(-self.parameter_size // 16) * 16 + 16, u8)
+        out = np.zeros(_aligned(self.parameter_size, 16) + 16, u8)
         for (parameter, at), value in zip(self.offsets, arguments, strict=True):
             data = _packed(parameter, value)
             if len(data) != parameter.size:
@@ -226,6 +226,11 @@ class Program:
     def module_key(self) -> object:
         """What tells modules apart: the one that was read."""
         return id(self.module)
+
+
+def _aligned(at: int, alignment: int) -> int:
+    """The next multiple of an alignment."""
+    return -(-at // alignment) * alignment
 
 
 def _packed(parameter: PtxVariable, value: Argument) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from inspector.execute.blocks import call_arguments, callee_of
+from inspector.execute.blocks import read_call
 from inspector.execute.bulk import FIELDS
 from inspector.execute.kinds import WIDTHS, constant, is_float
 from inspector.execute.lanes import MMA_KINDS, MMA_SHAPES
@@ -147,10 +147,6 @@ def _store_matrix(t: Translator, row: PtxInstruction) -> None:
     values = ", ".join(t.read(o, "u32") for o in t.elements(row.operands[1]))
     trans = "trans" in row.parts
     t.emit(f"m.memory.store_matrix({t.number}, {address}, [{values}], {trans}, {t.mask})")
-
-
-def _move_matrix(t: Translator, row: PtxInstruction) -> None:
-    t.write(row.operands[0], f"matrix.move_transposed(m.lanes, {t.read(row.operands[1], 'u32')})")
 
 
 def _shape(row: PtxInstruction) -> tuple[int, int, int]:
@@ -353,20 +349,6 @@ def _tensor_map(t: Translator, row: PtxInstruction) -> None:
     )
 
 
-def _map_address(t: Translator, row: PtxInstruction) -> None:
-    """``mapa``: in a cluster of one, an address of another block's is one's own."""
-    source = row.operands[1]
-    width = "u64" if row.kind.endswith("64") else "u32"
-    if isinstance(source, VectorOperand):
-        raise Untranslatable("an address of this form is not known here")
-    t.write(row.operands[0], t.read(source, width))
-
-
-def _rank(t: Translator, row: PtxInstruction) -> None:
-    """``getctarank``: the only block of a cluster."""
-    t.write(row.operands[0], t.constant(0, "u4"))
-
-
 def _is_in(t: Translator, row: PtxInstruction) -> None:
     """``isspacep``: whether a generic address is in a state space."""
     space = row.parts[1].partition("::")[0]
@@ -401,10 +383,6 @@ def _vote(t: Translator, row: PtxInstruction) -> None:
     t.write(row.operands[0], f"lanes.vote(m.lanes, {mode!r}, {predicate}, {t.mask}, {members})")
 
 
-def _active(t: Translator, row: PtxInstruction) -> None:
-    t.write(row.operands[0], f"lanes.ballot(m.lanes, np.ones((1, 1), bool), {t.mask})")
-
-
 def _match(t: Translator, row: PtxInstruction) -> None:
     value = t.read(row.operands[1], f"u{row.kind[1:]}")
     members = _members(t, row, 2)
@@ -434,9 +412,9 @@ def _elect(t: Translator, row: PtxInstruction) -> None:
 # -- the rest --------------------------------------------------------------------------------------
 
 
-def _policy(t: Translator, row: PtxInstruction) -> None:
-    """``createpolicy``: how caches are to be used, which changes no value."""
-    t.write(row.operands[0], t.constant(0, "u8"))
+def _zero(t: Translator, row: PtxInstruction) -> None:
+    """``getctarank``, of a cluster's only block, and ``createpolicy``, which no value needs."""
+    t.write(row.operands[0], t.constant(0, f"u{WIDTHS[row.kind] // 8}"))
 
 
 def _nothing(t: Translator, row: PtxInstruction) -> None:
@@ -445,13 +423,9 @@ def _nothing(t: Translator, row: PtxInstruction) -> None:
 
 
 def _call(t: Translator, row: PtxInstruction) -> None:
-    name = callee_of(row)
+    name, _, arguments = read_call(row)
     if name in ("vprintf", "__assertfail"):
-        places = [
-            t.symbol(o.name, o.offset)
-            for o in call_arguments(row)[1]
-            if isinstance(o, SymbolOperand)
-        ]
+        places = [t.symbol(o.name, o.offset) for o in arguments if isinstance(o, SymbolOperand)]
         if name == "vprintf":
             t.emit(f"m.messages.print({t.number}, {', '.join(places)}, {t.mask})")
         else:
@@ -480,22 +454,19 @@ HANDLERS: Mapping[str, Handler] = {
     "red": _atomic,
     "ldmatrix": _load_matrix,
     "stmatrix": _store_matrix,
-    "movmatrix": _move_matrix,
     "mma": _multiply,
     "wgmma": _multiply_group,
     "shfl": _shuffle,
     "vote": _vote,
-    "activemask": _active,
     "match": _match,
     "redux": _reduce,
     "elect": _elect,
     "cp": _copy,
     "mbarrier": _barrier,
     "tensormap": _tensor_map,
-    "mapa": _map_address,
-    "getctarank": _rank,
+    "getctarank": _zero,
     "isspacep": _is_in,
-    "createpolicy": _policy,
+    "createpolicy": _zero,
     "call": _call,
     **dict.fromkeys(
         (

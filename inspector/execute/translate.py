@@ -8,7 +8,7 @@ It gives the predicate of the instruction that ends its block, where that has on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from inspector.execute.barriers import pending_count
 from inspector.execute.blocks import BasicBlock, Blocks, defines, is_waiting
 from inspector.execute.kinds import DTYPES, WIDTHS, Array, Mask, constant, dtype_name
 from inspector.execute.lanes import SPECIALS, WIDE
-from inspector.execute.memory import WINDOWS, both
+from inspector.execute.memory import both
 from inspector.listing.ptx_code import PtxFunction
 from inspector.listing.ptx_statement import (
     AddressOperand,
@@ -33,9 +33,6 @@ from inspector.listing.ptx_statement import (
     VectorOperand,
 )
 
-MALFORMED = "its operands or types are not those that the PTX ISA gives it"
-"""Why an instruction whose handler does not find what it looks for is not translated."""
-
 
 class Untranslatable(Exception):
     """An instruction for which there is no translation; its text is one sentence."""
@@ -48,20 +45,14 @@ def merge(mask: Mask, new: Array, old: Array) -> Array:
 
 def carry_sum(a: Array, b: Array, carry: Array | None, subtract: bool) -> tuple[Array, Array]:
     """A sum or difference of unsigned integers, and its carry or borrow (0 or 1, 64 bits)."""
-    if subtract:
-        part = a - b
-        borrow = a < b
-        if carry is None:
-            return part, borrow.astype(np.uint64)
-        less = carry.astype(a.dtype)
-        return part - less, (borrow | (part < less)).astype(np.uint64)
-    part = a + b
-    over = part < a
+    part = a - b if subtract else a + b
+    over = a < b if subtract else part < a
     if carry is None:
         return part, over.astype(np.uint64)
-    more = carry.astype(a.dtype)
-    total = part + more
-    return total, (over | (total < more)).astype(np.uint64)
+    step = carry.astype(a.dtype)
+    total = part - step if subtract else part + step
+    over = over | ((part < step) if subtract else (total < step))
+    return total, over.astype(np.uint64)
 
 
 SCOPE: Mapping[str, Any] = {
@@ -105,8 +96,8 @@ class Translator:
     ) -> None:
         self.code, self.blocks, self.layout, self.handlers = code, blocks, layout, handlers
         self.constants: list[Array] = []
-        self._pool: dict[tuple[str, str], int] = {}
-        self.widths = [_width(kind) for kind in code.registers] + [64]
+        self.widths = [WIDTHS.get(kind, 0) for kind in code.registers] + [64]
+        """Bits of registers; 0 of those that cannot be used here."""
         # of one block
         self.lines: list[str] = []
         self.free: frozenset[int] = frozenset()
@@ -130,11 +121,16 @@ class Translator:
         self.watched = watched
         self.loads, self.defined, self.lines = {}, set(), []
         rows = self.code.instructions[block.first : block.last]
-        last_use = self._last_uses(block, rows)
+        last_use = {
+            register: k
+            for k, row in enumerate(rows)
+            for registers in defines(row, self.blocks.carry)
+            for register in registers
+        }
         for k, row in enumerate(rows):
             if row is not block.end:
                 self.instruction(block.first + k, row)
-                gone = [r for r in last_use.get(k, ()) if r in self.defined and r in block.local]
+                gone = [r for r in self.defined if last_use[r] == k and r in block.local]
                 if gone:
                     self.emit("del " + ", ".join(f"r{r}" for r in gone))
                     self.defined.difference_update(gone)
@@ -145,42 +141,25 @@ class Translator:
         body = [*head, *self.lines, *tail, *([f"return {result}"] if result else [])]
         return "def b(m, R, A):\n" + "".join(f"    {line}\n" for line in body or ["pass"])
 
-    def _last_uses(self, block: BasicBlock, rows: Sequence[PtxInstruction]) -> dict[int, list[int]]:
-        """Registers by the place in the block after which nobody needs them."""
-        last: dict[int, int] = {}
-        for k, row in enumerate(rows):
-            written, read = defines(row, self.blocks.carry)
-            for register in (*written, *read):
-                last[register] = k
-        out: dict[int, list[int]] = {}
-        for register, k in last.items():
-            out.setdefault(k, []).append(register)
-        return out
-
     def end(self, block: BasicBlock) -> str:
         """What the block's function gives: the guard, an index, or a barrier's operands."""
-        try:
-            return self._end(block)
-        except (IndexError, KeyError, ValueError):
-            raise Untranslatable(MALFORMED) from None
-
-    def _end(self, block: BasicBlock) -> str:
         end = block.end
         if end is None:
             return ""
         self.number, self.guarded = block.last - 1, False
-        guard = "None"
-        if end.guard is not None:
-            guard = ("~" if end.guard.negated else "") + self.register(end.guard.number)
+        guard = self._guard(end)
         if is_waiting(end):
             numbers = [
                 self.read(o, "pred" if self._is_predicate(o) else "u32")
                 for o in (end.operands[1:] if "red" in end.parts else end.operands)
             ]
-            return f"({guard}, ({''.join(n + ', ' for n in numbers)}))"
-        if end.base == "brx":
-            return self.read(end.operands[0], "u32")
-        return guard if end.guard is not None else ""
+            return f"({guard or 'None'}, ({''.join(n + ', ' for n in numbers)}))"
+        return self.read(end.operands[0], "u32") if end.base == "brx" else guard
+
+    def _guard(self, row: PtxInstruction) -> str:
+        """The lanes that an instruction's guard leaves; nothing without one."""
+        guard = row.guard
+        return "" if guard is None else ("~" * guard.negated) + self.register(guard.number)
 
     def _is_predicate(self, operand: Operand) -> bool:
         return isinstance(operand, RegisterOperand) and self.widths[operand.number] == 1
@@ -193,14 +172,10 @@ class Translator:
         self.number, self.guarded, self.written = number, row.guard is not None, []
         self.temporaries = 0
         if row.guard is not None:
-            guard = ("~" if row.guard.negated else "") + self.register(row.guard.number)
-            self.emit(f"G = both(A, {guard})")
+            self.emit(f"G = both(A, {self._guard(row)})")
         if self.watched:
             self.emit(f"m.step({number}, {self.mask})")
-        try:
-            handler(self, row)
-        except (IndexError, KeyError, ValueError, TypeError, AttributeError):
-            raise Untranslatable(MALFORMED) from None
+        handler(self, row)
         if self.watched:
             for register in self.written:
                 self.emit(f"m.wrote({number}, {register}, r{register}, {self.mask})")
@@ -231,12 +206,8 @@ class Translator:
 
     def constant(self, value: int | float | bool, dtype: Any) -> str:
         """A constant as an array (1, 1)."""
-        made = np.array([[value]], dtype)
-        key = (made.dtype.str, made.tobytes().hex())
-        if key not in self._pool:
-            self._pool[key] = len(self.constants)
-            self.constants.append(made)
-        return f"K[{self._pool[key]}]"
+        self.constants.append(np.array([[value]], dtype))
+        return f"K[{len(self.constants) - 1}]"
 
     def read(self, operand: Operand, kind: str) -> str:
         """An operand as an expression of a type; f16 and bf16 as single precision."""
@@ -245,7 +216,8 @@ class Translator:
         if isinstance(operand, SpecialOperand):
             return self._read_special(operand.name, kind)
         if isinstance(operand, SymbolOperand):
-            return self._read_symbol(operand, kind)
+            address = self.symbol(operand.name, operand.offset)
+            return address if WIDTHS[kind] == 64 else f"{address}.astype(u{WIDTHS[kind]})"
         if isinstance(operand, ImmediateOperand):
             return self._read_immediate(operand.text, kind)
         if isinstance(operand, VectorOperand) and len(operand.elements) == 1:
@@ -281,10 +253,6 @@ class Translator:
         if kind != "pred" and WIDTHS[kind] != have:
             expression += f".astype(u{WIDTHS[kind]})"
         return expression + (f".view({dtype_name(kind)})" if kind[0] == "s" else "")
-
-    def _read_symbol(self, operand: SymbolOperand, kind: str) -> str:
-        address = self.symbol(operand.name, operand.offset)
-        return address if WIDTHS[kind] == 64 else f"{address}.astype(u{WIDTHS[kind]})"
 
     def symbol(self, name: str, offset: int) -> str:
         """The address of a variable: in its own space, or in global memory."""
@@ -364,14 +332,6 @@ class Translator:
             if target is not None:
                 self.write(target, f"L[{k}]", kind)
 
-    def set_carry(self, bits: str) -> None:
-        """Writes the carry flag."""
-        self.write(RegisterOperand(self.blocks.carry), bits)
-
-    def carry(self) -> str:
-        """The carry flag, 0 or 1 in 64 bits."""
-        return self.register(self.blocks.carry)
-
     def elements(self, operand: Operand) -> tuple[Operand, ...]:
         """A vector's elements, or the one that is there."""
         return operand.elements if isinstance(operand, VectorOperand) else (operand,)
@@ -398,13 +358,3 @@ class Translator:
             wrapped = offset & ((1 << width) - 1)
             expression = f"({expression} + {self.constant(wrapped, DTYPES[f'u{width}'])})"
         return space, f"{expression}.astype(u64)" if narrow else expression
-
-
-def _width(kind: str) -> int:
-    """Bits of a register of a declared type; 0 of those that cannot be used here."""
-    return WIDTHS.get(kind, 0)
-
-
-def window_of(space: str) -> int:
-    """What is added to an address of a space to make it generic."""
-    return WINDOWS.get(space, 0)

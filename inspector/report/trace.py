@@ -14,14 +14,11 @@ from inspector.base.model import Location, Stage
 from inspector.base.text import counted, kibibytes, plural, shown, word_for
 from inspector.execute import Approximation, Buffer, Fault
 from inspector.execute.calls.tracing import (
-    GLOBAL,
     SHARED,
-    ExecutedLine,
     ExecutedTotals,
     TracedLaunch,
-    kind_of,
 )
-from inspector.execute.facts import MemoryUse, ValueFacts
+from inspector.execute.facts import GLOBAL, ExecutedLine, MemoryUse, ValueFacts, kind_of
 from inspector.listing.line import Listing
 from inspector.report import jsons
 from inspector.report.calls import sizes
@@ -209,7 +206,7 @@ def hottest(told: TracedKernel, most: int = 3) -> list[tuple[str, float]]:
     """The lines of the source that warps executed most instructions of, each with its share."""
     counts: Counter[tuple[str, int]] = Counter()
     for line in told.launched.facts.lines():
-        place = told.source(line.line)
+        place = told.source(line.n)
         if place is not None and line.executed:
             outer = place.frames()[-1]
             counts[outer.file.rsplit("/", 1)[-1], outer.line] += line.executed

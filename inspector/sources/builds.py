@@ -14,6 +14,7 @@ import os
 import re
 import shlex
 import tempfile
+from collections import ChainMap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from pathlib import Path
 
 from inspector.base.errors import PtxviewError, Unreadable
 from inspector.base.model import Content, Resources
-from inspector.listing.cubin import Cubin, read_cubin
+from inspector.listing.cubin import read_cubin
 from inspector.recording.facts import from_ptxas
 from inspector.recording.layout import BytesContent, DerivedCache, FileContent
 from inspector.sources.caches import objects
@@ -44,8 +45,8 @@ _DROP_PREFIX = ("-gencode=", "--generate-code=", "-arch=", "--gpu-architecture="
 class DeviceCode:
     """The result of a second run; if ``ptx`` is None, ``why`` says what is missing.
 
-    ``ptxas`` is the output of ``ptxas -v``. It holds for the built object if ``lines_cubin`` is
-    not None, that is, if the machine code is the same.
+    ``ptxas``, the output of ``ptxas -v``, holds for the built object if ``lines_cubin`` is given:
+    the machine code is the same.
     """
 
     ptx: bytes | None
@@ -72,48 +73,42 @@ def again(argv: Sequence[str], source: str, arch: str, out: Path) -> list[str]:
     ]
 
 
-def device_code(
-    argv: Sequence[str],
-    source: str,
-    arch: str,
-    built: Cubin | None,
-    directory: Path,
-    cache: DerivedCache,
-    source_bytes: bytes,
-    say: Callable[[str], None] = lambda text: None,
+def rerun(
+    found: Found, argv: tuple[str, ...], cache: DerivedCache, say: Callable[[str], None]
 ) -> DeviceCode:
-    """Run nvcc again for a source of a build, or take the cached result for the same content."""
-    if not argv or not Path(argv[0]).is_file() or not Path(source).is_file():
-        missing = argv[0] if not argv or not Path(argv[0]).is_file() else source
-        return DeviceCode(
-            None, None, (), f"PTX needs the build's own nvcc command, and {missing} is not here"
-        )
+    """Run nvcc again for one cubin of a build, or take the cached result for the same content."""
+    own = found.source or Path()
+    source = next((w for w in argv if w.endswith(SOURCES) and Path(w).name == own.name), str(own))
+    missing = next((w for w in (*argv[:1], source) if not Path(w).is_file()), None)
+    if not argv or missing is not None:
+        why = f"PTX needs the build's own nvcc command, and {missing or 'it'} is not here"
+        return DeviceCode(None, None, (), why)
+    arch, built = found.arch.removeprefix("sm_"), read_cubin(found.cubin)
     code = json.dumps(sorted((n, c.hex()) for n, c in built.code.items())) if built else ""
-    key = cache.key("nvcc", "\0".join(argv), arch, source_bytes, code)
-    cached = {name: cache.get(cache.key(key, name)) for name in ("ptx", "cubin", "said")}
-    if cached["ptx"] is not None and cached["said"] is not None:
-        messages = cached["said"].decode("utf-8", "replace")
-        return DeviceCode(cached["ptx"], cached["cubin"] or None, tuple(argv), ptxas=messages)
-    say(f"nvcc again for {Path(source).name}, for its PTX (sm_{arch})")
-    with tempfile.TemporaryDirectory(prefix="ptxview-") as folder:
-        command = again(argv, source, arch, Path(folder))
-        try:
-            # It runs in the build's folder, and looks for the host's compiler on PATH.
-            env = {**os.environ, "PATH": os.pathsep.join(path_folders())}
-            build_folder = directory if directory.is_dir() else None
-            done = run_tool(command, cwd=build_folder, env=env, seconds=900)
-        except PtxviewError as error:
-            return DeviceCode(None, None, tuple(command), error.message)
-        ptx = next(iter(sorted(Path(folder).glob("*.ptx"))), None)
-        if done.status != 0 or ptx is None:
-            return DeviceCode(None, None, tuple(command), f"nvcc failed: {done.complaint}")
-        text = files.read(ptx)
-        cubin = files.read(Path(folder) / "again.cubin")
-    lines = cubin if same_code(built, read_cubin(cubin)) else None
-    cache.put(cache.key(key, "ptx"), text)
-    cache.put(cache.key(key, "cubin"), lines or b"")
-    cache.put(cache.key(key, "said"), done.err)
-    return DeviceCode(text, lines, tuple(command), ptxas=done.err.decode("utf-8", "replace"))
+    key = cache.key("nvcc", "\0".join(argv), arch, files.read(Path(source)), code)
+    keys = [cache.key(key, name) for name in ("ptx", "cubin", "said")]
+    text, lines, said = map(cache.get, keys)
+    command = list(argv)
+    if text is None or said is None:
+        say(f"nvcc again for {own.name}, for its PTX (sm_{arch})")
+        with tempfile.TemporaryDirectory(prefix="ptxview-") as folder:
+            command = again(argv, source, arch, Path(folder))
+            try:
+                # It runs in the build's folder, and looks for the host's compiler on PATH.
+                env = {**os.environ, "PATH": os.pathsep.join(path_folders())}
+                build_folder = found.directory if found.directory.is_dir() else None
+                done = run_tool(command, cwd=build_folder, env=env, seconds=900)
+            except PtxviewError as error:
+                return DeviceCode(None, None, tuple(command), error.message)
+            ptx = next(iter(sorted(Path(folder).glob("*.ptx"))), None)
+            if done.status != 0 or ptx is None:
+                return DeviceCode(None, None, tuple(command), f"nvcc failed: {done.complaint}")
+            text, said = files.read(ptx), done.err
+            cubin = files.read(Path(folder) / "again.cubin")
+        lines = cubin if same_code(built, read_cubin(cubin)) else b""
+        for name, data in zip(keys, (text, lines, said), strict=True):
+            cache.put(name, data)
+    return DeviceCode(text, lines or None, tuple(command), ptxas=said.decode("utf-8", "replace"))
 
 
 def architectures(argv: Sequence[str]) -> list[str]:
@@ -124,8 +119,6 @@ def architectures(argv: Sequence[str]) -> list[str]:
 
 
 # -- build.ninja ----------------------------------------------------------------------------------
-# Reads the ``build.ninja`` that torch writes: which commands make which files.
-#
 # What torch's generator uses and a little more: variables, rules, builds with variables of their
 # own, ``$`` escapes, implicit inputs and outputs; no ``include`` and no ``subninja``.
 
@@ -134,9 +127,8 @@ _WORD = re.compile(r"(?:[^ $]|\$(?s:.)|\$$)+")
 _COLON = re.compile(r"((?:[^$:]|\$(?s:.))*+):(.*)", re.DOTALL)
 # Marks a joined line; the next line's indentation is not part of it.
 _JOINED = "\0"
-MAX_COMMAND_CHARS = 1 << 20
-# The expanded text may be TIMES as long as the file, or LEAST characters if that is more. A hundred
-# commands with one long list of flags are 20 times as long as the file.
+# The text that is expanded may be TIMES as long as the file, or LEAST characters if that is more. A
+# hundred commands with one long list of flags are 20 times as long as the file.
 TIMES, LEAST = 64, 1 << 16
 
 
@@ -148,6 +140,11 @@ class Build:
     inputs: tuple[str, ...]
     rule: str
     argv: tuple[str, ...]
+
+    @property
+    def cuda(self) -> str | None:
+        """Its source of CUDA C++."""
+        return next((name for name in self.inputs if name.endswith(SOURCES)), None)
 
 
 def parse_ninja(text: str) -> tuple[Build, ...]:
@@ -205,18 +202,19 @@ def _edge(text: str, variables: dict[str, str], room: _Room) -> _Edge | None:
 
 
 def _build(edge: _Edge, rule: dict[str, str], variables: dict[str, str], room: _Room) -> Build:
-    def outside(name: str) -> str | None:
-        if name in ("in", "out"):
-            return " ".join(map(shlex.quote, edge.inputs if name == "in" else edge.outputs))
-        return edge.variables.get(name, variables.get(name))
+    special = {
+        "in": " ".join(map(shlex.quote, edge.inputs)),
+        "out": " ".join(map(shlex.quote, edge.outputs)),
+    }
+    outside = ChainMap(special, edge.variables, variables)
 
     def value(name: str) -> str | None:
         # As ninja looks it up: the rule's variables come before the file's if the edge has some.
         first = edge.variables or variables
         if name in ("command", "in", "out") or name not in rule or name in first:
-            return outside(name)
+            return outside.get(name)
         # A rule's variables are expanded at each use; for torch's rules one level is enough.
-        return room.expand(rule[name], outside)
+        return room.expand(rule[name], outside.get)
 
     command = room.expand(edge.variables.get("command", rule.get("command", "")), value)
     try:
@@ -233,24 +231,16 @@ class _Room:
         self.left = left
 
     def expand(self, text: str, value: Callable[[str], str | None]) -> str:
-        """Text with its variables expanded; empty if it becomes too long to be a command."""
-        parts: list[str] = []
-        position = size = 0
-        for reference in _REFERENCE.finditer(text):
-            parts += (
-                text[position : reference.start()],
-                reference[1] or value(reference[2] or reference[3] or "") or "",
-            )
-            position = reference.end()
-            size += len(parts[-1]) + len(parts[-2])
-            if size > min(MAX_COMMAND_CHARS, self.left):
-                break
-        size += len(text) - position
-        if size > MAX_COMMAND_CHARS or size > self.left:
-            self.left = max(0, self.left - min(size, MAX_COMMAND_CHARS))
-            return ""
-        self.left -= size
-        return "".join(parts) + text[position:]
+        """Text with its variables expanded; empty once there are too many characters."""
+
+        def one(reference: re.Match[str]) -> str:
+            found = reference[1] or value(reference[2] or reference[3] or "") or ""
+            self.left -= len(found)
+            return found if self.left >= 0 else ""
+
+        self.left -= len(text)
+        expanded = _REFERENCE.sub(one, text) if self.left >= 0 else ""
+        return expanded if self.left >= 0 else ""
 
 
 Event = dict[str, object]
@@ -291,9 +281,9 @@ def read_folder(directory: Path, cache: DerivedCache) -> Iterator[Found | str]:
     """Every cubin of a build folder, and a sentence for each file that could not be read."""
     builds: tuple[Build, ...] = ()
     problems: list[str] = []
-    ninja = directory / "build.ninja"
     try:
-        builds = parse_ninja(files.text(ninja, files.limits().text, inside=directory))
+        ninja = files.text(directory / "build.ninja", files.limits().text, inside=directory)
+        builds = parse_ninja(ninja)
     except files.Absent:
         pass
     except Unreadable as error:
@@ -306,7 +296,7 @@ def read_folder(directory: Path, cache: DerivedCache) -> Iterator[Found | str]:
     # setup.py's objects are in folders named after the sources, below the build's folder.
     for edge in builds:
         output = directory / edge.output
-        if output in object_files or not _cuda(edge):
+        if output in object_files or edge.cuda is None:
             continue
         try:
             with files.opened(output, inside=directory) as file:
@@ -319,12 +309,8 @@ def read_folder(directory: Path, cache: DerivedCache) -> Iterator[Found | str]:
     yield from problems
     for path in object_files:
         real = path.resolve()
-        made = (b for b in builds if (directory / b.output).resolve() == real and _cuda(b))
+        made = (b for b in builds if (directory / b.output).resolve() == real and b.cuda)
         yield from read_object(path, next(made, None), directory, cache)
-
-
-def _cuda(build: Build) -> bool:
-    return any(i.endswith(SOURCES) for i in build.inputs)
 
 
 def read_object(
@@ -336,9 +322,7 @@ def read_object(
     except PtxviewError as error:
         yield error.message
         return
-    source = next((Path(i) for i in build.inputs if i.endswith(SOURCES)), None) if build else None
-    if source is not None and not source.is_absolute():
-        source = directory / source
+    source = directory / build.cuda if build is not None and build.cuda else None
     carried = {i.arch: i.data for i in device_images if i.is_ptx}
     real = architectures(build.argv) if build else []
     for image in device_images:
@@ -356,30 +340,6 @@ def read_object(
                 build.argv if build else (),
                 directory,
             )
-
-
-def rerun(
-    built: Found, argv: tuple[str, ...], cache: DerivedCache, say: Callable[[str], None]
-) -> DeviceCode:
-    """Run nvcc again for one cubin of a build."""
-    source = str(built.source or "")
-    try:
-        text = files.read(Path(source)) if source else b""
-    except Unreadable:
-        text = b""
-    source_word = next(
-        (w for w in argv if w.endswith(SOURCES) and Path(w).name == Path(source).name), ""
-    )
-    return device_code(
-        argv,
-        source_word or source,
-        built.arch.removeprefix("sm_"),
-        read_cubin(built.cubin),
-        built.directory,
-        cache,
-        text,
-        say,
-    )
 
 
 def _real_source(path: Path) -> Path | None:
@@ -429,7 +389,7 @@ def harmless(argv: tuple[str, ...], nvcc_path: Path, source: Path) -> tuple[str,
 
 def event_of(built: Found, cache: DerivedCache) -> Event:
     """The event of one cubin in a folder that is opened; nvcc runs only when its PTX is read."""
-    event = _facts(built, lambda data: BytesContent(data))
+    event = _facts(built, BytesContent)
     event["cubin"] = BytesContent(built.cubin)
     if built.source is not None:
         for file in (built.source, built.directory / built.source.name):
@@ -444,12 +404,13 @@ def event_of(built: Found, cache: DerivedCache) -> Event:
         reason = "PTX needs nvcc, and nvcc would obey the odd characters in the source's path"
     if built.embedded_ptx is None and reason is None and source is not None and tool is not None:
         argv = harmless(built.argv, tool.path, source)
-        event["ptx"] = LaterPtx(built, argv, cache)
-        event["costly"] = True
-        event["ptx_from"] = "nvcc again with the build's flags and -lineinfo"
-        event["lineinfo_cubin"] = LaterPtx(built, argv, cache, lines=True)
-    event["why"] = reason
-    return event
+        event |= {
+            "ptx": LaterPtx(built, argv, cache),
+            "costly": True,
+            "ptx_from": "nvcc again with the build's flags and -lineinfo",
+            "lineinfo_cubin": LaterPtx(built, argv, cache, lines=True),
+        }
+    return event | {"why": reason}
 
 
 def recorded_event(
@@ -478,20 +439,14 @@ def recorded_event(
             figures = [ptxas_event(digest, s, r) for s, r in from_ptxas(code.ptxas).items()]
         elif code.ptx is not None:
             event["no_lines"] = "with -lineinfo the machine code differs: no lines are shown"
-    event["why"] = reason
-    return [event, *figures]
+    return [event | {"why": reason}, *figures]
 
 
 def ptxas_event(digest: str, symbol: str, resources: Resources) -> Event:
     """The event with the figures that ``ptxas -v`` printed for one function."""
-    return {
-        "event": "ptxas",
-        "hash": digest,
-        "symbol": symbol,
-        "spill_store_bytes": resources.spill_store_bytes,
-        "spill_load_bytes": resources.spill_load_bytes,
-        "barriers": resources.barriers,
-    }
+    names = ("spill_store_bytes", "spill_load_bytes", "barriers")
+    figures = {name: getattr(resources, name) for name in names}
+    return {"event": "ptxas", "hash": digest, "symbol": symbol, **figures}
 
 
 def _facts(built: Found, blob: Callable[[bytes], str | Content]) -> Event:

@@ -14,7 +14,8 @@ import hashlib
 import math
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -53,11 +54,6 @@ _NOT_CONFIG = frozenset(
         "triton_cache_hash",
     }
 )
-
-
-def is_tuning(name: str) -> bool:
-    """Whether a file of this name holds a tuner's result."""
-    return name.endswith((BEST_CONFIG, TIMINGS))
 
 
 def from_file(path: Path, inside: Path, beside: Sequence[str]) -> Iterator[dict[str, object]]:
@@ -164,16 +160,12 @@ def scan(root: Path, allowance: files.Allowance | None = None) -> Iterator[Event
         names: list[str] = []
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
-                if entry.name not in PICKLES:
-                    below.append(directory / entry.name)
+                below += [directory / entry.name] if entry.name not in PICKLES else []
             elif entry.name.endswith((*KNOWN, ".best_config", ".json", ".py", ".log", ".ninja")):
-                if _is_file(entry):
-                    if entry.is_symlink() and files.leads_out(directory / entry.name, root):
-                        text = f"is a link that leads out of {root}, and was not followed"
-                        yield _problem(directory / entry.name, text)
-                    else:
-                        names.append(entry.name)
-                elif (why := files.why_not(directory / entry.name, follow=True)) is not None:
+                why = _why_not(entry, root)
+                if why is None:
+                    names.append(entry.name)
+                elif why:
                     yield _problem(directory / entry.name, why)
             elif entry.name.startswith(GROUP):
                 names.append(entry.name)
@@ -189,11 +181,15 @@ def scan(root: Path, allowance: files.Allowance | None = None) -> Iterator[Event
         yield _problem(root, f"folders deeper than {MAX_DEPTH} levels were not looked at: {deeper}")
 
 
-def _is_file(entry: os.DirEntry[str]) -> bool:
-    try:
-        return entry.is_file()
-    except OSError:  # a link in a circle
-        return False
+def _why_not(entry: os.DirEntry[str], root: Path) -> str | None:
+    """Why a file of a folder is not read, "" if nobody misses it; None where it is."""
+    with suppress(OSError):  # a link in a circle
+        if entry.is_file():
+            leads_out = entry.is_symlink() and files.leads_out(Path(entry.path), root)
+            return (
+                f"is a link that leads out of {root}, and was not followed" if leads_out else None
+            )
+    return files.why_not(Path(entry.path), follow=True) or ""
 
 
 def _folder(
@@ -204,18 +200,13 @@ def _folder(
         stem, suffix = os.path.splitext(name)  # noqa: PTH122  a Path for each takes ten times as long
         if suffix in KNOWN:
             by_stem.setdefault(stem, []).append(name)
-    groups = [n for n in names if n.startswith(GROUP)]
-    tunings = [n for n in names if is_tuning(n) and not n.startswith(GROUP)]
-    tuned = frozenset(tunings)
-    metadata = [
-        n for n in names if n.endswith(".json") and not n.startswith(GROUP) and n not in tuned
-    ]
-    if by_stem and metadata:
-        for name in metadata:
-            yield from _triton(
-                directory, name, by_stem.get(name[: -len(".json")], []), root, allowance
-            )
-    elif by_stem and not tunings and groups:
+    own = [n for n in names if not n.startswith(GROUP)]
+    tunings = [n for n in own if n.endswith((BEST_CONFIG, TIMINGS))]
+    metadata = [n for n in own if n.endswith(".json") and not n.endswith(TIMINGS)]
+    for name in metadata if by_stem else ():
+        beside = by_stem.get(name.removesuffix(".json"), [])
+        yield from _triton(directory, name, beside, root, allowance)
+    if by_stem and not metadata and not tunings and len(own) < len(names):
         yield _problem(directory, "Triton's metadata is missing: a half-written entry")
     scripts = [n for n in names if n.endswith(".py")] if tunings else []
     for name in tunings:
@@ -223,17 +214,25 @@ def _folder(
     if "build.ninja" in names:
         yield {"event": "build_folder", "directory": str(directory)}
     for name in names:
+        read: Iterator[Event] = iter(())
         if _INDUCTOR_FILE.fullmatch(name):
-            yield from _inductor(directory / name, root)
+            read = _inductor(directory / name, root)
         elif name.endswith(".log") and "torch_trace" in name:
-            yield from _trace(directory / name, root)
+            read = traces.from_torch_trace(directory / name, root)
+        try:
+            yield from read
+        except Unreadable as error:
+            yield _problem(directory / name, error.message)
+        except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+            # One damaged file: the rest of the folder is still read.
+            text = f"is not as torch writes it: {type(error).__name__}"
+            yield _problem(directory / name, text)
 
 
 def _triton(
     directory: Path, name: str, beside: list[str], root: Path, allowance: files.Allowance
 ) -> Iterator[Event]:
     """``beside``: the files of the metadata's own name."""
-    stem = name[: -len(".json")]
     try:
         data = files.read(directory / name, allowance.limits.line, inside=root)
         metadata = files.parsed(data, allowance, name)
@@ -247,11 +246,8 @@ def _triton(
         if beside:
             yield _problem(directory / name, "is not Triton's metadata: half-written, or foreign")
         return
-    contents: dict[str, object] = {}
-    paths: dict[str, str] = {}
-    for file_name in beside:
-        suffix = Path(file_name).suffix
-        file = directory / file_name
+    contents: dict[str, FileContent] = {}
+    for file in (directory / file_name for file_name in beside):
         try:
             size = file.stat().st_size
         except OSError as error:
@@ -262,38 +258,22 @@ def _triton(
             continue
         if size > allowance.limits.one and (why := files.why_not(file, follow=True)) is not None:
             yield _problem(file, why)
-        contents[suffix[1:]] = FileContent(file, root)
-        paths[suffix[1:]] = str(file)
+        contents[file.suffix[1:]] = FileContent(file, root)
     if contents:
         yield {
             "event": "triton",
-            "name": metadata.get("name") or stem,
+            "name": metadata.get("name") or name.removesuffix(".json"),
             "hash": metadata.get("hash"),
             "cache_key": directory.name,
             "metadata": metadata,
             "files": contents,
-            "paths": paths,
+            "paths": {kind: str(content.path) for kind, content in contents.items()},
         }
 
 
 def _inductor(path: Path, root: Path) -> Iterator[Event]:
-    try:
-        text = files.text(path, files.limits().text, inside=root)
-    except Unreadable as error:
-        yield _problem(path, error.message)
-        return
-    if output_code.is_output_code(text):
+    if output_code.is_output_code(files.text(path, files.limits().text, inside=root)):
         yield {"event": "graph", "path": str(path), "blob": FileContent(path, root)}
-
-
-def _trace(path: Path, root: Path) -> Iterator[Event]:
-    try:
-        yield from traces.from_torch_trace(path, root)
-    except Unreadable as error:
-        yield _problem(path, error.message)
-    except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
-        # One damaged file: the rest of the folder is still read.
-        yield _problem(path, f"is not as torch writes it: {type(error).__name__}")
 
 
 def objects(directory: Path, say: Callable[[str], None]) -> list[Path]:
@@ -306,10 +286,8 @@ def objects(directory: Path, say: Callable[[str], None]) -> list[Path]:
         say(files.more_names(directory, files.limits()))
     for suffixes in ((".o", ".obj"), (".so",), (".fatbin", ".cubin")):
         matches = []
-        for entry in entries:
-            if not entry.name.endswith(suffixes) or entry.is_dir():
-                continue
-            file = directory / entry.name
+        named = (e for e in entries if e.name.endswith(suffixes) and not e.is_dir())
+        for file in (directory / entry.name for entry in named):
             try:
                 with files.opened(file, inside=directory) as opened:
                     if suffixes[0] == ".fatbin" or carries_device_code(opened):
@@ -347,20 +325,14 @@ def events(model: Path, root: Path) -> Iterator[Event]:
     """What a model's folder holds, as events: its graph, and a compile of Triton's a cubin."""
     names = [e.name for e in files.names(model)[0] if e.is_file(follow_symlinks=False)]
     written: dict[str, output_code.KernelText] = {}
-    for name in (n for n in names if n.endswith(WRAPPER)):
-        path = model / name
+    for path in (model / n for n in names if n.endswith(WRAPPER)):
         try:
             text = files.text(path, files.limits().text, inside=root)
         except Unreadable as error:
             yield _problem(path, error.message)
             continue
         written |= {kernel.name: kernel for kernel in output_code.kernels(text)}
-        yield {
-            "event": "graph",
-            "path": str(path),
-            "blob": FileContent(path, root),
-            "id": model.name,
-        }
+        yield _graph(path, root, model.name)
     for name in (n for n in names if Path(n).suffix in (".cubin", ".fatbin", *LIBRARIES)):
         path = model / name
         try:
@@ -381,15 +353,18 @@ def of_library(file: files.File) -> Iterator[Event]:
     The wrapper's text is looked for beside it, by the library's own name.
     """
     embedded = list(_embedded(file))
-    wrapper = file.path.with_suffix(".cpp")
+    wrapper, folder = file.path.with_suffix(".cpp"), file.path.parent
     written: dict[str, output_code.KernelText] = {}
     if embedded and wrapper.is_file():
-        content = FileContent(wrapper, file.path.parent)
-        text = files.text(wrapper, files.limits().text, inside=file.path.parent)
+        text = files.text(wrapper, files.limits().text, inside=folder)
         if output_code.is_wrapper(text):
             written = {kernel.name: kernel for kernel in output_code.kernels(text)}
-            yield {"event": "graph", "path": str(wrapper), "blob": content, "id": wrapper.stem}
+            yield _graph(wrapper, folder, wrapper.stem)
     yield from (_compiled(binary, written) for binary in embedded)
+
+
+def _graph(path: Path, root: Path, name: str) -> Event:
+    return {"event": "graph", "path": str(path), "blob": FileContent(path, root), "id": name}
 
 
 @dataclass(frozen=True, slots=True)
@@ -407,31 +382,19 @@ def _binaries(file: files.File, root: Path, names: list[str]) -> Iterator[_Binar
     path = file.path
     if path.suffix == ".cubin":
         data = file.whole()
-        stem = path.name.removesuffix(".cubin")
-        contents: dict[str, Content] = {}
-        if read_cubin(data) is not None:
-            contents["cubin"] = FileContent(path, root)
-        yield _Binary(stem, path, data, contents | _beside(path, stem, root, names))
+        whole = {"cubin": FileContent(path, root)} if read_cubin(data) is not None else {}
+        found: Iterable[_Binary] = [_Binary(path.stem, path, data, whole)]
     elif path.suffix == ".fatbin":
-        stem = path.name.removesuffix(".fatbin")
-        beside = _beside(path, stem, root, names)
-        for binary in _of_fatbin(images(path), stem, path):
-            yield replace(binary, contents={**binary.contents, **beside})
-    elif path.suffix in LIBRARIES:
-        for binary in _embedded(file):
-            yield replace(
-                binary,
-                contents={**_beside(path, binary.stem, root, names), **binary.contents},
-            )
-
-
-def _beside(path: Path, stem: str, root: Path, names: list[str]) -> dict[str, Content]:
-    """The texts that go by a kernel's name."""
-    return {
-        kind: FileContent(path.with_name(stem + ending), root)
-        for ending, kind in KINDS.items()
-        if stem + ending in names
-    }
+        found = _of_fatbin(images(path), path.stem, path)
+    else:
+        found = _embedded(file)
+    for binary in found:
+        beside: dict[str, Content] = {  # the texts that go by the kernel's name
+            kind: FileContent(path.with_name(binary.stem + ending), root)
+            for ending, kind in KINDS.items()
+            if binary.stem + ending in names
+        }
+        yield replace(binary, contents={**binary.contents, **beside})
 
 
 def _embedded(file: files.File) -> Iterator[_Binary]:
@@ -458,10 +421,8 @@ def _of_fatbin(found: Sequence[Image], stem: str, path: Path) -> Iterator[_Binar
         if image.is_ptx or read_cubin(image.data) is None:
             continue
         same = [text for text in texts if text.arch == image.arch] or texts[:1]
-        contents: dict[str, Content] = {"cubin": BytesContent(image.data)}
-        if same:
-            contents["ptx"] = BytesContent(same[0].data.rstrip(b"\0"))
-        yield _Binary(stem, path, image.data, contents)
+        ptx = {"ptx": BytesContent(same[0].data.rstrip(b"\0"))} if same else {}
+        yield _Binary(stem, path, image.data, {"cubin": BytesContent(image.data), **ptx})
 
 
 def _compiled(binary: _Binary, written: Mapping[str, output_code.KernelText]) -> Event:
@@ -478,21 +439,22 @@ def _compiled(binary: _Binary, written: Mapping[str, output_code.KernelText]) ->
         kind: str(content.path if isinstance(content, FileContent) else binary.path)
         for kind, content in binary.contents.items()
     }
-    event: Event = {
+    if kernel is not None:
+        launched = {"num_warps": kernel.warps, "shared": kernel.shared}
+        metadata |= {name: value for name, value in launched.items() if value is not None}
+    return {
         "event": "triton",
+        "name": metadata["name"],
         "hash": hashlib.sha256(data).hexdigest(),
+        "metadata": metadata,
         "files": dict(binary.contents),
         "paths": paths,
-        "source": {"file": generated_file(data) or str(binary.path)},
+        "source": {"file": _generated_file(data) or str(binary.path)},
+        "signature": dict(kernel.signature or {}) if kernel is not None else {},
     }
-    if kernel is not None:
-        event["signature"] = dict(kernel.signature or {})
-        facts = {"num_warps": kernel.warps, "shared": kernel.shared}
-        metadata |= {name: value for name, value in facts.items() if value is not None}
-    return event | {"name": metadata["name"], "metadata": metadata}
 
 
-def generated_file(cubin: bytes) -> str | None:
+def _generated_file(cubin: bytes) -> str | None:
     """The file of Inductor's cache that a cubin's lines are of: its name begins with a digest."""
     match = _FILE.search(cubin)
     if match is None:

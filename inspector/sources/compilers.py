@@ -23,7 +23,6 @@ from inspector.base.errors import PtxviewError, ToolMissing, Unreadable, UsageEr
 from inspector.base.model import (
     Compilation,
     CompilerMessage,
-    Kernel,
     Recording,
     Resources,
     Stage,
@@ -57,59 +56,49 @@ _NOT_PASSED_ON = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class CompileJob:
-    """One start of a compiler.
+def _messages(
+    printed: str, tool: str, texts: Mapping[str, tuple[str, str]], reads_files: bool = False
+) -> tuple[CompilerMessage, ...]:
+    """The messages in what a compiler printed, with the lines that they name.
 
-    ``names`` are what the user calls its files and ``texts`` their contents, both by file name;
-    messages without a file are of the first. ``reads_files``: whether lines of other files that the
-    compiler names may be read, as of the user's own headers.
+    ``texts``: what the user calls a file, and its content, by file name. ``reads_files``: whether
+    lines of other files that the compiler names may be read, as of the user's own headers.
     """
+    rows = {name: text.splitlines() for name, (_, text) in texts.items()}
 
-    argv: Sequence[str]
-    tool: str
-    names: Mapping[str, str]
-    texts: Mapping[str, str] = field(default_factory=dict)
-    env: Mapping[str, str] | None = None
-    seconds: float = 600.0
-    go_on: GoOn | None = None
-    reads_files: bool = False
+    def line_of(file: str, number: int) -> str | None:
+        path = Path(file)
+        if path.name not in rows:
+            try:
+                data = files.read(path) if reads_files else b""
+            except (PtxviewError, OSError, ValueError):
+                data = b""
+            rows[path.name] = data.decode("utf-8", "replace").splitlines()
+        lines = rows[path.name]
+        return lines[number - 1] if 0 < number <= len(lines) else None
 
-    def run(self) -> Finished:
-        """Run it to its end, as ``run_tool``."""
-        return run_tool(self.argv, env=self.env, seconds=self.seconds, go_on=self.go_on)
+    names = {name: shown for name, (shown, _) in texts.items()}
+    return renamed(messages_of(printed, tool, line_of), names)
 
-    def messages(self, printed: str) -> tuple[CompilerMessage, ...]:
-        """The messages in what it printed, with the lines that they name."""
-        rows = {name: text.splitlines() for name, text in self.texts.items()}
 
-        def line_of(file: str, number: int) -> str | None:
-            path = Path(file)
-            if path.name not in rows:
-                try:
-                    data = files.read(path) if self.reads_files else b""
-                except (PtxviewError, OSError, ValueError):
-                    data = b""
-                rows[path.name] = data.decode("utf-8", "replace").splitlines()
-            lines = rows[path.name]
-            return lines[number - 1] if 0 < number <= len(lines) else None
+def death_of(
+    printed: str, status: int, file: str, name: str, text: str
+) -> tuple[str, tuple[CompilerMessage, ...]]:
+    """Explain why Triton's compiler ended its process: a sentence, and all messages.
 
-        return renamed(messages_of(printed, self.tool, line_of), dict(self.names))
-
-    def death(self, printed: str, status: int) -> tuple[str, tuple[CompilerMessage, ...]]:
-        """Explain why Triton's compiler ended its process: a sentence, and all messages."""
-        messages = self.messages(printed)
-        own = next(iter(self.names))
-        bad = _bad_ir(printed, self.names[own], self.texts.get(own, "").splitlines())
-        if bad is not None:
-            messages = (bad, *(m for m in messages if m.severity != "error"))
-        failed = first_error(messages)
-        if failed is None:
-            how = f"was ended by signal {-status}" if status < 0 else "ended before its time"
-            cause = cause_of(printed)
-            failed = f"Triton's compiler {how}{f': {cause}' if cause else ''}"
-            messages = (CompilerMessage("error", failed, "triton", self.names[own]), *messages)
-        return failed, messages
+    It was given ``text`` in a file whose name is ``file``, and which the user calls ``name``.
+    """
+    messages = _messages(printed, "triton", {file: (name, text)})
+    bad = _bad_ir(printed, name, text.splitlines())
+    if bad is not None:
+        messages = (bad, *(m for m in messages if m.severity != "error"))
+    failed = first_error(messages)
+    if failed is None:
+        how = f"was ended by signal {-status}" if status < 0 else "ended before its time"
+        cause = _cause_of(printed)
+        failed = f"Triton's compiler {how}{f': {cause}' if cause else ''}"
+        messages = (CompilerMessage("error", failed, "triton", name), *messages)
+    return failed, messages
 
 
 def triton_environment(folder: Path, as_recorded: bool = True) -> dict[str, str]:
@@ -137,12 +126,7 @@ def no_triton(python: str, name: str) -> ToolMissing:
     )
 
 
-def with_file(messages: Sequence[CompilerMessage], name: str) -> tuple[CompilerMessage, ...]:
-    """Messages, of which those that name no file are of ``name``."""
-    return tuple(m if m.file is not None else replace(m, file=name) for m in messages)
-
-
-def cause_of(printed: str) -> str | None:
+def _cause_of(printed: str) -> str | None:
     """The line in which LLVM says why it ends its process, if it does."""
     row = next((r for r in printed.splitlines() if _CAUSE.search(r)), None)
     if row is None:
@@ -267,43 +251,14 @@ def compile_cuda(
     lines = [] if any(word in _DEBUG for word in options) else ["-lineinfo"]
     with tempfile.TemporaryDirectory(prefix="ptxview-") as name:
         folder = Path(name)
-        argv = [
-            str(tool.path),
-            *options,
-            *more,
-            f"-gencode=arch=compute_{arch},code=sm_{arch}",
-            "-cubin",
-            *lines,
-            "-Xptxas",
-            "-v",
-            "-MD",
-            "-MF",
-            str(folder / "read"),
-            "--keep",
-            "--keep-dir",
-            str(folder),
-            str(path),
-            "-o",
-            str(folder / "made.cubin"),
+        words = [
+            *(*options, *more, f"-gencode=arch=compute_{arch},code=sm_{arch}", "-cubin", *lines),
+            *("-Xptxas", "-v", "-MD", "-MF", str(folder / "read")),
+            *("--keep", "--keep-dir", str(folder)),
         ]
         path_list = os.pathsep.join([str(tool.path.parent), *path_folders()])
         env = {**os.environ, "PATH": path_list, "TMPDIR": str(folder)}  # it leaves files there
-        job = CompileJob(
-            argv,
-            "nvcc",
-            {path.name: source.name},
-            {path.name: source.text},
-            env,
-            seconds,
-            go_on,
-            reads_files=True,
-        )
-
-        def ptx() -> tuple[str, bytes | None]:
-            kept = next(iter(sorted(folder.glob("*.ptx"))), None)
-            return ("", None) if kept is None else (kept.name, files.read(kept))
-
-        made = _compiled(job, tool, folder / "made.cubin", ptx)
+        made = _compiled(tool, words, path, source, folder, env, seconds, go_on)
         return replace(made, read=_included(folder / "read", tool))
 
 
@@ -343,31 +298,12 @@ def compile_ptx(
         )
     lines = [] if any(word in _DEBUG for word in options) else ["-lineinfo"]
     best: Compiled | None = None
+    words = ["-v", *lines, *options, f"--gpu-name={target}"]
     with tempfile.TemporaryDirectory(prefix="ptxview-") as name:
-        file, out = Path(name) / "input.ptx", Path(name) / "made.cubin"
+        file = Path(name) / "input.ptx"
         file.write_bytes(source.data)
         for tool in tools:
-            argv = [
-                str(tool.path),
-                "-v",
-                *lines,
-                *options,
-                f"--gpu-name={target}",
-                str(file),
-                "-o",
-                str(out),
-            ]
-            job = CompileJob(
-                argv,
-                "ptxas",
-                {file.name: source.name},
-                {file.name: source.text},
-                None,
-                seconds,
-                go_on,
-                reads_files=True,
-            )
-            made = _compiled(job, tool, out, lambda: (file.name, source.data))
+            made = _compiled(tool, words, file, source, file.parent, None, seconds, go_on)
             if made.failed is None or not _NOT_FOR_IT.search(made.printed):
                 return made
             best = best or made
@@ -382,36 +318,44 @@ def assemblers() -> tuple[Tool, ...]:
 
 
 def _compiled(
-    job: CompileJob, tool: Tool, out: Path, ptx: Callable[[], tuple[str, bytes | None]]
+    tool: Tool,
+    words: Sequence[str],
+    file: Path,
+    source: CompilerInput,
+    folder: Path,
+    env: Mapping[str, str] | None,
+    seconds: float,
+    go_on: GoOn | None,
 ) -> Compiled:
-    """Run nvcc or ptxas. ``out`` is where the cubin is written; ``ptx`` gives the PTX and its file
-    name once it has ended."""
+    """Run nvcc or ptxas on a file; the cubin, and PTX on the way to it, are made in ``folder``."""
+    out = folder / "made.cubin"
+    argv = (str(tool.path), *words, str(file), "-o", str(out))
     named = f"{tool.name} {tool.version}" if tool.version else tool.name
     began = time.monotonic()
     try:
-        done = job.run()
+        done = run_tool(argv, env=env, seconds=seconds, go_on=go_on)
     except Unreadable as error:
         why = f"{tool.path.name} {error.message.partition(' ')[2]}"
-        return Compiled(None, None, time.monotonic() - began, named, tuple(job.argv), why)
+        return Compiled(None, None, time.monotonic() - began, named, argv, why)
     took = time.monotonic() - began
-    name, text = ptx()
-    if name and name not in job.names:
-        texts = {**job.texts, name: _text(text)}
-        job = replace(job, names={**job.names, name: "ptx"}, texts=texts)
+    texts = {file.name: (source.name, source.text)}
+    ptx = next(iter(sorted(folder.glob("*.ptx"))), None)
+    text = None if ptx is None else files.read(ptx)
+    if ptx is not None and text is not None:
+        texts.setdefault(ptx.name, ("ptx", text.decode("utf-8", "replace")))
     printed = (done.err + done.out).decode("utf-8", "replace")
-    messages = with_file(job.messages(printed), next(iter(job.names.values())))
+    messages = tuple(
+        m if m.file is not None else replace(m, file=source.name)
+        for m in _messages(printed, tool.name, texts, reads_files=True)
+    )
     cubin = files.read(out) if done.status == 0 and out.is_file() else None
     failed: str | None = None
-    if cubin is None:
+    if done.status < 0:
+        failed = f"{tool.name} was ended by signal {-done.status}"
+    elif cubin is None:
         last = next((r for r in reversed(printed.splitlines()) if r.strip()), "")
-        failed = first_error(messages) or last or f"{job.tool} ended with status {done.status}"
-        if done.status < 0:
-            failed = f"{job.tool} was ended by signal {-done.status}"
-    return Compiled(text, cubin, took, named, tuple(job.argv), failed, messages, printed)
-
-
-def _text(data: bytes | None) -> str:
-    return "" if data is None else data.decode("utf-8", "replace")
+        failed = first_error(messages) or last or f"{tool.name} ended with status {done.status}"
+    return Compiled(text, cubin, took, named, argv, failed, messages, printed)
 
 
 _VERSION = re.compile(r"^[^\S\n]*\.version\s", re.MULTILINE)
@@ -425,16 +369,11 @@ def assembled(recording: Recording, cache: DerivedCache, device: str | None = No
     Where it cannot be assembled, its variants say why they have no SASS; a ``Compilation`` of the
     recording has what ptxas said. One that holds anything else is given back as it is.
     """
-    contents = {v.hash: v.stages.get(Stage.PTX) for _, v in recording.variants()}
-    file = next(iter(contents.values()), None)
-    if (
-        len(contents) != 1
-        or file is None
-        or any(len(v.stages) > 1 for _, v in recording.variants())
-    ):
+    every = [v for _, v in recording.variants()]
+    file = every[0].stages.get(Stage.PTX) if every else None
+    if file is None or any(len(v.stages) > 1 or v.hash != every[0].hash for v in every):
         return recording
-    data = file.content.read()
-    source = CompilerInput(Path(recording.path), recording.path, "ptx", data)
+    source = CompilerInput(Path(recording.path), recording.path, "ptx", file.content.read())
     if not _VERSION.search(source.text):
         return _without(recording, "it is a part of a module: it has no .version")
     own = own_target(source.text)
@@ -456,15 +395,15 @@ def assembled(recording: Recording, cache: DerivedCache, device: str | None = No
 def _made(source: CompilerInput, target: str, cache: DerivedCache, seconds: float) -> Compiled:
     """What ptxas makes of it, from the cache where it has been made before."""
     version = next((f"{t.path} {t.version}" for t in assemblers()), "")
-    key = cache.key("assembled", version, target, source.data)
-    cubin, printed = cache.get(cache.key(key, "cubin")), cache.get(cache.key(key, "printed"))
+    keys = [cache.key("assembled", version, target, source.data, n) for n in ("cubin", "printed")]
+    cubin, printed = map(cache.get, keys)
     if cubin is not None and printed is not None and version:
         return Compiled(source.data, cubin, printed=printed.decode("utf-8", "replace"))
     made = compile_ptx(source, target, (), seconds=seconds)
     # What has something to say says it again.
     if made.cubin is not None and not made.messages:
-        cache.put(cache.key(key, "cubin"), made.cubin)
-        cache.put(cache.key(key, "printed"), made.printed.encode())
+        cache.put(keys[0], made.cubin)
+        cache.put(keys[1], made.printed.encode())
     return made
 
 
@@ -485,11 +424,13 @@ def _with(recording: Recording, source: CompilerInput, target: str, made: Compil
     def variant(one: Variant) -> Variant:
         if made.cubin is None:
             return replace(one, missing={**one.missing, Stage.SASS: f"ptxas: {made.failed}"})
-        file = StageFile(BytesContent(made.cubin), None, "nvdisasm -c")
         return replace(
             one,
             target=target,
-            stages={**one.stages, Stage.SASS: file},
+            stages={
+                **one.stages,
+                Stage.SASS: StageFile(BytesContent(made.cubin), None, "nvdisasm -c"),
+            },
             missing={s: why for s, why in one.missing.items() if s is not Stage.SASS},
             known=figures.get(one.symbol, Resources()),
         )
@@ -502,10 +443,8 @@ def _without(recording: Recording, why: str) -> Recording:
 
 
 def _changed(recording: Recording, change: Callable[[Variant], Variant]) -> Recording:
-    def kernel(one: Kernel) -> Kernel:
-        return replace(one, variants=tuple(change(v) for v in one.variants))
-
-    return replace(recording, kernels=tuple(kernel(k) for k in recording.kernels))
+    kernels = (replace(k, variants=tuple(map(change, k.variants))) for k in recording.kernels)
+    return replace(recording, kernels=tuple(kernels))
 
 
 STAGES = ("ttir", "ttgir", "llir", "ptx", "cubin")
@@ -631,53 +570,35 @@ def _by_child(
         path.write_bytes(job.text)
         mark = f"ptxview-{secrets.token_hex(16)}"
         asked, results, said = folder / "job.json", folder / "results.jsonl", folder / "said"
-        watch = {**_watched(folder), "mark": mark, "only": only} if job.watch else None
-        asked.write_text(
-            json.dumps(
-                {
-                    "stage": job.stage,
-                    "path": str(path),
-                    "file": job.name,
-                    "target": number,
-                    "options": dict(job.options),
-                    "gluon": job.gluon,
-                    "until": job.until,
-                    "folder": str(folder),
-                    "said": str(said),
-                    "most": files.limits().one,
-                    "watch": watch,
-                    "at_source": job.at_source,
-                },
-                default=str,
-            ),
-            "utf-8",
-        )
+        watched = {n: folder / f"passes.{n}" for n in ("printed", "timed", "arrivals")}
+        wanted = {
+            "stage": job.stage,
+            "path": path,
+            "file": job.name,
+            "target": number,
+            "options": dict(job.options),
+            "gluon": job.gluon,
+            "until": job.until,
+            "folder": folder,
+            "said": said,
+            "most": files.limits().one,
+            "watch": {**watched, "mark": mark, "only": only} if job.watch else None,
+            "at_source": job.at_source,
+        }
+        asked.write_text(json.dumps(wanted, default=str), "utf-8")
         argv = [python, "-c", _BOOT, str(PROBES.parent), str(asked), str(results)]
-        child = CompileJob(
-            argv,
-            "triton",
-            {path.name: job.name},
-            {path.name: job.text.decode("utf-8", "surrogateescape")},
-            {**triton_environment(folder), **job.environment},
-            seconds,
-            go_on,
-        )
-        ended = child.run()
+        env = {**triton_environment(folder), **job.environment}
+        ended = run_tool(argv, env=env, seconds=seconds, go_on=go_on)
         if ended.status == NO_TRITON:
             raise no_triton(python, job.name)
-        made = _stages_of(job, child, results, said, ended)
+        made = _stages_of(job, path.name, results, said, ended)
         if job.watch:
-            made = replace(made, passes=_printed(folder, mark))
+            made = replace(made, passes=_printed(watched, mark))
         return made, ended.status < 0
 
 
-def _watched(folder: Path) -> dict[str, str]:
-    return {name: str(folder / f"passes.{name}") for name in ("printed", "timed", "arrivals")}
-
-
-def _printed(folder: Path, mark: str) -> PassesPrinted:
+def _printed(places: Mapping[str, Path], mark: str) -> PassesPrinted:
     """The passes that a child has reported."""
-    places = {name: Path(place) for name, place in _watched(folder).items()}
     printed, timed, listed = (
         files.read(place) if place.is_file() else b"" for place in places.values()
     )
@@ -688,10 +609,8 @@ def _printed(folder: Path, mark: str) -> PassesPrinted:
     return PassesPrinted(printed, timed, arrivals, mark, len(printed) >= files.limits().one)
 
 
-def _stages_of(
-    job: StageJob, child: CompileJob, results: Path, said: Path, ended: Finished
-) -> StagesMade:
-    """What the child has told, and where it died, of what."""
+def _stages_of(job: StageJob, file: str, results: Path, said: Path, ended: Finished) -> StagesMade:
+    """What the child has told of the text in its ``file``, and where it died, of what."""
     records = [r for r in files.records(results) if isinstance(r, dict)] if results.exists() else []
     told: dict[str, object] = {}
     texts: dict[str, bytes] = {}
@@ -712,9 +631,17 @@ def _stages_of(
     if failed is None and (ended.status != 0 or "metadata" not in told):
         failed_at = str(told.get("begin") or job.stage)
         text = (printed + b"\n" + ended.err).decode("utf-8", "replace")
-        failed, messages = child.death(text, ended.status)
-    elif failed is not None and (caught := _caught(messages, printed)) != messages:
-        failed, messages = first_error(caught), caught
+        own = job.text.decode("utf-8", "surrogateescape")
+        failed, messages = death_of(text, ended.status, file, job.name, own)
+    elif any(m.message.startswith(_SIGNAL) for m in messages):
+        # A pass that aborts inside a pipeline with a reproducer does not end its process (Triton
+        # 3.7): MLIR goes on, and why it aborted stands nowhere but in what was printed.
+        cause = _cause_of(printed.decode("utf-8", "replace"))
+        messages = tuple(
+            replace(m, message=cause) if cause and m.message.startswith(_SIGNAL) else m
+            for m in messages
+        )
+        failed = first_error(messages)
     return StagesMade(
         str(told.get("triton") or ""),
         texts,
@@ -725,19 +652,6 @@ def _stages_of(
         messages,
         tuple(str(o) for o in unknown) if isinstance(unknown, list) else (),
         printed,
-    )
-
-
-def _caught(messages: Sequence[CompilerMessage], printed: bytes) -> tuple[CompilerMessage, ...]:
-    """The messages with LLVM's own words where MLIR says only that it has caught their signal.
-
-    A pass that aborts inside a pipeline with a reproducer does not end its process (Triton
-    3.7): MLIR goes on, and why it aborted stands nowhere but in what was printed.
-    """
-    cause = cause_of(printed.decode("utf-8", "replace"))
-    return tuple(
-        replace(m, message=cause) if cause and m.message.startswith(_SIGNAL) else m
-        for m in messages
     )
 
 

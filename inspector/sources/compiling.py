@@ -33,11 +33,11 @@ from inspector.sources.builds import ptxas_event
 from inspector.sources.compilers import (
     NO_TRITON,
     Compiled,
-    CompileJob,
     CompilerInput,
     GoOn,
     compile_cuda,
     compile_ptx,
+    death_of,
     no_triton,
     own_target,
     triton_environment,
@@ -45,7 +45,7 @@ from inspector.sources.compilers import (
 from inspector.sources.opening import open_path
 from inspector.sources.running import RunRequest, prepare
 from inspector.system import files, toolchain
-from inspector.system.process import Finished, side_by_side, stop_tools
+from inspector.system.process import Finished, run_tool, side_by_side, stop_tools
 from inspector.system.toolchain import PROBES
 
 MAIN = "ptxview_probes.ahead.compile_job"
@@ -150,23 +150,18 @@ def compile_by_triton(job: AheadJob, writer: Writer, go_on: GoOn) -> str | None:
     with tempfile.TemporaryDirectory(prefix="ptxview-") as name:
         folder = Path(name)
         (folder / "done").touch()
-        asked = folder / "job.json"
-        path = _named(job.source, folder)
+        asked, path = folder / "job.json", job.source.path.absolute()
+        if job.source.language != "triton":  # IR goes under the name that Triton asks for
+            path = folder / f"input.{job.source.language}"
+            path.write_bytes(job.source.data)
         asked.write_text(json.dumps(_asked(job, path, folder)), "utf-8")
         own_calls = job.source.language == "triton" and job.given.signature is None
-        child = CompileJob(
-            [job.python, *([str(path)] if own_calls else ["-m", MAIN])],
-            "triton",
-            {path.name: job.source.name},
-            {path.name: job.source.text},
-            _environment(job, writer.folder, asked, folder),
-            job.limit,
-            go_on,
-        )
+        argv = [job.python, *([str(path)] if own_calls else ["-m", MAIN])]
+        env = _environment(job, writer.folder, asked, folder)
         before = _compiled(writer.folder)
         for _ in range(MAX_DEATHS):
             try:
-                ended = child.run()
+                ended = run_tool(argv, env=env, seconds=job.limit, go_on=go_on)
             except Unreadable:
                 if _compiled(writer.folder) == before:
                     raise Unreadable(
@@ -177,26 +172,13 @@ def compile_by_triton(job: AheadJob, writer: Writer, go_on: GoOn) -> str | None:
                 return f"it was ended after {job.limit:g} s (--limit)"
             if ended.status >= 0 or not (folder / "doing").exists():
                 break
-            _died(job, child, writer, folder, ended)
+            _died(job, path.name, writer, folder, ended)
         return _ended(job, ended, writer.folder, before, own_calls)
-
-
-def _named(source: CompilerInput, folder: Path) -> Path:
-    """The path that the compiler opens: a program's own, IR under the name that Triton asks for."""
-    if source.language == "triton":
-        return source.path.absolute()
-    path = folder / f"input.{source.language}"
-    path.write_bytes(source.data)
-    return path
 
 
 def _asked(job: AheadJob, path: Path, folder: Path) -> dict[str, object]:
     columns = [
-        {
-            "target": target,
-            "options": shlex.join(options),
-            "settings": settings(options),
-        }
+        {"target": target, "options": shlex.join(options), "settings": settings(options)}
         for target, options in job.columns
     ]
     signature = job.given.signature
@@ -229,17 +211,20 @@ def _environment(job: AheadJob, recording: Path, asked: Path, folder: Path) -> d
     }
 
 
-def _died(job: AheadJob, child: CompileJob, writer: Writer, folder: Path, ended: Finished) -> None:
+def _died(job: AheadJob, file: str, writer: Writer, folder: Path, ended: Finished) -> None:
     """Record a compilation that ended its process; it is not tried again."""
     doing, said = folder / "doing", folder / "said"
     read = files.parsed(files.read(doing))
     fields = read if isinstance(read, dict) else {}
     parts = [str(p) for p in fields.get("parts", [])]
     doing.unlink()
-    with (folder / "done").open("a") as file:
-        file.write(f"{fields.get('key')}\n")
+    with (folder / "done").open("a") as done:
+        done.write(f"{fields.get('key')}\n")
     printed = files.text(said) if said.is_file() else ended.err.decode("utf-8", "replace")
-    failed, messages = child.death(printed, ended.status)
+    failed, messages = death_of(printed, ended.status, file, job.source.name, job.source.text)
+    config: dict[str, object] = {}  # of a kernel as the child noted it
+    with suppress(ValueError, SyntaxError, TypeError):
+        config = dict(ast.literal_eval(parts[1])) if len(parts) > 4 else {}
     writer.event(
         event="compiled",
         time=time.time(),
@@ -249,7 +234,7 @@ def _died(job: AheadJob, child: CompileJob, writer: Writer, folder: Path, ended:
         target=parts[-2] if len(parts) > 1 else "",
         options=parts[-1] if parts else "",
         signature=parts[2] if len(parts) > 4 else "",
-        config=_config(parts),
+        config=config,
         failed=failed,
         messages=[message_event(message) for message in messages],
     )
@@ -258,14 +243,6 @@ def _died(job: AheadJob, child: CompileJob, writer: Writer, folder: Path, ended:
 _EXCEPTION = re.compile(
     r"[\w.]*(?:Error|Exception|Failure|Interrupt|Exit|Refused)\w*(?:: .*|\(.*)?"
 )
-
-
-def _config(parts: Sequence[str]) -> dict[str, object]:
-    """The configuration of a kernel as the child noted it."""
-    try:
-        return dict(ast.literal_eval(parts[1])) if len(parts) > 4 else {}
-    except (ValueError, SyntaxError, TypeError):
-        return {}
 
 
 def _compiled(folder: Path) -> int:
@@ -458,19 +435,14 @@ def with_before(now: Recording, before: Recording) -> Recording:
 
     Their configuration says so: ``edit=before``. What is the same code is there once.
     """
-    earlier = {kernel.id: kernel for kernel in before.kernels}
+    earlier = {kernel.id: kernel.variants for kernel in before.kernels}
 
     def kernel(one: Kernel) -> Kernel:
         made = {variant.hash for variant in one.variants}
-        old = earlier.get(one.id)
         kept = (
-            []
-            if old is None
-            else [
-                replace(v, config={**v.config, EDIT: BEFORE})
-                for v in old.variants
-                if v.hash not in made and v.config.get(EDIT) != BEFORE
-            ]
+            replace(v, config={**v.config, EDIT: BEFORE})
+            for v in earlier.get(one.id, ())
+            if v.hash not in made and v.config.get(EDIT) != BEFORE
         )
         return replace(one, variants=(*one.variants, *kept))
 
@@ -562,11 +534,8 @@ def _for_torch(source: CompilerInput, python: str | None, options: Sequence[str]
     if folder is None:
         return []
     include = Path(folder) / "include"
-    places = [
-        include,
-        include / "torch" / "csrc" / "api" / "include",
-        *([Path(own)] if own else []),
-    ]
+    places = [include, include / "torch" / "csrc" / "api" / "include"]
+    places += [Path(own)] if own else []
     if not (include / "c10" / "cuda" / "impl" / "cuda_cmake_macros.h").exists():
         places.append(CPU_BUILD)  # what torch's CPU wheels leave out
     out = [f"-I{place}" for place in places]

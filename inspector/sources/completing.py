@@ -11,10 +11,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import itertools
-import os
-import shlex
-import tempfile
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -25,13 +21,11 @@ from inspector.base.model import CompilerMessage, Origin, Recording, Stage, Vari
 from inspector.listing.cubin import only
 from inspector.recording import variants
 from inspector.recording.calls import MAX_WHOLE_CUBIN_BYTES
-from inspector.recording.facts import SOURCES, as_map, as_text, has_log, message_event
+from inspector.recording.facts import as_text, message_event
 from inspector.recording.layout import BytesContent, DerivedCache, Writer, read_events, standing
 from inspector.sources import disassembly
 from inspector.sources.builds import (
-    Build,
     Found,
-    parse_ninja,
     ptxas_event,
     read_folder,
     read_object,
@@ -41,8 +35,7 @@ from inspector.sources.compilers import StageJob, StagesMade, compile_on, job_of
 from inspector.sources.disassembly import carries_device_code
 from inspector.sources.opening import carried, open_path
 from inspector.system import files, toolchain
-from inspector.system.process import run_tool, side_by_side
-from inspector.system.toolchain import path_folders
+from inspector.system.process import side_by_side
 
 MAX_KERNELS = 12
 """Variants that are compiled once more; a child takes some seconds."""
@@ -57,14 +50,13 @@ def of_triton(
     recording: Recording, writer: Writer, python: str, say: Say, go_on: GoOn
 ) -> Iterator[Event]:
     """An event for each variant that did not compile and of which no line is known."""
-    left = MAX_KERNELS
-    for _, variant in recording.variants():
-        error = variant.error
-        if error is None or error.stage not in AGAIN or error.kind is None:
-            continue
-        if any(m.line is not None for m in error.messages) or not left:
-            continue
-        left -= 1
+    failed = ((v, v.error) for _, v in recording.variants() if v.error is not None)
+    unplaced = [
+        variant
+        for variant, error in failed
+        if error.stage in AGAIN and error.kind and all(m.line is None for m in error.messages)
+    ]
+    for variant in unplaced[:MAX_KERNELS]:
         made = _again(variant, python, say, go_on)
         if made is not None and made.failed is not None:
             yield {"event": "triton_said", "hash": variant.hash, **_words(made, variant, writer)}
@@ -79,28 +71,22 @@ def unfinished(writer: Writer, python: str, say: Say, go_on: GoOn) -> Iterator[E
         return
     for event, file in left[:MAX_KERNELS]:
         if event.get("event") == "triton_failed":
-            texts = _texts(event)
-            whole: Event = {**event, "files": {n: writer.blob(t) for n, t in texts.items()}}
-            whole.pop("folder", None)
-            held = {name: BytesContent(text) for name, text in texts.items()}
-            told = {**whole, "files": held, "failed": "?"}
+            folder, name = as_text(event.get("folder")), as_text(event.get("name")) or ""
+            texts: dict[str, bytes] = {}  # that Triton had written into its cache by then
+            for stage in FILES if folder is not None else ():
+                with contextlib.suppress(PtxviewError, OSError):
+                    texts[stage] = files.read(Path(str(folder)) / f"{name[:150]}.{stage}")
+            held = {stage: BytesContent(text) for stage, text in texts.items()}
+            told = {**event, "files": held, "failed": "?"}
             made = variants.from_triton(told, carried, {}, None)
             words = None if made is None else _again(made.variant, python, say, go_on, "cubin")
             if words is not None and words.failed is not None and made is not None:
-                yield {**whole, "kind": None, **_words(words, made.variant, writer)}
+                stored = {stage: writer.blob(text) for stage, text in texts.items()}
+                known = {k: v for k, v in event.items() if k != "folder"}
+                said = _words(words, made.variant, writer)
+                yield {**known, "files": stored, "kind": None, **said}
         with contextlib.suppress(OSError):
             file.unlink()
-
-
-def _texts(event: Mapping[str, object]) -> dict[str, bytes]:
-    """The stages that Triton had written into its cache by then."""
-    folder, name = as_text(event.get("folder")), as_text(event.get("name")) or ""
-    out: dict[str, bytes] = {}
-    for stage in FILES if folder is not None else ():
-        path = Path(str(folder)) / f"{name[:150]}.{stage}"
-        with contextlib.suppress(PtxviewError, OSError):
-            out[stage] = files.read(path)
-    return out
 
 
 def _again(
@@ -150,106 +136,18 @@ def _at_home(messages: Sequence[CompilerMessage], own: str | None) -> tuple[Comp
             continue
         place = message.file, message.line
         notes = itertools.takewhile(lambda m: m.severity == "note", messages[at + 1 :])
-        home = next((n for n in notes if _same(n.file, own)), homes.get(place))
-        if home is None:
-            out.append(message)
-            continue
+        home = next((n for n in notes if _same(n.file, own)), homes.get(place, message))
         out.append(
             replace(message, file=home.file, line=home.line, column=home.column, text=home.text)
         )
-        if place not in homes:
+        if home is not message and place not in homes:
             out.append(replace(message, severity="note", message="it is said of this line"))
-        homes[place] = home
+            homes[place] = home
     return tuple(out)
 
 
 def _same(file: str | None, own: str) -> bool:
     return file is not None and PurePath(file).name == PurePath(own).name
-
-
-# -- builds ----------------------------------------------------------------------------------------
-
-MAX_COMMANDS = 16
-"""Commands of one build that are run once more until one fails."""
-COMMANDS_SECONDS = 120.0
-"""For all of them."""
-
-
-def of_builds(
-    events: Sequence[Mapping[str, object]],
-    blob: Callable[[bytes], str],
-    say: Say,
-    go_on: GoOn,
-) -> Iterator[Event]:
-    """An event for each build that failed without messages; ``blob`` keeps a file."""
-    builds: dict[str, Mapping[str, object]] = {}
-    for event in events:
-        directory = event.get("directory")
-        if event.get("event") != "extension" or not isinstance(directory, str):
-            continue
-        if event.get("error") and not has_log(event):
-            builds.setdefault(directory, event)
-        elif has_log(event) or not event.get("error"):
-            builds.pop(directory, None)
-    for directory, event in builds.items():
-        for source, said in _by_nvcc(Path(directory), say, go_on):
-            sources = as_map(event.get("sources"))
-            with contextlib.suppress(PtxviewError):
-                sources[str(source)] = blob(files.read(source))
-            yield {**event, "sources": sources, "error": f"{event['error']}\n{said}"}
-
-
-def _by_nvcc(folder: Path, say: Say, go_on: GoOn) -> Iterator[tuple[Path, str]]:
-    """The output of the first command that fails, as ninja prints it; its products go."""
-    try:
-        edges = parse_ninja(files.text(folder / "build.ninja", files.limits().text))
-    except (PtxviewError, OSError):
-        return
-    began = time.monotonic()
-    for edge in [edge for edge in edges if _failed(edge, folder)][:MAX_COMMANDS]:
-        left = COMMANDS_SECONDS - (time.monotonic() - began)
-        if left <= 0:
-            return
-        say(f"{Path(edge.argv[0]).name} again for {Path(edge.inputs[0]).name}, for what it says")
-        env = {**os.environ, "PATH": os.pathsep.join(path_folders())}
-        with tempfile.TemporaryDirectory(prefix="ptxview-") as name:
-            argv = list(_elsewhere(edge.argv, Path(name)))
-            try:
-                done = run_tool(argv, cwd=folder, env=env, seconds=left, go_on=go_on)
-            except Stopped:
-                raise
-            except PtxviewError:
-                continue
-        if done.status:
-            said = (done.out + done.err).decode("utf-8", "replace")[-20_000:]
-            yield (
-                folder / edge.inputs[0],
-                f"FAILED: {edge.output}\n{shlex.join(edge.argv)}\n{said}\n",
-            )
-            return
-
-
-def _elsewhere(argv: Sequence[str], folder: Path) -> Iterator[str]:
-    """The command with its outputs in another folder."""
-    words = iter(argv)
-    for word in words:
-        yield word
-        if word in ("-o", "-MF"):
-            yield str(folder / Path(next(words, "out")).name)
-
-
-def _failed(edge: Build, folder: Path) -> bool:
-    """Whether a command that compiles has left no object that is newer than its source. What goes
-    through our own stand-in for nvcc has been told of."""
-    if not edge.argv or not edge.inputs or not edge.inputs[0].endswith(SOURCES):
-        return False
-    if any(Path(word).name == "nvcc_main.py" for word in edge.argv[:2]):
-        return False
-    try:
-        made = (folder / edge.output).stat().st_mtime
-        return made < (folder / edge.inputs[0]).stat().st_mtime
-    except OSError:
-        return (folder / edge.inputs[0]).is_file()
 
 
 Say = Callable[[str], None]
@@ -277,35 +175,32 @@ def complete(
 
     versions = toolchain.versions(python)
     still()
-    writer.event(event="tools", tools={k: v for k, v in versions.items() if "folder" not in k})
+    tools = {k: v for k, v in versions.items() if "folder" not in k}
     if mode == "gpu" and (device := toolchain.nvidia_smi()) is not None:
-        writer.event(event="tools", tools={"driver": device["driver_version"]})
+        tools["driver"] = str(device["driver_version"])
+    writer.event(event="tools", tools=tools)
     try:
         events = read_events(writer.folder).events
     except PtxviewError:
         return None
-    for event in of_builds(events, writer.blob, say, go_on):
-        writer.event(**event)
     # Before the builds are kept: a build may have such a module, and its events name it.
     _take_kernels_out(writer, events)
-    builds = list(_builds(list(events), cache))
 
     def events_of(item: Found | str) -> list[Event]:
         still()
-        where = "extension" if isinstance(item, str) else str(item.object)
+        where, text = "extension", item
         try:
             if not isinstance(item, str):
+                where = str(item.object)
                 return recorded_event(item, writer.blob, cache, say)
-            text = item
         except (PtxviewError, OSError) as error:
             still()  # the failure of a tool that was stopped is no problem of the recording
             text = str(error)
         return [{"event": "problem", "where": where, "text": text}]
 
-    with closing(side_by_side(events_of, builds)) as each:
-        for item_events in each:
-            for event in item_events:
-                writer.event(**event)
+    with closing(side_by_side(events_of, list(_builds(list(events), cache)))) as each:
+        for event in itertools.chain.from_iterable(each):
+            writer.event(**event)
     still()
     if assemblers := disassembly.versions(versions.get("triton_folder")):
         writer.event(event="tools", tools=assemblers)
@@ -313,12 +208,10 @@ def complete(
         writer.event(**event)
     recording = open_path(writer.folder)
     later = list(of_triton(recording, writer, python, say, go_on))
+    later += _measure(recording, versions.get("triton_folder"), cache, still)
     for event in later:
         writer.event(**event)
-    measured = _measure(recording, versions.get("triton_folder"), cache, still)
-    for event in measured:
-        writer.event(**event)
-    return open_path(writer.folder) if measured or later else recording
+    return open_path(writer.folder) if later else recording
 
 
 def _take_kernels_out(writer: Writer, events: Sequence[Mapping[str, object]]) -> None:

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import re
 import tempfile
-import threading
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,7 +42,6 @@ _ENCODING = re.compile(r"(?<![ \t])[ \t]*+/\* 0x[0-9a-f]{16} \*/\Z")
 _CODE = re.compile(r"\s*/\*[0-9a-f]{4,16}\*/\s+(?!\.)\S[^;]*;")
 # How a cached failure begins; no tool prints a zero byte.
 _FAILED = b"\0nvdisasm: "
-_locks: dict[str, threading.Lock] = {}
 
 
 def disassemble(cubin: bytes, cache: DerivedCache) -> tuple[str, str | None, str]:
@@ -74,21 +73,16 @@ def plain_of(annotated: str) -> str | None:
         if line.lstrip().startswith("//## "):
             continue
         match = _ENCODING.search(line)
-        if match is None:
-            # Every instruction has its encoding; without it a line has an unknown form.
-            if half or _CODE.match(line):
-                return None
-            out.append(line)
-            continue
-        rest = line[: match.start()]
-        if not rest:
+        rest = line if match is None else line[: match.start()]
+        if match is not None and not rest:
             half = False
             continue
-        if half or not rest.lstrip().startswith("/*"):
-            # Without a second word the encoding has 64 bits (before sm_70), and -c may align such
-            # lines in another way.
+        # Every instruction has its encoding; without it a line has an unknown form. Without a
+        # second word the encoding has 64 bits (before sm_70), and -c may align such lines in
+        # another way.
+        if half or (_CODE.match(line) if match is None else not rest.lstrip().startswith("/*")):
             return None
-        half = True
+        half = match is not None
         out.append(rest)
     return None if half else "\n".join(out)
 
@@ -100,14 +94,13 @@ class _Refused(Exception):
 def _run(tool: Tool, options: tuple[str, ...], cubin: bytes, cache: DerivedCache) -> str:
     """The tool's output. Raises ``_Refused`` with its complaint; both are cached."""
     key = cache.key("nvdisasm", tool.version or "?", *options, cubin)
-    with _locks.setdefault(key, threading.Lock()):  # no two threads run a tool on one cubin
-        output = cache.get(key)
-        if output is None:
-            done = _on_cubin(tool, options, cubin)
-            refused = _FAILED + (done.complaint or f"status {done.status}").encode()
-            output = refused if done.status != 0 or not done.out else done.out
-            if done.status >= 0:  # a tool that was killed may succeed the next time
-                cache.put(key, output)
+    output = cache.get(key)
+    if output is None:
+        done = _on_cubin(tool, options, cubin)
+        refused = _FAILED + (done.complaint or f"status {done.status}").encode()
+        output = refused if done.status != 0 or not done.out else done.out
+        if done.status >= 0:  # a tool that was killed may succeed the next time
+            cache.put(key, output)
     if output.startswith(_FAILED):
         raise _Refused(output.removeprefix(_FAILED).decode("utf-8", "replace"))
     return output.decode("utf-8", "surrogateescape")
@@ -161,9 +154,7 @@ def carries_device_code(file: files.File) -> bool:
     The file is not read into memory as a whole.
     """
     file.seek(0)
-    if not is_elf(file.take(4)):
-        return False
-    return files.contains(file, FATBIN_SECTIONS)
+    return is_elf(file.take(4)) and files.contains(file, FATBIN_SECTIONS)
 
 
 def images(path: Path, cache: DerivedCache | None = None) -> tuple[Image, ...]:
@@ -172,17 +163,33 @@ def images(path: Path, cache: DerivedCache | None = None) -> tuple[Image, ...]:
     Raises ``ToolMissing`` without cuobjdump, ``Unreadable`` if the file cannot be read or
     holds no device code.
     """
-    with files.opened(path) as file:
-        head = file.take(64)
+    with files.opened(path) as binary:
+        head = binary.take(64)
         if is_cubin(head):
-            file.seek(0)
-            return (Image("", file.whole(), False),)
-        if not carries_device_code(file) and FATBIN_MAGIC not in head:
+            binary.seek(0)
+            return (Image("", binary.whole(), False),)
+        if not carries_device_code(binary) and FATBIN_MAGIC not in head:
             raise Unreadable(
                 f"{path} holds no CUDA device code",
                 "ptxview reads what nvcc, ptxas or Triton made.",
             )
-        return tuple(_taken_out(file))
+        tool, allowance = need("cuobjdump"), files.Allowance()
+        found: list[Image] = []
+        with tempfile.TemporaryDirectory(prefix="ptxview-") as folder:
+            # A link with a plain name: odd names, or one that begins with a dash, do no harm.
+            ending = path.suffix if _ENDING.fullmatch(path.suffix) else ""
+            inside = Path(folder) / f"input{ending}"
+            inside.symlink_to(binary.again())
+            for option in ("-xelf", "-xptx"):
+                run_tool([tool.path, option, "all", inside], cwd=Path(folder), seconds=300)
+            for file in sorted(files.files_in(Path(folder)), key=_number):
+                if match := _NAMED.search(file.name):
+                    data = files.read(file, follow=False)
+                    allowance.take(len(data), f"{file.name} of {path}")
+                    found.append(Image(match[1], data, match[2] == "ptx"))
+    if not found:
+        raise Unreadable(f"cuobjdump found no device code in {path}")
+    return tuple(found)
 
 
 def images_of(data: bytes, name: str) -> tuple[Image, ...]:
@@ -194,28 +201,6 @@ def images_of(data: bytes, name: str) -> tuple[Image, ...]:
             return images(path)
         except Unreadable:
             raise Unreadable(f"cuobjdump found no device code in {name}") from None
-
-
-def _taken_out(binary: files.File) -> list[Image]:
-    tool = need("cuobjdump")
-    images: list[Image] = []
-    allowance = files.Allowance()
-    with tempfile.TemporaryDirectory(prefix="ptxview-") as folder:
-        # A link with a plain name: odd names, or one that begins with a dash, do no harm.
-        ending = binary.path.suffix if _ENDING.fullmatch(binary.path.suffix) else ""
-        inside = Path(folder) / f"input{ending}"
-        inside.symlink_to(binary.again())
-        for option in ("-xelf", "-xptx"):
-            run_tool([tool.path, option, "all", inside], cwd=Path(folder), seconds=300)
-        for file in sorted(files.files_in(Path(folder)), key=_number):
-            match = _NAMED.search(file.name)
-            if match:
-                data = files.read(file, follow=False)
-                allowance.take(len(data), f"{file.name} of {binary.path}")
-                images.append(Image(match[1], data, match[2] == "ptx"))
-    if not images:
-        raise Unreadable(f"cuobjdump found no device code in {binary.path}")
-    return images
 
 
 def arch_of(cubin: files.File) -> str | None:
@@ -231,9 +216,8 @@ def arch_of(cubin: files.File) -> str | None:
 
 
 def _number(path: Path) -> tuple[int, str]:
-    parts = path.name.split(".")
-    numbers = (int(p) for p in parts if p.isascii() and p.isdecimal() and len(p) < 10)
-    return (next(numbers, 0), path.name)
+    found = re.search(r"\.([0-9]{1,9})\.", path.name)
+    return (int(found[1]) if found else 0, path.name)
 
 
 # Triton's own options, by version: 3.9 gives the register allocator's level, all give lines
@@ -251,9 +235,8 @@ _REFUSED = b"\0ptxas would not"
 
 def assemblers(folders: Iterable[str | None]) -> list[Path]:
     """Every ptxas in folders of triton packages, then those that the toolchain finds."""
-    paths = [path for folder in folders if folder for path in _of_triton(folder)]
-    paths += [t.path for t in every("ptxas")]
-    return list(dict.fromkeys(paths))
+    own = (path for folder in folders if folder for path in _of_triton(folder))
+    return list(dict.fromkeys((*own, *(tool.path for tool in every("ptxas")))))
 
 
 def _of_triton(folder: str) -> list[Path]:
@@ -290,15 +273,11 @@ def of_variant(
     Empty if the cubin, or the PTX that ``assembled`` needs, is not available.
     """
     sass = variant.stages.get(Stage.SASS)
-    if sass is None:
-        return {}
-    try:
-        cubin = sass.content.read()
+    with suppress(PtxviewError, OSError):
+        cubin = sass.content.read() if sass is not None else b""
         recorded = on_record(cubin, usage_text(cubin, cache)).get(variant.symbol)
-    except (PtxviewError, OSError):
-        recorded = None
-    if recorded is not None and recorded.spill_store_bytes is not None:
-        return {variant.symbol: recorded}
+        if recorded is not None and recorded.spill_store_bytes is not None:
+            return {variant.symbol: recorded}
     return assembled(variant, tools, cache)
 
 
@@ -382,25 +361,24 @@ def _assemble(
     key = cache.key(
         "ptxas", str(tool), str(stamp.st_mtime_ns), str(stamp.st_size), *options, target, ptx
     )
-    messages, cubin = cache.get(cache.key(key, "text")), cache.get(cache.key(key, "cubin"))
+    names = cache.key(key, "text"), cache.key(key, "cubin")
+    messages, cubin = map(cache.get, names)
     if cubin == _REFUSED:
         return None
-    if messages is not None and cubin is not None:
-        return messages.decode("utf-8", "replace"), cubin
-    with tempfile.TemporaryDirectory(prefix="ptxview-") as folder:
-        file, out = Path(folder) / "kernel.ptx", Path(folder) / "kernel.cubin"
-        file.write_bytes(ptx)
-        try:
-            done = run_tool(
-                [tool, "-v", *options, f"--gpu-name={target}", file, "-o", out], seconds=300
-            )
-        except PtxviewError:
-            return None
-        if done.status != 0 or not out.is_file():
-            if done.status > 0:  # an assembler that was killed may succeed the next time
-                cache.put(cache.key(key, "cubin"), _REFUSED)
-            return None
-        messages, cubin = done.err + done.out, files.read(out)
-    cache.put(cache.key(key, "cubin"), cubin)
-    cache.put(cache.key(key, "text"), messages)
+    if messages is None or cubin is None:
+        with tempfile.TemporaryDirectory(prefix="ptxview-") as folder:
+            file, out = Path(folder) / "kernel.ptx", Path(folder) / "kernel.cubin"
+            file.write_bytes(ptx)
+            argv: list[str | Path] = [tool, "-v", *options, f"--gpu-name={target}", file, "-o", out]
+            try:
+                done = run_tool(argv, seconds=300)
+            except PtxviewError:
+                return None
+            if done.status != 0 or not out.is_file():
+                if done.status > 0:  # an assembler that was killed may succeed the next time
+                    cache.put(names[1], _REFUSED)
+                return None
+            messages, cubin = done.err + done.out, files.read(out)
+        for name, data in zip(names, (messages, cubin), strict=True):
+            cache.put(name, data)
     return messages.decode("utf-8", "replace"), cubin

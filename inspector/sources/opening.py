@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 
 from inspector.base.errors import PtxviewError, Unreadable, UsageError
@@ -18,6 +19,7 @@ from inspector.recording.layout import (
     SUFFIX,
     BytesContent,
     DerivedCache,
+    Events,
     FileContent,
     is_recording,
     kept_cache,
@@ -88,10 +90,10 @@ def open_path(path: Path) -> Recording:
     """
     folder = standing(path)
     if not folder.exists():
-        raise Unreadable(f"{path} does not exist", "Give " + KINDS + ".")
+        raise Unreadable(f"{path} does not exist", f"Give {KINDS}.")
     if not folder.is_dir() and not folder.is_file():
         kind = files.kind(folder.stat().st_mode)
-        raise Unreadable(f"{path} is {kind}: neither a file nor a folder", "Give " + KINDS + ".")
+        raise Unreadable(f"{path} is {kind}: neither a file nor a folder", f"Give {KINDS}.")
     try:
         recording = _open(folder)
     except OSError as error:
@@ -107,16 +109,20 @@ def _open(path: Path) -> Recording:
         real = path.resolve()
         # A link may be changed later, so its target is opened; other paths are shown as given.
         events = read_events(path if path.absolute() == real else real)
-        problems = [*events.problems, *kept_problems(path)]
-        ordered = list(events.events)
-        # The assembly frees events once they are variants: no other reference may keep them.
-        events = replace(events, events=())
-        assembly = Assembly(partial(events.blob, say=problems.append))
-        assembly.problems = problems
-        return replace(assembly.recording(str(path), ordered), real=str(real))
+        events = replace(events, problems=(*events.problems, *kept_problems(path)))
+        return replace(_assembled(str(path), events), real=str(real))
     if path.is_file() and unpacking.is_archive(path):
         return _packed(path)
-    return _read(path)
+    return Assembly(carried).recording(str(path), _found_in(path))
+
+
+def _assembled(name: str, events: Events) -> Recording:
+    problems, ordered = list(events.problems), list(events.events)
+    # The assembly frees events once they are variants: no other reference may keep them.
+    bare = replace(events, events=())
+    assembly = Assembly(partial(bare.blob, say=problems.append))
+    assembly.problems = problems
+    return assembly.recording(name, ordered)
 
 
 def open_paths(paths: Sequence[Path]) -> Recording:
@@ -135,10 +141,7 @@ def open_paths(paths: Sequence[Path]) -> Recording:
             )
         parts.append(read_events(path))
     machines, whole = merged(parts)
-    assembly = Assembly(partial(whole.blob, say=(problems := list(whole.problems)).append))
-    assembly.problems = problems
-    made = assembly.recording(" + ".join(map(str, paths)), list(whole.events))
-    return replace(made, machines=machines)
+    return replace(_assembled(" + ".join(map(str, paths)), whole), machines=machines)
 
 
 def _packed(path: Path) -> Recording:
@@ -149,11 +152,10 @@ def _packed(path: Path) -> Recording:
         recording = _open(inner)
     else:
         try:
-            recording = _read(inner, path)
+            recording = Assembly(carried).recording(str(path), _found_in(inner, path))
         except Unreadable as error:
             said = error.message.replace(str(inner), str(path)).replace(str(held.folder), str(path))
-            left = f"; {'; '.join(held.problems[:3])}" if held.problems else ""
-            raise Unreadable(f"{said}{left}", error.hint) from None
+            raise Unreadable("; ".join((said, *held.problems[:3])), error.hint) from None
     problems = (*held.problems, *recording.problems)
     return replace(recording, path=str(path), real=str(path.resolve()), problems=problems)
 
@@ -167,28 +169,23 @@ def _inner(folder: Path, path: Path) -> Path:
         entries = files.names(folder)[0]
         recordings = [p for p in (folder / e.name for e in entries) if is_recording(p)]
         if is_recording(folder):
-            return folder
-        if len(recordings) == 1:
-            return recordings[0]
-        if recordings:
+            recordings = [folder]
+        if len(recordings) > 1:
             listed = ", ".join(p.name for p in recordings[:5])
             raise Unreadable(
                 f"{path} holds {len(recordings)} recordings: {listed}",
                 "Unpack it, and open one of them.",
             )
-        if len(entries) != 1 or not entries[0].is_dir(follow_symlinks=False):
-            return folder
+        if recordings or len(entries) != 1 or not entries[0].is_dir(follow_symlinks=False):
+            return (*recordings, folder)[0]
         folder = folder / entries[0].name
 
 
-def _read(path: Path, packed: Path | None = None) -> Recording:
-    """What a folder or a file that is no recording holds; ``packed`` is what it was unpacked from,
-    by which it goes by then."""
-    return Assembly(carried).recording(str(path), _found_in(path, packed))
-
-
 def _found_in(path: Path, packed: Path | None = None) -> list[dict[str, object]]:
-    """The events that a cache, a folder or a file amounts to. Raises ``Unreadable`` for none."""
+    """The events that a cache, a folder or a file amounts to. Raises ``Unreadable`` for none.
+
+    ``packed`` is what it was unpacked from, by which it goes in the events.
+    """
     allowance = files.Allowance()
     items = _folder(path, allowance) if path.is_dir() else _file(path)
     if packed is not None:
@@ -198,10 +195,8 @@ def _found_in(path: Path, packed: Path | None = None) -> list[dict[str, object]]
         reasons = dict.fromkeys(f"{e.get('where')} {e.get('text')}" for e in events_found)
         # A reason that a limit was met comes first.
         listed = "; ".join(sorted(reasons, key=lambda text: files.VARIABLE not in text)[:3])
-        raise Unreadable(
-            f"{path} holds nothing that ptxview knows" + (f": {listed}" if listed else ""),
-            "Give " + KINDS + ".",
-        )
+        said = f"{path} holds nothing that ptxview knows"
+        raise Unreadable(f"{said}: {listed}" if listed else said, f"Give {KINDS}.")
     return events_found
 
 
@@ -228,25 +223,19 @@ def raw_events(path: Path) -> tuple[list[dict[str, object]], Blob]:
 def _renamed(event: dict[str, object], real: str, said: str) -> dict[str, object]:
     """An event of an unpacked file, with paths as they are within the archive."""
     out = {k: v.replace(real, said) if isinstance(v, str) else v for k, v in event.items()}
-    contents = as_map(event.get("files"))
-    places = {k: str(c.path) for k, c in contents.items() if isinstance(c, FileContent)}
-    paths = {**places, **{k: str(v) for k, v in as_map(event.get("paths")).items()}}
-    if paths:
-        out["paths"] = {kind: path.replace(real, said) for kind, path in paths.items()}
+    if paths := as_map(event.get("paths")):
+        out["paths"] = {kind: str(path).replace(real, said) for kind, path in paths.items()}
     return out
 
 
 def open_text(data: bytes, name: str, stage: Stage) -> Recording:
     """One stage's text without a file, as a recording; ``name`` is what it is called."""
-    content = BytesContent(data)
-    event: dict[str, object] = {
-        "event": "file",
-        "stage": stage.value,
-        "path": name,
-        "blob": content,
-        "symbols": _symbols(stage, content),
-    }
-    return Assembly(carried).recording(name, [event])
+    return Assembly(carried).recording(name, [_file_event(name, stage, BytesContent(data))])
+
+
+def _file_event(path: str, stage: Stage, content: Content) -> dict[str, object]:
+    said = {"stage": stage.value, "path": path, "blob": content}
+    return {"event": "file", **said, "symbols": _symbols(stage, content)}
 
 
 def carried(value: object) -> Content | None:
@@ -275,23 +264,19 @@ def _within(
 
 def _folder(path: Path, allowance: files.Allowance) -> Iterable[dict[str, object]]:
     cache = kept_cache()
-    any_event = False
     if packaged := caches.models(path):
         for model in packaged:
             yield from caches.events(model, path)
         return
-    for event in scan(path, allowance):
-        if event["event"] == "build_folder":
+    any_event = False
+    for event in chain(scan(path, allowance), ({"event": "build_folder", "directory": path},)):
+        if event["event"] != "build_folder":
+            any_event = any_event or event["event"] != "problem"
+            yield event
+        elif event["directory"] != path or not any_event:
             for item in read_folder(Path(str(event["directory"])), cache):
                 any_event = True
                 yield _event(item, cache, path)
-        else:
-            any_event = any_event or event["event"] != "problem"
-            yield event
-    if not any_event:
-        for item in read_folder(path, cache):
-            any_event = True
-            yield _event(item, cache, path)
     if not any_event:
         for entry in files.names(path)[0]:  # the scan has said if there are more
             file = path / entry.name
@@ -337,13 +322,7 @@ def _text(file: files.File, head: bytes, inside: Path | None) -> Iterable[dict[s
         content = FileContent(path, inside)
         if b"\0" in head[:4096] and stage is not Stage.PTX:
             raise Unreadable(f"{path} is binary, not {stage.value}")
-        yield {
-            "event": "file",
-            "stage": stage.value,
-            "path": str(path),
-            "blob": content,
-            "symbols": _symbols(stage, content),
-        }
+        yield _file_event(str(path), stage, content)
     elif traces.is_torch_trace(text):
         yield from traces.from_torch_trace(path, inside)
     elif traces.is_log(text):
@@ -372,15 +351,11 @@ def _binary(file: files.File, head: bytes) -> Iterable[dict[str, object]]:
         }
         return
     cache = kept_cache()
-    if path.suffix in (".so", ".o", ".obj"):
-        build = path.parent / "build.ninja"
-        if build.is_file():
-            for item in read_folder(path.parent, cache):
-                if isinstance(item, Found) and item.object == path:
-                    yield event_of(item, cache)
-                    build = path
-            if build == path:
-                return
+    if path.suffix in (".so", ".o", ".obj") and (path.parent / "build.ninja").is_file():
+        built = [i for i in read_folder(path.parent, cache) if isinstance(i, Found)]
+        if found := [event_of(item, cache) for item in built if item.object == path]:
+            yield from found
+            return
     own = list(caches.of_library(file))
     yield from own
     if own and not carries_device_code(file):

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from inspector import __version__
-from inspector.base.errors import PtxviewError, RunFailed, Stopped, Unreadable
+from inspector.base.errors import PtxviewError, RunFailed, Stopped
 from inspector.base.text import without_secrets
 from inspector.recording.driver_records import keep_records
 from inspector.recording.layout import (
@@ -311,7 +311,7 @@ class Run:
             self._writer.close()
             say(f"the recording in {self.folder} was deleted while the program ran")
             return RunOutcome(status, self.folder, None, seconds, 0.0)
-        try:
+        with _attempt(say, "the end of the run could not be recorded"):
             self._writer.event(
                 event="end", time=time.time(), exit_status=status, seconds=seconds, finishing=True
             )
@@ -322,10 +322,6 @@ class Run:
             for text, mark in unwritten(self.folder):
                 self._writer.event(event="problem", where="recording", text=text)
                 mark.unlink(missing_ok=True)
-        except Unreadable as error:
-            say(f"the end of the run could not be recorded: {error.message}")
-        except OSError as error:
-            say(f"the end of the run could not be recorded: {error.strerror or error}")
         if self._pack_to is not None:
             # From here on the user knows where the recording is, even if we are killed.
             say(f"writing {self._pack_to}; should that not end, open {self.folder}")
@@ -344,41 +340,46 @@ class Run:
 
     def _close(self, status: int, say: Callable[[str], None]) -> RunOutcome:
         ended = time.monotonic()
-        from inspector.sources.completing import complete
-        from inspector.sources.opening import open_path
-
         writer, pack_to = self._writer, self._pack_to
         recording: Recording | None = None
-        try:
+        with _attempt(say, "the recording is kept as the program left it"):
+            from inspector.sources.completing import complete
+
             recording = complete(
                 writer, kept_cache(), self._python, self._mode, say, lambda: not self._hurries
             )
-        except (KeyboardInterrupt, Stopped):
-            say("interrupted: the recording is kept without what was still to be made of it")
-        except (PtxviewError, OSError) as error:
-            say(f"the recording is kept as the program left it: {error}")
-        try:
-            writer.event(event="finished", time=time.time())
-            if recording is not None:
-                recording = replace(recording, complete=True)
-        except OSError as error:
-            say(f"the end of the run could not be recorded: {error.strerror or error}")
-        writer.close()
+        with _attempt(say, "the end of the run could not be recorded"):
+            try:
+                writer.event(event="finished", time=time.time())
+                recording = recording and replace(recording, complete=True)
+            finally:
+                writer.close()
         path = writer.folder
         if pack_to is not None:
-            try:
+            with _attempt(say, f"{pack_to} could not be written, and the recording is in {path}"):
                 pack(writer.folder, pack_to, quickly=self._hurries)
-                remove(writer.folder)
                 path = pack_to
-            except (PtxviewError, OSError) as error:
-                why = error.strerror if isinstance(error, OSError) else None
-                say(f"{pack_to} could not be written ({why or error}); the recording is in {path}")
+                remove(writer.folder)
         if recording is None or pack_to is not None:
-            try:
+            recording = None
+            with _attempt(say, "the recording cannot be read"):
+                from inspector.sources.opening import open_path
+
                 recording = open_path(path)
-            except (PtxviewError, OSError) as error:
-                say(f"the recording cannot be read: {error}")
         return RunOutcome(status, path, recording, ended - self._began, time.monotonic() - ended)
+
+
+@contextmanager
+def _attempt(say: Callable[[str], None], failure: str) -> Iterator[None]:
+    """A context in which an error costs a sentence: the program has ended, and has its status."""
+    try:
+        yield
+    except (KeyboardInterrupt, Stopped):
+        say("interrupted: the recording is kept without what was still to be made of it")
+    except Exception as error:
+        reason = error.strerror if isinstance(error, OSError) else None
+        with suppress(Exception):
+            say(f"{failure}: {reason or str(error) or type(error).__name__}")
 
 
 def load_the_rest() -> None:

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -60,34 +61,27 @@ def from_log(text: str) -> Iterator[dict[str, object]]:
     """Graph events of a saved log; lines of other loggers and of the program are ignored."""
     open_listings: dict[str, tuple[str | None, list[str]]] = {}
 
-    def flush(thread: str) -> Iterator[dict[str, object]]:
+    def flush(thread: str, path: str | None = None) -> Iterator[dict[str, object]]:
         if thread in open_listings:
             compiled, lines = open_listings.pop(thread)
-            yield _graph(_joined(lines), compiled, None)
+            data = "\n".join(lines).encode("utf-8", "surrogateescape")
+            yield _graph(BytesContent(data), compiled, path)
 
     for line in text.split("\n"):
         prefix = _PREFIX.match(line)
-        rest = line[prefix.end() :] if prefix else ""
-        if not prefix or not rest.startswith(_MARK):
+        if not prefix or not line.startswith(_MARK, prefix.end()):
             continue
-        message = rest[len(_MARK) :]
-        message = message.removeprefix(" ")
+        message = line[prefix.end() + len(_MARK) :].removeprefix(" ")
         thread = prefix[1]
         if message.rstrip() == "Output code:":
             yield from flush(thread)
             open_listings[thread] = (prefix[2], [])
         elif message.startswith("Output code written to: "):
-            if thread in open_listings:
-                compiled, lines = open_listings.pop(thread)
-                yield _graph(_joined(lines), compiled, message.partition(": ")[2].strip())
+            yield from flush(thread, message.partition(": ")[2].strip())
         elif thread in open_listings:
             open_listings[thread][1].append(message)
     for thread in list(open_listings):
         yield from flush(thread)
-
-
-def _joined(lines: list[str]) -> Content:
-    return BytesContent("\n".join(lines).encode("utf-8", "surrogateescape"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +125,7 @@ def from_torch_trace(path: Path, inside: Path | None = None) -> Iterator[dict[st
         has_payload = position > start
         if (
             record_line is not None
-            and (has_payload or wanted(record_line))
+            and (has_payload or any(start in record_line[:200] for start in BARE))
             and (record := _record(record_line)) is not None
         ):
             payload = Payload(path, inside, start, position - start) if has_payload else None
@@ -142,7 +136,7 @@ def from_torch_trace(path: Path, inside: Path | None = None) -> Iterator[dict[st
             yield from compiles.take(record, payload, b"".join(kept or ()), process)
         position += len(row)
         start, record_line = position, row
-        kept = [] if read_at_once(row) else None
+        kept = [] if any(start in row[:200] for start in READ) else None
 
 
 def _record(row: bytes) -> dict[str, Any] | None:
@@ -159,42 +153,27 @@ def _record(row: bytes) -> dict[str, Any] | None:
 
 
 def _of_trace(record: dict[str, Any], payload: Content) -> Iterator[dict[str, object]]:
-    graph = record.get("inductor_output_code")
-    if graph is None:
-        artifact = record.get("artifact")
-        named = artifact.get("name") if isinstance(artifact, dict) else None
-        kind = next((k for k in GRAPHS if k in record or k == named), None)
-        if kind is not None:
-            yield {
-                "event": "graph_text",
-                "kind": kind,
-                "blob": payload,
-                "frame_id": record.get("frame_id"),
-                "frame_compile_id": record.get("frame_compile_id"),
-            }
+    ids = {name: record.get(name) for name in ("frame_id", "frame_compile_id")}
+    if (graph := record.get("inductor_output_code")) is not None:
+        path = _map(graph).get("file_path") or _map(graph).get("filename")
+        numbers = {name: as_int(number) for name, number in ids.items()}
+        yield {"event": "graph", "path": as_text(path), "blob": payload, **numbers}
         return
-    path = graph.get("file_path") or graph.get("filename") if isinstance(graph, dict) else None
-    frame, compiled = record.get("frame_id"), record.get("frame_compile_id")
-    # An integer in JSON may have more digits than Python turns into a text.
-    ids = [str(n) if type(n) is not int or abs(n) < 1 << 63 else "" for n in (frame, compiled)]
-    path = path if isinstance(path, str) else None
-    yield _graph(payload, "/".join(ids) if frame is not None else None, path)
-
-
-def _number(text: str) -> int | None:
-    """A frame's number; None for other texts, such as a superscript 2 or thousands of digits."""
-    return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else None
+    named = _map(record.get("artifact")).get("name")
+    kind = next((k for k in GRAPHS if k in record or k == named), None)
+    if kind is not None:
+        yield {"event": "graph_text", "kind": kind, "blob": payload, **ids}
 
 
 def _graph(content: Content, compiled: str | None, path: str | None) -> dict[str, object]:
+    """The event of a graph; ``compiled`` is like ``0/1``."""
     frame, _, number = (compiled or "").partition("/")
-    return {
-        "event": "graph",
-        "path": path,
-        "blob": content,
-        "frame_id": _number(frame),
-        "frame_compile_id": _number(number),
-    }
+    # Thousands of digits are no number of a frame.
+    ids = (
+        int(n) if n.isascii() and n.isdecimal() and len(n) < 19 else None for n in (frame, number)
+    )
+    names = ("frame_id", "frame_compile_id")
+    return {"event": "graph", "path": path, "blob": content, **dict(zip(names, ids, strict=True))}
 
 
 # -- records about compilations -------------------------------------------------------------------
@@ -219,14 +198,12 @@ MAX_OPEN = 256
 MAX_DEPTH = 64
 
 
-def wanted(line: bytes) -> bool:
-    """Whether a record's line is about a compile although it may have no payload."""
-    return any(start in line[:200] for start in BARE)
+@dataclass
+class _OpenMarks:
+    """Beginnings and ends of phases whose outermost has not ended, and how many are open."""
 
-
-def read_at_once(line: bytes) -> bool:
-    """Whether a record's payload is small and is read with it."""
-    return any(start in line[:200] for start in READ)
+    marks: list[object] = field(default_factory=list)
+    depth: int = 0
 
 
 class CompileRecords:
@@ -234,8 +211,7 @@ class CompileRecords:
 
     def __init__(self) -> None:
         self._names: dict[int, str] = {}
-        self._marks: dict[object, list[Any]] = {}
-        self._depth: dict[object, int] = {}
+        self._marks: dict[object, _OpenMarks] = {}
 
     def take(
         self, record: dict[str, Any], payload: Content | None, text: bytes, process: str
@@ -272,46 +248,30 @@ class CompileRecords:
         mark = _parsed(text)
         phase, about = mark.get("ph"), _map(mark.get("args"))
         if phase == "i" and mark.get("name") == "automatic_dynamic":
-            yield {
-                "event": "symbol",
-                **ids,
-                "kind": "automatic_dynamic",
-                "stack": [],
-                "said": short(about),
-            }
-        if phase not in ("B", "E"):
-            return
+            told = {"kind": "automatic_dynamic", "stack": [], "said": short(about)}
+            yield {"event": "symbol", **ids, **told}
         key = (process, str(about.get("compile_id")), str(mark.get("tid")))
-        if key not in self._marks:
-            if phase == "E":
-                return
-            if len(self._marks) >= MAX_OPEN:
-                first = next(iter(self._marks))
-                del self._marks[first], self._depth[first]
-            self._marks[key], self._depth[key] = [], 0
-        marks = self._marks[key]
-        if len(marks) < MAX_MARKS:
-            marks.append([phase, str(mark.get("name"))[:200], mark.get("ts")])
-        self._depth[key] += 1 if phase == "B" else -1
-        if self._depth[key] <= 0:
-            del self._marks[key], self._depth[key]
-            packed = json.dumps(marks, default=str).encode("utf-8", "surrogatepass")
+        if phase not in ("B", "E") or (phase == "E" and key not in self._marks):
+            return
+        if key not in self._marks and len(self._marks) >= MAX_OPEN:
+            del self._marks[next(iter(self._marks))]
+        open_marks = self._marks.setdefault(key, _OpenMarks())
+        if len(open_marks.marks) < MAX_MARKS:
+            open_marks.marks.append([phase, str(mark.get("name"))[:200], mark.get("ts")])
+        open_marks.depth += 1 if phase == "B" else -1
+        if open_marks.depth == 0:
+            del self._marks[key]
+            packed = json.dumps(open_marks.marks, default=str).encode("utf-8", "surrogatepass")
             yield {"event": "compile_phases", **ids, "marks": BytesContent(packed)}
 
     def _frames(self, stack: object) -> list[dict[str, object]]:
         out: list[dict[str, object]] = []
         for item in stack[-MAX_DEPTH:] if isinstance(stack, list) else []:
             frame = _map(item)
-            number = frame.get("filename")
+            number, code = frame.get("filename"), str(frame.get("loc") or "")[:MAX_VALUE_CHARS]
             file = self._names.get(number) if type(number) is int else number
-            out.append(
-                {
-                    "file": file,
-                    "line": frame.get("line"),
-                    "name": frame.get("name"),
-                    "code": str(frame.get("loc") or "")[:MAX_VALUE_CHARS],
-                }
-            )
+            where = {"line": frame.get("line"), "name": frame.get("name"), "code": code}
+            out.append({"file": file, **where})
         return out
 
 
@@ -382,13 +342,12 @@ def is_tritonparse(head: bytes) -> bool:
 
 @dataclass
 class _Launches:
-    """Calls of one variant: where their numbers begin, and how often each was made."""
+    """Calls of one variant that differ, how often each was made, and its arguments' names."""
 
-    numbers: dict[str, int] = field(default_factory=dict)
-    counts: dict[int, int] = field(default_factory=dict)
-    others: int = 0
+    pid: int
+    calls: dict[str, Event] = field(default_factory=dict)
+    counts: Counter[str] = field(default_factory=Counter)
     names: tuple[str, ...] = ()
-    pid: int = 0
 
 
 def from_tritonparse(path: Path, inside: Path | None = None) -> Iterator[Event]:
@@ -397,7 +356,6 @@ def from_tritonparse(path: Path, inside: Path | None = None) -> Iterator[Event]:
     Raises ``Unreadable`` where there is nothing that can be read.
     """
     compiled: list[Event] = []
-    calls: list[Event] = []
     launches: dict[str, _Launches] = {}
     problems: list[str] = []
     damaged = first = 0
@@ -417,16 +375,14 @@ def from_tritonparse(path: Path, inside: Path | None = None) -> Iterator[Event]:
                 event = _compiled(entry, problems)
                 compiled += [event] if event is not None else []
             elif entry.get("event_type") == "launch":
-                call = _launched(entry, launches, first)
+                _launched(entry, launches, first)
                 first += 1
-                calls += [call] if call is not None else []
     except Unreadable as error:
         if not compiled:
             raise
         problems.append(f"{error.message}; all before that is kept")
-    _name_constants(compiled, calls, launches)
+    _name_constants(compiled, launches)
     yield from compiled
-    yield from calls
     yield from _counted(launches)
     for text in problems:
         yield {"event": "problem", "where": str(path), "text": text.removeprefix(f"{path} ")}
@@ -478,34 +434,25 @@ def _source(source: Mapping[str, object]) -> Event:
     return {"file": file, "blob": data, "first": begin, "last": end}
 
 
-def _launched(
-    entry: Mapping[str, object], launches: dict[str, _Launches], first: int
-) -> Event | None:
-    """The call of a launch unlike all before it; the others are counted."""
+def _launched(entry: Mapping[str, object], launches: dict[str, _Launches], first: int) -> None:
+    """Count a launch, and keep its call where it is unlike all before it."""
     metadata = as_map(entry.get("compilation_metadata"))
     digest = as_text(metadata.get("hash"))
     if digest is None:
-        return None
-    known = launches.setdefault(digest, _Launches(pid=as_int(entry.get("pid")) or 0))
+        return
+    known = launches.setdefault(digest, _Launches(as_int(entry.get("pid")) or 0))
     arguments = as_map(entry.get("extracted_args"))
     known.names = known.names or tuple(arguments)
     described = [_argument(name, as_map(value)) for name, value in arguments.items()]
     grid = entry.get("grid")
     blocks = [n for n in grid if as_int(n) is not None] if isinstance(grid, list) else []
-    times = as_int(as_map(entry.get("ptxview")).get("count")) or 1
     identity = json.dumps((blocks, described))
-    if identity in known.numbers:
-        known.counts[known.numbers[identity]] += times
-        return None
-    if len(known.numbers) >= DISTINCT:
-        known.others += times
-        return None
-    number = known.numbers[identity] = sum(len(each.numbers) for each in launches.values())
-    known.counts[number] = times
+    known.counts[identity] += as_int(as_map(entry.get("ptxview")).get("count")) or 1
+    if identity in known.calls or len(known.calls) >= DISTINCT:
+        return
     warps, warp = as_int(metadata.get("num_warps")), as_int(metadata.get("warp_size")) or 32
-    return {
+    known.calls[identity] = {
         "event": "call",
-        "id": number,
         "pid": known.pid,
         "kind": "triton",
         "subject": digest,
@@ -543,32 +490,35 @@ def _alignment(address: object) -> int | None:
 
 
 def _counted(launches: Mapping[str, _Launches]) -> Iterator[Event]:
+    """The calls of all variants, and how often each was made."""
+    numbers = count()
     for digest, known in launches.items():
-        subject = {"kind": "triton", "subject": digest, "others": known.others, "benchmarks": 0}
-        counts = {str(number): count for number, count in known.counts.items()}
+        counts: dict[str, int] = {}
+        for (identity, call), number in zip(known.calls.items(), numbers, strict=False):
+            counts[str(number)] = known.counts[identity]
+            yield call | {"id": number}
+        others = known.counts.total() - sum(counts.values())
+        subject = {"kind": "triton", "subject": digest, "others": others, "benchmarks": 0}
         yield {"event": "calls", "pid": known.pid, "counts": counts, "subjects": [subject]}
 
 
-def _name_constants(
-    compiled: list[Event], calls: list[Event], launches: Mapping[str, _Launches]
-) -> None:
+def _name_constants(compiled: list[Event], launches: Mapping[str, _Launches]) -> None:
     """Constants by name: a compilation has their places among the arguments, a launch the names."""
-    constant: dict[object, Event] = {}
     # Of what was compiled and never launched, as a tuner does: as another variant's launch says.
-    of_name = {str(call["name"]): launches[str(call["hash"])].names for call in calls}
+    of_name = {str(c["name"]): known for known in launches.values() for c in known.calls.values()}
+    none = _Launches(0)
     for event in compiled:
-        known = launches.get(str(event["hash"]))
-        names = known.names if known is not None else of_name.get(str(event["name"]), ())
-        constants = as_map(as_map(event["metadata"]).get("src_constants"))
+        own = launches.get(str(event["hash"]), none)
+        names = own.names if own is not none else of_name.get(str(event["name"]), none).names
         named: Event = {}
-        for place, value in constants.items():
+        for place, value in as_map(as_map(event["metadata"]).get("src_constants")).items():
             index = _INDEX.fullmatch(place)
             if index is not None and int(index[1]) < len(names):
                 named[names[int(index[1])]] = value
         if named:
-            event["constexprs"] = constant[event["hash"]] = named
-    for call in calls:
-        arguments = call["arguments"]
-        for argument in arguments if isinstance(arguments, list) else []:
-            if argument["name"] in constant.get(call["hash"], ()):
-                argument["type"] = "constexpr"
+            event["constexprs"] = named
+        for call in own.calls.values():
+            arguments = call["arguments"]
+            for argument in arguments if isinstance(arguments, list) else []:
+                if argument["name"] in named:
+                    argument["type"] = "constexpr"

@@ -28,7 +28,7 @@ from inspector.base.model import (
     StageFile,
     Variant,
 )
-from inspector.listing.cubin import read_cubin
+from inspector.listing.cubin import Cubin, read_cubin
 from inspector.listing.ptx_statement import bounds, entries
 from inspector.recording.facts import CONFIG, as_int, as_map, from_ptxas, merge
 from inspector.recording.layout import BytesContent, kept_cache
@@ -53,24 +53,15 @@ STAGES = (Stage.TTIR, Stage.TTGIR, Stage.LLIR, Stage.PTX)
 """What can be edited: the rest of a compiler begins there."""
 ABOVE = (Stage.SOURCE, Stage.OUTPUT_CODE)
 TRITON = (Origin.TRITON, Origin.INDUCTOR)
-DECIDED = {"num_warps": Stage.TTIR, "num_stages": Stage.TTIR, "maxnreg": Stage.TTIR}
-"""Options of Triton's, and the last stage from which each is honoured: making TTGIR of it does."""
-FLAGS = {"num_warps": "--num-warps", "num_stages": "--num-stages", "maxnreg": "--maxnreg"}
 EDITED, AGAIN, TRIED = "edited", "as recorded", "tried"
 MAX_COLUMNS = 64
 LEVELLED = (3, 9)
 """The first version of Triton that tells ptxas's register allocator its level."""
 # Options that Triton sets by the target where nobody does.
 _OF_TARGET = frozenset(("max_num_imprecise_acc_default", "ptx_version"))
-_OF_LLVM = frozenset(
-    (
-        "num_warps",
-        "shared",
-        "global_scratch_size",
-        "profile_scratch_size",
-        "tmem_size",
-        "launch_cooperative_grid",
-    )
+_OF_LLVM = (
+    *("num_warps", "shared", "global_scratch_size", "profile_scratch_size", "tmem_size"),
+    "launch_cooperative_grid",
 )
 
 
@@ -163,8 +154,7 @@ class TryOutcome:
         """The compilers of the recorded variant, if it or its machine code names them."""
         variant = self.request.variant
         triton = variant.options.get("triton_version") or self.request.recording.tools.get("triton")
-        sass = variant.stages.get(Stage.SASS)
-        cubin = None if sass is None else read_cubin(sass.content.read())
+        cubin = _cubin_of(variant)
         out = {"triton": str(triton)} if triton and self.request.kernel.origin in TRITON else {}
         return out | ({"ptxas": cubin.ptxas} if cubin is not None and cubin.ptxas else {})
 
@@ -197,21 +187,20 @@ def begin_of(
 def check(kernel: Kernel, stage: Stage, settings: Sequence[TrySetting]) -> None:
     """Raise ``UsageError`` for an option that nothing after a stage honours."""
     for name in dict.fromkeys(name for one in settings for name in one.triton):
+        flag = f"--{name.replace('_', '-')}"
         if name == "maxnreg" and stage is Stage.PTX:
             continue  # ptxas has it, too
         if kernel.origin not in (*TRITON, Origin.FILE):
+            raise UsageError(f"{flag} is Triton's, and {kernel.demangled} was not made by Triton")
+        if stage is not Stage.TTIR:
+            hint = "Begin from the ttir: --stage ttir"
+            if name == "maxnreg" and stage is Stage.TTGIR:
+                hint = 'In TTGIR it is the module\'s attribute "ttg.maxnreg" = N : i32.'
+            elif name == "maxnreg":
+                hint = "In PTX it is the directive .maxnreg N behind the kernel's parameters."
             raise UsageError(
-                f"{FLAGS[name]} is Triton's, and {kernel.demangled} was not made by Triton"
-            )
-        if stage.rank > DECIDED[name].rank:
-            hint = {
-                "maxnreg": 'In TTGIR it is the module\'s attribute "ttg.maxnreg" = N : i32.'
-                if stage is Stage.TTGIR
-                else "In PTX it is the directive .maxnreg N behind the kernel's parameters.",
-            }.get(name, f"Begin from the {DECIDED[name].value}: --stage {DECIDED[name].value}")
-            raise UsageError(
-                f"{FLAGS[name]} cannot be honoured from {stage.value} on: Triton decides it where "
-                f"it makes TTGIR of TTIR",
+                f"{flag} cannot be honoured from {stage.value} on: Triton decides it where it "
+                "makes TTGIR of TTIR",
                 hint,
             )
 
@@ -230,24 +219,22 @@ def try_stage(
     trial = _Trial(request, metadata, recorded, go_on)
     say(f"{request.name} through {'ptxas' if stage is Stage.PTX else 'Triton and ptxas'}")
     wanted = [(AS_RECORDED, None), *((one, request.text) for one in request.settings)]
-    made = trial.by_ptxas(wanted) if stage is Stage.PTX else trial.by_triton(wanted)
-    again, columns = made[0], tuple(made[1:])
+    again, *columns = trial.by_ptxas(wanted) if stage is Stage.PTX else trial.by_triton(wanted)
     alike = None if again.variant is None else _alike(variant, again.variant, stage)
-    tried = tuple(one.variant for one in columns if one.variant is not None)
-    beside: tuple[Variant, ...] = ()
-    same = None if alike is None else alike.get(Stage.SASS, all(alike.values()))
-    if again.variant is not None and same is False:
-        beside = (again.variant,)
-    kernel = replace(request.kernel, variants=(variant, *beside, *tried), autotune=())
+    tried = [one.variant for one in columns]
+    if alike is not None and not alike.get(Stage.SASS, all(alike.values())):
+        tried.insert(0, again.variant)
+    variants = (variant, *(one for one in tried if one is not None))
+    kernel = replace(request.kernel, variants=variants, autotune=())
     return TryOutcome(
         request,
         replace(request.recording, kernels=(kernel,), graphs=(), compilations=()),
-        columns,
+        tuple(columns),
         again,
         alike,
         tuple(dict.fromkeys(trial.remarks)),
         metadata,
-        trial.versions,
+        _versions((again, *columns)),
     )
 
 
@@ -256,13 +243,10 @@ def _recorded_metadata(request: TryRequest) -> dict[str, object]:
     path = Path(request.recording.real or request.recording.path)
     if request.kernel.origin not in TRITON or not path.exists():
         return {}
-    events, _ = raw_events(path)
-    for event in events:
+    for event in raw_events(path)[0]:
         told = as_map(event.get("metadata"))
-        if event.get("event") == "triton" and request.variant.hash in (
-            event.get("hash"),
-            told.get("hash"),
-        ):
+        hashes = (event.get("hash"), told.get("hash"))
+        if event.get("event") == "triton" and request.variant.hash in hashes:
             return told
     return {}
 
@@ -293,8 +277,6 @@ class _Trial:
         self.request, self.metadata, self.recorded = request, metadata, recorded
         self.go_on = go_on
         self.remarks: list[str] = []
-        self.versions: dict[str, str] = {}
-        self._own: list[Tool] | None = None
 
     # -- Triton ------------------------------------------------------------------------------
 
@@ -308,9 +290,7 @@ class _Trial:
             made = self._child(python, replace(setting, ptxas=()), text)
             return self._again_by_ptxas(made, setting, text) if setting.ptxas else made
 
-        out = list(side_by_side(run, wanted))
-        self._name_tools(out)
-        return out
+        return list(side_by_side(run, wanted))
 
     def _child(self, python: str, setting: TrySetting, text: bytes | None) -> TriedColumn:
         """Compile one column in a child."""
@@ -327,15 +307,12 @@ class _Trial:
         job = replace(job, name=name, options=options, text=job.text if text is None else text)
         made = compile_on(job, python, seconds=request.limit, go_on=self.go_on)
         unknown = [option for option in made.unknown if option in setting.triton]
-        failed = made.failed
-        if unknown:
-            failed = f"Triton {made.triton} has no option {unknown[0]}"
-        elif made.unknown:
+        failed = f"Triton {made.triton} has no option {unknown[0]}" if unknown else made.failed
+        if made.unknown and not unknown:
             self.remarks.append(
                 f"Triton {made.triton} has not all options that were recorded: "
                 f"{', '.join(made.unknown)}"
             )
-        label = self._label(setting, text)
         symbol = str(made.metadata.get("name") or request.variant.symbol)
         one = Compilation(
             name,
@@ -348,29 +325,27 @@ class _Trial:
             failed=failed,
             messages=made.messages,
         )
-        if failed is not None:
-            return TriedColumn(label, setting, one)
         # LLVM IR says nothing of warps, shared memory and scratch.
         known = _OF_LLVM if request.stage is Stage.LLIR else ()
         metadata = {k: v for k, v in self.metadata.items() if k in known} | dict(made.metadata)
         stages = {
-            Stage(stage) if stage != "cubin" else Stage.SASS: StageFile(
-                BytesContent(data), None, "nvdisasm -c" if stage == "cubin" else "Triton"
-            )
+            Stage(stage): StageFile(BytesContent(data), None, "Triton")
             for stage, data in made.texts.items()
+            if stage != "cubin"
         }
+        code = made.texts.get("cubin", b"")
+        stages[Stage.SASS] = StageFile(BytesContent(code), None, "nvdisasm -c")
         ptx = made.texts.get("ptx", b"").decode("utf-8", "replace")
         variant = Variant(
             id="",
-            hash=hashlib.sha256(made.texts.get("cubin", b"")).hexdigest(),
+            hash=hashlib.sha256(code).hexdigest(),
             symbol=symbol,
             target=own_target(ptx) or job.target,
             config={n: metadata[n] for n in CONFIG if n in metadata},
             stages=stages,
             known=Resources(dynamic_shared_bytes=as_int(metadata.get("shared"))),
         )
-        variant = self._variant(variant, setting, text)
-        return TriedColumn(label, setting, one, variant, metadata)
+        return self._column(setting, text, one, variant, metadata)
 
     # -- ptxas -------------------------------------------------------------------------------
 
@@ -386,24 +361,23 @@ class _Trial:
             target = setting.target or own or variant.target or "sm_90"
             return self._assembled(data, target, setting, text, by, options, self.metadata)
 
-        out = list(side_by_side(run, wanted))
-        self._name_tools(out)
-        return out
+        return list(side_by_side(run, wanted))
 
     def _assembler(self, variant: Variant, ptx: bytes) -> tuple[tuple[Tool, ...], tuple[str, ...]]:
         """The assembler that made a variant's machine code, with its options; else none."""
         sass = variant.stages.get(Stage.SASS)
         if sass is None or variant.target is None:
             return (), ()
-        tools = [tool.path for tool in (*self._of_triton(), *assemblers())]
+        folder = None
+        if self.request.kernel.origin in TRITON:
+            versions = toolchain.versions(toolchain.interpreter(self.request.python))
+            folder = versions.get("triton_folder")
+        own = disassembly.assemblers([folder]) if folder else []
+        tools = dict.fromkeys((*own, *(tool.path for tool in assemblers())))
         try:
+            code = sass.content.read()
             found = disassembly.reproduction(
-                ptx,
-                sass.content.read(),
-                variant.target,
-                list(dict.fromkeys(tools)),
-                kept_cache(),
-                self._likeliest(),
+                ptx, code, variant.target, list(tools), kept_cache(), self._likeliest()
             )
         except PtxviewError:
             found = None
@@ -418,24 +392,11 @@ class _Trial:
         version = re.match(r"(\d{1,3})\.(\d{1,3})", str(options.get("triton_version") or ""))
         level = version is not None and (int(version[1]), int(version[2])) >= LEVELLED
         plain = options.get("enable_fp_fusion") is False
-
-        def unlike(words: tuple[str, ...]) -> int:
-            return (("--regAllocOptLevel=2" in words) != level) + (
-                ("--fmad=false" in words) != plain
-            )
-
-        return sorted(disassembly.OPTIONS, key=unlike)
-
-    def _of_triton(self) -> list[Tool]:
-        """The assemblers of the interpreter that has Triton."""
-        if self._own is None:
-            folder = None
-            if self.request.kernel.origin in TRITON:
-                found = toolchain.versions(toolchain.interpreter(self.request.python))
-                folder = found.get("triton_folder")
-            paths = disassembly.assemblers([folder]) if folder else []
-            self._own = [Tool("ptxas", p, version_of(p), "") for p in paths]
-        return self._own
+        likely = {"--regAllocOptLevel=2": level, "--fmad=false": plain}
+        return sorted(
+            disassembly.OPTIONS,
+            key=lambda words: sum((word in words) != given for word, given in likely.items()),
+        )
 
     def _assembled(
         self,
@@ -455,14 +416,13 @@ class _Trial:
         words += [] if maxnreg is None else [f"--maxrregcount={maxnreg}"]
         source = CompilerInput(Path(name), name if upper is None else "ptx", "ptx", data)
         made = compile_ptx(source, target, words, seconds=request.limit, go_on=self.go_on, by=by)
-        label = self._label(setting, text)
         shown = " ".join(setting.label.split()[1 if setting.target else 0 :])
-        own = request.variant.symbol
-        only = made.symbols[0] if len(made.symbols) == 1 else None
-        symbol = own if own in made.symbols else only
+        symbol = request.variant.symbol
         failed = made.failed
-        if failed is None and symbol is None:
-            failed = f"it has no kernel {request.variant.symbol}"
+        if symbol not in made.symbols and len(made.symbols) == 1:
+            symbol = made.symbols[0]
+        elif symbol not in made.symbols:
+            failed = failed or f"it has no kernel {symbol}"
         one = Compilation(
             name,
             request.stage.value,
@@ -474,30 +434,26 @@ class _Trial:
             failed=failed,
             messages=made.messages,
         )
-        if failed is not None or made.cubin is None or symbol is None:
-            return TriedColumn(label, setting, one)
         figures = from_ptxas(made.printed).get(symbol, Resources())
-        dynamic = Resources(
-            dynamic_shared_bytes=request.variant.known.dynamic_shared_bytes
-            if upper is None
-            else as_int(metadata.get("shared"))
-        )
+        shared = request.variant.known.dynamic_shared_bytes
+        if upper is not None:
+            shared = as_int(metadata.get("shared"))
+        code = made.cubin or b""
         stages = {
             **(upper or {}),
             Stage.PTX: StageFile(BytesContent(data), None, f"the file {name}"),
-            Stage.SASS: StageFile(BytesContent(made.cubin), None, "nvdisasm -c"),
+            Stage.SASS: StageFile(BytesContent(code), None, "nvdisasm -c"),
         }
         variant = Variant(
             id="",
-            hash=hashlib.sha256(made.cubin).hexdigest(),
+            hash=hashlib.sha256(code).hexdigest(),
             symbol=symbol,
             target=target,
             config=request.variant.config,
             stages=stages,
-            known=merge(figures, dynamic),
+            known=merge(figures, Resources(dynamic_shared_bytes=shared)),
         )
-        variant = self._variant(variant, setting, text)
-        return TriedColumn(label, setting, one, variant, metadata)
+        return self._column(setting, text, one, variant, metadata)
 
     def _again_by_ptxas(
         self, made: TriedColumn, setting: TrySetting, text: bytes | None
@@ -508,22 +464,12 @@ class _Trial:
             return replace(made, setting=setting, label=self._label(setting, text))
         ptx = variant.stages[Stage.PTX].content.read()
         by, options = self._assembler(variant, ptx)
-        machine_code = (Stage.PTX, Stage.SASS)
-        upper: dict[Stage, StageFile] = {
-            s: f for s, f in variant.stages.items() if s not in machine_code
-        }
-        again = self._assembled(
-            ptx,
-            variant.target or made.compilation.target,
-            setting,
-            text,
-            by,
-            options,
-            made.metadata,
-            upper,
-        )
-        seconds = [one.compilation.seconds for one in (made, again)]
-        whole = None if None in seconds else sum(s for s in seconds if s is not None)
+        upper: dict[Stage, StageFile] = dict(variant.stages)
+        del upper[Stage.PTX], upper[Stage.SASS]
+        target = variant.target or made.compilation.target
+        again = self._assembled(ptx, target, setting, text, by, options, made.metadata, upper)
+        a, b = made.compilation.seconds, again.compilation.seconds
+        whole = None if a is None or b is None else a + b
         return replace(again, compilation=replace(again.compilation, seconds=whole))
 
     # -- both --------------------------------------------------------------------------------
@@ -532,12 +478,14 @@ class _Trial:
         own = setting.label
         return own or AGAIN if text is None else f"{EDITED} {own}".rstrip()
 
-    def _variant(
+    def _column(
         self,
-        made: Variant,
         setting: TrySetting,
         text: bytes | None,
-    ) -> Variant:
+        compilation: Compilation,
+        made: Variant,
+        metadata: Mapping[str, object],
+    ) -> TriedColumn:
         """The product as a variant beside the recorded one; its configuration says so.
 
         Its hash is of what it was tried with, too: the same machine code may be there twice.
@@ -545,6 +493,8 @@ class _Trial:
         request = self.request
         own, stage = request.variant, request.stage
         what = self._label(setting, text)
+        if compilation.failed is not None:
+            return TriedColumn(what, setting, compilation)
         stages = {s: f for s, f in own.stages.items() if s in ABOVE}
         if text is None:
             stages |= {s: f for s, f in own.stages.items() if s in STAGES and s.rank <= stage.rank}
@@ -569,7 +519,7 @@ class _Trial:
         for one in STAGES:
             if one in stages:
                 digest.update(stages[one].content.read())
-        return replace(
+        variant = replace(
             own,
             id=digest.hexdigest()[:8],
             hash=digest.hexdigest(),
@@ -590,17 +540,24 @@ class _Trial:
             calls=(),
             error=None,
         )
+        return TriedColumn(what, setting, compilation, variant, metadata)
 
-    def _name_tools(self, made: Sequence[TriedColumn]) -> None:
-        """Which compilers were used here, for where they are not the recording's."""
-        for one in made:
-            name, _, version = (one.compilation.tool or "").partition(" ")
-            if name:
-                self.versions[name] = version
-            sass = None if one.variant is None else one.variant.stages.get(Stage.SASS)
-            cubin = None if sass is None else read_cubin(sass.content.read())
-            if cubin is not None and cubin.ptxas is not None:
-                self.versions.setdefault("ptxas", cubin.ptxas)
+
+def _versions(columns: Sequence[TriedColumn]) -> dict[str, str]:
+    """Which compilers were used here, for where they are not the recording's."""
+    versions: dict[str, str] = {}
+    for one in columns:
+        name, _, version = (one.compilation.tool or "").partition(" ")
+        versions |= {name: version} if name else {}
+        cubin = None if one.variant is None else _cubin_of(one.variant)
+        if cubin is not None and cubin.ptxas is not None:
+            versions.setdefault("ptxas", cubin.ptxas)
+    return versions
+
+
+def _cubin_of(variant: Variant) -> Cubin | None:
+    sass = variant.stages.get(Stage.SASS)
+    return None if sass is None else read_cubin(sass.content.read())
 
 
 def block_of(column: TriedColumn, recorded: tuple[int, int, int]) -> tuple[int, int, int]:

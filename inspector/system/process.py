@@ -359,32 +359,45 @@ def instead_of_ending(do: Callable[[], None]) -> Iterator[None]:
             signal.signal(number, handlers_before[number])
 
 
-MAX_WAIT_SECONDS = 0.2
-"""Time until a program is looked at again that no signal has told of."""
+TICK_SECONDS = 0.2
+"""Seconds between two looks at a program whose signal another thread has taken and discarded."""
 
 
 def _follow(pid: int) -> int:
     """Forward signals, and stop together with the program, until it ends; its status, -n for a
     signal."""
-    while True:
-        waited, how = os.waitpid(pid, os.WNOHANG | os.WUNTRACED)
-        if waited and not os.WIFSTOPPED(how):
-            return os.waitstatus_to_exitcode(how)
-        if waited and state_of(pid) == "T":  # else it was continued
-            _stop(os.WSTOPSIG(how))
-        # Another thread may take, and discard, the SIGCHLD of a program that ends just before this
-        # wait.
-        sent = signal.sigtimedwait(forwarded() | {signal.SIGCHLD}, MAX_WAIT_SECONDS)
-        if sent is None:
-            continue
-        if sent.si_signo == signal.SIGCONT:
-            # `fg` continues the whole group.
-            forward = state_of(pid) == "T"
-        else:
-            from_terminal = sent.si_code == _SI_KERNEL and sent.si_signo in FROM_TERMINAL
-            forward = sent.si_signo != signal.SIGCHLD and not from_terminal and sent.si_pid != pid
-        if forward:
-            os.kill(pid, sent.si_signo)
+    over, here = threading.Event(), threading.get_ident()
+
+    def tick() -> None:
+        while not over.wait(TICK_SECONDS):
+            signal.pthread_kill(here, signal.SIGCHLD)
+
+    # sigtimedwait is no substitute: if a stop outlasts its timeout, CPython 3.11 returns a signal
+    # that was never received.
+    threading.Thread(target=tick, daemon=True, name="tick").start()
+    try:
+        while True:
+            was_stopped = state_of(pid) == "T"
+            waited, how = os.waitpid(pid, os.WNOHANG | os.WUNTRACED)
+            if waited and not os.WIFSTOPPED(how):
+                return os.waitstatus_to_exitcode(how)
+            if waited and state_of(pid) == "T":  # else it was continued
+                was_stopped = True
+                _stop(os.WSTOPSIG(how))
+            sent = signal.sigwaitinfo(forwarded() | {signal.SIGCHLD})
+            if sent.si_signo == signal.SIGCONT:
+                # `fg` continues the whole group; a program that stops again right after it is
+                # left stopped.
+                forward = was_stopped and state_of(pid) == "T"
+            else:
+                from_terminal = sent.si_code == _SI_KERNEL and sent.si_signo in FROM_TERMINAL
+                ours = sent.si_signo == signal.SIGCHLD or sent.si_pid == pid
+                forward = not ours and not from_terminal
+            if forward:
+                with contextlib.suppress(OSError):  # a signal that may not be sent ends nobody
+                    os.kill(pid, sent.si_signo)
+    finally:
+        over.set()
 
 
 def _stop(number: int) -> None:

@@ -237,3 +237,48 @@ def test_probes_import_nothing_that_the_program_did_not(tmp_path: Path) -> None:
     assert "ptxview_probes" in loaded
     for name in ("torch", "triton", "numpy", "inspector", "rich", "textual"):
         assert name not in loaded
+
+
+# A run with one of our own functions failing after the program has ended.
+FAULTY = """
+import importlib, sys
+from inspector.commands.cli import main
+name, attribute, *words = sys.argv[1:]
+def fail(*given, **named):
+    raise ZeroDivisionError("injected")
+setattr(importlib.import_module(name), attribute, fail)
+raise SystemExit(main(words))
+"""
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        "inspector.commands.run summary",
+        "inspector.sources.completing complete",
+        "inspector.sources.running is_watched",
+        "inspector.sources.running pack",
+        "inspector.sources.opening open_path",
+    ],
+)
+def test_our_faults_leave_the_programs_status(tmp_path: Path, fault: str) -> None:
+    path = script(tmp_path, "print('out'); raise SystemExit(6)")
+    out = tmp_path / "x.ptxview"
+    words = [*fault.split(), "run", "--no-tui", "-o", str(out), str(path)]
+    done = subprocess.run(
+        [sys.executable, "-c", FAULTY, *words], capture_output=True, text=True, env=environment()
+    )
+    assert (done.returncode, done.stdout) == (6, "out\n"), done.stderr
+    assert "injected" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_narration_that_cannot_be_written_leaves_the_programs_status(tmp_path: Path) -> None:
+    path = script(tmp_path, "print('out'); raise SystemExit(6)")
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            command(["run", "--no-tui", "-o", tmp_path / "rec", path]),
+            stdout=subprocess.PIPE,
+            stderr=full,
+            env=environment(),
+        )
+    assert (done.returncode, done.stdout) == (6, b"out\n")

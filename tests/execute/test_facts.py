@@ -160,11 +160,11 @@ def test_values_of_registers() -> None:
 def test_what_is_alike_in_a_block_and_in_the_grid() -> None:
     program = Program(CONTROL, "strided")
     facts = counted(program, (4,), (128,), [placed(512), placed(512), 1], values=True)
-    block = next(line for line in facts.lines() if "%ctaid.x" in program.statement(line.line))
+    block = next(line for line in facts.lines() if "%ctaid.x" in program.statement(line.n))
     assert (block.values[0].uniform_block, block.values[0].uniform_grid) == (True, False)
-    thread = next(line for line in facts.lines() if "%tid.x" in program.statement(line.line))
+    thread = next(line for line in facts.lines() if "%tid.x" in program.statement(line.n))
     assert (thread.values[0].uniform_block, thread.values[0].distinct) == (False, None)
-    size = next(line for line in facts.lines() if "%ntid.x" in program.statement(line.line))
+    size = next(line for line in facts.lines() if "%ntid.x" in program.statement(line.n))
     assert (size.values[0].uniform_grid, size.values[0].least) == (True, 128)
 
 

@@ -376,7 +376,7 @@ raise SystemExit(6)
 
 
 @pytest.mark.parametrize(
-    "shell", [nightly("bash --norc --noprofile -i"), nightly("dash -i"), nightly("sh -i")]
+    "shell", ["bash --norc --noprofile -i", nightly("dash -i"), nightly("sh -i")]
 )
 @pytest.mark.parametrize("wrapped", [nightly(False), True])
 def test_a_job_is_stopped_and_goes_on(tmp_path: Path, shell: str, wrapped: bool) -> None:

@@ -10,7 +10,7 @@ Nor does a test wait for a time: it goes on as soon as nothing is left to be don
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from functools import wraps
 from pathlib import Path
 from time import monotonic, process_time
@@ -19,7 +19,6 @@ from weakref import WeakKeyDictionary
 
 import pytest
 import pytest_asyncio
-from textual import _doc
 from textual import app as textual_app
 from textual import pilot as textual_pilot
 from textual._compositor import Compositor
@@ -31,54 +30,14 @@ from textual.dom import DOMNode
 from textual.pilot import Pilot
 from textual.screen import Screen
 
-from tests.helpers.shared_app import SharedApp, end_all
-
 HERE = Path(__file__).parent
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """One loop for all tests here: applications that they share go on living in it."""
+    """One loop for all tests here."""
     for item in items:
         if item.path.is_relative_to(HERE) and pytest_asyncio.is_async_test(item):
             item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
-
-
-@pytest_asyncio.fixture(loop_scope="session", scope="session", autouse=True)
-async def shared_apps(
-    styles_parsed_once: None, parts_styled_once: None, waits_for_what_is_to_be_done: None
-) -> AsyncIterator[asyncio.AbstractEventLoop]:
-    """Applications that tests share, ended at the end; the loop that they run in."""
-    yield asyncio.get_running_loop()
-    await end_all()
-
-
-@pytest.fixture
-def snap_compare(
-    snap_compare: Callable[..., bool],
-    shared_apps: asyncio.AbstractEventLoop,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Callable[..., bool]:
-    """A picture of an application of one's own, or of one that tests share."""
-
-    def compare(app: App[Any] | SharedApp, *, terminal_size: Any, run_before: Any) -> bool:
-        if isinstance(app, App):
-            return snap_compare(app, terminal_size=terminal_size, run_before=run_before)
-
-        async def picture() -> str:
-            async with app.run_test(size=terminal_size) as pilot:
-                await run_before(pilot)
-                await pilot.pause()
-                await pilot.wait_for_scheduled_animations()
-                return pilot.app.export_screenshot(title=pilot.app.title, simplify=True)
-
-        def taken(**_: Any) -> str:
-            return shared_apps.run_until_complete(picture())
-
-        monkeypatch.setattr(_doc, "take_svg_screenshot", taken)
-        # What it is given it would only have started.
-        return snap_compare(App(), terminal_size=terminal_size, run_before=run_before)
-
-    return compare
 
 
 _rules: dict[tuple[object, ...], list[RuleSet]] = {}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -390,9 +390,13 @@ class Stepper:
             written, read = defines(row, blocks.carry)
             live.difference_update(written)
             live.update(read)
+        return self._values(sorted(live))
+
+    def _values(self, registers: Iterable[int]) -> tuple[LaneValue, ...]:
+        """Those of some registers that were written by now."""
         return tuple(
             self._value(r, self.at)
-            for r in sorted(live)
+            for r in registers
             if self._is_own(r) and self.trace.writer(r, self.at) is not None
         )
 
@@ -480,8 +484,7 @@ class Stepper:
             case "registers":
                 if words and words != ["live"]:
                     raise NotUnderstood("say registers, or registers live")
-                written = sorted(r for r in self.trace.written(self.at) if self._is_own(r))
-                values = self.live() if words else tuple(self._value(r, self.at) for r in written)
+                values = self.live() if words else self._values(self.trace.written())
                 if not values:
                     note = "nothing is read after this step" if words else "nothing was written yet"
             case "list":

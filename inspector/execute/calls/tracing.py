@@ -27,111 +27,17 @@ from inspector.execute import (
 )
 from inspector.execute.blocks import BasicBlock
 from inspector.execute.calls.inputs import LaunchInputs
-from inspector.execute.facts import AccessFacts, LineFacts, MemoryUse, Totals, ValueFacts
+from inspector.execute.facts import AccessFacts, MemoryUse, Totals, kind_of, memory_use
 from inspector.execute.kinds import Array, Mask, i64, u64
 from inspector.execute.lanes import Lanes
 from inspector.execute.launch import choose
 from inspector.execute.memory import Access
 
-GLOBAL = ("global", "const")
 SHARED = ("shared",)
 NOT_CLASSED = "not classed"
 
 Cost = Callable[[str], str | None]
 """The class of an opcode of PTX (``memory``, ``arithmetic`` …), None if it is not known."""
-
-
-def memory_use(
-    accesses: Iterable[AccessFacts], spaces: tuple[str, ...], kind: str | None = None
-) -> MemoryUse | None:
-    """The accesses of some spaces in sum, those of one kind (see ``kind_of``) alone if it is given;
-    None if unknown."""
-    those = [a for a in accesses if a.space in spaces and kind in (None, kind_of(a.way))]
-    if not those:
-        return None
-    return MemoryUse.total(those)
-
-
-def kind_of(way: str) -> str:
-    """``load``, ``store`` or ``atomic``: the kind of an access of any instruction."""
-    last = way.rsplit(" ", 1)[-1]
-    return "load" if last == "matrix" else last
-
-
-@dataclass(frozen=True, slots=True)
-class ExecutedLine:
-    """One line of a stage: of the PTX itself, or what the PTX that is tied to it comes to.
-
-    ``executed`` counts warps, ``threads`` the lanes that came, ``active`` those that ran it.
-    ``ptx`` are the lines of PTX that were taken together. ``values`` are known of PTX alone.
-    """
-
-    n: int
-    ptx: tuple[int, ...]
-    executed: int
-    threads: int
-    active: int
-    branches: int
-    divergent: int
-    accesses: tuple[AccessFacts, ...] = ()
-    values: tuple[ValueFacts, ...] = ()
-
-    @property
-    def lanes_per_warp(self) -> float | None:
-        """Lanes that ran it of a warp's 32, on average; None where no warp came."""
-        return self.active / self.executed if self.executed else None
-
-    @property
-    def predicated_off(self) -> float | None:
-        """The share of lanes that came and did not run it; None where none came."""
-        return 1 - self.active / self.threads if self.threads else None
-
-    def use(self, spaces: tuple[str, ...], kind: str | None = None) -> MemoryUse | None:
-        """What it asked of some spaces."""
-        return memory_use(self.accesses, spaces, kind)
-
-    @property
-    def requests(self) -> int | None:
-        """Requests of warps to memory of any space, but those of a copy from one to another once;
-        None where it accesses none."""
-        if not self.accesses:
-            return None
-        of_global = self.use(GLOBAL)
-        if of_global is not None:
-            return of_global.requests
-        return sum(a.requests for a in self.accesses)
-
-
-def executed_lines(facts: Facts) -> tuple[ExecutedLine, ...]:
-    """Every line of PTX that has an instruction, in order; those that were not reached too."""
-    return tuple(_line(f.line, (f,), tuple(f.values)) for f in facts.lines())
-
-
-def rolled_up(facts: Facts, links: Mapping[int, tuple[int, ...]]) -> tuple[ExecutedLine, ...]:
-    """The lines of another stage that ``links`` tie lines of the PTX to, in order.
-
-    A line of PTX that is tied to several counts on each.
-    """
-    by_line: dict[int, list[LineFacts]] = {}
-    for one in facts.lines():
-        for n in links.get(one.line, ()):
-            by_line.setdefault(n, []).append(one)
-    return tuple(_line(n, by_line[n]) for n in sorted(by_line))
-
-
-def _line(n: int, those: Iterable[LineFacts], values: tuple[ValueFacts, ...] = ()) -> ExecutedLine:
-    each = tuple(those)
-    return ExecutedLine(
-        n,
-        tuple(f.line for f in each),
-        sum(f.executed for f in each),
-        sum(f.threads for f in each),
-        sum(f.active for f in each),
-        sum(f.branches for f in each),
-        sum(f.divergent for f in each),
-        tuple(a for f in each for a in f.accesses),
-        values,
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,7 +181,7 @@ def executed_facts(facts: Facts, touches: Touches, ran: int, of: int) -> Execute
     branches: list[ExecutedBranch] = []
     for line in facts.lines():
         if line.branches:
-            branches.append(ExecutedBranch(line.line, line.branches, line.divergent))
+            branches.append(ExecutedBranch(line.n, line.branches, line.divergent))
         for one in line.accesses:
             if one.way.startswith(("bulk", "matrix")) or not one.requests:
                 continue
@@ -284,19 +190,17 @@ def executed_facts(facts: Facts, touches: Touches, ran: int, of: int) -> Execute
                 more = {
                     "sectors": one.sectors,
                     "least_sectors": one.least_sectors,
-                    "together": touches.together[line.line],
-                    "filled": touches.filled[line.line],
-                    "followed": touches.followed[line.line],
-                    "repeated": touches.repeated[line.line],
+                    "together": touches.together[line.n],
+                    "filled": touches.filled[line.n],
+                    "followed": touches.followed[line.n],
+                    "repeated": touches.repeated[line.n],
                 }
             elif one.space == "shared":
                 more = {"wavefronts": one.wavefronts, "least_wavefronts": one.least_wavefronts}
             else:
                 continue
             accesses.append(
-                ExecutedAccess(
-                    line.line, one.space, kind_of(one.way), one.requests, one.lanes, **more
-                )
+                ExecutedAccess(line.n, one.space, kind_of(one.way), one.requests, one.lanes, **more)
             )
     return ExecutedFacts(
         ran,
@@ -405,120 +309,67 @@ def trace_launch(
     results.
     """
     program.check()
-    if blocks != "auto":
-        wanted: int | Sequence[int | Triple] | None = None
-        if not isinstance(blocks, str):
-            wanted = blocks
-        chosen = choose(launch.grid, wanted).tolist()
-        return _Runner(program, launch, make(), budget, values, stop).run(chosen)
-    total = launch.blocks
-    first = total // 2
-    runner = _Runner(program, launch, make(), budget, values, stop)
-    begun = runner.run([first])
-    if begun.fault is not None and begun.fault.cause == "deadlock" and total > 1:
-        # It waits for blocks that were not run: only all of them together come to an end.
-        return _Runner(program, launch, make(), budget, values, stop).run(range(total))
-    if begun.ran is None or total == 1:
-        return begun
-    each = max(1, begun.work)
-    if each * total <= cheap:
-        rest = [n for n in range(total) if n != first]
-    else:
-        count = max(MIN_BLOCKS, cheap // each)
-        begun.sampled = count < total
-        rest = [n for n in choose(launch.grid, count - 1).tolist() if n != first]
-    return runner.run(rest)
 
-
-def _never() -> bool:
-    return False
-
-
-class _Runner:
-    """Runs blocks of one launch, a group after the other, and counts them together."""
-
-    def __init__(
-        self,
-        program: Program,
-        launch: TraceLaunch,
-        inputs: LaunchInputs,
-        budget: int,
-        values: bool,
-        stop: Stop | None,
-    ) -> None:
-        self.budget = budget
-        facts, touches = Facts(program, values=values), Touches(program)
-        self.out = TracedLaunch(program, launch, inputs, facts, touches)
-        self.observer: Observer = ObserverGroup((facts, touches), stop or _never)
-
-    def run(self, numbers: Sequence[int]) -> TracedLaunch:
+    def run(numbers: Iterable[int], out: TracedLaunch | None = None) -> TracedLaunch:
         """Runs these blocks after those that were run before."""
-        out = self.out
-        launch = out.launch
+        if out is None:
+            facts, touches = Facts(program, values=values), Touches(program)
+            out = TracedLaunch(program, launch, make(), facts, touches)
+        stopping = () if stop is None else (Stopping(stop),)
         try:
             done = execute(
-                out.program,
+                program,
                 launch.grid,
                 launch.block,
                 out.inputs.arguments,
                 memory=out.inputs.memory,
                 shared=launch.shared,
                 blocks=list(numbers),
-                budget=self.budget - out.work,
-                observer=self.observer,
+                budget=budget - out.work,
+                observer=(*stopping, out.facts, out.touches),
             )
         except Fault as fault:
             out.fault, out.ran = fault, None
-            return out
         except OutOfBudget as spent:
-            out.spent, out.ran, out.work = spent, None, self.budget
-            return out
-        out.work += done.work
-        out.printed += done.printed
-        out.ran = (out.ran or 0) + done.ran
+            out.spent, out.ran, out.work = spent, None, budget
+        else:
+            out.work += done.work
+            out.printed += done.printed
+            out.ran = (out.ran or 0) + done.ran
         return out
 
-
-# -- several observers -----------------------------------------------------------------------------
+    if blocks != "auto":
+        return run(choose(launch.grid, None if isinstance(blocks, str) else blocks).tolist())
+    total = launch.blocks
+    first = total // 2
+    begun = run([first])
+    if begun.fault is not None and begun.fault.cause == "deadlock" and total > 1:
+        # It waits for blocks that were not run: only all of them together come to an end.
+        return run(range(total))
+    if begun.ran is None or total == 1:
+        return begun
+    count, each = total, max(1, begun.work)
+    if each * total > cheap:
+        count = max(MIN_BLOCKS, cheap // each)
+        begun.sampled = count < total
+    chosen = choose(launch.grid, count - 1 if begun.sampled else None)
+    return run((n for n in chosen.tolist() if n != first), begun)
 
 
 Stop = Callable[[], bool]
 """Whether what is under way is to end."""
 
 
-class ObserverGroup(Observer):
-    """An observer that tells several others what happens, and ends it where ``stop`` says so.
+class Stopping(Observer):
+    """An observer that ends a run between two instructions where ``stop`` says so: Stopped."""
 
-    Raises Stopped between two instructions. ``steps`` counts them.
-    """
-
-    def __init__(self, observers: Sequence[Observer], stop: Stop) -> None:
-        self.observers, self.stop, self.steps = observers, stop, 0
-
-    def visit(self, lanes: Lanes, block: BasicBlock, mask: Mask) -> None:
-        for one in self.observers:
-            one.visit(lanes, block, mask)
+    def __init__(self, stop: Stop) -> None:
+        self.stop = stop
 
     def step(self, lanes: Lanes, instruction: int, mask: Mask) -> None:
+        """Looks whether to end."""
         if self.stop():
             raise Stopped("it was stopped")
-        self.steps += 1
-        for one in self.observers:
-            one.step(lanes, instruction, mask)
-
-    def wrote(
-        self, lanes: Lanes, instruction: int, register: int, value: Array, mask: Mask
-    ) -> None:
-        for one in self.observers:
-            one.wrote(lanes, instruction, register, value, mask)
-
-    def branched(self, lanes: Lanes, instruction: int, yes: Mask, no: Mask) -> None:
-        for one in self.observers:
-            one.branched(lanes, instruction, yes, no)
-
-    def access(self, lanes: Lanes, access: Access) -> None:
-        for one in self.observers:
-            one.access(lanes, access)
 
 
 # -- one block -------------------------------------------------------------------------------------
@@ -559,10 +410,8 @@ def trace_block(
     """
     program.check()
     trace = trace or Trace(program)
-    observers: list[Observer] = [trace] if facts is None else [trace, facts]
-    observer: Observer = trace
-    if facts is not None or stop is not None:
-        observer = ObserverGroup(observers, stop or _never)
+    observers: list[Observer] = [] if stop is None else [Stopping(stop)]
+    observers += [trace] if facts is None else [trace, facts]
     fault: Fault | None = None
     ended: str | None = None
     try:
@@ -575,7 +424,7 @@ def trace_block(
             shared=launch.shared,
             blocks=[block],
             budget=budget,
-            observer=observer,
+            observer=observers,
         )
     except LaunchError as error:
         raise UsageError(error.message, error.hint) from None

@@ -81,20 +81,18 @@ class PtxviewApp(App[None]):
         self.theme = (LIGHT if self._light() else DARK).name
 
     def get_default_screen(self) -> Screen[None]:
-        """Return the main screen."""
         return self.main
 
     def _light(self) -> bool:
         """As the configuration says, else as it was left, else as the terminal is."""
         asked = self.config.theme
-        if asked == "auto" and self.memory is not None and self.memory.theme:
-            asked = self.memory.theme
+        if asked == "auto" and self.memory is not None:
+            asked = self.memory.theme or asked
         # COLORFGBG is how rxvt and Konsole tell the ground's colour.
-        dark = os.environ.get("COLORFGBG", "").rpartition(";")[2] not in ("7", "15")
-        return not dark if asked == "auto" else asked == "light"
+        light = os.environ.get("COLORFGBG", "").rpartition(";")[2] in ("7", "15")
+        return light if asked == "auto" else asked == "light"
 
     def on_mount(self) -> None:
-        """Set the user's keys and say what is wrong with them; follow what grows."""
         self.set_keymap(dict(self.keys))
         if warning := self.config.warning:
             self.notify(warning, title=str(config_path()), severity="warning", timeout=15)
@@ -157,13 +155,11 @@ class PtxviewApp(App[None]):
     # Leaving
 
     def leave(self) -> None:
-        """Leave, and remember how the recording was looked at."""
         if self.memory is not None:
             self.memory.keep(self.reads.recording.path, self.main.remembered)
         self.exit()
 
     async def action_quit(self) -> None:
-        """Leave; ask what becomes of a program that still runs."""
         from inspector.tui.panes.dialogs import Leaving
 
         if self.live is None or not self.live.running:
@@ -184,7 +180,6 @@ class PtxviewApp(App[None]):
     # Commands
 
     def action_output(self) -> None:
-        """Show the output of the program and go there, or hide it."""
         main, view = self.main, self.main.output
         if view is None:
             self.notify("Only a program that `ptxview run` has started has output to show.")
@@ -198,9 +193,7 @@ class PtxviewApp(App[None]):
             main.focus_first()
 
     def action_help(self) -> None:
-        """Show all keys, those of where one is first."""
-        from inspector.tui.find.entries import help_entries
-        from inspector.tui.find.finder import Finder
+        from inspector.tui.find.finder import Finder, help_entries
 
         entries = help_entries(self.screen, self.reads.recording, self.keys, self.config.problems)
         screen = Finder(
@@ -209,8 +202,7 @@ class PtxviewApp(App[None]):
         self.push_screen(screen, self._run)
 
     def action_find(self) -> None:
-        """Find anything that has a name: commands, kernels, variants, stages, labels, hints."""
-        from inspector.tui.find.entries import palette
+        from inspector.tui.find.finder import palette
 
         main = self.main if self.screen is self.main else None
         self.push_screen(palette(self.screen, main, self.keys), self._run)
@@ -220,19 +212,16 @@ class PtxviewApp(App[None]):
             self.call_later(chosen.run)  # once the list is gone
 
     def action_problems(self) -> None:
-        """Show what could not be recorded or read."""
-        from inspector.tui.find.entries import problems_text
+        from inspector.tui.find.finder import problems_text
         from inspector.tui.widgets.tool_screen import Overlay
 
         recording = self.reads.recording
         self.push_screen(Overlay("Problems", problems_text(recording), banner(recording)))
 
     def action_redraw(self) -> None:
-        """Draw everything again: something else has written on the terminal."""
         self.screen.refresh(layout=True)
 
     def action_other_theme(self) -> None:
-        """Change between dark and light."""
         light = self.current_theme.dark
         self.theme = LIGHT.name if light else DARK.name
         if self.memory is not None:
@@ -263,8 +252,7 @@ class PtxviewApp(App[None]):
         if os.environ.get("PTXVIEW_TRACEBACK"):
             super().panic(*renderables)
             return
-        error = self._exception
-        what = f"{type(error).__name__}: {error}" if error is not None else "an unknown fault"
+        what = f"{type(self._exception).__name__}: {self._exception}"
         super().panic(
             Text(
                 f"ptxview: the interface failed ({what}). The recording is untouched; "
@@ -273,12 +261,9 @@ class PtxviewApp(App[None]):
         )
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
-        """Report a fault in a thread, and go on."""
         if event.state is WorkerState.ERROR:
-            error = event.worker.error
-            self.notify(
-                f"{type(error).__name__}: {error}", title="A bug in ptxview", severity="error"
-            )
+            said = f"{type(event.worker.error).__name__}: {event.worker.error}"
+            self.notify(said, title="A bug in ptxview", severity="error")
 
 
 def run_tui(opener: Opener, name: str, live: Live | None = None) -> None:

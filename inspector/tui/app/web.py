@@ -68,7 +68,6 @@ class WebServer(Server):
         self.cookie = f"ptxview-{secrets.token_hex(8)}"
 
     def knows(self, given: str | None) -> bool:
-        """Whether that is the token."""
         return given is not None and secrets.compare_digest(given.encode(), self.token.encode())
 
     async def _make_app(self) -> web.Application:
@@ -122,7 +121,6 @@ class WebServer(Server):
         )
 
     def announce(self) -> None:
-        """Say where, on standard error as all that is no data, once somebody listens there."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         where = f"http://{host}:{self.port}/?token={self.token}"
         narrate(f"ptxview: {where}   (Ctrl-C ends it)")
@@ -139,8 +137,3 @@ POLICY = (
     "script-src 'self' 'unsafe-inline' blob:; "
     "worker-src 'self' blob:; img-src 'self' data: blob:; connect-src 'self' ws: wss:"
 )
-
-
-def serve(argv: list[str], host: str, port: int, title: str) -> None:
-    """Serve a command until Ctrl-C. Raises ``OSError`` where the address cannot be had."""
-    WebServer(argv, host, port, title).serve()

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import islice
 from typing import NamedTuple, Protocol
 
 from pygments.token import Token
@@ -22,8 +23,8 @@ from inspector.analyse.flow.arrows import MAX_LANES, Arrow, FlowLanes
 from inspector.analyse.line_annotations import NOTHING, LineAnnotations, Told, ranked, virtual
 from inspector.base.model import Location
 from inspector.tui.code.highlight import Highlighter, Spans
+from inspector.tui.widgets.notice import label
 from inspector.tui.widgets.theme import token_style
-from inspector.tui.widgets.visible import label
 
 CELLS_PER_LANE = 18
 """Cells of a pane for each lane: most of the width is for the code."""
@@ -84,9 +85,7 @@ def cells(flow: FlowLanes, shown: int, n: int, cursor: int, again: bool) -> tupl
 
 
 def _kind(arrow: Arrow, cursor: int) -> str:
-    if arrow.ends_at(cursor):
-        return OWN
-    return LOOP if arrow.loops else BRANCH
+    return OWN if arrow.ends_at(cursor) else LOOP if arrow.loops else BRANCH
 
 
 def arrow_at(flow: FlowLanes, shown: int, n: int, cell: int) -> Arrow | None:
@@ -159,8 +158,7 @@ COLUMNS = {
 def title(column: str) -> str:
     """Return the title of a column; ``live:pred`` names a register class."""
     kind, _, register_class = column.partition(":")
-    words = COLUMNS[kind].title
-    return f"{words}: {register_class}" if register_class else words
+    return COLUMNS[kind].title + (f": {register_class}" if register_class else "")
 
 
 class RunFigures(Protocol):
@@ -197,7 +195,6 @@ class Gutter:
     """Cells of all columns."""
 
     def __post_init__(self) -> None:
-        """Once, and not for each row that is drawn."""
         columns = tuple(c for c in self.there if c in self.wanted and c != NOTES)
         object.__setattr__(self, "columns", columns)
         object.__setattr__(self, "width", sum(map(_width, columns)))
@@ -253,17 +250,14 @@ class Gutter:
         counts = told.counts()
         if kind != LIVE or counts is None:
             return None
-        if one:
-            return counts.get(one, 0)
-        return counts.get("gpr", 0) if self._allocated(told) else virtual(counts)
-
-    def _allocated(self, told: Told) -> bool:
-        """Whether a line's live registers are the machine's: PTX's own are virtual ones."""
-        return self.annotations.machine or told.live is None
+        # PTX's own registers are virtual ones.
+        allocated = self.annotations.machine or told.live is None
+        return counts.get(one or "gpr", 0) if one or allocated else virtual(counts)
 
     def _most(self, column: str, told: Told) -> int:
         """The largest count of live registers anywhere in the kernel, 0 if it is not known."""
-        one = column.partition(":")[2] or ("gpr" if self._allocated(told) else "virtual")
+        allocated = self.annotations.machine or told.live is None
+        one = column.partition(":")[2] or ("gpr" if allocated else "virtual")
         return self.annotations.most.get(one, 0)
 
     def _loud(self, column: str, told: Told, n: int) -> bool:
@@ -288,11 +282,10 @@ class Gutter:
         kind = column.partition(":")[0]
         if self.run is not None and kind in RUN:
             return self.run.cell(column, n)
-        if kind == SAMPLES:
-            share = self.annotations.share(n)
-            return "" if share is None else f"{share:.1f}%" if share else "0%"
-        figure = self.figure(column, told)
-        if figure is None:
+        share, figure = self.annotations.share(n), self.figure(column, told)
+        if kind == SAMPLES and share is not None:
+            return f"{share:.1f}%" if share else "0%"
+        if figure is None or kind == SAMPLES:
             return ""
         if kind == STALL:
             return f"{figure:g}"
@@ -331,10 +324,8 @@ MAX_MATCHES_PER_LINE = 200
 
 
 def code_strip(text: str, spans: Spans, dark: bool) -> Strip:
-    """Return a line in the colours of its tokens, plain between them."""
     plain = token_style(Token, dark)
-    segments = []
-    at = 0
+    segments, at = [], 0
     for start, end, token in spans:
         if start > at:
             segments.append(Segment(text[at:start], plain))
@@ -347,14 +338,8 @@ def code_strip(text: str, spans: Spans, dark: bool) -> Strip:
 
 
 def mark_matches(strip: Strip, text: str, pattern: re.Pattern[str], style: Style) -> Strip:
-    """``strip`` with every match of ``pattern`` in its ``text`` in ``style``."""
-    cuts: list[tuple[int, int]] = []
-    for match in pattern.finditer(text):
-        if match.end() > match.start():
-            first = cell_len(text[: match.start()])
-            cuts.append((first, first + cell_len(match.group())))
-        if len(cuts) >= MAX_MATCHES_PER_LINE:
-            break
+    found = islice((m for m in pattern.finditer(text) if m[0]), MAX_MATCHES_PER_LINE)
+    cuts = [(cell_len(text[: match.start()]), cell_len(text[: match.end()])) for match in found]
     return styled(strip, cuts, style)
 
 
@@ -362,10 +347,8 @@ def styled(strip: Strip, cells: Iterable[tuple[int, int]], style: Style) -> Stri
     """Return ``strip`` with some of its cells in ``style``, from the left to the right."""
     at, parts = 0, []
     for start, end in cells:
-        parts.append(strip.crop(at, start))
-        parts.append(
-            Strip([Segment(s.text, (s.style or Style()) + style) for s in strip.crop(start, end)])
-        )
+        loud = [Segment(s.text, (s.style or Style()) + style) for s in strip.crop(start, end)]
+        parts += [strip.crop(at, start), Strip(loud)]
         at = end
     return Strip.join([*parts, strip.crop(at, strip.cell_length)]) if parts else strip
 
@@ -393,16 +376,13 @@ def breaks(text: str, room: int) -> tuple[int, ...]:
         return (0,)
     if text.isascii():
         return tuple(range(0, max(1, len(text)), room))[:MAX_ROWS_PER_LINE]
-    out = [0]
-    at = 0
+    out, at = [0], 0
     for char in text:
         wide = cell_len(char)
         if at + wide - out[-1] > room:
-            if len(out) == MAX_ROWS_PER_LINE:
-                break
             out.append(at)
         at += wide
-    return tuple(out)
+    return tuple(out[:MAX_ROWS_PER_LINE])
 
 
 SIGNS = {"cursor": "▸", "linked": "▐", "defined": "●", "used": "○", "here": "▹", "plain": " "}
@@ -475,22 +455,18 @@ class CodeRows:
         self._code = lru_cache(maxsize=2048)(self._make_code)
 
     def forget(self) -> None:
-        """What the rows are made of has changed."""
         self._code.cache_clear()
 
     @property
     def margin(self) -> int:
-        """Cells before the text: sign, number, note, columns."""
         lines = 0 if self.source is None else len(self.source.texts)
         digits = len(str(max(lines, 99)))
         return digits + 2 + self.gutter.width + self.lettered + self.flow_width
 
     def text(self, n: int) -> str:
-        """Line ``n`` as it is shown."""
         return "" if self.source is None else self.source.text(n)
 
     def row(self, n: int, look: Look, part: Part, width: int) -> Strip:
-        """A row of line ``n``."""
         line = self.plain
         if look.chosen:
             line += self._part("code--chosen")
@@ -505,24 +481,25 @@ class CodeRows:
         quiet = line + self._part("code--gutter")
         start = self._start(n, look, part, line, quiet)
         room = max(0, width - self.margin)
-        if look.folded and not look.heading:
-            code = Strip([Segment(look.folded, quiet)])
+        if look.folded:
+            # The first line of a function, then how much of it there is.
+            tail = f" {look.folded}" if look.heading else look.folded
+            head = self._code(n).crop(0, max(0, room - len(tail))) if look.heading else ()
+            code = Strip([*head, Segment(tail, quiet)])
             code = code.crop(0, room).extend_cell_length(room).apply_style(line)
-        elif look.folded:
-            code = self._heading(n, look.folded, room, line, quiet)
         elif part.end is not None:
             code = self._code(n).crop(part.start, part.end)
             code = code.extend_cell_length(room).apply_style(line)
         else:
             code = cropped(self._code(n), part.start, room, line, quiet)
         if look.places and not part.again and not look.folded:
-            code = self._placed(
-                code, look.places, self._code(n).cell_length - part.start, room, quiet
-            )
+            # Where it is from at the right end, where that is free.
+            free = room - max(0, self._code(n).cell_length - part.start) - 2
+            if words := next((one for one in look.places if cell_len(one) <= free), ""):
+                code = Strip([*code.crop(0, room - cell_len(words)), Segment(words, quiet)], room)
         return Strip([*start, *code], max(width, self.margin))
 
     def _start(self, n: int, look: Look, part: Part, line: Style, quiet: Style) -> list[Segment]:
-        """Sign, number, note and columns."""
         digits = self.margin - 2 - self.gutter.width - self.lettered - self.flow_width
         flow = [Segment(c.sign, line + self._part(f"code--{c.kind}")) for c in look.flow]
         if len(flow) < self.flow_width:
@@ -548,23 +525,6 @@ class CodeRows:
             Segment(value, own),
             *flow,
         ]
-
-    @staticmethod
-    def _placed(code: Strip, places: tuple[str, ...], used: int, room: int, quiet: Style) -> Strip:
-        """A row's code with where it is from at its right end, where that is free."""
-        for words in places:
-            width = cell_len(words)
-            if max(0, used) + 2 + width <= room:
-                return Strip([*code.crop(0, room - width), Segment(words, quiet)], room)
-        return code
-
-    def _heading(self, n: int, words: str, room: int, line: Style, quiet: Style) -> Strip:
-        """The first line of what is folded, then how much of it there is."""
-        tail = f" {words}"
-        code = self._code(n)
-        head = min(code.cell_length, max(0, room - len(tail)))
-        strip = Strip([*code.crop(0, head), Segment(tail, quiet)])
-        return strip.crop(0, room).extend_cell_length(room).apply_style(line)
 
     def _make_code(self, n: int) -> Strip:
         assert self.source is not None

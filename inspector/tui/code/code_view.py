@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from rich.style import Style
 from textual import events
@@ -25,7 +25,6 @@ from inspector.analyse.flow.arrows import FlowLanes
 from inspector.analyse.line_annotations import (
     HUES,
     NOTHING,
-    LineAnnotations,
     Register,
     SourceGroups,
 )
@@ -36,10 +35,8 @@ from inspector.tui.code.code_rows import (
     COLUMNS,
     CodeRows,
     FlowCell,
-    Gutter,
     Look,
     Part,
-    RunFigures,
     along,
     arrow_at,
     breaks,
@@ -62,8 +59,7 @@ from inspector.tui.code.folding import (
 )
 from inspector.tui.code.highlight import IR, SEARCH_LINES, Highlighter
 from inspector.tui.keys.command_table import Where, bindings
-from inspector.tui.widgets.notice import Notice, in_thread, notice_row
-from inspector.tui.widgets.visible import label
+from inspector.tui.widgets.notice import Notice, in_thread, label, notice_row
 
 # Only rows in view are drawn and measured: a million lines cost what a page does. Rows are lines
 # without folded ones (``RowMap``); a wrapped row takes several rows of the screen.
@@ -138,11 +134,6 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
 
         view: CodeView
 
-        @property
-        def control(self) -> CodeView:
-            """The view whose cursor it is."""
-            return self.view
-
     def __init__(self) -> None:
         super().__init__()
         self.rows = CodeRows(self._part)
@@ -170,14 +161,12 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         self._largest = "", 0
 
     def say(self, text: str, warning: bool = False) -> None:
-        """Have the screen say what a key has done."""
         self.post_message(self.Said(self, text, warning))
 
     # Columns and folds
 
     @property
     def looks(self) -> tuple[tuple[str, ...], tuple[str, ...], bool]:
-        """The folds by their words, the wanted columns, and whether lines are wrapped."""
         wanted = self.rows.gutter.wanted
         columns = USUAL if wanted == CHOICES[0] else wanted
         return self.folding.words, columns, self.wrapped
@@ -198,18 +187,16 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         return tuple(out)
 
     def look(self, folds: tuple[str, ...], columns: tuple[str, ...], wrapped: bool) -> None:
-        """Restore the looks, before a listing is shown."""
         self.folding.restore(folds)
         if columns != USUAL:
             self.rows.gutter = replace(self.rows.gutter, wanted=columns)
         self.wrapped = wrapped
 
     def action_columns(self) -> None:
-        """The next choice of columns that looks otherwise here."""
         gutter, many = self.rows.gutter, len(self.choices)
         at = self.choices.index(gutter.wanted) if gutter.wanted in self.choices else -1
         for n in range(at + 1, at + 1 + many):
-            self.columns(self.choices[n % many])
+            self.columns(wanted=self.choices[n % many])
             if self.rows.gutter.columns != gutter.columns:
                 return
         self.say("No column is known for this listing.", warning=True)
@@ -223,39 +210,33 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
             self.say(otherwise, warning=True)
 
     def action_note(self, step: int) -> None:
-        """Go to the next or previous line that has a note, round the ends."""
         self._jump_among(self.rows.gutter.annotations.noted, step, "No line has a note here.")
 
     def action_largest(self, column: str) -> None:
-        """To the line with the largest figure of a column; from there to the next largest."""
         gutter, lines = self.rows.gutter, self.lines
 
         def ranked(found: tuple[int, ...] | Notice) -> None:
-            if gutter is self.rows.gutter and isinstance(found, tuple):
-                self._to_largest(column, found)
+            if gutter is not self.rows.gutter or isinstance(found, Notice):
+                return
+            if not found:
+                self.say(f"No line of this listing has any {title(column)}.", warning=True)
+                return
+            # Where one went on by oneself, it begins again with the largest.
+            again = self._largest == (column, self.cursor) and self.cursor in found
+            at = (found.index(self.cursor) + 1) % len(found) if again else 0
+            self._largest = column, found[at]
+            self.jump(found[at])
+            figure = gutter.figure(column, gutter.annotations.at(found[at])) or 0
+            place = f"number {at + 1} of {len(found)}" if at else "the most of any line"
+            many = plural(int(figure), COLUMNS[column].unit)
+            self.say(f"{many}, {place}; again goes to the next largest.")
 
         if column in gutter.there:
             in_thread(self, lambda: gutter.ranked(column, lines), ranked, "rank")
         else:
             self.say(f"No {title(column)} are known for this listing.", warning=True)
 
-    def _to_largest(self, column: str, lines: tuple[int, ...]) -> None:
-        if not lines:
-            self.say(f"No line of this listing has any {title(column)}.", warning=True)
-            return
-        # Where one went on by oneself, it begins again with the largest.
-        again = self._largest == (column, self.cursor) and self.cursor in lines
-        at = (lines.index(self.cursor) + 1) % len(lines) if again else 0
-        self._largest = column, lines[at]
-        self.jump(lines[at])
-        gutter = self.rows.gutter
-        figure = gutter.figure(column, gutter.annotations.at(lines[at])) or 0
-        place = f"number {at + 1} of {len(lines)}" if at else "the most of any line"
-        many = plural(int(figure), COLUMNS[column].unit)
-        self.say(f"{many}, {place}; again goes to the next largest.")
-
     def action_fold(self) -> None:
-        """Fold what the cursor is in, or unfold it."""
         region = self.map.fold(self.cursor) or self.folding.at(self.cursor)
         if region is None:
             self.say("Nothing to fold here.", warning=True)
@@ -266,12 +247,10 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         self.post_message(self.Moved(self))
 
     def action_fold_level(self) -> None:
-        """Fold more kinds of lines, then none."""
         self.say(self.folding.deeper())
         self.fold()
 
     def action_wrap(self) -> None:
-        """Break lines that are too long, or let them go on to the right."""
         self.wrapped = not self.wrapped
         self.measure()
         if self.wrapped:
@@ -281,7 +260,6 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
     # Moving
 
     def jump(self, n: int) -> None:
-        """Go to a line, and remember the old one in the history."""
         self.post_message(self.Jumped(self, self.cursor))
         self.go(n)
 
@@ -291,11 +269,9 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
             self.go(self.map.line(max(0, min(row, self.map.rows - 1))))
 
     def action_move(self, by: int) -> None:
-        """Up or down by rows."""
         self._go_rows(by)
 
     def action_page(self, pages: float) -> None:
-        """Up or down by pages, the view and the cursor together."""
         first, last = self.span()
         high = last - first if self.wrapped else self.size.height - 1
         rows = max(1, int(high * abs(pages))) * (1 if pages > 0 else -1)
@@ -303,12 +279,10 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         self._go_rows(rows)
 
     def action_edge(self, side: int) -> None:
-        """To the first or the last row."""
         if self.lines:
             self.jump(1 if side < 0 else self.map.line(self.map.rows - 1))
 
     def action_sideways(self, cells: int) -> None:
-        """Left or right."""
         if not self.wrapped:
             self.scroll_to(x=max(0, self.scroll_offset.x + cells), animate=False, force=True)
 
@@ -321,19 +295,16 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         return chosen
 
     def action_match(self, step: int) -> None:
-        """To the next or previous line that has the pattern, round the ends."""
         text = "Nothing is searched for: / searches."
         if self.pattern is not None:
             text = f"No line has /{label(self.pattern.pattern)}/ here."
         self._jump_among(self.matches, step, text)
 
     def action_use(self, step: int) -> None:
-        """To the next or previous line that uses the value of the register that is looked at."""
         used = () if self.register is None else self.register.used
         self._jump_among(used, step, self._no_register("uses"))
 
     def action_definition(self) -> None:
-        """To the line that defines it; of several the last one above, else the last."""
         defined = () if self.register is None else self.register.defined
         others = tuple(n for n in defined if n != self.cursor)
         if defined and not others and self.register is not None:
@@ -347,14 +318,12 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         return f"No line is known that {what} {label(self.register.name)}."
 
     def action_choose(self) -> None:
-        """Begin to choose lines to copy, or end it."""
         if not self.unchoose() and self.lines:
             self.chosen_from = self.cursor
             self.refresh()
             self.say("Selecting lines from here: y copies them, Esc cancels.")
 
     def action_verbatim(self) -> None:
-        """The file as it is, every line and every space; again, what is easier to read."""
         said = self.folding.turn()
         if self.source is not None:
             self.source.as_it_is(self.folding.as_it_is)
@@ -363,33 +332,32 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
             self.say(said)
 
     def on_click(self, event: events.Click) -> None:
-        """The line that was clicked; a second click on what is folded unfolds it."""
         offset = event.get_content_offset(self)
         laid = self.laid() if self.source is not None else []
-        if offset is not None and 0 <= offset.y < len(laid):
-            if self._click_flow(laid[offset.y][0], offset.x):
-                return
-            self.go(laid[offset.y][0])
-            if event.chain == 2 and self.map.fold(self.cursor) is not None:
-                self.action_fold()
+        if offset is None or not 0 <= offset.y < len(laid):
+            return
+        n, cell = laid[offset.y][0], offset.x - (self.rows.margin - self.rows.flow_width)
+        flow = self.flow if 0 <= cell < self.rows.flow_width else None
+        if flow and (arrow := arrow_at(flow, self.rows.flow_width - 1, n, cell)):
+            self.jump(along(arrow, n))
+            return
+        self.go(n)
+        if event.chain == 2 and self.map.fold(self.cursor) is not None:
+            self.action_fold()
 
     def on_focus(self) -> None:
-        """This view's cursor is the one that the others follow now."""
         self.post_message(self.Moved(self))
 
     @property
     def source(self) -> Highlighter | None:
-        """The listing that is shown, with its colours."""
         return self.rows.source
 
     @property
     def lines(self) -> int:
-        """How many lines there are; 0 while a notice is here."""
         return 0 if self.source is None else len(self.source.texts)
 
     @property
     def chosen(self) -> tuple[int, int] | None:
-        """The first and the last line of what is chosen to be copied."""
         if self.chosen_from is None:
             return None
         ends = sorted((self.chosen_from, self.cursor))
@@ -399,7 +367,6 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
     # Where things are
 
     def measure(self) -> None:
-        """The size of everything changed."""
         height = max(1, self.size.height)
         if self.wrapped:
             # The last line must be able to come to the top, however many rows it takes.
@@ -407,13 +374,12 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         else:
             self.virtual_size = Size(self._width + self.rows.margin, self.map.rows)
         self._laid = (None, [])
-        self.refresh()
+        self.refresh_marks()
         if self.modes != self._modes:
             self._modes = self.modes
             self.post_message(self.Looks())
 
     def _parts(self, row: int) -> list[tuple[int, Part]]:
-        """The rows of the screen that a row of the listing takes."""
         n = self.map.line(row)
         if not self.wrapped:
             return [(n, Part(self.scroll_offset.x))]
@@ -440,7 +406,6 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         return self._laid[1]
 
     def span(self) -> tuple[int, int]:
-        """The first and the last row in view."""
         laid = self.laid()
         if not laid:
             return 0, 0
@@ -489,14 +454,12 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
     # Drawing
 
     def notify_style_update(self) -> None:
-        """Make colours again: the theme has changed."""
         super().notify_style_update()
         self.rows.dark = self.app.current_theme.dark
         self.rows.plain = self.rich_style
         self.rows.forget()
 
     def render_line(self, y: int) -> Strip:
-        """Row ``y`` of the view: mark, number, text."""
         width = self.scrollable_content_region.width
         if self.source is None:
             loud, quiet = self._part("code--notice"), self._part("code--hint")
@@ -518,7 +481,10 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
             sign = "linked"
         else:
             sign = "here" if here else self._places.get(n, "plain")
-        chosen = self.chosen
+        chosen, own = self.chosen, self.cursor if self.has_focus else 0
+        flow: tuple[FlowCell, ...] = ()
+        if self.flow is not None and self.rows.flow_width:
+            flow = cells(self.flow, self.rows.flow_width - 1, n, own, again)
         return Look(
             sign,
             linked,
@@ -528,16 +494,10 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
             bool(self.current) and _any(self.current, first, last),
             () if fold is not None or self.folding.as_it_is else self._place(n),
             self._tint(n),
-            self._flow_cells(n, again),
+            flow,
         )
 
     # Branches and loops
-
-    def _flow_cells(self, n: int, again: bool) -> tuple[FlowCell, ...]:
-        if self.flow is None or not self.rows.flow_width:
-            return ()
-        cursor = self.cursor if self.has_focus else 0
-        return cells(self.flow, self.rows.flow_width - 1, n, cursor, again)
 
     def _fit_flow(self) -> None:
         """As many lanes as the pane has room for, the head of an arrow and no air: none of none."""
@@ -545,8 +505,6 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         self.rows.flow_width = lanes + 1 if lanes else 0
 
     def action_along(self) -> None:
-        """Along the branch here: to its label, from there to the lines that branch to it; elsewhere
-        to the beginning of the loop around."""
         flow = self.flow
         ends = () if flow is None else flow.ends(self.cursor)
         loop = None if flow is None else flow.loop(self.cursor)
@@ -556,16 +514,6 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
             self.jump(loop.target)
         else:
             self.say("No branch on this line, and no loop around it.", warning=True)
-
-    def _click_flow(self, n: int, x: int) -> bool:
-        """Follow the arrow that was clicked beside line ``n``; False if none was."""
-        cell = x - (self.rows.margin - self.rows.flow_width)
-        if self.flow is None or not 0 <= cell < self.rows.flow_width:
-            return False
-        arrow = arrow_at(self.flow, self.rows.flow_width - 1, n, cell)
-        if arrow is not None:
-            self.jump(along(arrow, n))
-        return arrow is not None
 
     def _place(self, n: int) -> tuple[str, ...]:
         """Where line ``n`` is from, if it is the first that is from there."""
@@ -595,20 +543,17 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         return -hue if group == self.lit else hue
 
     def tint(self, groups: SourceGroups | None) -> None:
-        """Colour each line by these groups, or none any more."""
         self.groups, self.lit = groups, 0
         self.rows.lettered = groups is not None and self.app.no_color
         self.rows.forget()
         self.measure()
 
     def light(self, group: int) -> None:
-        """Highlight the lines of this group: the cursor is on one of them."""
         if group != self.lit:
             self.lit = group
             self.refresh()
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        """With the map on, the other panes come along."""
         super().watch_scroll_y(old_value, new_value)
         if self.groups is not None and not self._led and round(old_value) != round(new_value):
             self.post_message(self.Scrolled(self))
@@ -631,22 +576,19 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
     # The scrollbar
 
     def on_mount(self) -> None:
-        """The scrollbar shows where the marks are."""
         self.vertical_scrollbar.renderer = partial(MarkedBar, marks=self.marks)  # type: ignore[misc,assignment]
 
     def redraw(self) -> None:
-        """Draw every row again: what the rows are made of has changed."""
         self.rows.forget()
-        self.refresh()
         self.refresh_marks()
 
     def refresh_marks(self) -> None:
-        """What is marked has changed."""
+        """Draw the rows and the marks in the scrollbar."""
+        self.refresh()
         if self.is_mounted:
             self.vertical_scrollbar.refresh()
 
     def marks(self, height: int) -> Marks:
-        """What the scrollbar shows."""
         if not self.lines:
             return {}
         annotations = self.rows.gutter.annotations
@@ -665,7 +607,6 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
 
     @property
     def pattern(self) -> re.Pattern[str] | None:
-        """What was searched for."""
         return self.rows.pattern
 
     # Content
@@ -679,7 +620,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         source.as_it_is(self.folding.as_it_is)
         self.rows.dark, self.rows.plain = self.app.current_theme.dark, self.rich_style
         self._begin(width)
-        self._columns(Gutter(NOTHING, self.rows.gutter.wanted))
+        self.columns(annotations=NOTHING, run=None)
         self.cursor = max(1, min(at, self.lines))
         self.untouched = True
         self._top = top
@@ -698,13 +639,11 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         self.light_up(None)
 
     def _to_top(self) -> None:
-        """Scroll to where reading begins."""
         top = self.map.row(self._top) if self.lines else 0
         self.scroll_to(0, max(0, top - MARGIN_LINES), animate=False, force=True)
         self.reveal(self.cursor, self.cursor)
 
     def on_resize(self) -> None:
-        """The cursor stays in view; before the first move, so does the kernel's first line."""
         self._fit_flow()
         self.rows.forget()
         self.measure()
@@ -713,13 +652,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         else:
             self.reveal(self.cursor, self.cursor)
 
-    def begin(self, n: int) -> None:
-        """Begin on line ``n`` instead, which is not yet a move of the user's."""
-        self.go(n)
-        self.untouched = True
-
     def show_notice(self, notice: Notice) -> None:
-        """Show a sentence and a hint instead of a listing."""
         self.rows.source, self.notice = None, notice
         self._begin(0)
         self.measure()
@@ -730,7 +663,6 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         lines = tuple(n for n in lines if 1 <= n <= self.lines)
         if lines != self.linked:
             self.linked = lines
-            self.refresh()
             self.refresh_marks()
         if follow and lines and self.cursor not in lines:
             self.cursor = self.nearest(lines)
@@ -752,14 +684,6 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
 
     # Annotations
 
-    def annotate(self, annotations: LineAnnotations) -> None:
-        """Show the results of the analysis in the gutter."""
-        self._columns(replace(self.rows.gutter, annotations=annotations))
-
-    def ran(self, figures: RunFigures | None) -> None:
-        """Show the columns of a run of the kernel; None removes them."""
-        self._columns(replace(self.rows.gutter, run=figures))
-
     def stand(self, lines: tuple[int, ...]) -> None:
         """Mark the lines of the current step, and reveal the nearest."""
         self.current = lines = tuple(n for n in lines if n <= self.lines)
@@ -771,26 +695,20 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
             self.reveal(self.cursor, self.cursor)
         self.redraw()
 
-    def _columns(self, gutter: Gutter) -> None:
-        self.rows.gutter = gutter
+    def columns(self, **changes: Any) -> None:
+        """Change what the gutter has: its wanted columns, annotations, or figures of a run."""
+        self.rows.gutter = replace(self.rows.gutter, **changes)
         self.rows.forget()
         self.measure()
-        self.refresh_marks()
         if self.is_mounted:
             self.post_message(self.Looks())
 
-    def columns(self, wanted: tuple[str, ...]) -> None:
-        """Show these columns, where the listing has something for them."""
-        self._columns(replace(self.rows.gutter, wanted=wanted))
-
     def named(self, names: Mapping[str, str], kernel: range) -> None:
-        """The names of the kernel's parameters, by their symbols, and its lines are known."""
         if self.source is not None and names != self.source.names:
             self.source.know(names, kernel)
             self.redraw()
 
     def light_up(self, register: Register | None) -> None:
-        """Mark where a register is defined and used, and its name wherever it is."""
         if register == self.register:
             return
         self.register = register
@@ -823,7 +741,6 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         self.fold()
 
     def fold(self) -> None:
-        """Fold again; the cursor's row stays where it is."""
         at = self.map.row(self.cursor) - self.scroll_offset.y
         self.map = self.folding.rows(self.lines)
         hidden = self.map.fold(self.cursor)
@@ -837,10 +754,8 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
             top = max(0, self.map.row(self.cursor) - at)
             self.scroll_to(y=top, animate=False, force=True)
             self.reveal(self.cursor, self.cursor)
-        self.refresh_marks()
 
     def _unfold(self, n: int) -> None:
-        """Unfold what hides line ``n``."""
         while (hidden := self.map.fold(n)) is not None and (
             n != hidden.first or hidden.kind is Fold.MARKS
         ):
@@ -858,5 +773,4 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
             self.cursor = n
             self.post_message(self.Moved(self))
         self.reveal(n, n)
-        self.refresh()
         self.refresh_marks()

@@ -44,7 +44,6 @@ class Region(NamedTuple):
 
     @property
     def words(self) -> str:
-        """What is in its place: ``… 62 lines of debug sections``."""
         return f"… {self.last - self.first + 1} lines of {self.kind.value}"
 
 
@@ -60,15 +59,12 @@ _DEBUG = (".debug_", ".nv_debug", ".debug")
 
 
 def _section(text: str) -> str | None:
-    """The name of the section that a line opens: ``.section .debug_info, …``."""
     words = text.split(None, 2)
-    if not words or words[0] != ".section" or len(words) < 2:
-        return None
-    return words[1].strip('"').rstrip(",")
+    opens = len(words) > 1 and words[0] == ".section"
+    return words[1].strip('"').rstrip(",") if opens else None
 
 
 def _ptx(texts: Sequence[str]) -> Iterator[bool]:
-    """Whether each line belongs to a debug section in braces, or names a file of one."""
     depth, inside = 0, False
     for text in texts:
         name = _section(text) if ".section" in text else None
@@ -84,7 +80,6 @@ def _ptx(texts: Sequence[str]) -> Iterator[bool]:
 
 
 def _sass(texts: Sequence[str]) -> Iterator[bool]:
-    """Whether each line belongs to a section of debuggers' or of notes, until the next section."""
     inside = False
     for text in texts:
         name = _section(text) if ".section" in text else None
@@ -93,21 +88,15 @@ def _sass(texts: Sequence[str]) -> Iterator[bool]:
         yield inside
 
 
-def _mlir(texts: Sequence[str]) -> Iterator[bool]:
-    return (text.startswith("#loc") for text in texts)
-
-
-def _llvm(texts: Sequence[str]) -> Iterator[bool]:
-    return (text.startswith("!") and " = " in text for text in texts)
+def _ir(texts: Sequence[str]) -> Iterator[bool]:
+    """Whether each line is metadata of MLIR or of LLVM."""
+    return (text.startswith("#loc") or (text[:1] == "!" and " = " in text) for text in texts)
 
 
 _DEBUGS: dict[str, Callable[[Sequence[str]], Iterator[bool]]] = {
     "ptx": _ptx,
     "sass": _sass,
-    "ttir": _mlir,
-    "ttgir": _mlir,
-    "llvm": _llvm,
-    "llir": _llvm,
+    **dict.fromkeys(("ttir", "ttgir", "llvm", "llir"), _ir),
 }
 _COMMENTS: dict[str, tuple[str, ...]] = {
     "ptx": ("//",),
@@ -129,11 +118,6 @@ _MARK = re.compile(
 """What LLVM and NVVM write between instructions, and what is nothing to the machine."""
 
 
-def _is_mark(text: str) -> bool:
-    """Whether a line of PTX is a mark; most are excluded by one search for a character."""
-    return ("." in text or ":" in text or "/" in text) and _MARK(text) is not None
-
-
 def _kinds(listing: Listing, texts: Sequence[str]) -> Iterator[Fold | None]:
     """What each line can be folded as; blank lines within a debug section are of it."""
     debug = _DEBUGS.get(listing.language)
@@ -143,7 +127,7 @@ def _kinds(listing: Listing, texts: Sequence[str]) -> Iterator[Fold | None]:
     for text, debugs in zip(texts, repeat(False) if debug is None else debug(texts), strict=False):
         if debugs or (kind is Fold.DEBUG and not text.strip()):
             kind = Fold.DEBUG
-        elif marked and _is_mark(text):
+        elif marked and _MARK(text):
             kind = Fold.MARKS
         else:
             kind = Fold.COMMENT if signs and text.lstrip().startswith(signs) else None
@@ -197,11 +181,9 @@ class RowMap:
 
     @property
     def rows(self) -> int:
-        """How many rows there are."""
         return self.lines - self._hidden[-1]
 
     def fold(self, n: int) -> Region | None:
-        """Return the folded region around line ``n``."""
         at = bisect_right(self._firsts, n) - 1
         return self.closed[at] if at >= 0 and n <= self.closed[at].last else None
 
@@ -211,7 +193,6 @@ class RowMap:
         return above if above is not None and above.kind is Fold.MARKS else None
 
     def shown(self, n: int) -> int:
-        """Return the line whose row shows line ``n``."""
         region = self.fold(n)
         if region is not None and region.kind is Fold.MARKS:
             n = region.last + 1
@@ -219,12 +200,10 @@ class RowMap:
         return n if region is None else region.first
 
     def row(self, n: int) -> int:
-        """Return the row of line ``n``."""
         n = self.shown(n)
         return n - 1 - self._hidden[bisect_right(self._firsts, n - 1)]
 
     def line(self, row: int) -> int:
-        """Return the first line that has that row."""
         at = bisect_right(self._rows, row) - 1
         if at >= 0 and row == self._rows[at] and self.closed[at].kind is not Fold.MARKS:
             return self._firsts[at]
@@ -250,19 +229,16 @@ class Folding:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """What is wanted, as it is remembered."""
         folds = tuple(kind.value for kind in Fold if kind in self.level)
         if self.as_it_is:
             return (AS_IT_IS, *folds)
         return USUAL if self.level == LEVELS[0] else folds
 
     def restore(self, words: tuple[str, ...]) -> None:
-        """Fold as it was remembered."""
         self.level = LEVELS[0] if words == USUAL else frozenset(k for k in Fold if k.value in words)
         self.as_it_is = AS_IT_IS in words
 
     def know(self, regions: Mapping[Fold, tuple[Region, ...]]) -> None:
-        """Take what can be folded in another listing."""
         self.regions, self._flipped = regions, set()
 
     def flip(self, region: Region) -> None:
@@ -270,7 +246,6 @@ class Folding:
         self._flipped ^= {region}
 
     def deeper(self) -> str:
-        """Take the next level; return it in words."""
         at = LEVELS.index(self.level) + 1 if self.level in LEVELS else 0
         self.level = LEVELS[at % len(LEVELS)]
         self._flipped = set()
@@ -279,7 +254,6 @@ class Folding:
         return said.replace("the function", "functions")
 
     def turn(self) -> str:
-        """Change between reading and the file as it is; return which in words."""
         self.as_it_is = not self.as_it_is
         self._flipped = set()
         if self.as_it_is:
@@ -298,7 +272,6 @@ class Folding:
         return min(around, key=lambda region: region.last - region.first, default=None)
 
     def rows(self, lines: int) -> RowMap:
-        """Return the rows of so many lines."""
         every = (region for each in self.regions.values() for region in each)
         closed = (one for one in every if (one.kind in self.level) != (one in self._flipped))
         return RowMap(lines, closed)
@@ -349,19 +322,13 @@ class MarkedBar(ScrollBarRender):
         self.marks = marks
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """One segment a row."""
         for bar in super().__rich_console__(console, options):
             if isinstance(bar, Segments):
                 rows = list(bar.segments)
                 for y, (sign, style) in self.marks(len(rows)).items():
-                    if y < len(rows):
-                        rows[y] = _over(rows[y], sign, style)
+                    held = rows[y].style or Style()
+                    ground = held.color if held.reverse else held.bgcolor
+                    drawn = Style(color=style.color, bgcolor=ground, bold=True, meta=held.meta)
+                    rows[y] = Segment(sign, drawn)
                 bar = Segments(rows, new_lines=True)
             yield bar
-
-
-def _over(under: Segment, sign: str, style: Style) -> Segment:
-    held = under.style or Style()
-    ground = held.color if held.reverse else held.bgcolor
-    drawn = Style(color=style.color, bgcolor=ground, bold=True, meta=held.meta)
-    return Segment(sign, drawn)

@@ -18,7 +18,7 @@ from pygments.token import Name, Token, _TokenType
 from inspector.base.model import Location, Stage
 from inspector.listing.line import Kind, Line, Listing
 from inspector.listing.ptx import frames_of, read_files
-from inspector.tui.widgets.visible import TAB_CELLS, label, squeezed, visible
+from inspector.tui.widgets.notice import TAB_CELLS, label, squeezed, visible
 
 Span = tuple[int, int, _TokenType]
 Spans = tuple[Span, ...]
@@ -37,7 +37,6 @@ MAX_CHARS = 5000
 
 
 def texts_of(listing: Listing) -> Sequence[str]:
-    """The texts of a listing's lines."""
     return [line.text for line in listing.lines]
 
 
@@ -66,7 +65,6 @@ def _unless_it_names(match: re.Match[str]) -> str:
 
 
 def without_place(text: str, language: str) -> str:
-    """A line of IR without its location, which is at the right end of its row."""
     if len(text) > MAX_CHARS or text[:1] in ("#", "!"):
         return text
     if language == "llvm":
@@ -141,7 +139,6 @@ class Highlighter:
         return match[0] if name is None else f"c[…{label(name)}]"
 
     def know(self, names: Mapping[str, str], kernel: range = range(0)) -> None:
-        """What the kernel's parameters are called, and which lines of SASS are the kernel's."""
         self.names, self.kernel = names, kernel
         self._spans.cache_clear()
 
@@ -151,7 +148,6 @@ class Highlighter:
         self._spans.cache_clear()
 
     def loc(self, first: int, last: int) -> Location | None:
-        """Location of the last ``.loc`` of lines ``first`` to ``last``, if any."""
         for n in range(last, first - 1, -1):
             if ".loc" in self.texts[n - 1]:
                 return frames_of(self.texts[n - 1], self.files)
@@ -181,7 +177,6 @@ class Highlighter:
         return self._whole[n - 1] if self._whole is not None else self._spans(self.text(n))
 
     def spans_of(self, text: str) -> Spans:
-        """The tokens of a line that reads so."""
         return self._spans(text)
 
     def _find(self, text: str) -> Spans:
@@ -200,7 +195,6 @@ class Highlighter:
 
 
 def _whole_text(texts: list[str], lexer: Lexer) -> tuple[Spans, ...]:
-    """The tokens of a whole text, cut at the ends of lines."""
     out: list[list[Span]] = [[] for _ in texts]
     row = column = 0
     for _, token, value in lexer.get_tokens_unprocessed("\n".join(texts) + "\n"):
@@ -256,7 +250,6 @@ MAX_LABELS = 5000
 
 
 def label_of(text: str) -> str | None:
-    """The label that a line defines."""
     match = _LABEL.match(text)
     return None if match is None else match[1] or match[2]
 
@@ -287,7 +280,6 @@ def labels(listing: Listing, here: int, step: int) -> Iterator[int]:
 
 
 def labels_of(listing: Listing, stage: Stage) -> list[tuple[str, int, str]]:
-    """What of a listing has a name: functions and labels, with the line of each and what it is."""
     out = [(f.name, f.first, "function") for f in listing.functions]
     if stage not in MACHINE:
         return out
@@ -307,7 +299,6 @@ _SEARCH_LINES = 64  # lines around one without a location in which an instructio
 
 
 def place(location: Location | None) -> str:
-    """``square.py:16:23 ← from module.py:40``: the innermost frame, then who inlined it."""
     if location is None:
         return _NONE
     frames = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 from bisect import bisect_left, bisect_right
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -22,7 +22,7 @@ from inspector.diff.beside import Sign
 from inspector.diff.compare import Compared
 from inspector.reader.reader import Reader
 from inspector.report import diff_text
-from inspector.report.tables import differing
+from inspector.report.tables import differing, padded
 from inspector.tui.code.highlight import highlighter_for, place
 from inspector.tui.diff.diff_view import (
     DiffOutcome,
@@ -34,13 +34,10 @@ from inspector.tui.diff.diff_view import (
 )
 from inspector.tui.keys.command_table import SHARED, Where, bindings_of
 from inspector.tui.panes.pane import PATIENCE_SECONDS
-from inspector.tui.panes.pane_screen import BAD_EXPRESSION, expression
 from inspector.tui.widgets.figures import configuration
-from inspector.tui.widgets.lines import LineWidget, clickable, ends
-from inspector.tui.widgets.notice import Notice, in_thread
+from inspector.tui.widgets.notice import Notice, cut, in_thread, label, shorten
 from inspector.tui.widgets.subject import TreeSubject, digit, resolve
-from inspector.tui.widgets.tool_screen import Overlay, Prompt, ToolScreen
-from inspector.tui.widgets.visible import cut, label, shorten
+from inspector.tui.widgets.tool_screen import LineWidget, Overlay, SearchScreen, clickable, ends
 
 FIGURES = 78
 """Columns of the overlay with all figures."""
@@ -63,7 +60,6 @@ WORDS = {
 
 
 def shared_stages(a: TreeSubject, b: TreeSubject) -> tuple[Stage, ...]:
-    """The stages that both have, in the order of lowering."""
     if a.variant is None or b.variant is None:
         return ()
     return tuple(s for s in Stage if s in a.variant.stages and s in b.variant.stages)
@@ -80,7 +76,7 @@ def load(reads: Reader, request: DiffRequest) -> DiffOutcome:
         highlighter_for(listing, stage, variant.stages[stage].origin_path)
         for listing, variant in zip(comparison.listings, (a, b), strict=True)
     )
-    outcome = laid_out(request, comparison, sources)
+    outcome = laid_out(comparison, sources)
     try:
         return replace(outcome, at=_landing(reads, request, (a, b), stage, outcome.beside))
     except PtxviewError:  # a stage that has no links
@@ -96,22 +92,13 @@ def _landing(
     if kept is None or kept.stage is stage:
         return kept
     for side, (variant, n) in enumerate(zip(pair, kept[1:], strict=True)):
-        if n is None:
-            continue
+        links = {} if n is None else reads.links(variant, kept.stage, stage)
         compared = {row.b if side else row.a for row in layout.rows}
-        line = _nearest(reads.links(variant, kept.stage, stage), n, compared)
-        if line is not None:
+        near = sorted((abs(line - (n or 0)), line) for line in links)
+        linked = (m for far, at in near if far <= SEARCH_RADIUS_LINES for m in links[at])
+        if line := next((m for m in linked if m in compared), None):
             return DiffPlace(stage, None, line) if side else DiffPlace(stage, line, None)
     return None
-
-
-def _nearest(
-    links: Mapping[int, tuple[int, ...]], n: int, wanted: Container[int | None]
-) -> int | None:
-    """Of the line nearest to ``n`` that has one, the first linked line that is ``wanted``."""
-    near = (line for line in links if abs(line - n) <= SEARCH_RADIUS_LINES)
-    linked = (m for line in sorted(near, key=lambda m: abs(m - n)) for m in links[line])
-    return next((m for m in linked if m in wanted), None)
 
 
 # -- bars -----------------------------------------------------------------------------------------
@@ -124,14 +111,10 @@ def told(subject: TreeSubject, other: TreeSubject) -> str:
         return label(subject.name)
     first = tuple(key for key in differing((variant.config, rival.config)) if key != "flags")
     rest = tuple(key for key in variant.config if key not in (*first, "flags"))
-    target = variant.target or ""
-    words = [subject.name, variant.id, configuration(variant.config, first)]
-    if target == rival.target:
-        words += [f"{target} {configuration(variant.config, rest)}".strip()]
-    else:
-        words[2:2] = [target]
-        words += [configuration(variant.config, rest)]
-    return label("  ".join(word for word in words if word))
+    words = [subject.name, variant.id, configuration(variant.config, first), variant.target or ""]
+    if variant.target != rival.target:
+        words[2], words[3] = words[3], words[2]
+    return label("  ".join(word for word in (*words, configuration(variant.config, rest)) if word))
 
 
 class DiffBar(LineWidget):
@@ -148,16 +131,14 @@ class DiffBar(LineWidget):
 
     def render(self) -> Content:
         width = self.size.width
-        head = " diff "
         words = [f"{digit(s)} {s}" for s in self.stages]
-        if len(head) + sum(len(w) + 2 for w in words) + len(self.told) + 2 > width:
+        if sum(len(word) + 2 for word in words) + len(self.told) + 8 > width:
             words = [digit(s) if s is not self.stage else str(s) for s in self.stages]
-        parts: list[Content | tuple[str, str]] = [(head, "bold")]
+        left = Content.styled(" diff ", "bold")
         for stage, word in zip(self.stages, words, strict=True):
             style = "bold underline" if stage is self.stage else ""
-            word_part = Content.assemble(" ", (word, style), " ")
-            parts.append(clickable(word_part, f"screen.stage({stage.value!r})"))
-        left = Content.assemble(*parts)
+            tab = Content.assemble(" ", (word, style), " ")
+            left += clickable(tab, f"screen.stage({stage.value!r})")
         said = shorten(self.told, width - left.cell_length - 1)
         return ends(left, Content.styled(said, "bold $accent"), width - 1)
 
@@ -179,15 +160,11 @@ class DiffHeads(Widget):
     def render(self) -> Content:
         width = self.size.width
         half = (width - 2) // 2 if self.beside else width
-        parts: list[tuple[str, str]] = []
         a, b = self.pair
-        for mark, text in (("a", told(a, b)), ("b", told(b, a))):
-            text = cut(text, half - 4)
-            room = half - 3 - Content(text).cell_length
-            parts += [(f" {mark} ", "bold $accent"), (text, ""), (" " * max(0, room), "")]
-            if mark == "a":
-                parts.append(("│", "$quiet") if self.beside else ("\n", ""))
-        return Content.assemble(*parts)
+        first, second = (padded(cut(text, half - 4), half - 3) for text in (told(a, b), told(b, a)))
+        rule = ("│", "$quiet") if self.beside else "\n"
+        style = "bold $accent"
+        return Content.assemble((" a ", style), first, rule, (" b ", style), second)
 
 
 class DiffSummary(Widget):
@@ -239,95 +216,52 @@ def where(view: DiffView) -> Iterator[str]:
         return
     for mark, n, listing in zip("ab", (row.a, row.b), comparison.listings, strict=True):
         if n is not None:
+            source = listing.lines[n - 1].source
             yield f"{mark} {n}/{len(listing.lines)}"
     yield WORDS[row.sign].format(row.other)
-    side, n = (1, row.b) if row.b is not None else (0, row.a)
-    if n is not None and comparison.stage not in (Stage.SOURCE, Stage.OUTPUT_CODE):
-        yield place(comparison.listings[side].lines[n - 1].source)
+    if comparison.stage not in (Stage.SOURCE, Stage.OUTPUT_CODE):
+        yield place(source)
 
 
 # -- screens --------------------------------------------------------------------------------------
 
 
-class DiffSearching(ToolScreen[None]):
+class DiffSearching(SearchScreen[None]):
     """A screen with a diff in which one searches."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.view = DiffView()
-        self._origin: tuple[int, re.Pattern[str] | None] | None = None
-        """Row and pattern from before the prompt."""
+        self.view: DiffView = DiffView()
 
-    def action_search(self) -> None:
-        pattern = self.view.pattern
-        self._origin = (self.view.cursor, pattern)
-        self.ask("search", pattern.pattern if pattern else "")
-
-    @on(Prompt.Edited)
-    def _edited(self, message: Prompt.Edited) -> None:
-        message.stop()
-        self._search(message.text)
-
-    @on(Prompt.Closed)
-    def _prompt_done(self, message: Prompt.Closed) -> None:
-        message.stop()
-        self.status.display = True
-        self.set_focus(self.view)
-        origin, self._origin = self._origin, None
-        if message.accepted and message.text:
-            self._search(message.text)
-        elif message.accepted or origin is None:
-            self.forget()
-        else:
-            self.view.go(origin[0])
-            self._find(origin[1])
-
-    def _search(self, text: str) -> None:
-        """Find a text; while one types, go to the first match from where it began."""
-        try:
-            pattern = expression(text) if text else None
-        except BAD_EXPRESSION as error:
-            if not self.prompt.display:
-                self.status.say(f"“{label(text)}” is not a regular expression: {error}")
-            return
-        self._find(pattern)
-        if self._origin is not None:
-            self.view.reach(self._match_from(self._origin[0]))
-
-    def _match_from(self, row: int) -> int:
-        matches = self.view.matches
-        return matches[bisect_left(matches, row) % len(matches)] if matches else row
-
-    def _find(self, pattern: re.Pattern[str] | None) -> None:
+    def find(self, pattern: re.Pattern[str] | None, typing: bool = False) -> None:
         self.view.find(pattern)
         self.footer.say("diff.next", "next change" if pattern is None else "next match")
+        if self.origin is not None and (matches := self.view.matches):
+            self.view.reach(matches[bisect_left(matches, self.origin[1]) % len(matches)])
+        elif self.origin is not None:
+            self.view.go(self.origin[1])
+        if not typing:
+            self.origin = None
         self.follow()
 
     def forget(self) -> bool:
         """Clear the search; return whether there was one."""
         had = self.view.pattern is not None
-        self._find(None)
+        self.find(None)
         return had
 
     def follow(self) -> None:
         """Show the lines under the cursor, which match and which change it is."""
         view, at, many = self.view, self.view.change(), len(self.view.changes)
-        left = "  ".join(where(view))
-        right = []
-        if view.pattern is not None:
-            n = bisect_right(view.matches, view.cursor)
-            if not view.matches:
-                right.append(f"nothing matches “{shorten(label(view.pattern.pattern), 24)}”")
-            elif n and view.matches[n - 1] == view.cursor:
-                right.append(f"match {n} of {len(view.matches)}")
-            else:
-                right.append(plural(len(view.matches), "match"))
-        if left:
-            above = (
-                f"change {at} of {many}" if at > 0 else f"{-at} of {plural(many, 'change')} above"
-            )
-            right.append(above if many else "identical")
-        self.status.show(left, " · ".join(right))
+        left, found, matches = "  ".join(where(view)), "", view.matches
+        if view.pattern is not None and view.cursor in matches:
+            found = f"match {matches.index(view.cursor) + 1} of {len(matches)}"
+        elif view.pattern is not None:
+            missing = f"nothing matches “{shorten(label(view.pattern.pattern), 24)}”"
+            found = plural(len(matches), "match") if matches else missing
+        change = f"change {at} of {many}" if at > 0 else f"{-at} of {plural(many, 'change')} above"
+        change = change if many else "identical"
+        self.status.show(left, " · ".join(one for one in (found, change if left else "") if one))
 
     def action_again(self, step: int) -> None:
         view = self.view
@@ -380,7 +314,6 @@ class DiffScreen(DiffSearching):
         self._ask()
 
     def on_resize(self) -> None:
-        """The summary takes a share of the height."""
         self.summary.fit()
 
     @property
@@ -388,7 +321,6 @@ class DiffScreen(DiffSearching):
         return self.view
 
     def renew(self, reads: Reader) -> None:
-        """Read the two from a recording that has grown."""
         if self.fixed:
             return
         self.reads = reads
@@ -412,10 +344,8 @@ class DiffScreen(DiffSearching):
 
     def _compared(self, outcome: DiffOutcome | Notice) -> None:
         self.settled = True
-        if isinstance(outcome, Notice):
-            outcome = DiffOutcome(self.request, notice=outcome)
         self.view.show(outcome)
-        own = outcome.comparison
+        own = self.view.comparison
         self.summary.show(own if isinstance(own, Compared) else None)
         self._tell()
 
@@ -428,12 +358,10 @@ class DiffScreen(DiffSearching):
     def _tell(self) -> None:
         """Update the bars."""
         request, many = self.request, len(self.view.changes)
-        parts = ["exact"] if request.exact else []
-        if not self.settled:
-            parts.append("◔")
-        elif self.view.place is not None:
-            parts.append("identical" if not many else f"{many} change{'s' * (many > 1)}")
-        self.bar.show(shared_stages(request.a, request.b), self.stage, " · ".join(parts))
+        said = "" if self.view.place is None else plural(many, "change") if many else "identical"
+        said = said if self.settled else "◔"
+        parts = " · ".join(part for part in ("exact" * request.exact, said) if part)
+        self.bar.show(shared_stages(request.a, request.b), self.stage, parts)
         self.heads.show(request.a, request.b, self.view.beside)
 
     @on(DiffView.Moved)
@@ -450,10 +378,9 @@ class DiffScreen(DiffSearching):
 
     def action_next_stage(self, by: int) -> None:
         stages = shared_stages(self.request.a, self.request.b)
-        if self.stage in stages:
-            self.action_stage(stages[(stages.index(self.stage) + by) % len(stages)].value)
-        elif stages:
-            self.action_stage(stages[0 if by > 0 else -1].value)
+        at = stages.index(self.stage) + by if self.stage in stages else min(by, 0)
+        if stages:
+            self.action_stage(stages[at % len(stages)].value)
 
     def action_exchange(self) -> None:
         asked, here = self.request, self.view.place

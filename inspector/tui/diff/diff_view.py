@@ -26,9 +26,8 @@ from inspector.report.diff_text import SIGNS
 from inspector.tui.code.code_rows import code_strip, cropped, mark_matches, styled
 from inspector.tui.code.highlight import Highlighter, width_of
 from inspector.tui.keys.command_table import Where, bindings
-from inspector.tui.widgets.notice import Notice, notice_row
+from inspector.tui.widgets.notice import Notice, notice_row, visible
 from inspector.tui.widgets.subject import TreeSubject
-from inspector.tui.widgets.visible import visible
 
 CONTEXT_ROWS = 3
 """Equal rows that stay in view before and after a change."""
@@ -52,6 +51,7 @@ ONE_COLUMN = {
 }
 """The signs of lines of ``a`` and of ``b`` where both are in one column."""
 
+ARROWS = {Sign.MOVED_AWAY: "→", Sign.MOVED_HERE: "←"}
 GROUNDS = {"-": "removed", "+": "added", "~": "changed"}
 LOUD = {"-": "minus", "+": "plus", "~": "tilde", "»": "moved", "«": "moved"}
 
@@ -111,27 +111,22 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class DiffOutcome:
-    """The answer to a request: a comparison, how it is coloured and laid out, and where to look;
-    or a notice. ``at`` is the place that was kept, None: the cursor goes to the first change."""
+    """A comparison, how it is coloured and laid out, and where to look. ``at`` is the place that
+    was kept, None: the cursor goes to the first change."""
 
-    request: DiffRequest
-    comparison: Compared | PassChange | None = None
-    sources: tuple[Highlighter, ...] = ()
-    beside: Layout = Layout()
-    unified: Layout = Layout()
-    width: int = 0
+    comparison: Compared | PassChange
+    sources: tuple[Highlighter, ...]
+    beside: Layout
+    unified: Layout
+    width: int
     at: DiffPlace | None = None
-    notice: Notice | None = None
 
 
-def laid_out(
-    request: DiffRequest, comparison: Compared | PassChange, sources: tuple[Highlighter, ...]
-) -> DiffOutcome:
+def laid_out(comparison: Compared | PassChange, sources: tuple[Highlighter, ...]) -> DiffOutcome:
     """Lay a comparison out in two columns and in one."""
     beside = Layout.of(comparison.rows())
-    one = Layout.of(unified(beside.rows))
     width = max(width_of(source.texts) for source in sources)
-    return DiffOutcome(request, comparison, sources, beside, one, width)
+    return DiffOutcome(comparison, sources, beside, Layout.of(unified(beside.rows)), width)
 
 
 def unified(rows: Iterable[BesideRow]) -> Iterator[BesideRow]:
@@ -158,11 +153,8 @@ def moved_spans(raw: str, text: str, spans: Sequence[Span]) -> list[Span]:
     """Characters of a line in its ``text`` as it is shown: tabs are expanded, symbols represent
     control characters, and the spaces before an instruction of SASS are fewer."""
     lost = len(visible(raw)) - len(text)
-
-    def shown(at: int) -> int:
-        return max(0, len(visible(raw[:at])) - lost)
-
-    return [(shown(first), shown(last)) for first, last in spans]
+    ends = [[max(0, len(visible(raw[:at])) - lost) for at in span] for span in spans]
+    return [(first, last) for first, last in ends]
 
 
 class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
@@ -233,12 +225,16 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
             return None
         return DiffPlace(comparison.stage, row.a, row.b)
 
-    def show(self, outcome: DiffOutcome) -> None:
+    def show(self, outcome: DiffOutcome | Notice) -> None:
         """Show a comparison; the cursor goes to the place that was kept, else to a change."""
-        self.outcome, self.notice = outcome, outcome.notice
-        self._lay(outcome.at)
-        if outcome.comparison is not None and outcome.at is None:
-            self._sideways_to_mark()
+        if isinstance(outcome, Notice):
+            self.outcome = None
+            self.show_notice(outcome)
+        else:
+            self.outcome = outcome
+            self._lay(outcome.at)
+            if outcome.at is None:
+                self._sideways_to_mark()
         self.post_message(self.Moved())
 
     def show_notice(self, notice: Notice) -> None:
@@ -256,7 +252,7 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
         self._code.cache_clear()
         self.refresh()
         pattern, outcome = self.pattern, self.outcome
-        if pattern is None or outcome is None or not outcome.sources:
+        if pattern is None or outcome is None:
             self.matches = ()
             return
         a, b = (
@@ -291,18 +287,13 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
         self._visible = [n for n in range(len(self.shown.rows)) if n not in hidden]
         self._measure()
 
-    def _fold_at(self, row: int) -> Span | None:
-        """The closed stretch around a row."""
-        return _stretch_at(self._shut, row)
-
     def _open(self, row: int) -> None:
         """Unfold what hides a row, or what it represents."""
-        if (fold := self._fold_at(row)) is not None:
+        if fold := _stretch_at(self._shut, row):
             self._close(tuple(one for one in self._shut if one != fold))
 
     def _measure(self) -> None:
-        width = self.scrollable_content_region.width
-        over = 0
+        width, over = self.scrollable_content_region.width, 0
         if self.outcome is not None and self._visible:
             over = max(0, self.outcome.width - self._room())
         # A scrollbar may come or go: some cells more than it takes.
@@ -311,7 +302,7 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
 
     def at(self) -> int:
         """The row of the view that the cursor is in."""
-        fold = self._fold_at(self.cursor)
+        fold = _stretch_at(self._shut, self.cursor)
         return bisect_left(self._visible, self.cursor if fold is None else fold[0])
 
     def _center(self) -> None:
@@ -340,8 +331,7 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
         if not self.shown.rows:
             return
         self.cursor = max(0, min(row, len(self.shown.rows) - 1))
-        fold = self._fold_at(self.cursor)
-        if fold is not None and fold[0] != self.cursor:
+        if self.cursor not in self._visible:
             self._open(self.cursor)
         self._reveal()
         self.refresh()
@@ -395,21 +385,16 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
     # Folding
 
     def action_unfold(self) -> None:
-        fold = self._fold_at(self.cursor)
-        if fold is not None:
-            self._open(self.cursor)
-        elif (fold := _stretch_at(self.shown.stretches, self.cursor)) is not None:
-            self._close(tuple(sorted({*self._shut, fold})))
-        else:
-            return
-        self.cursor = fold[0]
-        self._reveal()
-        self.post_message(self.Moved())
+        if fold := _stretch_at(self.shown.stretches, self.cursor):
+            self._close(tuple(sorted({*self._shut} ^ {fold})))
+            self.cursor = fold[0]
+            self._reveal()
+            self.post_message(self.Moved())
 
     def action_unfold_all(self) -> None:
         above = self.at() - self.scroll_offset.y
         self._close(() if self._shut else self.shown.stretches)
-        fold = self._fold_at(self.cursor)
+        fold = _stretch_at(self._shut, self.cursor)
         self.cursor = self.cursor if fold is None else fold[0]
         self.scroll_to(y=max(0, self.at() - above), animate=False, force=True)
         self._reveal()
@@ -424,13 +409,12 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
         offset = event.get_content_offset(self)
         if offset is not None and self.scroll_offset.y + offset.y < len(self._visible):
             self.go(self._visible[self.scroll_offset.y + offset.y])
-            if self._fold_at(self.cursor) is not None:
+            if _stretch_at(self._shut, self.cursor) is not None:
                 self.action_unfold()
 
     # Drawing
 
     def notify_style_update(self) -> None:
-        """Make colours again: the theme has changed."""
         super().notify_style_update()
         self._code.cache_clear()
 
@@ -445,7 +429,7 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
             return Strip.blank(width, base)
         index = self._visible[at]
         row = self.shown.rows[index]
-        fold = self._fold_at(index)
+        fold = _stretch_at(self._shut, index)
         here = index == self.cursor if fold is None else fold[0] <= self.cursor < fold[1]
         if fold is not None:
             line = base + (self._part("cursor") if here else Style())
@@ -457,11 +441,9 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
             side = int(row.a is None or (row.sign is Sign.EQUAL and row.b is not None))
             numbers = " ".join(self._number(n) for n in (row.a, row.b))
             return self._drawn(row, side, numbers, ONE_COLUMN[row.sign][side], here, width)
-        half = (width - 1) // 2
-        left = self._drawn(row, 0, self._number(row.a), SIGNS[row.sign][0], here, half)
-        right = self._drawn(
-            row, 1, self._number(row.b), SIGNS[row.sign][1], here, width - 1 - half, " "
-        )
+        half, (a, b) = (width - 1) // 2, SIGNS[row.sign]
+        left = self._drawn(row, 0, self._number(row.a), a, here, half)
+        right = self._drawn(row, 1, self._number(row.b), b, here, width - 1 - half, " ")
         rule = Strip([Segment("│", base + self._part("gutter"))], 1)
         return Strip.join([left, rule, right])
 
@@ -487,9 +469,8 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
             Segment(f"{sign} ", line + loud),
         ]
         n = (row.a, row.b)[side]
-        tail = ""
-        if n is not None and row.sign in (Sign.MOVED_AWAY, Sign.MOVED_HERE):
-            tail = f" {'→' if row.sign is Sign.MOVED_AWAY else '←'} {row.other}"
+        arrow = "" if n is None else ARROWS.get(row.sign, "")
+        tail = f" {arrow} {row.other}" if arrow else ""
         room = max(0, width - len(numbers) - len(sign) - 3 - len(tail))
         code = Strip.blank(room, line)
         if n is not None:
@@ -519,7 +500,7 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
         partner = row.other if other is None else other
         if row.sign is not Sign.CHANGED or n is None or partner is None:
             return []
-        assert outcome is not None and outcome.comparison is not None
+        assert outcome is not None
         pair = (partner, n) if side else (n, partner)
         source = outcome.sources[side]
         text = source.text(n)

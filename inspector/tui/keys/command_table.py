@@ -55,7 +55,6 @@ _Y = Where.TRYING
 
 
 def _moves(where: Where, prefix: str, unit: str, down: str = "pagedown,space") -> list[Command]:
-    """The keys that move by ``unit`` and by page."""
     return [
         Command(f"{prefix}up", "up,k", "↑ k", where, "move(-1)", f"{unit} up", ""),
         Command(f"{prefix}down", "down,j", "↓ j", where, "move(1)", f"{unit} down", ""),
@@ -513,7 +512,6 @@ def footer(
 
 
 def command(name: str) -> Command:
-    """The command with that id."""
     return next(c for c in TABLE if c.id == name)
 
 
@@ -549,7 +547,7 @@ def parse_key(text: str) -> str | None:
     None if there is no such key.
     """
     match = _KEY.fullmatch(text)
-    if match is None:
+    if match is None or (len(match[2]) == 1 and not match[2].isprintable()):
         return None
     held, last = set(match[1].lower().split("+")), match[2]
     if len(last) > 1:
@@ -557,8 +555,6 @@ def parse_key(text: str) -> str | None:
         character = key_to_character(_REPLACED.get(last, last))
         if last not in _NAMES and (character is None or _character_to_key(character) != last):
             return None
-    elif not last.isprintable():
-        return None
     else:
         if "shift" in held and last.isalpha():
             held.discard("shift")
@@ -570,10 +566,8 @@ def parse_key(text: str) -> str | None:
 def shown_key(key: str) -> str:
     """A key for the footer and the help: ``^x``, ``⇧Tab``, ``?``, ``F5``."""
     *modifiers, last = key.split("+")
-    character = key_to_character(_REPLACED.get(last, last)) if last not in _SHORT else None
-    if len(last) == 1:
-        character = last
-    word = _SHORT.get(last) or (character if character and character.isprintable() else None)
+    character = last if len(last) == 1 else key_to_character(_REPLACED.get(last, last)) or ""
+    word = _SHORT.get(last) or (character if character.isprintable() else "")
     signs = {"ctrl": "^", "alt": "⌥", "shift": "⇧"}
     word = word or last.replace("_", " ").title()
     return "".join(signs.get(m, f"{m}+") for m in modifiers) + word
@@ -602,37 +596,30 @@ def rebind(
         return next((owners[key, w] for w in places(one) if (key, w) in owners), None)
 
     for name, asked in wanted.items():
-        chosen, free = commands[name], []
+        keys[name] = []
         for key in dict.fromkeys(asked):
-            if other := owner_of(key, chosen):
+            if other := owner_of(key, commands[name]):
                 problems.append(
-                    f"{shown_key(key)} is bound twice, to {_called(commands[other])} and to "
-                    f"{_called(chosen)}: {other} has it"
+                    f"{shown_key(key)} is bound twice, to {other} and to {name}: {other} has it"
                 )
             else:
-                free.append(key)
-                owners.update({(key, where): name for where in places(chosen)})
-        if free or not asked:
-            keys[name] = free
+                keys[name].append(key)
+                owners.update({(key, where): name for where in places(commands[name])})
+        if asked and not keys[name]:
+            del keys[name]
     lost: dict[tuple[str, str], list[str]] = {}
     for one in commands.values():
         taken = {key: owner for key in one.keys.split(",") if (owner := owner_of(key, one))}
-        if one.id in keys or not taken:
-            continue
-        keys[one.id] = [key for key in one.keys.split(",") if key not in taken]
-        rest = ", ".join(map(shown_key, keys[one.id]))
-        for item in taken.items():
-            lost.setdefault(item, []).append(f"{_called(one)}, which has {rest or 'no key'} left")
+        if one.id not in keys and taken:
+            keys[one.id] = [key for key in one.keys.split(",") if key not in taken]
+            rest = ", ".join(map(shown_key, keys[one.id])) or "no key"
+            for item in taken.items():
+                lost.setdefault(item, []).append(f"{one.id}, which has {rest} left")
     problems += [
-        f"{shown_key(key)} is {_called(commands[name])} now, and not {'; nor '.join(others)}"
+        f"{shown_key(key)} is {name} now, and not {'; nor '.join(others)}"
         for (key, name), others in lost.items()
     ]
     return {name: ",".join(own) or UNBOUND for name, own in keys.items()}, tuple(problems)
-
-
-def _called(one: Command) -> str:
-    """A command by its title, and by the name that a configuration has for it."""
-    return f"{one.title} ({one.id})"
 
 
 def shown(one: Command, changed: Mapping[str, str]) -> str:

@@ -14,7 +14,7 @@ from inspector.base.model import LAUNCH, Failure, Recording, Resources, Variant
 from inspector.base.text import ended_by, plural
 from inspector.measure.time.results import COLD
 from inspector.report.ranks import differences
-from inspector.report.tables import refused, shared
+from inspector.report.tables import OWN, refused, shared
 from inspector.report.timings import duration
 from inspector.tui.keys.command_table import command, shown
 from inspector.tui.program.live import Live, ProgramState, ending
@@ -28,15 +28,15 @@ from inspector.tui.widgets.figures import (
     spilled,
     spills,
 )
-from inspector.tui.widgets.lines import LineWidget, ends, link
-from inspector.tui.widgets.notice import Notice, in_thread
+from inspector.tui.widgets.notice import Notice, cut, in_thread, label, shorten
 from inspector.tui.widgets.subject import TreeSubject, told_alike
-from inspector.tui.widgets.visible import cut, label, shorten
+from inspector.tui.widgets.tool_screen import LineWidget, ends, link
 
 if TYPE_CHECKING:
     from inspector.reader.reader import Reader
 
-_TOLD = ("num_warps", "num_stages", "num_ctas", "maxnreg")
+
+MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
 class VariantCard(LineWidget):
@@ -60,7 +60,6 @@ class VariantCard(LineWidget):
             self._read(subject, subject.variant)
 
     def renew(self, reads: Reader, before: TreeSubject, now: TreeSubject) -> None:
-        """Follow a growing recording: ``before`` is ``now``; figures stay until read again."""
         self.reads = reads
         if now.variant is None or before.variant is None or before.key[0] != now.key[0]:
             if now != before:
@@ -83,11 +82,12 @@ class VariantCard(LineWidget):
                 self.card, self.hints = (None, None) if isinstance(found, Notice) else found
                 self.refresh()
 
+        def analyse() -> tuple[Card, int]:
+            return reads.card(variant), len(reads.findings(variant))
+
         reads = self.reads
         in_thread(self, lambda: reads.resources(variant), resources, "resources")
-        in_thread(
-            self, lambda: (reads.card(variant), len(reads.findings(variant))), analysed, "card"
-        )
+        in_thread(self, analyse, analysed, "card")
 
     def _parts(self, short: bool) -> list[tuple[str, str]]:
         variant, graph = self.subject.variant, self.subject.graph
@@ -97,32 +97,29 @@ class VariantCard(LineWidget):
         parts = [(label(variant.target or UNKNOWN), ""), *self._failure(variant.error, short)]
         if variant.uncompiled:
             return parts
-        resources = self.resources or variant.known
-        parts.append((f"{figure(resources.registers)} {'regs' if short else 'registers'}", "bold"))
-        if variant.error is not None and short:
-            return parts
-        warned = "bold $warning" if spilled(resources) else ""
-        parts.append((f"spills {spills(resources)}", warned))
-        parts.append((f"shared {shared(resources)}", ""))
-        full = None if self.card is None else self.card.occupancy
-        if full is not None:
-            # Theoretical: how much of an SM's warps fit, not how many were active.
-            percent = f"{full.percent:.0f} %"
-            parts.append((f"occ {percent}" if short else f"occupancy {percent} at most", ""))
-        taken = self.times.latest(self.subject.kernel, variant)
+        resources, measured = self.resources or variant.known, ""
+        taken, tuned = self.times.latest(self.subject.kernel, variant), time_of(variant)
         if taken is not None:
-            us = f"{duration(taken.us)} µs"
-            if taken.timing.cache != COLD:
-                us += f" {taken.timing.cache} L2"
-            parts.append((f"{us} measured" + ("" if short else f" {age(taken)}"), "bold"))
-        elif (tuned := time_of(variant)) is not None:
-            parts.append((f"{duration(tuned)} µs by the tuner", ""))
-        if self.hints:
-            parts.append((f"◆ {plural(self.hints, 'hint')}", "bold $warning"))
-        if not short:
-            parts.append((f"stack {figure(resources.stack_bytes)}", ""))
-            parts.append((f"barriers {figure(resources.barriers)}", ""))
-        return parts
+            cache = "" if taken.timing.cache == COLD else f" {taken.timing.cache} L2"
+            when = "" if short else f" {age(taken)}"
+            measured = f"{duration(taken.us)} µs{cache} measured{when}"
+        elif tuned is not None:
+            measured = f"{duration(tuned)} µs by the tuner"
+        # Theoretical: how much of an SM's warps fit, not how many were active.
+        full = None if self.card is None else self.card.occupancy
+        words = "occ {:.0f} %" if short else "occupancy {:.0f} % at most"
+        figures = [
+            (f"{figure(resources.registers)} {'regs' if short else 'registers'}", "bold"),
+            (f"spills {spills(resources)}", "bold $warning" if spilled(resources) else ""),
+            (f"shared {shared(resources)}", ""),
+            ("" if full is None else words.format(full.percent), ""),
+            (measured, "" if taken is None else "bold"),
+            (f"◆ {plural(self.hints, 'hint')}" if self.hints else "", "bold $warning"),
+            ("" if short else f"stack {figure(resources.stack_bytes)}", ""),
+            ("" if short else f"barriers {figure(resources.barriers)}", ""),
+        ]
+        few = 1 if variant.error is not None and short else len(figures)
+        return [*parts, *(one for one in figures[:few] if one[0])]
 
     def _failure(self, error: Failure | None, short: bool) -> list[tuple[str, str]]:
         """Why it was not compiled, as much of it as there is room for; what the device has too
@@ -142,14 +139,10 @@ class VariantCard(LineWidget):
         variant = self.subject.variant
         if variant is None:
             return ""
-        own = tuple(key for key in _TOLD if key in variant.config)
-        others = tuple(key for key in variant.config if key not in own)
-        if variant.config.get("num_ctas") == 1:  # as good as always
-            own = tuple(key for key in own if key != "num_ctas")
-        return label(configuration(variant.config, own + others))
+        config = {k: v for k, v in variant.config.items() if (k, v) != ("num_ctas", 1)}
+        return label(configuration(config, (*OWN, *(key for key in config if key not in OWN))))
 
     def render(self) -> Content:
-        """Figures always; the name gets the room that is left, then the configuration."""
         width = self.size.width - 2
         name = label(self.subject.name)
         ident = f" {self.subject.variant.id}" if self.subject.variant else ""
@@ -172,12 +165,10 @@ class VariantCard(LineWidget):
 
 
 _UNNAMED = re.compile(
-    r"\d{4}(?P<month>\d\d)(?P<day>\d\d)-(?P<hour>\d\d)(?P<minute>\d\d)\d\d-"
+    r"\d{4}(?P<month>0[1-9]|1[0-2])(?P<day>\d\d)-(?P<hour>\d\d)(?P<minute>\d\d)\d\d-"
     r"(?P<program>.+)-[0-9a-f]{4,}"
 )
 """What ``run`` calls a recording that it is given no name for."""
-_NAMES = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-_MONTHS = {f"{n:02}": name for n, name in enumerate(_NAMES, 1)}
 
 
 def banner(recording: Recording) -> str:
@@ -193,9 +184,9 @@ def recording_name(recording: Recording) -> str:
     if recording.machines:
         return label(" + ".join(recording.machines))
     name = recording.path.rstrip("/\\").replace("\\", "/").rpartition("/")[2]
-    if (own := _UNNAMED.fullmatch(name)) and own["month"] in _MONTHS:
-        when = f"{int(own['day'])} {_MONTHS[own['month']]} {own['hour']}:{own['minute']}"
-        return label(f"{own['program']} {when}")
+    if own := _UNNAMED.fullmatch(name):
+        month = MONTHS[int(own["month"]) - 1]
+        name = f"{own['program']} {int(own['day'])} {month} {own['hour']}:{own['minute']}"
     return label(name.removesuffix(".ptxview") or recording.path)
 
 
@@ -211,10 +202,9 @@ def device_name(recording: Recording) -> str:
 
 def counts(recording: Recording) -> str:
     """``12 kernels, 19 variants, 3 graphs``."""
-    many = {"kernel": len(recording.kernels), "variant": len(recording.variants())}
-    if recording.graphs:
-        many["graph"] = len(recording.graphs)
-    return ", ".join(plural(count, word) for word, count in many.items())
+    graphs = [plural(len(recording.graphs), "graph")] if recording.graphs else []
+    kernels = plural(len(recording.kernels), "kernel")
+    return ", ".join([kernels, plural(len(recording.variants()), "variant"), *graphs])
 
 
 class TitleBar(LineWidget):
@@ -229,13 +219,11 @@ class TitleBar(LineWidget):
         self.renew(recording)
 
     def renew(self, recording: Recording) -> None:
-        """Show a recording that has grown."""
         self.recording = recording
         self._differences = len(differences(recording))
         self.refresh()
 
     def render(self) -> Content:
-        """Name, device or banner, counts, and warnings at the right."""
         recording, width = self.recording, self.size.width - 2
         keys = getattr(self.app, "keys", {})
         warnings = [self.told] if self.told else [] if recording.complete else ["unfinished"]
@@ -265,9 +253,21 @@ class TitleBar(LineWidget):
                 if used + (right.cell_length + 2 if right else 0) <= width:
                     left = Content.assemble(" ", ("ptxview", "bold"), f"  {text}")
                     return ends(left, right, width + 1)
-        if banner_text and len(banner_text) > width:
+        if len(banner_text) > width:
             banner_text = f"{label(recording.target or '')}, no GPU"
         return Content.assemble(" ", (shorten(banner_text or name, width), "bold"))
+
+
+COMPILED_NOTHING = (
+    "The program compiled nothing for a GPU. Does it call a Triton kernel, a function of"
+    " torch.compile, or an extension?"
+)
+NEXT = (
+    ("ptxview run script.py", "run a program and record what it compiles"),
+    ("ptxview open ~/.triton/cache", "read what Triton has already compiled"),
+    ("ptxview doctor", "list the tools of this machine, and missing ones"),
+)
+"""Commands to go on with, and what they do."""
 
 
 def watched_text(recording: Recording, live: Live) -> Content:
@@ -275,66 +275,52 @@ def watched_text(recording: Recording, live: Live) -> Content:
     if live.running or live.state is not ProgramState.ENDED:
         return Content.assemble(
             ("No kernels here yet.  ", "bold"),
-            (f"Running: {label(' '.join(recording.command or ()))}\n", ""),
+            f"Running: {label(' '.join(recording.command or ()))}\n",
             (
                 "They come here as soon as the program compiles one. Its output is below; if it"
                 " asks for input, it gets the whole terminal.",
                 "$quiet",
             ),
         )
-    parts: list[tuple[str, str]] = [("No kernels here.  ", "bold")]
     status = live.status if live.status is not None else recording.exit_status
+    ended = ("The program has ended.\n", "")
     if live.killed_by is not None:
-        parts.append((f"The program was {live.told}.\n", "bold $warning"))
+        ended = f"The program was {live.told}.\n", "bold $warning"
     elif status:
-        parts.append((f"The program ended with status {status}.\n", "bold $warning"))
-    else:
-        parts.append(("The program has ended.\n", ""))
-    parts += [(f"! {label(problem)}\n", "$warning") for problem in recording.problems[:3]]
+        ended = f"The program ended with status {status}.\n", "bold $warning"
+    problems = [(f"! {label(problem)}\n", "$warning") for problem in recording.problems[:3]]
+    said = f"{COMPILED_NOTHING} ptxview doctor lists the tools of this machine."
     if recording.uncaptured:
         makers = ", ".join(dict.fromkeys(one.by for one in recording.uncaptured))
         count = plural(len(recording.uncaptured), "kernel")
         said = f"None was captured of {count} that it made with {label(makers)}."
-    else:
-        said = f"{COMPILED_NOTHING} ptxview doctor lists the tools of this machine."
-    parts.append((said, "$quiet"))
-    return Content.assemble(*parts)
-
-
-COMPILED_NOTHING = (
-    "The program compiled nothing for a GPU. Does it call a Triton kernel, a function of"
-    " torch.compile, or an extension?"
-)
+    return Content.assemble(("No kernels here.  ", "bold"), ended, *problems, (said, "$quiet"))
 
 
 def empty_text(recording: Recording) -> Content:
     """What was looked at, why it may be empty, and what to do next."""
-    yet = "" if recording.complete else " yet"
-    parts: list[tuple[str, str]] = [(f"No kernels here{yet}.\n\n", "bold")]
-    if said := banner(recording):
-        parts.append((f"This recording was {said}.\n\n", "$warning"))
-    parts.append((f"Looked at: {label(recording.path)}\n", "$quiet"))
+    warnings = [f"This recording was {said}.\n"] if (said := banner(recording)) else []
+    looked = f"Looked at: {label(recording.path)}\n"
     if recording.command:
-        parts.append((f"Command: {label(' '.join(recording.command))}\n", "$quiet"))
+        looked += f"Command: {label(' '.join(recording.command))}\n"
     if recording.exit_status:
-        how = ended_by(recording.exit_status) or f"ended with status {recording.exit_status}"
-        parts.append((f"The program {'was ' if 'by' in how else ''}{how}.\n", "$warning"))
+        by = ended_by(recording.exit_status)
+        how = f"was {by}" if by else f"ended with status {recording.exit_status}"
+        warnings.append(f"The program {how}.\n")
     if not recording.complete:
-        parts.append(
-            ("The recording is unfinished: the program was killed, or still runs.\n", "$warning")
-        )
-    parts += [(f"! {label(problem)}\n", "$warning") for problem in recording.problems[:5]]
-    parts.append(("\nWhat to do next\n", "bold $primary"))
-    if recording.command:
-        parts.append((f"• {COMPILED_NOTHING}\n", ""))
-    for words, meaning in (
-        ("ptxview run script.py", "run a program and record what it compiles"),
-        ("ptxview open ~/.triton/cache", "read what Triton has already compiled"),
-        ("ptxview doctor", "list the tools of this machine, and missing ones"),
-    ):
-        parts += [("• ", ""), (words, "bold"), (f"  {meaning}\n", "")]
-    parts += [("\nq", "bold"), (" leaves, ", ""), ("?", "bold"), (" shows all keys.", "")]
-    return Content.assemble(*parts)
+        warnings.append("The recording is unfinished: the program was killed, or still runs.\n")
+    warnings += [f"! {label(problem)}\n" for problem in recording.problems[:5]]
+    first = f"• {COMPILED_NOTHING}\n" if recording.command else ""
+    steps = [("• ", (words, "bold"), f"  {meaning}\n") for words, meaning in NEXT]
+    return Content.assemble(
+        (f"No kernels here{'' if recording.complete else ' yet'}.\n\n", "bold"),
+        (looked, "$quiet"),
+        ("".join(warnings), "$warning"),
+        ("\nWhat to do next\n", "bold $primary"),
+        first,
+        *(part for step in steps for part in step),
+        *(("\nq", "bold"), " leaves, ", ("?", "bold"), " shows all keys."),
+    )
 
 
 class EmptyState(VerticalScroll, can_focus=True):

@@ -33,16 +33,14 @@ from inspector.tui.main.bars import EmptyState, TitleBar, VariantCard
 from inspector.tui.main.settings import PaneView, View
 from inspector.tui.panes.pane import Pane
 from inspector.tui.panes.pane_screen import PaneScreen
-from inspector.tui.panes.panes import LAYOUTS, MAX_PANES, Panes, after
+from inspector.tui.panes.panes import EVEN_SHARE, LAYOUTS, MAX_PANES, Panes, after
 from inspector.tui.program.live import Live
 from inspector.tui.program.output_view import OutputView
 from inspector.tui.tree.kernel_tree import KernelTree
 from inspector.tui.tree.rows import Order, TreeKind, TreeRow
 from inspector.tui.widgets.figures import RecordingTimes
-from inspector.tui.widgets.notice import Notice, attempt, in_thread
+from inspector.tui.widgets.notice import Notice, attempt, in_thread, label
 from inspector.tui.widgets.subject import TreeSubject, resolve
-from inspector.tui.widgets.tool_screen import Prompt
-from inspector.tui.widgets.visible import label
 
 if TYPE_CHECKING:
     from inspector.tui.variants.variants_screen import Left, Scope
@@ -184,7 +182,6 @@ class MainScreen(PaneScreen[None]):
         self.empty = self.footer.bare = not (reads.recording.kernels or reads.recording.graphs)
 
     def compose(self) -> ComposeResult:
-        """From top to bottom."""
         yield self.title_bar
         self.set_class(self.output is not None, "-watched")
         if self.empty:
@@ -204,7 +201,6 @@ class MainScreen(PaneScreen[None]):
         yield from (self.reading, self.status, self.prompt)
 
     def on_mount(self) -> None:
-        """Begin as it was left the last time, with the focus where one begins."""
         self.begin()
 
     def begin(self, focus: bool = True) -> None:
@@ -237,7 +233,6 @@ class MainScreen(PaneScreen[None]):
         self.begin(focus=not stays)
 
     def renew(self, reads: Reader) -> None:
-        """Show the same recording, grown; nothing that is being read moves."""
         self.reads = reads
         recording, before = reads.recording, self.panes.subject
         self.title_bar.renew(recording)
@@ -287,7 +282,6 @@ class MainScreen(PaneScreen[None]):
         self.kernels.find(view.subject)
 
     def on_resize(self) -> None:
-        """Let the tree give way where it gets narrow."""
         self.fit()
 
     def fit(self) -> None:
@@ -299,10 +293,8 @@ class MainScreen(PaneScreen[None]):
         self.kernels.display = in_tree or (self.tree_wanted and not narrow)
         self.panes.display = not (narrow and in_tree)
         wanted = self.tree_width or max(24, min(46, width // 5 + 6))
-        self.kernels.styles.width = "1fr" if narrow else self._tree_cells(wanted)
-
-    def _tree_cells(self, wanted: int) -> int:
-        return max(MIN_TREE_CELLS, min(wanted, self.size.width - MIN_PANES_CELLS))
+        cells = max(MIN_TREE_CELLS, min(wanted, width - MIN_PANES_CELLS))
+        self.kernels.styles.width = "1fr" if narrow else cells
 
     # Focus
 
@@ -316,7 +308,6 @@ class MainScreen(PaneScreen[None]):
             self.query_one(EmptyState).focus()
 
     def focus_tree(self) -> None:
-        """Go to the tree, shown if it was not."""
         self.kernels.display = True
         self.set_focus(self.kernels)
 
@@ -326,22 +317,18 @@ class MainScreen(PaneScreen[None]):
         self.panes.activate(pane or self.panes.active)
 
     def on_descendant_focus(self) -> None:
-        """Show the keys of where the focus is."""
         self.footer.show(Where.TREE if self.focused is self.kernels else Where.PANE)
         self.fit()
 
     def home_of(self, where: Where) -> DOMNode:
-        """Return the node that has the actions of a part of the table."""
         return self.kernels if where is Where.TREE else super().home_of(where)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Refuse every key while one types; an empty recording has little to work on."""
         if self.empty:
             return action in ("tell_app", "run")
         return super().check_action(action, parameters)
 
     async def action_run(self, name: str) -> None:
-        """Run a command of the table, for the palette and the footer."""
         if not self.empty or command(name).where is Where.SCREEN:
             await super().action_run(name)
 
@@ -353,13 +340,11 @@ class MainScreen(PaneScreen[None]):
         self.card.show(message.subject)
 
     def action_read(self) -> None:
-        """Go from the tree to the panes."""
-        if self.kernels.enter():
+        row = self.kernels.row
+        if row is not None and row.kind is TreeKind.ORIGIN:
+            self.kernels.action_flip()  # there is nothing to read
+        elif row is not None:
             self.focus_pane()
-
-    @on(KernelTree.Opened)
-    def _opened(self) -> None:
-        self.focus_pane()
 
     @on(KernelTree.Ordered)
     def _ordered(self, message: KernelTree.Ordered) -> None:
@@ -372,21 +357,20 @@ class MainScreen(PaneScreen[None]):
         self.say(f"{said}.")
 
     def action_toggle_tree(self) -> None:
-        """Show or hide the tree."""
         self.tree_wanted = not self.tree_wanted
-        if self.tree_wanted:
-            self.focus_tree()
-        else:
-            self.focus_pane()
+        (self.focus_tree if self.tree_wanted else self.focus_pane)()
         self.fit()
 
     def action_filter(self) -> None:
-        """Filter the tree."""
         self.tree_wanted = self.kernels.display = True
-        self.ask("filter", self.kernels.query_text)
+        self.ask("filter", self.kernels.query_text, self._filtered, self.kernels.filter)
+
+    def _filtered(self, text: str | None) -> None:
+        if text is None:
+            self.kernels.filter("")
+        self.focus_tree()
 
     def action_clear_filter(self) -> None:
-        """Clear the filter."""
         self.kernels.filter("")
 
     @on(KernelTree.Filtered)
@@ -399,18 +383,16 @@ class MainScreen(PaneScreen[None]):
         self.title_bar.refresh()
 
     def action_step(self, by: int) -> None:
-        """Go to the next variant."""
         self.kernels.step(by)
 
     def action_widen(self, by: int) -> None:
-        """Make the tree wider or narrower."""
-        self.tree_width = self._tree_cells(self.kernels.size.width + by)
+        most = self.size.width - MIN_PANES_CELLS
+        self.tree_width = max(MIN_TREE_CELLS, min(self.kernels.size.width + by, most))
         self.fit()
 
     # The panes
 
     def action_graph_stage(self) -> None:
-        """Show the graph's operations; where one of its stages is shown, the next of them."""
         subject, here = self.panes.subject, self.panes.active.stage
         there = [stage for stage in GRAPH_STAGES if subject.has(stage)]
         # The operations are shown first, and come last in the order of lowering.
@@ -419,47 +401,42 @@ class MainScreen(PaneScreen[None]):
         self.panes.choose(order[at % len(order)] if order else Stage.OPERATIONS)
 
     def action_next_stage(self, by: int) -> None:
-        """Show the next stage there is."""
-        self.panes.step(by)
+        there, now = self.panes.subject.stages(), self.panes.active.stage
+        if there:
+            at = there.index(now) if now in there else 0
+            self.panes.choose(there[(at + by) % len(there)])
 
     def action_next_pane(self, by: int) -> None:
-        """Go to the tree, pane after pane, and round again."""
         stops: list[Pane | None] = [None] if self.tree_wanted else []
         stops += self.panes.panes
         here = None if self.focused is self.kernels else self.panes.active
         at = stops.index(here) if here in stops else 0
-        stop = stops[(at + by) % len(stops)]
-        if stop is None:
+        if (stop := stops[(at + by) % len(stops)]) is None:
             self.focus_tree()
         else:
             self.focus_pane(stop)
 
     def action_pane_more(self) -> None:
-        """Show one pane more, up to three; then this one alone."""
         self.panes.more()
 
     def action_pane_fewer(self) -> None:
-        """Close this pane."""
         if not self.panes.fewer():
             self.warn("This is the only pane.")
 
     def action_widen_pane(self, by: int) -> None:
-        """Make a pane wider or higher; one without a neighbour takes its room from the tree."""
         if not self.panes.widen(by) and self.kernels.display:
             self.action_widen(-by)
 
     def action_even(self) -> None:
-        """Put every border where it was at first."""
         self.tree_width = None
-        self.panes.even()
+        self.panes.widths, self.panes.heights = [EVEN_SHARE] * MAX_PANES, [EVEN_SHARE] * MAX_PANES
+        self.panes.fit()
         self.fit()
 
     def action_layout(self) -> None:
-        """Take the next of the layouts that have a name."""
         self.action_lay(after(self.panes.arrangement).name)
 
     def action_lay(self, name: str) -> None:
-        """Arrange panes and stages as a layout has them; say what is missing."""
         chosen = LAYOUTS[name]
         self.panes.display = True
         self.panes.lay_out(chosen)
@@ -472,7 +449,6 @@ class MainScreen(PaneScreen[None]):
         self.say(f"{said} {key} goes on to {after(chosen).title}.")
 
     def action_map(self) -> None:
-        """Colour each line of all panes by the source line that it comes from, or end that."""
         self.panes.map(not self.panes.mapped)
         self._show_modes()
         self.say(
@@ -484,7 +460,6 @@ class MainScreen(PaneScreen[None]):
     # Going far
 
     def action_follow(self) -> None:
-        """Follow the branch on this line, else go to the linked lines in the pane beside."""
         line, view = self.line, self.view
         if line is not None and line.targets and view.source is not None:
             listing, n, target = view.source.listing, line.n, line.targets[0]
@@ -494,7 +469,6 @@ class MainScreen(PaneScreen[None]):
             self.panes.activate(panes[(panes.index(self.panes.active) + 1) % len(panes)])
 
     def action_label(self, step: int) -> None:
-        """Go to the next or previous label, round the ends."""
         view = self.view
         if view.source is not None:
             listing, n = view.source.listing, view.cursor
@@ -512,9 +486,7 @@ class MainScreen(PaneScreen[None]):
         in_thread(self, find, go, "target")
 
     def action_history(self, by: int) -> None:
-        """Go back to where a jump began, or forward again."""
-        here = self.panes.here()
-        place = None if here is None else self.panes.history.go(here, by)
+        place = self.panes.history.go(self.panes.here(), by)
         if place is None:
             self.warn("There is nothing to go back to." if by < 0 else "This is the last place.")
             return
@@ -524,7 +496,6 @@ class MainScreen(PaneScreen[None]):
         self.panes.to(place.stage, place.n)
 
     def action_frames(self) -> None:
-        """Show the whole chain of places that the line was inlined from."""
         from inspector.tui.widgets.tool_screen import Overlay
 
         if self.line is not None:
@@ -534,23 +505,8 @@ class MainScreen(PaneScreen[None]):
     # What one types
 
     def action_clear(self) -> None:
-        """Cancel the choice of lines; else clear the search, in all panes."""
         if not self.view.unchoose():
-            self.search.clear()
-
-    @on(Prompt.Edited)
-    def _filter_edited(self, message: Prompt.Edited) -> None:
-        if message.kind == "filter":
-            self.kernels.filter(message.text)
-
-    @on(Prompt.Closed)
-    def _filter_closed(self, message: Prompt.Closed) -> None:
-        if message.kind == "filter":
-            message.prevent_default()
-            self.status.display = True
-            if not message.accepted:
-                self.kernels.filter("")
-            self.focus_tree()
+            self.find(None)
 
     # Two variants
 
@@ -560,7 +516,6 @@ class MainScreen(PaneScreen[None]):
         self.kernels.mark(tuple(one.key[:2] for one in marked))
 
     def action_mark(self) -> None:
-        """Mark the variant, or take its mark away; a third takes the place of the second."""
         subject = self.panes.subject
         if subject.variant is None:
             self.warn("There is no variant here to mark.")
@@ -570,21 +525,16 @@ class MainScreen(PaneScreen[None]):
             f"{letter} {label(one.name)} {one.key[1]}"
             for letter, one in zip("AB", self.marked, strict=False)
         ]
-        hint = ("d marks another, then D compares them", "D compares them")
-        if names:
-            self.say(f"Marked: {', '.join(names)}. {hint[len(names) - 1]}.")
-        else:
-            self.say("Nothing is marked.")
+        hint = "D compares them" if len(names) > 1 else "d marks another, then D compares them"
+        self.say(f"Marked: {', '.join(names)}. {hint}." if names else "Nothing is marked.")
 
     def action_compare(self) -> None:
-        """Show how the two marked variants differ."""
         if len(self.marked) < 2:
             self.warn("Mark two variants with d; then this compares them.")
         else:
             self._compare(*self.marked)
 
     def action_edited(self) -> None:
-        """Show what the last edit changed in the variant, where its source is followed."""
         kernel, variant = self.panes.subject.kernel, self.panes.subject.variant
 
         def settings(one: Variant) -> dict[str, object]:
@@ -607,7 +557,6 @@ class MainScreen(PaneScreen[None]):
         self.app.push_screen(DiffScreen(self.reads, a, b))
 
     def action_variants(self) -> None:
-        """Show all variants of what is under the cursor: a kernel, those of one name, a graph."""
         from inspector.tui.variants.variants_screen import VariantsScreen
 
         row = self.kernels.row
@@ -630,9 +579,7 @@ class MainScreen(PaneScreen[None]):
         from inspector.tui.variants.variants_screen import scope_of
 
         above = self.kernels.again(above) or above
-        name = above.text
-        if above.kind is TreeKind.KERNEL and above.subject.kernel is not None:
-            name = above.subject.name
+        name = above.subject.name if above.kind is TreeKind.KERNEL else above.text
         return scope_of(self.reads.recording, name, self.kernels.beneath(above))
 
     def _left(self, left: Left | None) -> None:
@@ -643,19 +590,14 @@ class MainScreen(PaneScreen[None]):
         if left.read is None:
             return
         key = left.read.key[:2]
-        there = self.kernels.find_variant(key)
-        if not there and self.kernels.query_text:
+        if not self.kernels.find_variant(key):
             self.kernels.filter("")
-            there = self.kernels.find_variant(key)
-        if there:
-            self.focus_pane()
-        else:
-            self.warn("The variant has no row in the tree.")
+            self.kernels.find_variant(key)
+        self.focus_pane()
 
     # One variant
 
     def action_time(self) -> None:
-        """Measure the variant."""
         from inspector.tui.work.work_screen import TimingScreen
 
         if self.panes.subject.variant is None:
@@ -681,7 +623,6 @@ class MainScreen(PaneScreen[None]):
         in_thread(self, lambda: tuple(sessions(self.times.path)), known, "times")
 
     def action_step_block(self) -> None:
-        """Run one block of the variant, and step through it."""
         from inspector.tui.step.step_screen import StepScreen
 
         if self.panes.subject.variant is None:
@@ -691,7 +632,6 @@ class MainScreen(PaneScreen[None]):
             self.app.push_screen(StepScreen(self.reads, self.panes.subject, stages, self.times))
 
     def action_passes(self) -> None:
-        """Show what each pass changed: of the variant's compiler, or Inductor's in the graph."""
         from inspector.tui.work.passes_screen import PassesScreen
 
         subject = self.panes.subject
@@ -701,7 +641,6 @@ class MainScreen(PaneScreen[None]):
             self.app.push_screen(PassesScreen(subject))
 
     def action_compiles(self) -> None:
-        """Show what torch.compile and Triton compiled, why, and for how long."""
         from inspector.report.compiles import none_known
         from inspector.tui.work.compiles_screen import CompilesScreen
 
@@ -726,7 +665,7 @@ class MainScreen(PaneScreen[None]):
             for subject in (mine, *(TreeSubject(*pair) for pair in recording.variants())):
                 source = subject.file(Stage.SOURCE)
                 if source is not None and source.origin_path == place.file:
-                    self.panes.leave_here()
+                    self.panes.history.leave(self.panes.here())
                     if subject is not mine and self.kernels.find(subject.key):
                         self.panes.show(subject)
                     self.panes.display = True
@@ -750,7 +689,6 @@ class MainScreen(PaneScreen[None]):
     # Files
 
     def action_copy_all(self) -> None:
-        """Copy the whole listing."""
         self.copy_lines(1, self.view.lines)
 
     def action_edit(self) -> None:
@@ -763,10 +701,8 @@ class MainScreen(PaneScreen[None]):
         if view.source is None or stage is None:
             return
         file = None if subject.variant is None else subject.variant.stages.get(stage)
-        path = None
-        if stage is Stage.SOURCE and file is not None and file.origin_path is not None:
-            path = whole_path(file.origin_path)
-        if path is not None:
+        own = file.origin_path if stage is Stage.SOURCE and file is not None else None
+        if own is not None and (path := whole_path(own)) is not None:
             self._edit(path, view.cursor)
             return
         text = "\n".join(view.source.texts).encode("utf-8", "surrogateescape")
@@ -776,8 +712,7 @@ class MainScreen(PaneScreen[None]):
         if stage in TRIED:
             from inspector.tui.work.work_screen import TryScreen
 
-            screen = TryScreen(self.reads, subject, stage, edited, self.edit_copy)
-            self.app.push_screen(screen)
+            self.app.push_screen(TryScreen(self.reads, subject, stage, edited, self.edit_copy))
         else:
             self.warn(f"What you changed of {stage.value} goes nowhere: {UNTRIED[stage]}.")
 
@@ -813,32 +748,35 @@ class MainScreen(PaneScreen[None]):
         self.refresh(layout=True)
 
     def action_screenshot(self) -> None:
-        """Save what the terminal shows as a picture."""
         picture = self.app.export_screenshot(title="ptxview").encode()
-        try:
-            path = save(Path.cwd() / "ptxview.svg", picture)
-        except OSError as error:
-            self.warn(f"No picture could be saved: {error.strerror or error}.")
-        else:
-            self.say(f"A picture of the screen is in {label(str(path))}.")
+        self._save("ptxview.svg", lambda: picture, "A picture of the screen")
 
     def action_export(self) -> None:
-        """Save the listing with everything that is known of it."""
         stage, subject = self.panes.active.stage, self.panes.subject
         variant = subject.variant
         if stage is None or variant is None or self.view.source is None:
             self.warn("There is no listing here to save.")
             return
 
-        def write(variant: Variant = variant, stage: Stage = stage) -> Path:
-            text = text_of(self.reads, subject, variant, stage)
-            data = text.encode("utf-8", "surrogateescape")
-            return save(Path.cwd() / file_name(subject, stage, ".txt"), data)
+        def text(variant: Variant = variant, stage: Stage = stage) -> bytes:
+            said = text_of(self.reads, subject, variant, stage)
+            return said.encode("utf-8", "surrogateescape")
+
+        self._save(file_name(subject, stage, ".txt"), text, "The annotated listing")
+
+    def _save(self, name: str, data: Callable[[], bytes], what: str) -> None:
+        def write() -> Path:
+            try:
+                return save(Path.cwd() / name, data())
+            except OSError as error:
+                raise PtxviewError(
+                    f"{what} could not be saved: {error.strerror or error}."
+                ) from None
 
         def saved(path: Path | Notice) -> None:
             if isinstance(path, Notice):
                 self.warn(path.message)
             else:
-                self.say(f"The annotated listing is in {label(str(path))}.")
+                self.say(f"{what} is in {label(str(path))}.")
 
         in_thread(self, write, saved, "export")

@@ -14,7 +14,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
@@ -24,8 +24,8 @@ import msgspec
 import platformdirs
 
 from inspector.base.errors import Unreadable
+from inspector.base.text import shown
 from inspector.system import files
-from inspector.tui.widgets.visible import label
 
 THEMES = ("dark", "light", "auto")
 MAX_FILE_BYTES = 1 << 20
@@ -58,40 +58,44 @@ def read_config(path: Path) -> Config:
     except files.Absent:
         return Config()
     except Unreadable as error:
-        return Config(problems=(f"it cannot be read: {label(error.message)}",))
+        return Config(problems=(f"it cannot be read: {shown(error.message)}",))
     import tomllib  # who has set nothing does not wait for it, nor for the table of commands
 
     try:
         said = tomllib.loads(data.decode("utf-8"))
     except (ValueError, RecursionError) as error:
-        return Config(problems=(f"it is not TOML: {label(str(error))}",))
+        return Config(problems=(f"it is not TOML: {shown(str(error))}",))
     return parse_config(said)
 
 
 def parse_config(said: Mapping[str, object]) -> Config:
     """The settings of a parsed file."""
-    from inspector.tui.keys.command_table import TABLE, rebind
+    from inspector.tui.keys.command_table import TABLE, parse_key, rebind
 
     problems = [
-        f"there is no setting {label(name)}" for name in said if name not in ("keys", "theme")
+        f"there is no setting {shown(name)}" for name in said if name not in ("keys", "theme")
     ]
-    theme = said.get("theme", "auto")
+    theme, keys = said.get("theme", "auto"), said.get("keys", {})
     if theme not in THEMES:
-        problems.append(f"theme is {label(str(theme))}; it can be {', '.join(THEMES)}")
+        problems.append(f"theme is {shown(str(theme))}; it can be {', '.join(THEMES)}")
         theme = "auto"
-    keys = said.get("keys", {})
-    chosen: dict[str, tuple[str, ...]] = {}
-    if isinstance(keys, dict):
-        ids = {c.id for c in TABLE}
-        for name, value in _flat(keys):
-            if name not in ids:
-                problems.append(_unknown(name, value, ids))
-            elif (bound := _keys(value)) is None:
-                problems.append(f"{name}: {label(str(value))} is not a key")
-            else:
-                chosen[name] = bound
-    else:
+    if not isinstance(keys, dict):
         problems.append("keys is not a table")
+        keys = {}
+    chosen: dict[str, tuple[str, ...]] = {}
+    ids = {c.id for c in TABLE}
+    for name, value in _flat(keys):
+        texts = value if isinstance(value, list) else [value]
+        bound = [parse_key(text) if isinstance(text, str) else None for text in texts]
+        if name not in ids:
+            said_keys = shown(" and ".join(map(str, texts)))
+            close = get_close_matches(name, ids, 1)
+            hint = f"is {close[0]} meant?" if close else "? shows the names of all"
+            problems.append(f"there is no command {shown(name)} to bind {said_keys} to: {hint}")
+        elif None in bound:
+            problems.append(f"{name}: {shown(str(value))} is not a key")
+        else:
+            chosen[name] = tuple(key for key in bound if key is not None)
     changed, clashes = rebind(chosen)
     return Config(changed, str(theme), (*problems, *clashes))
 
@@ -104,22 +108,6 @@ def _flat(table: Mapping[str, object], above: str = "") -> Iterator[tuple[str, o
             yield from _flat(value, f"{full}.")
         else:
             yield full, value
-
-
-def _unknown(name: str, value: object, ids: Iterable[str]) -> str:
-    """That there is no such command, and which may be meant."""
-    keys = " and ".join(map(str, value)) if isinstance(value, list) else str(value)
-    close = get_close_matches(name, list(ids), 1)
-    help_ = f"is {close[0]} meant?" if close else "? shows the names of all"
-    return f"there is no command {label(name)} to bind {label(keys)} to: {help_}"
-
-
-def _keys(value: object) -> tuple[str, ...] | None:
-    from inspector.tui.keys.command_table import parse_key
-
-    texts = value if isinstance(value, list) else [value]
-    found = [parse_key(t) if isinstance(t, str) and t else None for t in texts]
-    return None if None in found else tuple(k for k in found if k is not None)
 
 
 MAX_RECORDINGS = 200

@@ -24,10 +24,9 @@ from inspector.system.printing import page
 from inspector.tui.code.code_rows import SEVERITY_SIGNS, Gutter, title
 from inspector.tui.program.live import Choice
 from inspector.tui.widgets.figures import UNKNOWN
-from inspector.tui.widgets.notice import Notice
+from inspector.tui.widgets.notice import Notice, label
 from inspector.tui.widgets.subject import TreeSubject
 from inspector.tui.widgets.tool_screen import ChoiceList
-from inspector.tui.widgets.visible import label
 
 MAX_PROFILE_ROWS = 40
 """Rows of each table: what takes longest."""
@@ -87,23 +86,17 @@ def _profile(recording: Recording, width: int) -> Content | Notice:
         why = "; ".join((*problems, why_none(path)))
         return Notice("∅", f"There is no profile: {shown(why)}.")
     console, written = page(width)
-    for part in profile_report.whole(
-        profile, len(windows), recording.mode, width, MAX_PROFILE_ROWS
-    ):
+    tables = profile_report.whole(profile, len(windows), recording.mode, width, MAX_PROFILE_ROWS)
+    for part in (*tables, *(Text(f"! {shown(said)}") for said in problems)):
         console.print(part)
-    for said in problems:
-        console.print(Text(f"! {shown(said)}"))
     return Content.from_rich_text(Text.from_ansi(written()))
 
 
 def _times(times: Sequence[str], width: int) -> list[str]:
-    rows = []
-    for said in times or (f"{UNKNOWN} not measured; t takes the time",):
-        head = "" if said in times[1:] else "measured"
-        for line in textwrap.wrap(said, width - card_report.LABEL):
-            rows.append(f"{head:<{card_report.LABEL}}{line}")
-            head = ""
-    return rows
+    said = times or (f"{UNKNOWN} not measured; t takes the time",)
+    lines = [line for one in said for line in textwrap.wrap(one, width - card_report.LABEL)]
+    heads = ("measured", *[""] * len(lines))
+    return [f"{head:<{card_report.LABEL}}{row}" for head, row in zip(heads, lines, strict=False)]
 
 
 def _explained(words: Sequence[Explained]) -> Content:
@@ -111,9 +104,12 @@ def _explained(words: Sequence[Explained]) -> Content:
     parts: list[tuple[str, str]] = []
     for one in words:
         entry = one.entry
-        parts.append((entry.word, "bold $primary"))
-        parts.append((f"  {entry.kind}\n" if entry.kind != "instruction" else "\n", "$quiet"))
-        parts.append((f"{entry.summary}\n", ""))
+        kind = "" if entry.kind == "instruction" else f"  {entry.kind}"
+        parts += [
+            (entry.word, "bold $primary"),
+            (f"{kind}\n", "$quiet"),
+            (f"{entry.summary}\n", ""),
+        ]
         parts += [(f"  {operand}\n", "$secondary") for operand in entry.operands]
         for name, meaning in one.qualifiers.items():
             parts += [(f"  {label(name)}  ", "bold $accent"), (f"{meaning or UNKNOWN}\n", "")]
@@ -165,7 +161,6 @@ class ColumnList(ChoiceList[tuple[str, ...]]):
         self.options = self.columns
 
     def action_done(self) -> None:
-        """Answer."""
         self.dismiss(tuple(c for c in self.there if c in self.columns.selected) + self.kept)
 
 
@@ -196,5 +191,4 @@ class Leaving(ChoiceList[Choice]):
         self.dismiss(LEAVING[message.option_index][0])
 
     def action_choose(self, value: str) -> None:
-        """One of the choices, by its key."""
         self.dismiss(Choice(value))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from textual import events, on
@@ -24,10 +23,9 @@ from inspector.tui.code.code_view import CodeView
 from inspector.tui.code.folding import Fold, Region, regions
 from inspector.tui.code.highlight import Highlighter, highlighter_for, width_of
 from inspector.tui.keys.command_table import command, shown, there
-from inspector.tui.widgets.lines import LineWidget, ends
-from inspector.tui.widgets.notice import Notice, attempt, cancelled, in_thread
+from inspector.tui.widgets.notice import Notice, attempt, in_thread, label, shorten
 from inspector.tui.widgets.subject import TreeSubject, digit, told_alike
-from inspector.tui.widgets.visible import label, shorten
+from inspector.tui.widgets.tool_screen import LineWidget, ends
 
 SEARCH_LINES = 200
 """Lines in which the first instruction is looked for."""
@@ -75,12 +73,9 @@ def _failed_at(reads: Reader, subject: TreeSubject, stage: Stage) -> int | None:
     if subject.of_graph(stage):
         graph, file = subject.graph, subject.file(stage)
         error = None if graph is None or graph.error is None else graph.error.first
-        own = error is not None and file is not None and error.file == file.origin_path
-        return error.line if error is not None and own else None
-    if variant is None or variant.error is None:
-        return None
-    place = reads.failed_at(variant)
-    if place is None or place[0] is stage:
+        return error.line if error and file and error.file == file.origin_path else None
+    place = None if variant is None or variant.error is None else reads.failed_at(variant)
+    if variant is None or place is None or place[0] is stage:
         return None if place is None else place[1]
     # In another stage, what that line came of: the source of PTX that ptxas refuses.
     return next(iter(reads.links(variant, place[0], stage).get(place[1], ())), None)
@@ -125,9 +120,6 @@ def missing(subject: TreeSubject, stage: Stage, complete: bool = True) -> Notice
 PATIENCE_SECONDS = 0.12
 """For which the text before stays: most stages come sooner, and flicker tires the eye."""
 
-LINES_PER_LOOK = 1000
-"""Lines searched before a search asks whether it is still wanted."""
-
 
 class PaneTitle(LineWidget):
     """``ptx  square_kernel  3f2a91c0``, and on the right the stages, those that are missing dim."""
@@ -151,28 +143,27 @@ class PaneTitle(LineWidget):
     def show(self, subject: TreeSubject, stage: Stage, busy: bool) -> None:
         """Name what the pane shows; ``busy`` while it is being read."""
         self.subject, self.stage, self.busy = subject, stage, busy
-        variant = subject.variant
-        file = variant.stages.get(stage) if variant else None
-        if stage is Stage.SOURCE:  # of a graph, too: what it was made of is a file of the user's
-            file = subject.file(stage)
-        self.path = ""
-        if file is not None and file.origin_path and stage in (Stage.SOURCE, Stage.OUTPUT_CODE):
-            self.path = file.origin_path.replace("\\", "/").rpartition("/")[2]
+        # A graph's source is a file of the user's, too.
+        own = stage is Stage.SOURCE or (stage is Stage.OUTPUT_CODE and subject.variant is not None)
+        file = subject.file(stage) if own else None
+        path = "" if file is None else file.origin_path or ""
+        self.path = path.replace("\\", "/").rpartition("/")[2]
         self.refresh()
 
-    def _tabs(self, words: bool) -> list[tuple[str, Stage]]:
+    def _tabs(self, words: bool) -> Iterator[Content]:
         """The stages with their keys; those of a graph share one, and one represents all."""
-        graph = () if self.stage in GRAPH_STAGES else (Stage.OPERATIONS,)
-        return [
-            (f" {digit(stage)} {stage} " if words else f" {digit(stage)}", stage)
-            for stage in (*KERNEL_STAGES, *GRAPH_STAGES)
-            if stage is self.stage
-            or (self.subject.has(stage) and stage in (*KERNEL_STAGES, *graph))
-            or (stage in KERNEL_STAGES and not words)
-        ]
+        graph = self.stage if self.stage in GRAPH_STAGES else Stage.OPERATIONS
+        for stage in (*KERNEL_STAGES, graph):
+            there = self.subject.has(stage)
+            if there or stage is self.stage or (stage in KERNEL_STAGES and not words):
+                style = "bold underline" if stage is self.stage else ""
+                if not there:
+                    style = "dim" if words else "dim strike"
+                text = f"{digit(stage)} {stage}" if words else digit(stage)
+                tab = Content.assemble(" ", (text, style), " " if words else "")
+                yield _clickable(tab, f"stage({stage.value!r})")
 
     def render(self) -> Content:
-        """As much as the width allows: the stage always, its digits next, then names."""
         width = self.size.width
         if self.stage is None:
             return Content("")
@@ -187,29 +178,18 @@ class PaneTitle(LineWidget):
         variant = self.subject.variant
         what = label(self.path or self.subject.name)
         tail = "" if self.path or variant is None else f"  {variant.id}"
+        right = Content("")
         for words, least in ((True, len(what) + len(tail) + 4), (False, 16)):
-            tabs = self._tabs(words)
-            used = len(head) + sum(len(text) for text, _ in tabs)
-            if used + least <= width:
+            tabs = Content.assemble(*self._tabs(words))
+            if len(head) + len(tabs) + least <= width:
+                right = tabs
                 break
-        else:
-            tabs, used = [], len(head)
-        room = width - used - 3
+        room = width - len(head) - len(right) - 3
         tail = tail if len(what) + len(tail) <= room else ""
         middle = f"  {shorten(what, room - len(tail))}{tail}" if room > 4 else ""
-        right = Content.assemble(*(self._tab(text, stage) for text, stage in tabs))
         return ends(Content.assemble(head, middle), right, width - 1)
 
-    def _tab(self, text: str, stage: Stage) -> Content:
-        style = "bold underline" if stage is self.stage else ""
-        if not self.subject.has(stage):
-            style = "dim strike" if len(text) == 2 else "dim"
-        bare = text.strip()
-        lead, _, rest = text.partition(bare)
-        return _clickable(Content.assemble(lead, (bare, style), rest), f"stage({stage.value!r})")
-
     def on_click(self, event: events.Click) -> None:
-        """Choose the pane, and what was clicked in the title."""
         self.post_message(self.Clicked(self, event.style.meta.get("run", "")))
 
 
@@ -225,7 +205,6 @@ class ColumnHeads(Widget):
         self.view = view
 
     def render(self) -> Content:
-        """Each above its figures."""
         rows = self.view.rows
         before = rows.margin - rows.gutter.width - rows.flow_width
         return Content(" " * before + rows.gutter.heads)
@@ -255,10 +234,10 @@ class Pane(Vertical):
         self._reading: ListingRequest | None = None
         self._shown: ListingRequest | None = None
         self._goal: tuple[ListingRequest, int] | None = None
-        self._zoomed = False
+        self.zoomed = False
+        """Whether the other panes are hidden."""
 
     def compose(self) -> ComposeResult:
-        """A title, heads of columns and the text."""
         yield self.title_line
         yield self.heads
         yield self.view
@@ -270,7 +249,6 @@ class Pane(Vertical):
 
     @property
     def stage(self) -> Stage | None:
-        """The stage that was asked for."""
         return None if self.request is None else self.request.stage
 
     # Reading
@@ -285,7 +263,6 @@ class Pane(Vertical):
                 self._start(request)
 
     def renew(self, reads: Reader, subject: TreeSubject) -> None:
-        """Read from ``reads``, which may have what could not be shown until now."""
         self.reads = reads
         if self.request is None:
             return
@@ -359,15 +336,9 @@ class Pane(Vertical):
 
     # The title
 
-    def zoom(self, on: bool) -> None:
-        """Say in the title that the other panes are hidden."""
-        if on is not self._zoomed:
-            self._zoomed = on
-            self._show_modes()
-
     @on(CodeView.Looks)
-    def _show_modes(self) -> None:
-        modes = (("zoom", "zoom"),) if self._zoomed else ()
+    def show_modes(self) -> None:
+        modes = (("zoom", "zoom"),) if self.zoomed else ()
         self.title_line.modes = (*modes, *self.view.modes)
         self.title_line.refresh()
         there = bool(self.view.rows.gutter.columns) and bool(self.view.lines)
@@ -393,7 +364,8 @@ class Pane(Vertical):
         def annotated(found: LineAnnotations | Notice) -> None:
             if request == self.request and self.settled:
                 # The card shows the failure; the code reads well without.
-                self.view.annotate(found if isinstance(found, LineAnnotations) else NOTHING)
+                said = found if isinstance(found, LineAnnotations) else NOTHING
+                self.view.columns(annotations=said)
                 self.post_message(CodeView.Moved(self.view))
 
         if stage in (Stage.PTX, Stage.SASS):
@@ -413,16 +385,3 @@ class Pane(Vertical):
                 self.view.foldable(*found)
 
         in_thread(self, find, show, "fold")
-
-
-def matches(
-    source: Highlighter, pattern: re.Pattern[str], text: Callable[[int], str]
-) -> tuple[int, ...]:
-    """Return the lines that have a pattern; in a thread that may be cancelled."""
-    out: list[int] = []
-    for n in range(1, len(source.texts) + 1):
-        if n % LINES_PER_LOOK == 0 and cancelled():
-            break
-        if pattern.search(text(n)):
-            out.append(n)
-    return tuple(out)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import textwrap
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -27,144 +27,32 @@ from inspector.listing.line import Line
 from inspector.reader.reader import Reader
 from inspector.tui.code.code_rows import SEVERITY_SIGNS
 from inspector.tui.code.code_view import CodeView
-from inspector.tui.code.highlight import location_of, place
+from inspector.tui.code.highlight import Highlighter, location_of, place
 from inspector.tui.keys.command_table import Where
-from inspector.tui.panes.pane import Pane, matches
+from inspector.tui.panes.pane import Pane
 from inspector.tui.panes.panes import Panes
 from inspector.tui.widgets.figures import RecordingTimes
-from inspector.tui.widgets.notice import Notice, in_thread
+from inspector.tui.widgets.notice import Notice, cancelled, cut, in_thread, label, plain
 from inspector.tui.widgets.subject import TreeSubject
-from inspector.tui.widgets.tool_screen import Prompt, ResultType, ToolScreen
-from inspector.tui.widgets.visible import cut, label, plain
+from inspector.tui.widgets.tool_screen import ResultType, SearchScreen
 
-BAD_EXPRESSION = (re.error, OverflowError, RecursionError)
-
-
-def expression(text: str) -> re.Pattern[str]:
-    """Compile as in vim's smartcase: small letters find both, one capital makes it exact.
-
-    Raises one of ``BAD_EXPRESSION``.
-    """
-    return re.compile(text, re.NOFLAG if any(c.isupper() for c in text) else re.IGNORECASE)
+LINES_PER_LOOK = 1000
+"""Lines searched before a search asks whether it is still wanted."""
 
 
-class Search:
-    """The state of a search in all panes.
-
-    ``warn`` shows the user a sentence; ``changed`` is called when the status line must be drawn.
-    """
-
-    def __init__(
-        self, panes: Panes, warn: Callable[[str], None], changed: Callable[[], None]
-    ) -> None:
-        self._panes, self._warn, self._changed = panes, warn, changed
-        self._origin: tuple[CodeView, int, re.Pattern[str] | None] | None = None
-        self._wanted: re.Pattern[str] | None = None
-
-    def begin(self) -> str:
-        """Remember where the search begins; return the text of the last one."""
-        view = self._panes.active.view
-        self._origin = (view, view.cursor, view.pattern)
-        return view.pattern.pattern if view.pattern else ""
-
-    def look_for(self, text: str, typing: bool = False) -> None:
-        """Search in all panes.
-
-        While one types, the cursor goes to the first match from where it was, and what is not yet
-        an expression waits.
-        """
-        try:
-            pattern = expression(text)
-        except BAD_EXPRESSION as error:
-            if not typing:
-                self._warn(f"“{label(text)}” is not a regular expression: {error}")
+def matches(source: Highlighter, pattern: re.Pattern[str]) -> Iterator[int]:
+    """Yield the lines that have a pattern; in a thread that may be cancelled."""
+    for n in range(1, len(source.texts) + 1):
+        if n % LINES_PER_LOOK == 0 and cancelled():
             return
-        if text:
-            self._find(pattern, self._panes.panes, partial(self._to_first, typing))
-        elif self._origin is not None:
-            self._origin[0].go(self._origin[1])
-            self._forget(None)
-
-    def _find(
-        self, pattern: re.Pattern[str], panes: Sequence[Pane], then: Callable[[], None]
-    ) -> None:
-        """Find the lines that have a pattern, in a thread; the next search ends this one."""
-        sources = [(p.view, p.view.source) for p in panes if p.view.source is not None]
-        self._wanted = pattern
-
-        def work() -> list[tuple[int, ...]]:
-            return [matches(source, pattern, source.own_text) for _, source in sources]
-
-        def found(lines: list[tuple[int, ...]] | Notice) -> None:
-            if isinstance(lines, Notice):
-                self._warn("The search failed.")
-            elif pattern is self._wanted:
-                for (view, source), own in zip(sources, lines, strict=True):
-                    if view.source is source:
-                        view.find(pattern, own)
-                then()
-
-        in_thread(self._panes, work, found, "search")
-
-    def again(self, pane: Pane) -> None:
-        """Search in another listing that a pane shows now."""
-        pattern = pane.view.pattern
-        if pattern is not None and pane.view.source is not None:
-            self._find(self._wanted or pattern, self._panes.panes, self._changed)
-
-    def give_up(self) -> None:
-        """Go back to where the search began, with the pattern from before."""
-        view, n, pattern = self._origin or (self._panes.active.view, 1, None)
-        view.go(n)
-        self.clear(pattern)
-
-    def clear(self, pattern: re.Pattern[str] | None = None) -> None:
-        """Forget the search in all panes, or return to an earlier one."""
-        self._origin = None
-        self._forget(pattern)
-
-    def _forget(self, pattern: re.Pattern[str] | None) -> None:
-        self._wanted = None
-        for pane in self._panes.panes:
-            pane.view.find(None, ())
-        if pattern is not None:
-            self._find(pattern, self._panes.panes, self._changed)
-        self._changed()
-
-    def _to_first(self, typing: bool) -> None:
-        """Go to the first match from where the search began."""
-        view, begun = self._panes.active.view, self._origin
-        start = begun[1] if begun is not None and begun[0] is view else view.cursor
-        lines = view.matches
-        target = lines[bisect_left(lines, start) % len(lines)] if lines else start
-        if not typing:
-            self._origin = None
-            if target != start:
-                view.post_message(CodeView.Jumped(view, start))
-        if target != view.cursor:
-            view.go(target)
-        if lines or typing or view.pattern is None:
-            self._changed()
-            return
-        counts = ", ".join(f"{many} in {stage}" for stage, many in self.counts())
-        elsewhere = f" here; {counts}" if counts else ""
-        self._warn(f"Nothing matches “{label(view.pattern.pattern)}”{elsewhere}.")
-
-    def counts(self) -> tuple[tuple[str, int], ...]:
-        """Return how many lines of the other panes have the pattern, where any has it."""
-        return tuple(
-            (str(pane.stage), len(pane.view.matches))
-            for pane in self._panes.panes
-            if pane is not self._panes.active and pane.view.matches
-        )
+        if pattern.search(source.own_text(n)):
+            yield n
 
 
 def _span(lines: tuple[int, ...], word: str) -> str:
-    if not lines:
-        return ""
-    if len(lines) == 1:
-        return f"{word} at {lines[0]}"
-    return f"{word} at {lines[0]} … {lines[-1]}, {len(lines)} times"
+    if len(lines) > 1:
+        return f"{word} at {lines[0]} … {lines[-1]}, {len(lines)} times"
+    return f"{word} at {lines[0]}" if lines else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,17 +136,13 @@ class ReadingLine(Widget):
         if rolled is not None and rolled.live.get("gpr"):
             most = "up to " if rolled.instructions > 1 else ""
             peak = ", the kernel's peak" if rolled.peak else ""
-            parts = [
-                plural(rolled.instructions, "SASS instruction"),
-                f"{most}{plural(rolled.live['gpr'], 'live register')}{peak}",
-            ]
-            if rolled.stall is not None:
-                parts.append(plural(rolled.stall, "stall cycle"))
-            out.append((" · ".join(parts), "$quiet"))
+            live = f"{most}{plural(rolled.live['gpr'], 'live register')}{peak}"
+            stall = "" if rolled.stall is None else f" · {plural(rolled.stall, 'stall cycle')}"
+            many = plural(rolled.instructions, "SASS instruction")
+            out.append((f"{many} · {live}{stall}", "$quiet"))
         return [(label(text), style) for text, style in out]
 
     def render(self) -> Content:
-        """Each part on separate rows if there is room, else packed, the last row cut."""
         width, height = self.size.width - 2, max(1, self.size.height)
         parts = self.parts()
         if height >= MIN_ROOMY_ROWS and 0 < len(parts) <= height:
@@ -320,14 +204,14 @@ def _place_of(view: CodeView) -> tuple[object, ...]:
     return (view, view.source, view.cursor, view.pattern, view.chosen_from)
 
 
-class PaneScreen(ToolScreen[ResultType]):
+class PaneScreen(SearchScreen[ResultType]):
     """Panes, the lines beneath them, and what can be done with the active pane's line."""
 
     def __init__(self, reads: Reader, panes: Panes, times: RecordingTimes) -> None:
         super().__init__()
         self.reads, self.panes, self.times = reads, panes, times
         self.reading = ReadingLine()
-        self.search = Search(panes, self.warn, self.changed)
+        self._wanted: re.Pattern[str] | None = None
 
     @property
     def view(self) -> CodeView:
@@ -336,11 +220,9 @@ class PaneScreen(ToolScreen[ResultType]):
 
     @property
     def home(self) -> CodeView:
-        """The widget that has the focus when nobody types."""
         return self.view
 
     def home_of(self, where: Where) -> DOMNode:
-        """Return the node that has the actions of a part of the table."""
         return self.view if where is Where.PANE else self
 
     # The lines beneath the panes
@@ -380,8 +262,8 @@ class PaneScreen(ToolScreen[ResultType]):
             at = bisect_right(view.matches, view.cursor)
             on = at > 0 and view.matches[at - 1] == view.cursor
             own = f"{at} of {len(view.matches)}" if on else f"{len(view.matches)}"
-            counts = [own, *(f"{many} in {other}" for other, many in self.search.counts())]
-            right.append(f"/{label(view.pattern.pattern)}/  " + ", ".join(counts))
+            counts = ", ".join((own, *self._matches()))
+            right.append(f"/{label(view.pattern.pattern)}/  {counts}")
         for pane in self.panes.panes:
             if pane is self.panes.active:
                 continue
@@ -393,58 +275,85 @@ class PaneScreen(ToolScreen[ResultType]):
 
     # What one types
 
-    def action_search(self) -> None:
-        """Ask for a regular expression."""
-        self.ask("search", self.search.begin())
+    def find(self, pattern: re.Pattern[str] | None, typing: bool = False) -> None:
+        """Find the lines that have a pattern, in a thread; the next search ends this one."""
+        self._wanted = pattern
+        views = [(p.view, p.view.source) for p in self.panes.panes if p.view.source is not None]
+        if pattern is None:
+            for view, _ in views:
+                view.find(None, ())
+            self.changed()
+            return
+
+        def work() -> list[tuple[int, ...]]:
+            return [tuple(matches(source, pattern)) for _, source in views]
+
+        def found(lines: list[tuple[int, ...]] | Notice) -> None:
+            if isinstance(lines, Notice):
+                self.warn("The search failed.")
+            elif pattern is self._wanted:
+                for (view, source), own in zip(views, lines, strict=True):
+                    if view.source is source:
+                        view.find(pattern, own)
+                self._reach(typing)
+
+        in_thread(self.panes, work, found, "search")
+
+    def _reach(self, typing: bool) -> None:
+        """Go to the first match from where the search began, if it has not ended."""
+        view, lines = self.view, self.view.matches
+        start = view.cursor
+        if self.origin is not None:
+            start = self.origin[1] if self.origin[0] is view else start
+            target = lines[bisect_left(lines, start) % len(lines)] if lines else start
+            if not typing and target != start:
+                view.post_message(CodeView.Jumped(view, start))
+            if target != view.cursor:
+                view.go(target)
+        self.changed()
+        if self.origin is not None and not typing:
+            self.origin = None
+            if not lines and view.pattern is not None:
+                elsewhere = f" here; {', '.join(self._matches())}" if self._matches() else ""
+                self.warn(f"Nothing matches “{label(view.pattern.pattern)}”{elsewhere}.")
+
+    def _matches(self) -> list[str]:
+        """How many lines of the other panes have the pattern, where any has it."""
+        return [
+            f"{len(pane.view.matches)} in {pane.stage}"
+            for pane in self.panes.panes
+            if pane is not self.panes.active and pane.view.matches
+        ]
 
     def action_goto(self) -> None:
-        """Ask for a line."""
-        self.ask("goto")
+        self.ask("goto", "", self._go_to)
 
-    @on(Prompt.Edited)
-    def _edited(self, message: Prompt.Edited) -> None:
-        if message.kind == "search":
-            self.search.look_for(message.text, typing=True)
-
-    @on(Prompt.Closed)
-    def _prompt_closed(self, message: Prompt.Closed) -> None:
-        self.status.display = True
-        self.set_focus(self.home)
-        if message.kind == "search" and not message.accepted:
-            self.search.give_up()
-        elif message.accepted and message.text:
-            self.typed(message.kind, message.text)
-
-    def typed(self, kind: str, text: str) -> None:
-        """Act on a prompt that Enter has closed."""
-        if kind == "search":
-            self.search.look_for(text)
-        elif kind == "goto" and text.isdecimal() and len(text) < 10:
+    def _go_to(self, text: str | None) -> None:
+        if text and text.isdecimal() and len(text) < 10:
             self.view.jump(int(text))
-        else:
+        elif text:
             self.warn(f"“{label(text)}” is not a line number.")
 
     @on(Pane.Shown)
     def _search_again(self, message: Pane.Shown) -> None:
-        self.search.again(message.pane)
+        view = message.pane.view
+        if view.pattern is not None and view.source is not None:
+            self.find(self._wanted or view.pattern, typing=True)
 
     # The panes
 
     def action_stage(self, stage: str) -> None:
-        """Show a stage in the active pane."""
         self.panes.choose(Stage(stage))
 
     def action_zoom(self) -> None:
-        """Show the active pane alone, or all again."""
         self.panes.zoomed = not self.panes.zoomed
         self.panes.fit()
 
     def action_turn(self) -> None:
-        """Put the panes beside or above each other."""
-        self.panes.turn()
+        self.panes.beside, self.panes.zoomed = not self.panes.has_class("-beside"), False
+        self.panes.fit()
 
     def action_choose_columns(self) -> None:
-        """Choose the columns of the active pane one by one."""
         from inspector.tui.panes.dialogs import ColumnList
 
         if self.view.rows.gutter.there:
@@ -455,13 +364,12 @@ class PaneScreen(ToolScreen[ResultType]):
     def show_columns(self, wanted: tuple[str, ...] | None) -> None:
         """Show these columns in the active pane."""
         if wanted is not None:
-            self.view.columns(wanted)
+            self.view.columns(wanted=wanted)
 
     # The line under the cursor
 
     @property
     def line(self) -> Line | None:
-        """The active pane's line."""
         source = self.view.source
         return source.listing.lines[self.view.cursor - 1] if source and self.view.lines else None
 
@@ -474,18 +382,15 @@ class PaneScreen(ToolScreen[ResultType]):
             self.say(f"{said} on the clipboard.")
 
     def action_copy(self) -> None:
-        """Copy the chosen lines, else the cursor's."""
         first, last = self.view.chosen or (self.view.cursor, self.view.cursor)
         self.view.unchoose()
         self.copy_lines(first, last)
 
     def action_register(self) -> None:
-        """Light up the line's next register."""
         if not self.reading.next_register():
             self.warn("This line has no register that is known.")
 
     def action_understand(self, what: str) -> None:
-        """Show the card, the hints, the profile, or the instruction under the cursor."""
         from inspector.tui.panes.dialogs import answer
 
         subject, width = self.panes.subject, self.app.size.width - FRAME_CELLS

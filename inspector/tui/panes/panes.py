@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from textual import on
 from textual.app import ComposeResult
@@ -40,7 +40,6 @@ class Layout:
         )
 
     def lacks(self, subject: TreeSubject) -> tuple[Stage, ...]:
-        """Those of them that the subject has not."""
         return tuple(stage for stage in self.of(subject) if not subject.has(stage))
 
 
@@ -90,16 +89,13 @@ LINKED_SEARCH_LINES = 40
 MAX_PLACES = 200
 """Places to go back to."""
 
-MAX_KEPT = 64
-"""Listings whose lines' sources are kept, four bytes a line; pairs whose links are."""
-
 
 @dataclass(frozen=True, slots=True)
 class VisitedPlace:
     """A line of a stage of a subject."""
 
     subject: TreeSubject
-    stage: Stage
+    stage: Stage | None
     n: int
 
 
@@ -130,14 +126,6 @@ class History:
 
 Links = Mapping[int, tuple[int, ...]]
 Pair = tuple[ListingRequest, ListingRequest]
-KeyType = TypeVar("KeyType")
-KeptType = TypeVar("KeptType")
-
-
-def _keep(kept: dict[KeyType, KeptType], key: KeyType, value: KeptType) -> None:
-    kept[key] = value
-    while len(kept) > MAX_KEPT:
-        kept.pop(next(iter(kept)))
 
 
 class Panes(Container):
@@ -169,7 +157,6 @@ class Panes(Container):
         return tuple(self._all[: self.count])
 
     def compose(self) -> ComposeResult:
-        """All that there can be."""
         yield from self._all
 
     def more(self) -> None:
@@ -218,7 +205,6 @@ class Panes(Container):
     # Content
 
     def renew(self, reads: Reader) -> None:
-        """Show the same from a recording that has grown; a text that is read stays in place."""
         self.reads = reads
         before, subject = self.subject, resolve(reads.recording, self.subject)
         self.subject = subject
@@ -240,6 +226,8 @@ class Panes(Container):
 
     def show(self, subject: TreeSubject) -> None:
         """Show a subject: each pane its preferred stage if there is one, else the best one."""
+        if subject != self.subject:
+            self._links, self._groups = {}, {}
         self.subject = subject
         if self.arrangement is not None and self.arrangement.stages:
             for pane, own in zip(self.panes, self.arrangement.of(subject), strict=False):
@@ -279,7 +267,6 @@ class Panes(Container):
         self._rearranged(focus=False)
 
     def arrange_as(self, name: str, widths: tuple[int, ...], heights: tuple[int, ...]) -> None:
-        """As it was remembered."""
         self.arrangement = LAYOUTS.get(name)
         if self.arrangement is not None and self.arrangement.stages:
             self.count = len(self.arrangement.stages)
@@ -287,36 +274,23 @@ class Panes(Container):
             if len(remembered) == MAX_PANES:
                 shares[:] = remembered
 
-    def here(self) -> VisitedPlace | None:
+    def here(self) -> VisitedPlace:
         """The active pane's line."""
-        stage = self.active.stage
-        return None if stage is None else VisitedPlace(self.subject, stage, self.active.view.cursor)
+        return VisitedPlace(self.subject, self.active.stage, self.active.view.cursor)
 
     def jump(self, stage: Stage, n: int) -> None:
         """To a line of a stage: in the pane that shows it, else in the active one."""
-        self.leave_here()
+        self.history.leave(self.here())
         self.to(stage, n)
 
-    def leave_here(self) -> None:
-        """Remember the active pane's line, to come back there."""
-        if (here := self.here()) is not None:
-            self.history.leave(here)
-
-    def to(self, stage: Stage, n: int) -> None:
+    def to(self, stage: Stage | None, n: int) -> None:
         """There, without remembering where from."""
         there = next((p for p in self.panes if p.stage is stage and p.display), None)
         if there is not None:
             self.activate(there)
-        else:
+        elif stage is not None:
             self.choose(stage)
         self.active.go(n)
-
-    def step(self, by: int) -> None:
-        """The next stage that there is, round the ends."""
-        there, now = self.subject.stages(), self.active.stage
-        if there:
-            at = there.index(now) if now in there else 0
-            self.choose(there[(at + by) % len(there)])
 
     # Which is active, and how they are arranged
 
@@ -345,15 +319,11 @@ class Panes(Container):
             pane.display = index < self.count and (pane is self.active or not alone)
             pane.set_class(index == MAX_PANES - 1, "-third")
             pane.set_class(pane is self.active, "-active")
-            pane.zoom(self.zoomed and pane is self.active and self.count > 1)
+            pane.zoomed = self.zoomed and pane is self.active and self.count > 1
+            pane.show_modes()
             pane.styles.width = f"{wide[index]}fr" if beside and not (three or alone) else "1fr"
             pane.styles.height = f"{high[index]}fr" if not (beside or alone) else "1fr"
         self.on_descendant_focus()
-
-    def even(self) -> None:
-        """All panes as wide and as high as each other."""
-        self.widths, self.heights = [EVEN_SHARE] * MAX_PANES, [EVEN_SHARE] * MAX_PANES
-        self.fit()
 
     def widen(self, by: int) -> bool:
         """The active pane so many columns wider, or a row higher; False where it has no
@@ -380,21 +350,12 @@ class Panes(Container):
         return True
 
     def on_descendant_focus(self) -> None:
-        """Mark the title of the pane that has the focus."""
         for pane in self.panes:
             pane.set_class(self.screen.focused is pane.view, "-focused")
 
-    def on_descendant_blur(self) -> None:
-        """The focus left for the tree or a prompt."""
-        self.on_descendant_focus()
+    on_descendant_blur = on_descendant_focus
 
     def on_resize(self) -> None:
-        """The room changed."""
-        self.fit()
-
-    def turn(self) -> None:
-        """Turn the panes the other way."""
-        self.beside, self.zoomed = not self.has_class("-beside"), False
         self.fit()
 
     @on(PaneTitle.Clicked)
@@ -427,9 +388,14 @@ class Panes(Container):
         def linked(found: Links | Notice) -> None:
             # Without links each pane still reads well alone; the status line says that there are
             # none.
-            links = {} if isinstance(found, Notice) else found
-            _keep(self._links, (a, b), links)
-            self._begin(a, links)
+            links = self._links[a, b] = {} if isinstance(found, Notice) else found
+            pane = self.active
+            if pane.request == a and pane.settled and pane.view.untouched:
+                # Begin where something lights up: on the kernel's first line that is linked.
+                here = pane.view.cursor
+                near = (n for n in range(here, here + LINKED_SEARCH_LINES) if n in links)
+                pane.view.go(next(near, here))
+                pane.view.untouched = True
             self.follow(move=True)
 
         if (a, b) in self._links:
@@ -437,14 +403,6 @@ class Panes(Container):
         elif variant is not None or graph is not None:
             work = partial(self.reads.links_of, variant, graph, a.stage, b.stage)
             in_thread(self, work, linked, "links", exclusive=False)
-
-    def _begin(self, request: ListingRequest, links: Links) -> None:
-        """Begin where something lights up: on the kernel's first line that is linked."""
-        pane = self.active
-        if pane.request == request and pane.settled and pane.view.untouched:
-            here = pane.view.cursor
-            near = (n for n in range(here, here + LINKED_SEARCH_LINES) if n in links)
-            pane.view.begin(next(near, here))
 
     @on(CodeView.Moved)
     def _moved(self, message: CodeView.Moved) -> None:
@@ -458,9 +416,8 @@ class Panes(Container):
     @on(CodeView.Jumped)
     def _jumped(self, message: CodeView.Jumped) -> None:
         message.stop()
-        pane = next((p for p in self.panes if p.view is message.view), None)
-        if pane is not None and pane.stage is not None:
-            self.history.leave(VisitedPlace(self.subject, pane.stage, message.n))
+        stage = next((p.stage for p in self.panes if p.view is message.view), None)
+        self.history.leave(VisitedPlace(self.subject, stage, message.n))
 
     def _links_to(self, pane: Pane, leader: Pane) -> Links | None:
         """The lines of ``pane`` by those of ``leader``; None if unknown."""
@@ -505,7 +462,7 @@ class Panes(Container):
         variant, stage = request.subject.variant, request.stage
 
         def grouped(groups: SourceGroups | Notice) -> None:
-            _keep(self._groups, request, groups)
+            self._groups[request] = groups
             if self.mapped and isinstance(groups, Notice) and request == self.active.request:
                 said = f"There is no map of this: {groups.message}"
                 self.post_message(CodeView.Said(self.active.view, said, warning=True))

@@ -85,11 +85,10 @@ class TerminalText:
             return kept[start:stop]
 
     def _write(self, text: str) -> None:
-        line = self._lines[self._row]
-        text = text[: max(0, MAX_LINE_CHARS - self._column)]
-        before, after = line[: self._column], line[self._column + len(text) :]
-        self._lines[self._row] = before.ljust(self._column) + text + after
+        line, at = self._lines[self._row], self._column
+        text = text[: max(0, MAX_LINE_CHARS - at)]
         self._column += len(text)
+        self._lines[self._row] = line[:at].ljust(at) + text + line[self._column :]
 
     def _control(self, sign: str) -> None:
         if sign == "\n":
@@ -129,16 +128,13 @@ def ending(status: int, seconds: float | None, killed_by: int | None = None) -> 
     """How a program ended: ``exit 3 after 29 s``, ``ended by SIGKILL after 1 min 5 s``."""
     said = ended_by(status) or f"exit {status}"
     if killed_by is not None:
-        try:
-            said = f"ended by {signal.Signals(killed_by).name}"
-        except ValueError:  # one of real time
-            said = f"ended by signal {killed_by}"
+        names = {one.value: one.name for one in signal.Signals}  # those of real time have none
+        said = f"ended by {names.get(killed_by, f'signal {killed_by}')}"
     if seconds is None:
         return said
     minutes, rest = divmod(round(seconds), 60)
-    if minutes:
-        return f"{said} after {minutes} min {rest} s"
-    return f"{said} after {seconds:.1f} s" if seconds < 10 else f"{said} after {rest} s"
+    took = f"{minutes} min {rest} s" if minutes else f"{rest} s"
+    return f"{said} after {seconds:.1f} s" if seconds < 10 else f"{said} after {took}"
 
 
 class ProgramState(Enum):
@@ -216,8 +212,8 @@ class Live:
         with self._lock:
             self._raw += data
             if len(self._raw) > KEPT:
-                over = self._raw.find(b"\n", len(self._raw) - KEPT * 3 // 4) + 1
-                over = over or len(self._raw) - KEPT * 3 // 4
+                over = len(self._raw) - KEPT * 3 // 4
+                over = self._raw.find(b"\n", over) + 1 or over
                 del self._raw[:over]
                 self._cut += over
         self.text.feed(data)
@@ -235,10 +231,8 @@ class Live:
         with self._lock:
             raw, self._raw = bytes(self._raw), bytearray()
             cut, self._cut = self._cut, 0
-        if cut:
-            note = f"ptxview: the first {cut >> 10} KiB of the output are not repeated here\r\n"
-            raw = note.encode() + raw
-        return raw
+        note = f"ptxview: the first {cut >> 10} KiB of the output are not repeated here\r\n"
+        return note.encode() + raw if cut else raw
 
     # What the user wants
 

@@ -12,7 +12,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from inspector.tui.program.live import Live
-from inspector.tui.widgets.visible import visible
+from inspector.tui.widgets.notice import visible
 
 
 def wrapped(text: str, width: int) -> list[str]:
@@ -54,19 +54,14 @@ class OutputView(ScrollView, can_focus=True, inherit_bindings=False):
         return self.chosen or not self.follows
 
     def on_mount(self) -> None:
-        """Begin at the end of what there is."""
         self.look()
 
     def look(self) -> None:
         """Show what has been written since the last look."""
         if self.live.text.version != self._version:
-            self._lay_out()
+            self.on_resize()
 
     def on_resize(self) -> None:
-        """Break lines for another width; the line at the top stays there."""
-        self._lay_out()
-
-    def _lay_out(self) -> None:
         follows, y = self.follows, self.scroll_offset.y
         top = self._rows[y][0] if y < len(self._rows) else 0
         into = y - next((i for i, (n, _) in enumerate(self._rows) if n == top), y)
@@ -88,34 +83,26 @@ class OutputView(ScrollView, can_focus=True, inherit_bindings=False):
         self.refresh()
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        """Follow the output from the end on."""
         super().watch_scroll_y(old_value, new_value)
         self.follows = self.scroll_offset.y >= self.max_scroll_y
 
     def render_line(self, y: int) -> Strip:
-        """Draw a row."""
-        at, base, text = self.scroll_offset.y + y, self.rich_style, ""
-        if at < len(self._rows):
-            text = self._rows[at][1]
-        elif y == 0 and not self._rows:
-            text = "nothing written yet" if self.live.running else "nothing was written"
-        width = self.scrollable_content_region.width
+        base, width = self.rich_style, self.scrollable_content_region.width
+        nothing = "nothing written yet" if self.live.running else "nothing was written"
+        rows = [row for _, row in self._rows] or [nothing]
+        text = "".join(rows[self.scroll_offset.y + y :][:1])
         return Strip([Segment(text, base)]).adjust_cell_length(width, base)
 
     def action_scroll(self, rows: int) -> None:
-        """Scroll by lines."""
         self.scroll_relative(y=rows, animate=False, force=True)
 
     def action_page(self, pages: int) -> None:
-        """Scroll by pages."""
         self.action_scroll(pages * max(1, self.size.height - 1))
 
     def action_edge(self, side: int) -> None:
-        """Scroll to the first or the last line."""
         self.scroll_to(y=0 if side < 0 else self.max_scroll_y, animate=False, force=True)
 
     async def action_leave(self) -> None:
-        """Go back to where one came from; where there is nothing else yet, to the end."""
         self.chosen = False
         if self.has_class("-alone"):
             self.action_edge(1)

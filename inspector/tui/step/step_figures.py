@@ -12,21 +12,18 @@ from functools import cached_property
 
 from inspector.base.errors import Stopped, UsageError
 from inspector.base.model import Kernel, Stage, Variant
-from inspector.execute import Facts, Trace
+from inspector.execute import ExecutedLine, Facts, Trace
 from inspector.execute.calls.stepper import Stepper
 from inspector.execute.calls.tracing import (
     BUDGET,
-    GLOBAL,
     SHARED,
-    ExecutedLine,
     TracedBlock,
     TracedLaunch,
     Triple,
-    executed_lines,
-    rolled_up,
     trace_block,
     trace_launch,
 )
+from inspector.execute.facts import GLOBAL
 from inspector.measure.recorded_launch import ChosenLaunch, LaunchWish, choose_launch
 from inspector.reader.reader import Reader
 from inspector.report import step as report
@@ -56,14 +53,6 @@ CHOICES: tuple[tuple[str, ...], ...] = (
     (LIVE, VALUE, NOTES),
 )
 """What the key for columns goes through."""
-
-
-def _heat(line: ExecutedLine) -> tuple[int, ...]:
-    """Instructions of warps, then what they asked of memory, which tells lines of a loop apart."""
-    of_global, shared = line.use(GLOBAL), line.use(SHARED)
-    asked = 0 if of_global is None else of_global.sectors
-    asked += 0 if shared is None else shared.wavefronts
-    return -line.executed, -asked, line.n
 
 
 @dataclass
@@ -119,17 +108,24 @@ class StageFigures:
 
     def hot(self, n: int) -> bool:
         """Whether it is among the lines that were executed most, where some were less."""
-        line, (least, most) = self.lines.get(n), self._bounds
-        return line is not None and line.executed == most > least
+        return n in self._hot
 
     @cached_property
-    def _bounds(self) -> tuple[int, int]:
-        executed = [one.executed for one in self.lines.values() if one.executed]
-        return min(executed, default=0), max(executed, default=0)
+    def _hot(self) -> frozenset[int]:
+        counts = {one.n: one.executed for one in self.lines.values() if one.executed}
+        most = max(counts.values(), default=0)
+        hot = frozenset(n for n, count in counts.items() if count == most)
+        return hot if len(hot) < len(counts) else frozenset()
 
     def hottest(self) -> tuple[ExecutedLine, ...]:
         """The lines that warps executed most, of those the ones that asked most of memory first."""
-        ran = sorted((line for line in self.lines.values() if line.executed), key=_heat)
+
+        def heat(line: ExecutedLine) -> tuple[int, ...]:
+            of_global, shared = line.use(GLOBAL), line.use(SHARED)
+            asked = (of_global.sectors if of_global else 0) + (shared.wavefronts if shared else 0)
+            return -line.executed, -asked, line.n
+
+        ran = sorted((line for line in self.lines.values() if line.executed), key=heat)
         return tuple(ran[:MAX_HOT_LINES])
 
     def current(self) -> tuple[int, ...]:
@@ -199,7 +195,7 @@ class SteppedKernel:
             total = facts.totals().instructions
             links = self.links.get(stage) if stage is not Stage.PTX else None
             tied = {} if links is None else _reversed(links)
-            lines = executed_lines(facts) if links is None else rolled_up(facts, tied)
+            lines = facts.lines(None if links is None else tied)
             by_number = {line.n: line for line in lines}
             texts = self.texts.get(stage, ())
             self._made[stage] = StageFigures(self.stepper, links, tied, by_number, texts, total)

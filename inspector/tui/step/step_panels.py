@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import ClassVar
 
 from textual import events
@@ -18,7 +18,7 @@ from textual.widgets import Static
 from inspector.execute.calls.stepper import WARP, LaneStrip, LaneValue, Stepper, StepPlace
 from inspector.execute.calls.tracing import Triple
 from inspector.report import step as report
-from inspector.tui.widgets.visible import cut, label
+from inspector.tui.widgets.notice import cut, label
 
 Parts = Iterator[tuple[str, str]]
 NUMBERS = 6
@@ -37,12 +37,10 @@ class StepLine(Widget):
     place: StepPlace | None = None
 
     def show(self, place: StepPlace | None) -> None:
-        """Show a step, or nothing."""
         self.place = place
         self.refresh()
 
     def render(self) -> Content:
-        """Two lines; in one there is no room for the lanes."""
         at, width = self.place, self.size.width - 2
         if at is None:
             return Content("")
@@ -76,20 +74,17 @@ def register_rows(stepper: Stepper, width: int) -> Iterator[tuple[str, str]]:
     place = stepper.place()
     if place is None:
         return
-    live = stepper.live()
     now = {value.register for value in place.values}
-    both = [*place.values, *live]
-    register = max((len(v.register) for v in both), default=REGISTER)
-    name = max((len(v.name or "") for v in both), default=0)
-    sizes = min(name, NAME), max(register, REGISTER)
+    rest = [value for value in stepper.live() if value.register not in now]
+    rest.sort(key=lambda value: value.name is None)
+    both = [*place.values, *rest]
+    register = max([REGISTER, *(len(v.register) for v in both)])
+    sizes = min(NAME, max([0, *(len(v.name or "") for v in both)])), register
     if place.values:
         yield "this step gave\n", "bold $primary"
         yield from _rows(place.values, sizes, width, "$secondary" if place.runs else "dim")
-    rest = [value for value in live if value.register not in now]
-    rest.sort(key=lambda value: value.name is None)
-    more = " more" if len(rest) < len(live) else ""
-    count = f"{len(rest)}{more}" if rest else "no other" if more else "none"
-    yield ("\n" if place.values else "") + f"{count} live\n", "bold $primary"
+        yield "\n", ""
+    yield f"{len(rest) or 'no'} {'more ' if place.values else ''}live\n", "bold $primary"
     yield from _rows(rest, sizes, width, "")
 
 
@@ -119,9 +114,30 @@ class RegisterPanel(VerticalScroll, can_focus=False):
 def lanes_text(strip: LaneStrip, lane: int, width: int, height: int = 99) -> list[tuple[str, str]]:
     """The chosen lane's warp in numbers, then the block as levels, a warp a row: of a large one as
     many around the chosen lane's as there is room for."""
-    above = [*_head(strip, lane), *_numbers(strip, lane, width)]
-    room = height - sum(text.count("\n") for text, _ in above)
-    return [*above, *_levels(strip, lane, max(3, room))]
+    cells, signs, first = report.lane_cells(strip), report.levels(strip), lane // WARP * WARP
+    above = [*_head(strip, lane)]
+    if strip.values is not None:
+        size = max(map(len, cells[first : first + WARP]), default=1)
+        per = report.lanes_per_row(size + 1, width - NUMBERS)
+        padded = [f"{label(cell):>{size}} " for cell in cells[: first + WARP]]
+        above += [*_grid(strip, padded, lane, first, len(padded), per), ("\n", "")]
+    most = max(3, height - sum(text.count("\n") for text, _ in above))
+    warps = -(-len(signs) // WARP)
+    top = max(0, min(lane // WARP - most // 2, warps - most))
+    last = min(WARP * (top + most), len(signs))
+    return [*above, *_grid(strip, signs, lane, WARP * top, last, WARP)]
+
+
+def _grid(
+    strip: LaneStrip, cells: Sequence[str], lane: int, first: int, last: int, per: int
+) -> Parts:
+    """Cells of lanes in rows; the chosen one reversed, those that did not run dim."""
+    for at in range(first, last, per):
+        yield f"{at:>{NUMBERS - 2}}  ", "$quiet"
+        for n in range(at, min(at + per, last)):
+            style = "" if strip.active[n] else "dim"
+            yield cells[n], f"{style} reverse".strip() if n == lane else style
+        yield "\n", ""
 
 
 def _head(strip: LaneStrip, lane: int) -> Parts:
@@ -134,15 +150,12 @@ def _head(strip: LaneStrip, lane: int) -> Parts:
         f"lane {lane} (warp {warp}, lane {own}{idle}){value}\n",
         "$secondary" if ran else "$warning",
     )
-    share = _range(strip)
-    yield f"{share}\n\n" if share else "\n", "$quiet"
+    yield "\n" if strip.values is None else f"{_range(strip)}\n\n", "$quiet"
 
 
 def _range(strip: LaneStrip) -> str:
     """Of the lanes that ran it: the least, the greatest, and NaN."""
-    if strip.values is None:
-        return ""
-    plain = [(v[0] if isinstance(v, tuple) else v) for v in strip.values]
+    plain = [(v[0] if isinstance(v, tuple) else v) for v in strip.values or ()]
     ran = [(v, n) for n, (v, on) in enumerate(zip(plain, strip.active, strict=True)) if on]
     numbers = [(v, n) for v, n in ran if not math.isnan(v)]
     if not numbers:
@@ -150,41 +163,7 @@ def _range(strip: LaneStrip) -> str:
     (low, a), (high, b) = min(numbers), max(numbers, key=lambda one: (one[0], -one[1]))
     least, greatest = (report.number(v, strip.kind) for v in (low, high))
     said = f"least {least} at {a}, greatest {greatest} at {b}"
-    if low == high:
-        said = "one value in all that ran it" if len(ran) > 1 else ""
     return said + (f", NaN in {len(ran) - len(numbers)}" if len(ran) > len(numbers) else "")
-
-
-def _numbers(strip: LaneStrip, lane: int, width: int) -> Parts:
-    if strip.values is None:
-        return
-    first = lane // WARP * WARP
-    cells = report.lane_cells(strip)[first : first + WARP]
-    size = max(map(len, cells), default=1)
-    per = report.lanes_per_row(size + 1, width - NUMBERS)
-    for at in range(0, len(cells), per):
-        yield f"{first + at:>{NUMBERS - 2}}  ", "$quiet"
-        for n in range(at, min(at + per, len(cells))):
-            yield f"{label(cells[n]):>{size}}", _style(strip, first + n, lane)
-            yield " ", ""
-        yield "\n", ""
-    yield "\n", ""
-
-
-def _levels(strip: LaneStrip, lane: int, most: int) -> Parts:
-    signs = report.levels(strip)
-    warps = -(-len(signs) // WARP)
-    first = max(0, min(lane // WARP - most // 2, warps - most))
-    for at in range(WARP * first, min(WARP * (first + most), len(signs)), WARP):
-        yield f"{at:>{NUMBERS - 2}}  ", "$quiet"
-        for n in range(at, min(at + WARP, len(signs))):
-            yield signs[n], _style(strip, n, lane)
-        yield "\n", ""
-
-
-def _style(strip: LaneStrip, n: int, lane: int) -> str:
-    style = "" if strip.active[n] else "dim"
-    return f"{style} reverse".strip() if n == lane else style
 
 
 class LaneGrid(ModalScreen[int | None]):
@@ -233,7 +212,6 @@ class LaneGrid(ModalScreen[int | None]):
         frame.styles.width = max(widest, len(self.heading) + 4, LEAST) + 6
 
     def on_key(self, event: events.Key) -> None:
-        """A number is a lane; it may grow while it is one."""
         if event.character is None or not event.character.isdecimal():
             return
         event.stop()

@@ -43,11 +43,9 @@ from inspector.tui.step.step_panels import (
     register_rows,
 )
 from inspector.tui.widgets.figures import RecordingTimes
-from inspector.tui.widgets.lines import SubjectBar
-from inspector.tui.widgets.notice import Notice, in_thread
+from inspector.tui.widgets.notice import Notice, cut, in_thread, label
 from inspector.tui.widgets.subject import TreeSubject
-from inspector.tui.widgets.tool_screen import Overlay
-from inspector.tui.widgets.visible import cut, label
+from inspector.tui.widgets.tool_screen import Overlay, SubjectBar
 
 MIN_PANEL_CELLS = 110
 """Columns from which registers are beside the panes."""
@@ -121,11 +119,9 @@ class StepScreen(PaneScreen[None]):
 
     @property
     def stepper(self) -> Stepper:
-        """Its steps."""
         return self.kernel.stepper
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Refuse what needs a block until one was run."""
         own = f"action_{action}" in vars(StepScreen)
         if own and self._kernel is None and action not in WITHOUT_BLOCK:
             return False
@@ -148,7 +144,6 @@ class StepScreen(PaneScreen[None]):
         self._run(self.block)
 
     def on_resize(self) -> None:
-        """The panel gives way when it gets narrow, and panes are arranged as values leave room."""
         self.fit()
 
     def fit(self) -> None:
@@ -164,7 +159,6 @@ class StepScreen(PaneScreen[None]):
     # Running
 
     def on_unmount(self) -> None:
-        """End what runs: nobody waits for it."""
         self._leaving.set()
         if self.running is not None:
             self.running.stop.set()
@@ -282,7 +276,7 @@ class StepScreen(PaneScreen[None]):
         for pane in self.panes.panes:
             if pane.stage is not None and pane.settled:
                 figures = self.kernel.figures(pane.stage)
-                pane.view.ran(figures)
+                pane.view.columns(run=figures)
                 pane.view.stand(() if figures is None else figures.current())
         self.panes.follow(move=False)
 
@@ -318,7 +312,6 @@ class StepScreen(PaneScreen[None]):
     # Moving
 
     def action_go(self, words: str) -> None:
-        """Do what a command of ``ptxview step`` does; long searches in a thread."""
         if self.looking or not self.stepper.trace.steps:
             return
         if words.split()[0] in ("nan", "store", "parts"):
@@ -398,9 +391,9 @@ class StepScreen(PaneScreen[None]):
             self._panel_wanted = not self._panel_wanted
             self.fit()
             self.panel.show(self.stepper)
-            return
-        rows = Content.assemble(*register_rows(self.stepper, min(self.size.width, 84) - 6))
-        self.app.push_screen(Overlay(f"Registers of lane {self.stepper.lane}", rows))
+        else:
+            rows = Content.assemble(*register_rows(self.stepper, min(self.size.width, 84) - 6))
+            self.app.push_screen(Overlay(f"Registers of lane {self.stepper.lane}", rows))
 
     def action_hottest(self) -> None:
         stage = self.panes.active.stage
@@ -430,28 +423,30 @@ class StepScreen(PaneScreen[None]):
 
     def action_ask(self, kind: str) -> None:
         begin = {"parts": f"{self.stepper.lane} ", "block": ",".join(map(str, self.block))}
-        self.ask(kind, begin.get(kind, self._typed.get(kind, "")))
+        self.ask(
+            kind, begin.get(kind, self._typed.get(kind, "")), lambda text: self._asked(kind, text)
+        )
         if kind == "parts":
             self.prompt.input.action_end()
 
-    def action_search(self) -> None:
-        self._typed["search"] = self.search.begin()
-        self.ask("search", self._typed["search"])
-
-    def typed(self, kind: str, text: str) -> None:
-        """Run the command of a prompt after Enter."""
-        before, self._typed[kind] = self._typed.get(kind), text
-        if kind == "search" and text == before and self.view.cursor in self.view.matches:
-            self.view.action_match(1)  # asked for what was looked for before: the next one
-        elif kind in ("search", "goto"):
-            super().typed(kind, text)
-        elif kind == "block":
-            try:
-                self._run(parse_place(text))
-            except ValueError as error:
-                self.warn(f"{label(str(error))}.")
-        else:
+    def _asked(self, kind: str, text: str | None) -> None:
+        if not text:
+            return
+        self._typed[kind] = text
+        if kind != "block":
             self.action_go(f"{kind} {text}")
+            return
+        try:
+            self._run(parse_place(text))
+        except ValueError as error:
+            self.warn(f"{label(str(error))}.")
+
+    def searched(self, text: str | None) -> None:
+        before = None if self.origin is None else self.origin[2]
+        if before and before.pattern == text and self.view.cursor in self.view.matches:
+            self.view.action_match(1)  # asked for what was looked for before: the next one
+        else:
+            super().searched(text)
 
     def action_escape(self) -> None:
         running, view = self.running, self.view
@@ -462,7 +457,7 @@ class StepScreen(PaneScreen[None]):
             if running is None:
                 self.action_back()
         else:
-            self.search.clear()
+            self.find(None)
 
     def action_next_pane(self, by: int) -> None:
         panes = self.panes.panes
@@ -480,7 +475,7 @@ class StepScreen(PaneScreen[None]):
         """Show these columns in all panes."""
         if wanted is not None:
             for pane in self.panes.panes:
-                pane.view.columns(wanted)
+                pane.view.columns(wanted=wanted)
             self._tell()
 
     def action_columns(self) -> None:

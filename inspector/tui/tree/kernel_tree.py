@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from rich.cells import cell_len
 from rich.segment import Segment
@@ -43,10 +43,9 @@ from inspector.tui.widgets.figures import (
     spills,
     warps,
 )
-from inspector.tui.widgets.notice import attempt, cancelled, in_thread
+from inspector.tui.widgets.notice import Notice, attempt, cancelled, cut, in_thread, label, shorten
 from inspector.tui.widgets.row_list import RowList
 from inspector.tui.widgets.subject import TreeSubject
-from inspector.tui.widgets.visible import cut, label, shorten
 
 BATCH_VARIANTS = 48
 """Variants between two answers while all are read: each sorts the tree again."""
@@ -67,10 +66,7 @@ def shorten_variant(text: str, width: int) -> str:
     settings, _, ident = text.rpartition(" ")
     if not settings or cell_len(text) <= width:
         return shorten(text, width)
-    room = width - cell_len(settings) - 1
-    if -1 <= room < MIN_IDENT_DIGITS:
-        return settings
-    ident = ident[: max(MIN_IDENT_DIGITS, room)]
+    ident = ident[: max(MIN_IDENT_DIGITS, width - cell_len(settings) - 1)]
     return f"{cut(settings, width - cell_len(ident) - 1)} {ident}"
 
 
@@ -85,9 +81,6 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
         """The cursor came to a row that can be read."""
 
         subject: TreeSubject
-
-    class Opened(Message):
-        """A row was chosen for reading: the panes should have the focus."""
 
     class Filtered(Message):
         """The filter has changed."""
@@ -131,7 +124,6 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
         return self.reads.recording
 
     def on_mount(self) -> None:
-        """Begin at the first row that can be read."""
         self._rebuild()
         self.go(next((i for i, r in enumerate(self.rows) if r.subject.kernel is not None), 0))
 
@@ -155,7 +147,6 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
         self._ask()
 
     def renew(self, reads: Reader) -> None:
-        """Show a recording that has grown; the cursor's row stays where it is on the screen."""
         self.reads = reads
         self._stale = frozenset(self._resources)
         # One that has come to have so many rows that it would begin folded stays as it is.
@@ -180,13 +171,6 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
             if not fits[self.cursor] or fits[self.cursor] < best:
                 self.go(fits.index(best))
 
-    @property
-    def filtered(self) -> str:
-        """What is filtered for, how much of the tree that leaves, and the key that ends it."""
-        there = {r.subject.kernel.id for r in self.rows if r.subject.kernel is not None}
-        many = f"{len(there)} of {len(self.recording.kernels)}"
-        return f"{many}  Esc  /{label(self.query_text)}"
-
     def mark(self, marked: tuple[Key, ...]) -> None:
         """Show which variants are marked, the first as A and the second as B."""
         self.marked = marked
@@ -194,18 +178,15 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
 
     @property
     def rows_in_view(self) -> int:
-        """How many rows there is room for above the line of the filter."""
         return max(0, self.size.height - bool(self.query_text))
 
     def moved(self) -> None:
-        """Say what the row represents."""
         self._ask()
         row = self.row
         if row is not None and (row.subject.kernel is not None or row.subject.graph is not None):
             self.post_message(self.Selected(row.subject))
 
     def on_resize(self) -> None:
-        """Keep the cursor in view."""
         self._ask()
         self.reveal()
 
@@ -226,7 +207,6 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
         return self._show(row for row in self._every() if row.key == key)
 
     def _every(self) -> tuple[TreeRow, ...]:
-        """Every row that the filter leaves, as if nothing were folded."""
         return rows(self.entries, self.query_text)
 
     def _show(self, found: Iterator[TreeRow]) -> bool:
@@ -241,7 +221,6 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
         return True
 
     def step(self, by: int) -> None:
-        """Go to the next row that represents one variant, round the ends."""
         shown, here = self._every(), self.row
         at = next((i for i, row in enumerate(shown) if here and row.key == here.key), 0)
         others = (shown[at:] + shown[:at])[1:]
@@ -253,12 +232,10 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
         return next((one for one in rows(self.entries) if identity_of(one) == what), None)
 
     def above(self, row: TreeRow) -> TreeRow | None:
-        """Return the row that this one is beneath."""
         entry = entry_of(self.entries, row.key[:-1])
         return None if entry is None else entry.row
 
     def beneath(self, row: TreeRow) -> tuple[TreeSubject, ...]:
-        """Return every variant of a row, filtered or not."""
         entry = entry_of(self.entries, row.key)
         found = every(() if entry is None else (entry,))
         return tuple(one.row.subject for one in found if one.row.leaf)
@@ -266,7 +243,6 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
     # Figures
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        """Read the figures of the rows that come into view."""
         super().watch_scroll_y(old_value, new_value)
         self._ask()
 
@@ -279,28 +255,21 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
         self._asked = False
         top = self.scroll_offset.y
         shown = [row.subject for row in self.rows[top : top + max(1, self.size.height)]]
-        wanted = [
-            one
-            for one in shown
-            if one.variant is not None
-            and (one.key[:2] not in self._resources or one.key[:2] in self._stale)
-        ]
-
+        known = self._resources.keys() - self._stale
+        wanted = [one for one in shown if one.variant is not None and one.key[:2] not in known]
         if wanted:
             in_thread(self, lambda: self._read(wanted), self._were_read, "figures")
 
     def _read(self, wanted: Sequence[TreeSubject]) -> Read:
-        """Read the figures of variants, in a thread."""
-        return [self._one(subject) for subject in wanted if not cancelled()]
-
-    def _one(self, subject: TreeSubject) -> tuple[Key, Resources | None]:
-        variant = subject.variant
-        assert variant is not None
-        answer = attempt(lambda: self.reads.resources(variant))
-        return subject.key[:2], answer if isinstance(answer, Resources) else None
+        """Read the figures of variants, in a thread that may be cancelled."""
+        found = []
+        for subject in wanted:
+            if subject.variant is not None and not cancelled():
+                answer = attempt(partial(self.reads.resources, subject.variant))
+                found.append((subject.key[:2], None if isinstance(answer, Notice) else answer))
+        return found
 
     def read_every(self) -> None:
-        """Read the figures of all variants."""
         every_one = (TreeSubject(*pair) for pair in self.recording.variants())
         wanted = [one for one in every_one if one.key[:2] not in self._resources]
 
@@ -309,7 +278,7 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
             for begin in range(0, len(wanted), BATCH_VARIANTS):
                 part = wanted[begin : begin + BATCH_VARIANTS]
                 variants = [one.variant for one in part if one.variant is not None]
-                attempt(lambda of=variants: deque(self.reads.figures(of), 0))  # type: ignore[misc]
+                attempt(partial(list, self.reads.figures(variants)))
                 if cancelled():
                     break
                 self.call_later(self._were_read, self._read(part), sorts=True)
@@ -329,7 +298,6 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
     # Order
 
     def action_order(self) -> None:
-        """Take the next order that means something here."""
         there = orders(self.recording, bool(self.times.stored))
         self.order = there[(there.index(self.order) + 1) % len(there)]
         self.reorder()
@@ -338,18 +306,15 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
         self.report_order()
 
     def report_order(self) -> None:
-        """Say how the tree is ordered, and of how many variants the figures are read."""
         ids = {(k.id, v.id) for k, v in self.recording.variants()}
         self.post_message(self.Ordered(self.order, len(ids & self._resources.keys()), len(ids)))
 
     def timed(self) -> None:
-        """Show other measured times."""
         if self.order is Order.TIME:
             self.reorder()
         self.refresh()
 
     def reorder(self) -> None:
-        """Sort the rows again; the cursor stays on its row."""
         self._sort()
         self._rebuild()
         self.reveal()
@@ -357,40 +322,39 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
     # Drawing
 
     def render_line(self, y: int) -> Strip:
-        """Draw a row, or the line that says what is filtered."""
-        if self.query_text and 0 < y == self.size.height - 1:
-            width, base = self.scrollable_content_region.width, self.rich_style
-            loud = base + self.part("warning")
-            line = Strip([Segment(shorten(f" {self.filtered}", width), loud)])
-            return line.extend_cell_length(width, base)
-        return super().render_line(y)
+        if not self.query_text or y == 0 or y != self.size.height - 1:
+            return super().render_line(y)
+        width, base = self.scrollable_content_region.width, self.rich_style
+        there = {r.subject.kernel.id for r in self.rows if r.subject.kernel is not None}
+        many = f"{len(there)} of {len(self.recording.kernels)}"
+        said = shorten(f" {many}  Esc  /{label(self.query_text)}", width)
+        return Strip([Segment(said, base + self.part("warning"))]).extend_cell_length(width, base)
 
     def draw_row(self, index: int, width: int, base: Style) -> Strip:
-        """Draw a name at the left and its figures, as many as have room, at the right."""
         row, chosen = self.rows[index], index == self.cursor
         if chosen:
             base += self.part("cursor" if self.has_focus else "cursor-blurred")
         many, figures, warned = self._figures_of(row)
+        us = self.times.us(row.subject.kernel, row.subject.variant) if row.leaf else None
+        measured = "" if us is None or self.order is Order.TIME else f"{duration(us)} µs  "
         lead = ("›" if chosen else " ") + "  " * row.depth + self._sign(row)
-        wide, room = cell_len(row.text), width - cell_len(lead) - cell_len(figures) - 1
-        for more, gap in ((self._measured(row), "  "), (f"{many:<3}" if many else "", " ")):
-            if more and wide + cell_len(more + gap) <= room:
-                figures = f"{more}{gap}{figures}"
-                room -= cell_len(more + gap)
+        room = width - cell_len(lead) - cell_len(figures) - 1
+        for more in (measured, f"{many:<3} " if many else ""):
+            if cell_len(row.text + more) <= room:
+                figures = more + figures
+                room -= cell_len(more)
         text = self._fitted(row, room)
-        gap = " " * max(0, width - cell_len(lead) - cell_len(text) - cell_len(figures))
+        gap = " " * max(0, width - cell_len(lead + text + figures))
         style = self.part(_STYLES[row.kind]) if row.kind in _STYLES else Style()
-        right = base + self.part("warning" if warned else "figures")
         parts = [
-            (lead, base + self.part("quiet")),
-            (text, base + style),
-            (gap, base),
-            (figures, right),
+            Segment(lead, base + self.part("quiet")),
+            Segment(text, base + style),
+            Segment(gap, base),
+            Segment(figures, base + self.part("warning" if warned else "figures")),
         ]
-        return Strip([Segment(*part) for part in parts]).adjust_cell_length(width, base)
+        return Strip(parts).adjust_cell_length(width, base)
 
     def _fitted(self, row: TreeRow, room: int) -> str:
-        """Cut the text of a row; names of kernels keep what tells them apart."""
         if cell_len(row.text) <= room:
             return row.text
         if row.kind is TreeKind.OPERATORS:
@@ -404,7 +368,6 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
         return self._shortened[room].get(row.text) or shorten(row.text, room)
 
     def _sign(self, row: TreeRow) -> str:
-        """Whether a row is folded; of a leaf, the letter of its mark."""
         if row.kind is TreeKind.OPERATORS:
             return "∘ "
         if row.count:
@@ -413,25 +376,18 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
         mark = "AB"[self.marked.index(key)] if key in self.marked else " "
         return f"{mark}{'★' if row.winner else ' '}"
 
-    def _measured(self, row: TreeRow) -> str:
-        """The measured time of a leaf, where the order shows none already."""
-        us = self.times.us(row.subject.kernel, row.subject.variant) if row.leaf else None
-        return "" if us is None or self.order is Order.TIME else f"{duration(us)} µs"
-
     def _figures_of(self, row: TreeRow) -> tuple[str, str, bool]:
         """Return (warps, what the order is by or a count, whether it warns)."""
         variant = row.subject.variant
         if row.kind is TreeKind.OPERATORS:
             return "", "", False
-        if (row.failed and row.kind is TreeKind.GRAPH and not row.count) or (
-            not row.count and variant is not None and variant.uncompiled
-        ):
+        if row.failed and not row.count and (variant is None or variant.uncompiled):
             return "", "failed ", True
         failed = f"{row.failed} failed  " if row.failed else ""
-        if row.kind in (TreeKind.ORIGIN, TreeKind.GRAPH) or variant is None:
-            return "", f"{failed}{row.count or UNKNOWN} ", bool(failed)
-        if row.count:
-            return "", f"{failed}×{row.count} ", bool(failed)
+        group = row.kind in (TreeKind.ORIGIN, TreeKind.GRAPH)
+        if row.count or group or variant is None:
+            count = str(row.count or UNKNOWN) if group or variant is None else f"×{row.count}"
+            return "", f"{failed}{count} ", bool(failed)
         resources = self._resources.get(row.subject.key[:2]) or variant.known
         figures, spill = self._ordered_by(row, variant, resources), spilled(resources)
         if variant.error is not None:
@@ -441,41 +397,27 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
         return "" if many is None else f"w{many}", figures, spill
 
     def _ordered_by(self, row: TreeRow, variant: Variant, resources: Resources) -> str:
-        unread = row.subject.key[:2] not in self._resources
-        warning = "⚠" if spilled(resources) else " "
+        text, warning = figure(resources.registers), "⚠" if spilled(resources) else " "
         if self.order is Order.SPILLS:
-            text = spills(resources)
-            return (UNREAD if unread and text == UNKNOWN else text.removesuffix(" ⚠")) + warning
+            text = spills(resources).removesuffix(" ⚠")
         if self.order is Order.TIME:
             us, tuned = self.times.us(row.subject.kernel, variant), time_of(variant)
-            if us is not None:
-                return f"{duration(us)} µs "
-            return f"{UNKNOWN} " if tuned is None else f"{duration(tuned)} µs°"
-        if unread and resources.registers is None:
+            found, sign = (us, " ") if us is not None else (tuned, "°")
+            return f"{UNKNOWN} " if found is None else f"{duration(found)} µs{sign}"
+        if text == UNKNOWN and row.subject.key[:2] not in self._resources:
             return f"{UNREAD:>3} {warning}"
-        return f"{figure(resources.registers):>3}r{warning}"
+        return text + warning if self.order is Order.SPILLS else f"{text:>3}r{warning}"
 
     # Commands
 
-    def enter(self) -> bool:
-        """Return whether the row can be read; one that cannot is folded or unfolded."""
-        row = self.row
-        if row is not None and row.kind is TreeKind.ORIGIN:
-            self.action_flip()
-            return False
-        return row is not None
-
     def action_unfold(self) -> None:
-        """Unfold, or go to the first row beneath."""
         row = self.row
-        if row is not None and row.count:
-            if row.open:
-                self.go(self.cursor + 1)
-            else:
-                self.action_flip()
+        if row is not None and row.count and row.open:
+            self.go(self.cursor + 1)
+        else:
+            self.action_flip()
 
     def action_fold(self) -> None:
-        """Fold, or go to the row above."""
         row = self.row
         if row is not None and row.count and row.open and not self.query_text:
             self.action_flip()
@@ -484,14 +426,12 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
             self.go(next(above, self.cursor))
 
     def action_flip(self) -> None:
-        """Fold or unfold."""
         row = self.row
         if row is not None and row.count:
             self._folds[row.key] = not row.open
             self._rebuild()
 
     def on_click(self, event: events.Click) -> None:
-        """Choose a row; its sign folds it, a double click reads it."""
         index = self.clicked(event)
         if index is None:
             return
@@ -499,5 +439,5 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
         row = self.rows[index]
         if row.count and event.x <= 2 * row.depth + 2:
             self.action_flip()
-        elif event.chain == 2 and self.enter():
-            self.post_message(self.Opened())
+        elif event.chain == 2:
+            self.call_later(self.run_action, "screen.read")

@@ -11,8 +11,8 @@ from itertools import chain
 
 from inspector.base.model import Graph, Kernel, Origin, Recording, Resources, Variant
 from inspector.report.tables import labels, under
+from inspector.tui.widgets.notice import label
 from inspector.tui.widgets.subject import TreeSubject
-from inspector.tui.widgets.visible import label
 
 Key = tuple[str, ...]
 
@@ -70,7 +70,6 @@ class TreeEntry:
     digest: str = ""
 
     def has(self, word: str) -> bool:
-        """Whether a filter's word is in it."""
         return word in self.words or (bool(self.digest) and self.digest.startswith(word))
 
 
@@ -81,14 +80,10 @@ def _words(*parts: object) -> str:
 def _operators(
     kernel: Kernel, above: Key, depth: int, subject: TreeSubject
 ) -> tuple[TreeEntry, ...]:
-    """One row with the operators that were fused into a kernel, where they are known."""
     names = () if kernel.fusion is None else kernel.fusion.ops
-    if not names:
-        return ()
     text = label(", ".join(name.removeprefix("aten.") for name in names))
-    return (
-        TreeEntry(TreeRow((*above, "operators"), depth, TreeKind.OPERATORS, text, subject), ""),
-    )
+    row = TreeRow((*above, "operators"), depth, TreeKind.OPERATORS, text, subject)
+    return (TreeEntry(row, ""),) if names else ()
 
 
 def _won(variant: Variant) -> bool:
@@ -101,7 +96,6 @@ def _own_words(variant: Variant) -> str:
 
 
 def _failed(both: Iterable[tuple[Kernel, Variant]]) -> int:
-    """How many of these variants failed."""
     return sum(variant.error is not None for _, variant in both)
 
 
@@ -118,16 +112,12 @@ def _named(
     ]
     # Rows that would look the same have the beginning of an id.
     many = Counter(entry.row.text for entry in entries)
-    return [
-        entry
-        if many[entry.row.text] == 1
-        else replace(entry, row=replace(entry.row, text=_with_id(entry.row)))
-        for entry in entries
-    ]
-
-
-def _with_id(row: TreeRow) -> str:
-    return f"{row.text} {label((row.subject.key[1] or row.subject.key[0])[:8])}"
+    for n, entry in enumerate(entries):
+        text, (kernel_id, variant_id, _) = entry.row.text, entry.row.subject.key
+        if many[text] > 1:
+            text = f"{text} {label((variant_id or kernel_id)[:8])}"
+            entries[n] = replace(entry, row=replace(entry.row, text=text))
+    return entries
 
 
 def _kernel(
@@ -181,7 +171,6 @@ def _graph(
     above: Key,
     depth: int,
 ) -> TreeEntry:
-    """A graph, with its kernels in the order of the wrapper's calls."""
     key = (*above, graph.id)
     own = [kernels[ident] for ident in graph.kernels if ident in kernels]
     beneath = (*_named(own, key, depth + 1, graph), *_named(tried, key, depth + 1, None))
@@ -276,14 +265,12 @@ def rows(
 
 
 def every(tree: Iterable[TreeEntry]) -> Iterator[TreeEntry]:
-    """Every entry, in the order of the rows."""
     for entry in tree:
         yield entry
         yield from every(entry.beneath)
 
 
 def entry_of(tree: Iterable[TreeEntry], key: Key) -> TreeEntry | None:
-    """The entry whose row has this key."""
     return next((entry for entry in every(tree) if entry.row.key == key), None)
 
 
@@ -380,7 +367,6 @@ def ordered(
 def _ordered(
     entry: TreeEntry, order: Order, figure: Callable[[TreeSubject], float | None]
 ) -> tuple[TreeEntry, float | None]:
-    """An entry with what is beneath it in order, and its own figure."""
     below = [_ordered(one, order, figure) for one in entry.beneath]
     fixed = [one for one, _ in below if one.row.kind is TreeKind.OPERATORS]
     rest = [(one, value) for one, value in below if one.row.kind is not TreeKind.OPERATORS]

@@ -28,18 +28,16 @@ from inspector.diff.variants import VariantRow
 from inspector.reader.reader import Reader
 from inspector.report import diff_text
 from inspector.report.diff_text import absent, settings
-from inspector.report.tables import apart, refused, shared, specialised
+from inspector.report.tables import apart, fit, padded, refused, shared, specialised
 from inspector.report.timings import duration
 from inspector.tui.diff.diff_screen import DiffScreen
 from inspector.tui.keys.command_table import BARE, Where, bindings, bindings_of
 from inspector.tui.tree.rows import Measured
-from inspector.tui.widgets.figures import UNKNOWN, UNREAD, RecordingTimes, age, figure, spills
-from inspector.tui.widgets.lines import SubjectBar
-from inspector.tui.widgets.notice import Notice, in_thread
-from inspector.tui.widgets.row_list import Table, cell
+from inspector.tui.widgets.figures import UNKNOWN, UNREAD, RecordingTimes, age, spills
+from inspector.tui.widgets.notice import Notice, in_thread, label
+from inspector.tui.widgets.row_list import Table
 from inspector.tui.widgets.subject import TreeSubject, resolve, told_alike
-from inspector.tui.widgets.tool_screen import Prompt, ToolScreen
-from inspector.tui.widgets.visible import label
+from inspector.tui.widgets.tool_screen import SubjectBar, ToolScreen
 
 Value = float | str | None
 
@@ -54,15 +52,23 @@ CHOICE = "choice"
 class VariantColumn:
     """``value`` is what rows are sorted by, numbers before words; None is not known, and last.
 
-    ``least`` is whether the least is the best, which is first.
+    ``text`` is its cell where that is more than the value. ``least`` is whether the least is the
+    best, which is first; ``read`` whether figures are read while the table is open.
     """
 
     name: str
-    head: str
-    text: Callable[[VariantRow], str]
     value: Callable[[VariantRow], Value]
+    text: Callable[[VariantRow], str] | None = None
+    head: str = ""
     right: bool = True
     least: bool = True
+    read: bool = False
+
+    def cell(self, row: VariantRow) -> str:
+        """The text of a row; "…" for a figure that is not read yet."""
+        value = self.value(row)
+        text = self.text(row) if self.text else UNKNOWN if value is None else label(str(value))
+        return UNREAD if self.read and row.unread and (value is None or text == UNKNOWN) else text
 
 
 def _ident(row: VariantRow) -> str:
@@ -73,20 +79,8 @@ def _time(us: float | None) -> str:
     return UNKNOWN if us is None else f"{duration(us)} µs"
 
 
-def _full(row: VariantRow) -> str:
+def _occupancy(row: VariantRow) -> str:
     return UNKNOWN if row.occupancy is None else f"{row.occupancy:.4g} %"
-
-
-def _launches(row: VariantRow) -> int | None:
-    return None if row.variant is None else row.variant.launches
-
-
-def _specialised(row: VariantRow) -> str:
-    return "" if row.variant is None else label(" ".join(specialised(row.variant)))
-
-
-def _won(row: VariantRow) -> float | None:
-    return None if row.winner is None else float(row.winner)
 
 
 def _sign(row: VariantRow) -> str:
@@ -96,66 +90,34 @@ def _sign(row: VariantRow) -> str:
     return "✗" if (row.reason or "").partition(":")[0] == "failed" else " "
 
 
-IDENT = VariantColumn("variant", "variant", _ident, _ident, right=False)
-WINNER = VariantColumn("winner", "★", _sign, _won, right=False, least=False)
-TUNED = VariantColumn("tuner's", "tuner's", lambda r: _time(r.time_us), lambda r: r.time_us)
+IDENT = VariantColumn("variant", _ident, _ident, right=False)
+WINNER = VariantColumn("winner", lambda r: r.winner, _sign, "★", right=False, least=False)
+TUNED = VariantColumn("tuner's", lambda r: r.time_us, lambda r: _time(r.time_us))
 """What the program's own tuner measured: by another stopwatch, on its own inputs."""
-
-
-def _read(
-    name: str,
-    value: Callable[[VariantRow], Value],
-    text: Callable[[VariantRow], str],
-    head: str = "",
-    least: bool = True,
-) -> VariantColumn:
-    """A column of a figure that is read while the table is open: what is not read yet is "…"."""
-
-    def shown(row: VariantRow) -> str:
-        told = text(row)
-        return UNREAD if row.unread and (value(row) is None or told == UNKNOWN) else told
-
-    return VariantColumn(name, head or name, shown, value, least=least)
-
-
-def _figure(name: str, of: Callable[[VariantRow], int | None], head: str = "") -> VariantColumn:
-    return _read(name, of, lambda row: figure(of(row)), head)
-
-
-REGISTERS = _figure("registers", lambda r: r.resources.registers)
-INSTRUCTIONS = _figure("instructions", lambda r: r.instructions)
 FIGURES = (
-    REGISTERS,
-    _read("spills", lambda r: r.spills, lambda r: spills(r.resources)),
-    _read("shared", lambda r: r.shared, lambda r: shared(r.resources)),
-    _read("occupancy", lambda r: r.occupancy, _full, least=False),
-    _figure("hints", lambda r: r.hints),
-    INSTRUCTIONS,
-    _figure("live", lambda r: r.live, "live regs"),
+    VariantColumn("registers", lambda r: r.resources.registers, head="regs", read=True),
+    VariantColumn("spills", lambda r: r.spills, lambda r: spills(r.resources), read=True),
+    VariantColumn("shared", lambda r: r.shared, lambda r: shared(r.resources), read=True),
+    VariantColumn("occupancy", lambda r: r.occupancy, _occupancy, "occup.", least=False, read=True),
+    VariantColumn("hints", lambda r: r.hints, read=True),
+    VariantColumn("instructions", lambda r: r.instructions, head="instr.", read=True),
+    VariantColumn("live", lambda r: r.live, read=True),
 )
 LAUNCHES = VariantColumn(
-    "launches", "launches", lambda r: figure(_launches(r)), lambda r: _launches(r), least=False
+    "launches", lambda r: r.variant.launches if r.variant else None, least=False
 )
 SPECIALISED = VariantColumn(
     "specialised",
-    "specialised",
-    lambda r: _specialised(r) or UNKNOWN,
-    lambda r: _specialised(r) or None,
+    lambda r: (" ".join(specialised(r.variant)) or None) if r.variant else None,
     right=False,
 )
 KERNEL = VariantColumn(
-    "kernel",
-    "kernel",
-    lambda r: label(r.kernel.called),
-    lambda r: r.kernel.called.casefold(),
-    right=False,
+    "kernel", lambda r: r.kernel.called.casefold(), lambda r: label(r.kernel.called), right=False
 )
 """Of a table of several kernels."""
-
 REASON = VariantColumn(
-    "reason", "why not", lambda r: label(r.reason or ""), lambda r: r.reason, right=False
+    "reason", lambda r: r.reason, lambda r: label(r.reason or ""), "why not", right=False
 )
-
 GIVEN_UP = (
     "specialised",
     "launches",
@@ -168,10 +130,8 @@ GIVEN_UP = (
     "occupancy",
 )
 """Columns that a narrow table leaves out, in this order."""
-
-SPARED: tuple[tuple[str, ...], ...] = ((), GIVEN_UP[:1], GIVEN_UP[:3], (*GIVEN_UP[:3], "hints"))
+SPARED = (*GIVEN_UP[:3], "hints")
 """Columns that give way to columns of single settings."""
-
 MIN_CELLS = (
     ("reason", 18),
     ("configuration", 24),
@@ -181,25 +141,12 @@ MIN_CELLS = (
 )
 """Columns that are cut where a table is too wide, in this order, and how far."""
 
-_SHORT = {
-    "registers": "regs",
-    "occupancy": "occup.",
-    "instructions": "instr.",
-    "live": "live",
-    "configuration": "config.",
-}
-
 
 def _setting(name: str, row: VariantRow) -> Value:
     value = row.config.get(name)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None if value is None else str(value)
-    return float(value)
-
-
-def _setting_text(name: str, row: VariantRow) -> str:
-    value = row.config.get(name)
-    return UNKNOWN if value is None else label(str(value))
+    return value
 
 
 def differing(rows: Sequence[VariantRow]) -> Iterator[str]:
@@ -217,7 +164,7 @@ def differing(rows: Sequence[VariantRow]) -> Iterator[str]:
             yield name
 
 
-def _whole(names: tuple[str, ...]) -> VariantColumn:
+def _whole(names: Sequence[str]) -> VariantColumn:
     """All these settings in one column; sorted from left to right, numbers as numbers."""
 
     def told(row: VariantRow) -> str:
@@ -226,18 +173,7 @@ def _whole(names: tuple[str, ...]) -> VariantColumn:
     def value(row: VariantRow) -> str:
         return re.sub(r"\d+", lambda found: found[0].zfill(12), told(row))
 
-    return VariantColumn(
-        "configuration", "configuration", lambda r: label(told(r)), value, right=False
-    )
-
-
-def measured(of: Measured) -> VariantColumn:
-    """The kernel's own duration as it was measured here."""
-
-    def us(row: VariantRow) -> float | None:
-        return of(row.kernel, row.variant)
-
-    return VariantColumn("time", "time", lambda r: _time(us(r)), us)
+    return VariantColumn("configuration", value, lambda r: label(told(r)), "config.", right=False)
 
 
 def columns(
@@ -249,58 +185,39 @@ def columns(
     the measured time of a variant; the tuner's has a column where there is one, alone where nothing
     else was measured.
     """
-    tuned = [TUNED] if any(row.time_us is not None for row in rows) else []
-    own = measured(of)
-    taken = [own] if not tuned or any(own.value(row) is not None for row in rows) else []
-    launches = [LAUNCHES] if any(_launches(row) is not None for row in rows) else []
-    special = [SPECIALISED] if len({_specialised(row) for row in rows}) > 1 else []
-    figures = [*taken, *tuned, *FIGURES, *launches, *special]
+
+    def us(row: VariantRow) -> float | None:
+        return of(row.kernel, row.variant)
+
+    own = VariantColumn("time", us, lambda r: _time(us(r)))
     several = len({row.kernel.name for row in rows}) > 1
-    each = [
-        VariantColumn(name, name, partial(_setting_text, name), partial(_setting, name))
-        for name in differing(rows)
-    ]
-    whole = [_whole(tuple(one.name for one in each))] if each or several else []
-    reasons = [REASON] if any(row.reason for row in rows) and not several else []
+    figures = [TUNED, *FIGURES] if any(row.time_us is not None for row in rows) else [own, *FIGURES]
+    if figures[0] is TUNED and any(us(row) is not None for row in rows):
+        figures.insert(0, own)
+    if any(LAUNCHES.value(row) is not None for row in rows):
+        figures.append(LAUNCHES)
+    if len({SPECIALISED.value(row) for row in rows}) > 1:
+        figures.append(SPECIALISED)
+    if not several and any(row.reason for row in rows):
+        figures.append(REASON)
+    each = [VariantColumn(name, partial(_setting, name)) for name in differing(rows)]
+    whole = [_whole([one.name for one in each])] if each or several else []
     first = [*([KERNEL] if several else []), IDENT, WINNER]
-    wide = [] if several else [(each, spared, full) for spared in SPARED for full in (True, False)]
-    narrow = [(whole, GIVEN_UP[:count], False) for count in range(len(GIVEN_UP) + 1)]
-    for told, spared, full in [*wide, *narrow]:
-        kept = [*told, *(c for c in (*figures, *reasons) if c.name not in spared)]
-        heads = [c if full or c in whole else _short(c) for c in kept]
-        over, sized = _fitted([*first, *heads], rows, width)
-        if over <= 0:
+    cuts = MIN_CELLS if several else MIN_CELLS[:2]
+    for told, spared in ((whole, GIVEN_UP),) if several else ((each, SPARED), (whole, GIVEN_UP)):
+        kept = [*first, *told, *figures]
+        full = {one.name: _size(one, rows) for one in kept}
+        sizes = fit(full, width - 2, (*cuts, *((name, 0) for name in spared)))
+        if sum(sizes.values()) + 2 * len(sizes) <= width:
             break
-    return sized
-
-
-def _fitted(
-    columns: list[VariantColumn], rows: Sequence[VariantRow], width: int
-) -> tuple[int, list[tuple[VariantColumn, int]]]:
-    """Return how many cells these columns have too many, and each with its width."""
-    full = {one.name: _size(one, rows) for one in columns}
-    sizes = dict(full)
-    over = sum(sizes.values()) + 2 * len(sizes) - width
-    for name, least in MIN_CELLS if KERNEL in columns else MIN_CELLS[:2]:
-        cut = max(0, min(over, sizes.get(name, 0) - least))
-        if cut:
-            sizes[name] -= cut
-            over -= cut
-    return over, [
-        (_short(one) if sizes[one.name] < full[one.name] else one, sizes[one.name])
-        for one in columns
-    ]
-
-
-def _short(column: VariantColumn) -> VariantColumn:
-    return replace(column, head=_SHORT.get(column.name, column.head))
+    return [(one, sizes[one.name]) for one in kept if one.name in sizes]
 
 
 def _size(column: VariantColumn, rows: Iterable[VariantRow]) -> int:
     """The widest cell; the head has room for the sign of the order."""
-    head = cell_len(column.head) + 1
-    found = max([head, *(cell_len(column.text(row)) for row in rows)])
-    whole = column.name in ("configuration", "kernel", REASON.name)
+    head = cell_len(column.head or column.name) + 1
+    found = max([head, *(cell_len(column.cell(row)) for row in rows)])
+    whole = column.name in ("configuration", "kernel", "reason")
     return found if whole else min(found, max(head, MAX_CELLS))
 
 
@@ -338,7 +255,6 @@ class VariantTable(Table[VariantRow], can_focus=True, inherit_bindings=False):
         self.lay()
 
     def renew(self, rows: tuple[VariantRow, ...]) -> None:
-        """More is known, or there are more variants; the cursor's row stays where it is."""
         before, top = self.cursor, self.scroll_offset.y
         self.known = rows
         self.lay()
@@ -347,11 +263,9 @@ class VariantTable(Table[VariantRow], can_focus=True, inherit_bindings=False):
 
     @staticmethod
     def subject(row: VariantRow) -> TreeSubject | None:
-        """The variant of a row."""
         return None if row.variant is None else TreeSubject(row.kernel, row.variant)
 
     def lay(self) -> None:
-        """Take the wanted rows and the columns that fit; the cursor stays on its row."""
         here = self.row
         self.columns = columns(self.known, self.scrollable_content_region.width - 4, self.measured)
         wanted = self.query_text.casefold().split()
@@ -359,7 +273,7 @@ class VariantTable(Table[VariantRow], can_focus=True, inherit_bindings=False):
         column = next((c for c, _ in self.columns if c.name == self.sorted), None)
         if column is not None:
             rows = ordered(rows, column, self.reversed)
-        names = [KERNEL.text(row) for row in self.known]
+        names = [KERNEL.cell(row) for row in self.known]
         own = (size for one, size in self.columns if one is KERNEL)
         self._names = apart(names, next(own, max(map(cell_len, names), default=0)))
         same = (i for i, row in enumerate(rows) if here is not None and _same(row, here))
@@ -414,10 +328,10 @@ class VariantTable(Table[VariantRow], can_focus=True, inherit_bindings=False):
         here = "▸" if index == self.cursor else " "
         parts = [Segment(f"{here}{mark}  ", base + self.part("mark"))]
         for column, size in self.columns:
-            text = column.text(row)
+            text = column.cell(row)
             if column is KERNEL:
                 text = self._names.get(text, text)
-            parts.append(Segment(f"{cell(text, size, column.right)}  ", base))
+            parts.append(Segment(f"{padded(text, size, column.right)}  ", base))
         return Strip(parts).adjust_cell_length(width, base)
 
     def draw_head(self, width: int) -> Strip:
@@ -427,13 +341,12 @@ class VariantTable(Table[VariantRow], can_focus=True, inherit_bindings=False):
             here = column.name == self.sorted
             # The sign says which end of the numbers is above: ▲ the least.
             up = self.reversed != column.least
-            text = f"{column.head}{'▲' if up else '▼'}" if here else column.head
-            parts.append(Segment(f"{cell(text, size, column.right)}  ", loud if here else plain))
+            text = f"{column.head or column.name}{('▲' if up else '▼') if here else ''}"
+            parts.append(Segment(f"{padded(text, size, column.right)}  ", loud if here else plain))
         return Strip(parts).adjust_cell_length(width, plain)
 
 
 def _fits(row: VariantRow, wanted: list[str]) -> bool:
-    """Whether a row has every word of a filter; a hash is found by its beginning."""
     if not wanted:
         return True
     kernel, variant = row.kernel, row.variant
@@ -484,13 +397,11 @@ class Scope:
 
 
 def whole_scope(recording: Recording) -> Scope:
-    """Every variant of a recording."""
     many = plural(len(recording.kernels), "kernel")
     return Scope(f"all of {many}", recording.variants(), recording.kernels)
 
 
 def scope_of(recording: Recording, name: str, subjects: Sequence[TreeSubject]) -> Scope:
-    """The variants of a row of the tree; beyond them those of the recording."""
     pairs = {
         (s.kernel.id, s.variant.id): (s.kernel, s.variant)
         for s in subjects
@@ -558,7 +469,6 @@ def _is_of(candidate: Configuration, row: VariantRow) -> bool:
 
 
 def _why_not(row: VariantRow) -> str:
-    """Why there is no time of it, and three blanks after it; "" where nothing says so."""
     error = None if row.variant is None else row.variant.error
     told = "" if error is None else refused(error)
     said = f"not loaded: {told}" if told else label(row.reason or "")
@@ -635,7 +545,6 @@ class VariantsScreen(ToolScreen[Left]):
         in_thread(self, read, ended, "variants")
 
     def _show(self) -> None:
-        """Show what is known by now."""
         rows = recorded(self.reads, self.scope)
         if self._failed:
             rows = tuple(
@@ -645,7 +554,6 @@ class VariantsScreen(ToolScreen[Left]):
         self.table.renew(rows)
 
     def renew(self, reads: Reader) -> None:
-        """Show a recording that has grown; new variants are read after the earlier ones."""
         before, self.reads = self.reads, reads
         if self.again is not None:
             scope = self.again()
@@ -671,7 +579,6 @@ class VariantsScreen(ToolScreen[Left]):
 
     @property
     def left(self) -> int:
-        """How many variants are not read yet."""
         return sum(row.unread for row in self.table.known)
 
     @property
@@ -706,23 +613,6 @@ class VariantsScreen(ToolScreen[Left]):
             said.append(f"  Measured {age(taken)}, {taken.timing.cache} L2.")
         self.status.say(reason + " ".join(said), cuts_end=bool(reason))
 
-    @on(VariantTable.Chosen)
-    def _open(self) -> None:
-        self.action_open()
-
-    @on(Prompt.Edited)
-    def _edited(self, message: Prompt.Edited) -> None:
-        message.stop()
-        self.table.filter(message.text)
-
-    @on(Prompt.Closed)
-    def _filtered(self, message: Prompt.Closed) -> None:
-        message.stop()
-        self.status.display = True
-        if not message.accepted:
-            self.table.filter("")
-        self.set_focus(self.table)
-
     # Commands
 
     def action_diff(self) -> None:
@@ -735,6 +625,7 @@ class VariantsScreen(ToolScreen[Left]):
         else:
             self.app.push_screen(DiffScreen(self.reads, a, b))
 
+    @on(VariantTable.Chosen)
     def action_open(self) -> None:
         row = self.table.row
         own = None if row is None else self.table.subject(row)
@@ -749,7 +640,11 @@ class VariantsScreen(ToolScreen[Left]):
             self.dismiss(Left(self.table.marked, own))
 
     def action_filter(self) -> None:
-        self.ask("filter", self.table.query_text)
+        def done(text: str | None) -> None:
+            if text is None:
+                self.table.filter("")
+
+        self.ask("filter", self.table.query_text, done, self.table.filter)
 
     def action_wider(self) -> None:
         wider = self.scope.wider

@@ -9,32 +9,23 @@ from pathlib import Path
 from inspector.base.model import Kernel, Resources, Variant
 from inspector.measure.time import results
 from inspector.measure.time.results import Taken
-from inspector.report import timings
+from inspector.report import tables, timings
+from inspector.report.tables import UNKNOWN as UNKNOWN
+from inspector.report.tables import figure as figure
 from inspector.report.tables import setting
 
-UNKNOWN = "–"
 UNREAD = "…"
 """Nobody has looked yet, which is not the dash of what is not known."""
 
 
-def figure(value: int | None) -> str:
-    """A number, or the dash."""
-    return UNKNOWN if value is None else str(value)
-
-
 def spilled(resources: Resources) -> bool:
-    """Whether registers are known to have been spilled to local memory."""
     return bool(resources.spill_store_bytes or resources.spill_load_bytes)
 
 
 def spills(resources: Resources) -> str:
-    """Bytes stored and loaded again: ``16/24 B``."""
-    store, load = resources.spill_store_bytes, resources.spill_load_bytes
-    if store is None and load is None:
-        return UNKNOWN
-    if not store and not load and None not in (store, load):
-        return "0"
-    return f"{figure(store)}/{figure(load)} B" + (" ⚠" if store or load else "")
+    """Bytes stored and loaded again: ``16/24 B ⚠``."""
+    text = tables.spills(resources)
+    return f"{text} B ⚠" if spilled(resources) else text
 
 
 def warps(variant: Variant) -> int | None:
@@ -44,12 +35,10 @@ def warps(variant: Variant) -> int | None:
 
 
 def configuration(config: Mapping[str, object], keys: tuple[str, ...]) -> str:
-    """The chosen entries of a configuration in a row."""
     return " ".join(setting(key, config[key]) for key in keys if config.get(key) is not None)
 
 
 def now() -> datetime.datetime:
-    """Return the current time."""
     return datetime.datetime.now(datetime.UTC)
 
 
@@ -68,11 +57,9 @@ class RecordingTimes:
         self.stored = results.StoredTimes()
 
     def latest(self, kernel: Kernel | None, variant: Variant | None) -> Taken | None:
-        """The representative time of a variant; None if it was not measured."""
         return self.stored.latest(kernel, variant) if kernel and variant else None
 
     def us(self, kernel: Kernel | None, variant: Variant | None) -> float | None:
-        """The representative time in microseconds."""
         taken = self.latest(kernel, variant)
         return None if taken is None else taken.us
 
@@ -86,7 +73,6 @@ class RecordingTimes:
 
 
 def told(one: Taken, recorded_on: str | None) -> str:
-    """``4.03 µs (95 %: 4.02…4.05) by cupti, cold L2, 3 days ago``, and of which inputs."""
     timing = one.timing
     parts = [
         f"{timings.duration(one.us)} µs (95 %: {timings.interval(timing)}) by {timing.stopwatch}",

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, Generic, TypeVar
 
-from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
@@ -14,8 +13,7 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from inspector.tui.widgets.notice import Notice, notice_row
-from inspector.tui.widgets.visible import cut
+from inspector.tui.widgets.notice import Notice, cut, notice_row
 
 RowType = TypeVar("RowType")
 
@@ -47,11 +45,9 @@ class RowList(ScrollView, Generic[RowType], can_focus=True, inherit_bindings=Fal
     empty_text = ""
 
     def draw_head(self, width: int) -> Strip:
-        """Draw the line above the rows."""
         raise NotImplementedError
 
     def draw_row(self, index: int, width: int, base: Style) -> Strip:
-        """Draw the row with that index."""
         raise NotImplementedError
 
     def moved(self) -> None:
@@ -59,16 +55,13 @@ class RowList(ScrollView, Generic[RowType], can_focus=True, inherit_bindings=Fal
 
     @property
     def row(self) -> RowType | None:
-        """The row under the cursor."""
         return self.rows[self.cursor] if 0 <= self.cursor < len(self.rows) else None
 
     @property
     def rows_in_view(self) -> int:
-        """How many rows there is room for; 0 before the first layout."""
         return max(0, self.size.height - self.HEAD_LINES)
 
     def go(self, index: int) -> None:
-        """Put the cursor on a row."""
         self.cursor = max(0, min(index, len(self.rows) - 1))
         self.reveal()
         self.refresh()
@@ -82,7 +75,6 @@ class RowList(ScrollView, Generic[RowType], can_focus=True, inherit_bindings=Fal
             self.scroll_to(y=y, animate=False, force=True)
 
     def clicked(self, event: events.Click) -> int | None:
-        """Return the index of the row that was clicked."""
         offset = event.get_content_offset(self)
         if offset is None or offset.y < self.HEAD_LINES:
             return None
@@ -99,7 +91,6 @@ class RowList(ScrollView, Generic[RowType], can_focus=True, inherit_bindings=Fal
         self.go(0 if side < 0 else len(self.rows) - 1)
 
     def part(self, name: str) -> Style:
-        """Return the style of a component class."""
         return self.get_component_rich_style(f"row--{name}", partial=True)
 
     def render_line(self, y: int) -> Strip:
@@ -131,16 +122,13 @@ class Table(RowList[RowType], can_focus=True, inherit_bindings=False):
     query_text = ""
 
     def lay(self) -> None:
-        """Take the rows that are wanted."""
         raise NotImplementedError
 
     def filter(self, text: str) -> None:
-        """Show only rows that fit a text."""
         self.query_text = text
         self.lay()
 
     def show_rows(self, rows: Sequence[RowType], cursor: int) -> None:
-        """Show these rows, with the cursor on one of them."""
         self.rows = rows
         self.cursor = max(0, min(cursor, len(rows) - 1))
         self.virtual_size = Size(0, len(rows) + self.HEAD_LINES)
@@ -156,10 +144,3 @@ class Table(RowList[RowType], can_focus=True, inherit_bindings=False):
             self.go(index)
             if event.chain == 2:
                 self.post_message(self.Chosen())
-
-
-def cell(text: str, size: int, right: bool = False) -> str:
-    """A text in exactly ``size`` cells."""
-    text = cut(text, size)
-    gap = " " * (size - cell_len(text))
-    return gap + text if right else text + gap

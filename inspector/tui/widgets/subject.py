@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from inspector.base.model import (
     EDIT,
     GRAPH_STAGES,
     KERNEL_STAGES,
-    Call,
     Graph,
     Kernel,
     Origin,
@@ -56,7 +54,6 @@ class TreeSubject:
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """The ids of kernel, variant and graph, or ""."""
         return (
             "" if self.kernel is None else self.kernel.id,
             "" if self.variant is None else self.variant.id,
@@ -77,7 +74,6 @@ class TreeSubject:
 
     @property
     def name(self) -> str:
-        """The kernel's name as written, else the graph's."""
         if self.kernel is not None:
             if self.kernel.origin is Origin.EXTERN:
                 return self.kernel.called  # a library's templates fill a screen
@@ -86,23 +82,19 @@ class TreeSubject:
 
     def of_graph(self, stage: Stage) -> bool:
         """Whether that stage's text is the graph's and not the variant's own."""
-        if self.graph is None:
-            return False
-        made = stage is Stage.OPERATIONS and Stage.OUTPUT_CODE in self.graph.stages
-        if stage not in self.graph.stages and not made:
-            return False
+        stages = () if self.graph is None else self.graph.stages
+        made = stage is Stage.OPERATIONS and Stage.OUTPUT_CODE in stages
         if stage is Stage.SOURCE and self.kernel is not None:
             return False  # the model's file, not the kernel's
-        return self.variant is None or stage not in self.variant.stages
+        own = self.variant is not None and stage in self.variant.stages
+        return (stage in stages or made) and not own
 
     def has(self, stage: Stage) -> bool:
         """Whether there is something to show, or to be made when it is looked at."""
-        if self.of_graph(stage):
-            return True
-        return self.variant is not None and stage in self.variant.stages
+        own = self.variant is not None and stage in self.variant.stages
+        return own or self.of_graph(stage)
 
     def stages(self) -> tuple[Stage, ...]:
-        """What there is, in the order of lowering."""
         return tuple(stage for stage in Stage if self.has(stage))
 
     def file(self, stage: Stage) -> StageFile | None:
@@ -114,15 +106,15 @@ class TreeSubject:
     def why_missing(self, stage: Stage, complete: bool = True) -> str:
         """The recorded reason, or what can be said without one. Of a recording that is not
         ``complete`` more may come."""
+        graph = self.graph
+        if stage in GRAPH_STAGES and graph is None:
+            return "Only the graphs of torch.compile have it, and this is in none."
+        of_graph = stage in GRAPH_STAGES or (stage is Stage.OUTPUT_CODE and self.kernel is None)
+        if of_graph and graph is not None and graph.error is not None:
+            return f"It did not compile: {graph.error.said}"
         if stage in GRAPH_STAGES:
-            if self.graph is None:
-                return "Only the graphs of torch.compile have it, and this is in none."
-            if self.graph.error is not None:
-                return f"It did not compile: {self.graph.error.said}"
             return "It was not recorded of this graph."
         if self.variant is None and self.kernel is None:
-            if stage is Stage.OUTPUT_CODE and self.graph is not None and self.graph.error:
-                return f"It did not compile: {self.graph.error.said}"
             return f"A graph as a whole has no {stage}; its kernels may have."
         if self.variant is not None and stage in self.variant.missing:
             return self.variant.missing[stage]
@@ -131,14 +123,10 @@ class TreeSubject:
             return f"The recording is unfinished, and nothing of {what} was compiled by now."
         if self.variant is None:
             return "No compilation of this kernel was recorded."
-        if stage is Stage.OUTPUT_CODE and not self._of_inductor:
+        of_inductor = self.kernel is not None and self.kernel.origin is Origin.INDUCTOR
+        if stage is Stage.OUTPUT_CODE and not of_inductor:
             return "Only torch.compile writes it, and this kernel is not of its making."
         return f"No {stage} was recorded for this variant."
-
-    @property
-    def _of_inductor(self) -> bool:
-        """Whether torch.compile generated the kernel."""
-        return self.kernel is not None and self.kernel.origin is Origin.INDUCTOR
 
     def default(self, pane: int, taken: tuple[Stage, ...]) -> Stage:
         """The stage for a pane (0 the first), other than those in other panes."""
@@ -155,24 +143,12 @@ class TreeSubject:
 def told_alike(one: Variant | None, other: Variant | None) -> bool:
     """Whether two states of a variant look the same: how often
     it was launched changes nothing."""
-    if one is None or other is None:
-        return one is other
-    return _told_of(one) == _told_of(other)
 
+    def told(variant: Variant) -> Variant:
+        calls = (replace(call, count=1, first=None) for call in variant.calls)
+        return replace(variant, calls=tuple(calls), launches=None, launches_exact=None)
 
-def _told_of(variant: Variant) -> tuple[object, ...]:
-    calls: Iterator[Call] = (replace(call, count=1, first=None) for call in variant.calls)
-    return (
-        variant.hash,
-        variant.symbol,
-        variant.stages,
-        variant.locations_cubin,
-        variant.known,
-        variant.missing,
-        variant.fusion,
-        variant.failed,
-        tuple(calls),
-    )
+    return one is other or (one is not None and other is not None and told(one) == told(other))
 
 
 def successor(kernel: Kernel, variant: Variant) -> Variant:

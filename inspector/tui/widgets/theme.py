@@ -40,7 +40,6 @@ TINTS = {
 
 
 def _tints(theme: str) -> dict[str, str]:
-    """The variables of the styles."""
     plain, lit = TINTS[theme]
     named = {f"tint-{hue}": colour for hue, colour in enumerate(plain, 1)}
     return named | {f"lit-{hue}": colour for hue, colour in enumerate(lit, 1)}

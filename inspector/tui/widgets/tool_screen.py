@@ -1,10 +1,11 @@
-"""Bases of screens and dialogs: commands of the table, a footer, a prompt, frames over them."""
+"""Bases of screens and dialogs: title bars, status line, prompt and footer, frames over them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar, TypeVar
+import re
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, ClassVar, TypeVar
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -12,59 +13,39 @@ from textual.binding import Binding
 from textual.containers import Horizontal, VerticalScroll
 from textual.content import Content
 from textual.dom import DOMNode
-from textual.message import Message
+from textual.reactive import Reactive
 from textual.screen import ModalScreen, Screen
+from textual.style import Style
 from textual.widget import Widget
 from textual.widgets import Input, OptionList, Static
 
-from inspector.tui.keys.command_table import Where, command
-from inspector.tui.widgets.lines import KeyFooter, StatusLine
+from inspector.tui.keys.command_table import Command, Where, command, footer, shown
+from inspector.tui.widgets.notice import cut, label, shorten
 
-SIGNS = {
-    "search": "/",
-    "goto": ":",
-    "filter": "filter",
-    "parts": "parts",
-    "store": "store",
-    "lane": "lane",
-    "go": "go",
-    "block": "block",
-    "passes": "/",
+PROMPTS = {
+    "search": ("/", "a regular expression"),
+    "goto": (":", "line number"),
+    "filter": ("filter", "words: name, origin, id, setting"),
+    "passes": ("/", "an operation or a pass: convert_layout, +tt.dot made, -tt.dot taken away"),
+    "parts": ("parts", "two lanes of the block: 0 31"),
+    "store": ("store", "an address: a tensor's name, x+40 (bytes), 0x7f…"),
+    "lane": ("lane", "a thread of the block"),
+    "go": ("go", "a step's number"),
+    "block": ("block", "coordinates: 7, or 3,1,0"),
 }
-HINTS = {
-    "parts": "two lanes of the block: 0 31",
-    "store": "an address: a tensor's name, x+40 (bytes), 0x7f…",
-    "lane": "a thread of the block",
-    "go": "a step's number",
-    "block": "coordinates: 7, or 3,1,0",
-    "search": "a regular expression",
-    "goto": "line number",
-    "passes": "an operation or a pass: convert_layout, +tt.dot made, -tt.dot taken away",
-    "filter": "words: name, origin, id, setting",
-}
+"""The sign of each prompt, and what is to be typed."""
+Closed = Callable[[str | None], object]
+"""Takes what was typed, None if it was given up."""
+Typing = Callable[[str], object]
 
 
 class Prompt(Horizontal):
     """Hidden until asked for; Escape gives up, Enter accepts, what is typed is shown at once."""
 
-    @dataclass
-    class Edited(Message):
-        """The text changed."""
-
-        kind: str
-        text: str
-
-    @dataclass
-    class Closed(Message):
-        """The prompt was closed; ``accepted`` with Enter."""
-
-        kind: str
-        text: str
-        accepted: bool
-
     def __init__(self) -> None:
         super().__init__()
-        self.kind = ""
+        self._then: Closed | None = None
+        self._typing: Typing | None = None
         self.sign = Static("", markup=False)
         self.input = Input(compact=True, select_on_focus=True)
         self.display = False
@@ -73,27 +54,26 @@ class Prompt(Horizontal):
         yield self.sign
         yield self.input
 
-    def ask(self, kind: str, value: str = "") -> None:
-        """Open for a search, a line or a filter."""
-        self.kind = kind
-        self.sign.update(f" {SIGNS[kind]} ")
-        self.input.placeholder = HINTS[kind]
+    def ask(self, kind: str, value: str, closed: Closed, typing: Typing | None) -> None:
+        self._then, self._typing = closed, typing
+        sign, self.input.placeholder = PROMPTS[kind]
+        self.sign.update(f" {sign} ")
         with self.input.prevent(Input.Changed):
             self.input.value = value
         self.display = True
         self.screen.set_focus(self.input)
 
     def _close(self, accepted: bool) -> None:
-        kind, self.kind = self.kind, ""
+        closed, self._then = self._then, None
         self.display = False
-        if kind:
-            self.post_message(self.Closed(kind, self.input.value, accepted))
+        if closed is not None:
+            closed(self.input.value if accepted else None)
 
     @on(Input.Changed)
     def _changed(self, event: Input.Changed) -> None:
         event.stop()
-        if self.kind:
-            self.post_message(self.Edited(self.kind, event.value))
+        if self._then is not None and self._typing is not None:
+            self._typing(event.value)
 
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:
@@ -101,14 +81,12 @@ class Prompt(Horizontal):
         self._close(accepted=True)
 
     def on_key(self, event: events.Key) -> None:
-        """Escape gives up, and Tab and the arrows leave with what was typed."""
         if event.key in ("escape", "tab", "shift+tab", "down", "up"):
             event.stop()
             event.prevent_default()
             self._close(accepted=event.key != "escape")
 
     def on_descendant_blur(self) -> None:
-        """A click elsewhere accepts."""
         self._close(accepted=True)
 
 
@@ -129,28 +107,33 @@ class ToolScreen(Screen[ResultType]):
 
     @property
     def home(self) -> Widget:
-        """The widget that has the focus when nobody types."""
         raise NotImplementedError
 
     def home_of(self, where: Where) -> DOMNode:
-        """Return the node that has the actions of a part of the table."""
         return self.home if where is self.wheres[0] else self
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Refuse every key while one types."""
         return self.focused is not self.prompt.input
 
-    def ask(self, kind: str, value: str = "") -> None:
+    def warn(self, text: str) -> None:
+        """Say above the footer that something is not so."""
+        self.status.say(text, warning=True)
+
+    def ask(self, kind: str, value: str, done: Closed, typing: Typing | None = None) -> None:
         """Open the prompt in the place of the status line."""
+
+        def closed(text: str | None) -> None:
+            self.status.display = True
+            self.set_focus(self.home)
+            done(text)
+
         self.status.display = False
-        self.prompt.ask(kind, value)
+        self.prompt.ask(kind, value, closed, typing)
 
     async def action_tell_app(self, name: str) -> None:
-        """Run an action of the application."""
         await self.app.run_action(name)
 
     async def action_run(self, name: str) -> None:
-        """Run a command of the table, for the palette and the footer."""
         chosen = command(name)
         if self.focused is self.prompt.input:
             self.set_focus(self.home)
@@ -158,6 +141,57 @@ class ToolScreen(Screen[ResultType]):
 
     def action_back(self) -> None:
         self.dismiss()
+
+
+BAD_EXPRESSION = (re.error, OverflowError, RecursionError)
+
+
+def expression(text: str) -> re.Pattern[str]:
+    """Compile as in vim's smartcase: small letters find both, one capital makes it exact.
+
+    Raises one of ``BAD_EXPRESSION``.
+    """
+    return re.compile(text, re.NOFLAG if any(c.isupper() for c in text) else re.IGNORECASE)
+
+
+class SearchScreen(ToolScreen[ResultType]):
+    """A screen with listings to search; the cursor goes to the first match while one types."""
+
+    view: Any
+    """The listing with the cursor."""
+    origin: tuple[Any, int, re.Pattern[str] | None] | None = None
+    """View, line and pattern from before the prompt."""
+
+    def find(self, pattern: re.Pattern[str] | None, typing: bool = False) -> None:
+        """Light up a pattern, or none, and go to its first match from ``origin``."""
+        raise NotImplementedError
+
+    def action_search(self) -> None:
+        view = self.view
+        self.origin = view, view.cursor, view.pattern
+        before = view.pattern.pattern if view.pattern else ""
+        self.ask("search", before, self.searched, partial(self.look_for, typing=True))
+
+    def searched(self, text: str | None) -> None:
+        """Go back to where the search began if it was given up."""
+        if text is not None:
+            self.look_for(text)
+        elif self.origin is not None:
+            (view, n, pattern), self.origin = self.origin, None
+            view.go(n)
+            self.find(pattern)
+
+    def look_for(self, text: str, typing: bool = False) -> None:
+        """Search; what is typed and not yet an expression waits."""
+        try:
+            pattern = expression(text) if text else None
+        except BAD_EXPRESSION as error:
+            if not typing:
+                self.warn(f"“{label(text)}” is not a regular expression: {error}")
+            return
+        if pattern is None and self.origin is not None:
+            self.origin[0].go(self.origin[1])
+        self.find(pattern, typing)
 
 
 class Overlay(ModalScreen[None]):
@@ -215,3 +249,136 @@ class ChoiceList(ModalScreen[ResultType]):
 
     def action_cursor(self, by: int) -> None:
         (self.options.action_cursor_down if by > 0 else self.options.action_cursor_up)()
+
+
+class LineWidget(Widget):
+    """A widget of one row or a few; what can be clicked in it looks like the rest."""
+
+    auto_links: Reactive[bool] = Reactive(False)
+
+
+def clickable(content: Content, action: str) -> Content:
+    return content.stylize(Style.from_meta({"@click": action}))
+
+
+def link(text: str, style: str, action: str) -> Content:
+    return clickable(Content.styled(text, style), action)
+
+
+def ends(left: Content, right: Content, width: int) -> Content:
+    gap = max(1, width - left.cell_length - right.cell_length)
+    return Content.assemble(left, " " * gap, right)
+
+
+class StatusLine(LineWidget):
+    """The line above the footer: where the cursor is, or a message until it moves."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._left = self._right = ""
+        self._style = ""
+        self._message = self._cuts_end = False
+        self._place: object = None
+
+    def say(
+        self, text: str, warning: bool = False, place: object = None, cuts_end: bool = False
+    ) -> None:
+        self._left, self._right = f"⚠ {text}" if warning else text, ""
+        self._style = "bold $warning" if warning else ""
+        self._message, self._place, self._cuts_end = True, place, cuts_end
+        self.refresh()
+
+    def show(self, left: str, right: str, place: object = None) -> None:
+        if self._message and place is not None and place == self._place:
+            return
+        self._left, self._right, self._style = left, right, ""
+        self._message, self._place = False, place
+        self.refresh()
+
+    def render(self) -> Content:
+        width = self.size.width - 2
+        right = self._right if len(self._right) + 12 <= width else ""
+        room = width - len(right) - 2 if right else width
+        cut_text = cut if self._cuts_end else shorten
+        left = Content.styled(f" {cut_text(self._left, room)}", self._style)
+        return ends(left, Content.styled(right, "$accent"), width + 1) if right else left
+
+
+MIN_NAME_CELLS = 10
+"""Cells that a name keeps, however long the text at the right is."""
+
+
+class SubjectBar(LineWidget):
+    """``time  square_kernel 3f2a91c0      cupti · cold L2``."""
+
+    def __init__(self, head: str, name: str, ident: str = "", right: str = "") -> None:
+        super().__init__()
+        self.head, self.name_text, self.ident, self.right = head, name, ident, right
+        self.part = ""
+
+    def tell(self, right: str, part: str = "") -> None:
+        self.right, self.part = right, part
+        self.refresh()
+
+    def render(self) -> Content:
+        width, head = self.size.width, f" {self.head}  "
+        part = f"  {self.part}" if self.part else ""
+        ident = f" {self.ident}" if self.ident else ""
+        used = len(head) + len(ident) + len(part)
+        right = shorten(self.right, max(0, width - used - MIN_NAME_CELLS))
+        name = shorten(label(self.name_text), width - used - len(right) - 3)
+        left = Content.assemble((head, "bold"), name, (ident, "dim"), (part, "bold"))
+        return ends(left, Content.styled(right, "bold $accent"), width - 1)
+
+
+_KEPT = (
+    "quit",
+    "help",
+    "diff.escape",
+    "diff.back",
+    "variants.escape",
+    "timing.back",
+    "step.escape",
+    "passes.escape",
+    "trying.back",
+)
+_BARE = ("help", "palette", "quit")
+
+
+class KeyFooter(LineWidget):
+    """As many keys as fit; help and quit to the last. Each can be clicked."""
+
+    def __init__(self, where: Where, bare: bool = False) -> None:
+        """``bare`` leaves only the keys that work where there is nothing to read."""
+        super().__init__()
+        self.where = where
+        self.bare = bare
+        self.watched = False
+        """Whether there is a program whose output can be shown."""
+        self.words: dict[str, str] = {}
+
+    def say(self, name: str, word: str) -> None:
+        self.words[name] = word
+        self.refresh()
+
+    def show(self, where: Where) -> None:
+        if where is not self.where:
+            self.where = where
+            self.refresh()
+
+    def render(self) -> Content:
+        def key_of(one: Command) -> str:
+            return shown(one, getattr(self.app, "keys", {}))
+
+        items = [item for item in footer(self.where, key_of) if not self.bare or item[2] in _BARE]
+        if self.watched and (key := key_of(command("output"))):
+            items.insert(1, (key, "output", "output"))
+        items = [(key, self.words.get(name, word), name) for key, word, name in items]
+        while items and sum(len(k) + len(w) + 3 for k, w, _ in items) > self.size.width - 1:
+            spare = [item for item in items if item[2] not in _KEPT]
+            items.remove(spare[-1] if spare else items[-1])
+        parts: list[Content | str] = [" "]
+        for key, word, name in items:
+            run = f"screen.run({name!r})"
+            parts += [link(key, "bold $primary", run), link(f" {word}", "", run), "  "]
+        return Content.assemble(*parts)

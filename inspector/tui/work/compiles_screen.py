@@ -18,8 +18,8 @@ from inspector.base.model import Recording, UserFrame
 from inspector.reader.tables import table
 from inspector.report import compiles
 from inspector.report.compiles import Phases
+from inspector.tui.widgets.notice import label, visible
 from inspector.tui.widgets.tool_screen import ChoiceList, Overlay
-from inspector.tui.widgets.visible import label, visible
 
 FRAME_CELLS = 6
 """Columns of the frame, the padding and the scrollbar."""
@@ -41,9 +41,8 @@ GROUNDS = {
 
 
 def themed(text: Text) -> Content:
-    """A line for people in the colours of the theme."""
-    line, size = str(text.style), len(text.plain)
-    spans = [Span(0, size, LINES.get(line, line))] if line else []
+    line = str(text.style)
+    spans = [Span(0, len(text.plain), LINES.get(line, line))] if line else []
     for one in text.spans:
         said = str(one.style)
         ground = GROUNDS.get(said.removeprefix("bold ").removesuffix(" reverse"))
@@ -113,7 +112,6 @@ def _hanging(text: Text, width: int) -> Text:
 
 
 def file_overlay(place: UserFrame, text: FileText) -> Overlay:
-    """A file as it was, at the line that is meant."""
     lines = text.read().decode("utf-8", "surrogateescape").split("\n")
     first = max(place.line - CONTEXT_LINES, 1)
     shown = lines[first - 1 : place.line + CONTEXT_LINES]

@@ -28,16 +28,15 @@ from inspector.report.compiled import (
     pass_operations,
     pass_title,
 )
+from inspector.report.tables import padded
 from inspector.tui.code.highlight import highlighter_for
 from inspector.tui.diff.diff_screen import DiffSearching
-from inspector.tui.diff.diff_view import DiffOutcome, DiffRequest, DiffView, laid_out
+from inspector.tui.diff.diff_view import DiffOutcome, DiffView, laid_out
 from inspector.tui.keys.command_table import BARE, Where, bindings, bindings_of
-from inspector.tui.widgets.lines import SubjectBar
-from inspector.tui.widgets.notice import Notice, in_thread
-from inspector.tui.widgets.row_list import Table, cell
+from inspector.tui.widgets.notice import Notice, in_thread, label
+from inspector.tui.widgets.row_list import Table
 from inspector.tui.widgets.subject import TreeSubject
-from inspector.tui.widgets.tool_screen import Overlay, Prompt
-from inspector.tui.widgets.visible import label
+from inspector.tui.widgets.tool_screen import Overlay, SubjectBar
 
 WIDE = 110
 """Columns from which the passes are beside what one changed, and not above it."""
@@ -58,12 +57,10 @@ class PassTable(Table[PassRun], can_focus=True, inherit_bindings=False):
         """The number of the pass that was last gone to, which a filter may hide for a while."""
 
     def say(self, notice: Notice) -> None:
-        """Show a sentence instead of passes."""
         self.known, self.rows, self.notice = (), (), notice
         self.refresh()
 
     def lay(self) -> None:
-        """Take the wanted rows; the cursor stays on its pass, or goes to the nearest."""
         self.notice = None
         shown = [p for p in self.known if self.stage in (None, p.stage)]
         if self.query_text.strip():
@@ -123,7 +120,7 @@ class PassTable(Table[PassRun], can_focus=True, inherit_bindings=False):
     def _line(texts: Sequence[str], styles: Sequence[Style], width: int) -> Strip:
         sizes = (1, max(12, width - 21), 7, 6, 7)
         cells = [
-            Segment(cell(text, size, right=n > 1), style)
+            Segment(padded(text, size, right=n > 1), style)
             for n, (text, size, style) in enumerate(zip(texts, sizes, styles, strict=True))
         ]
         return Strip(cells).adjust_cell_length(width, styles[1])
@@ -145,7 +142,6 @@ class PassesScreen(DiffSearching):
         self.made: PassList | None = None
         self.shown: PassRun | None = None
         self._reading = True
-        self._filtered = ""
 
     def compose(self) -> ComposeResult:
         yield self.bar
@@ -225,17 +221,14 @@ class PassesScreen(DiffSearching):
             self.view.show_notice(Notice("", ""))
             self._tell()
         elif run is not self.shown:
-            request = DiffRequest(self.subject, self.subject, None)
 
             def compared(outcome: DiffOutcome | Notice) -> None:
                 if run is self.table.row:
-                    if isinstance(outcome, Notice):
-                        outcome = DiffOutcome(request, notice=outcome)
                     self.shown = run
                     self.view.show(outcome)
                     self._tell()
 
-            in_thread(self, lambda: _outcome(run, request), compared, "pass")
+            in_thread(self, lambda: _outcome(run), compared, "pass")
 
     @on(DiffView.Moved)
     def _moved(self, message: DiffView.Moved) -> None:
@@ -258,27 +251,19 @@ class PassesScreen(DiffSearching):
 
     # Commands
 
-    @on(Prompt.Edited)
-    def _typed(self, message: Prompt.Edited) -> None:
-        if message.kind == "passes":
-            message.prevent_default()
-            message.stop()
-            self.table.filter(message.text)
+    def action_find(self) -> None:
+        before = self.table.query_text
 
-    @on(Prompt.Closed)
-    def _typed_all(self, message: Prompt.Closed) -> None:
-        if message.kind == "passes":
-            message.prevent_default()
-            message.stop()
-            self.status.display = True
-            if not message.accepted:
-                self.table.filter(self._filtered)
-            self.set_focus(self.table)
+        def done(text: str | None) -> None:
+            if text is None:
+                self.table.filter(before)
             self._tell()
 
-    def action_find(self) -> None:
-        self._filtered = self.table.query_text
-        self.ask("passes", self._filtered)
+        self.ask("passes", before, done, self.table.filter)
+
+    def searched(self, text: str | None) -> None:
+        self.set_focus(self.view)
+        super().searched(text)
 
     @on(PassTable.Chosen)
     def action_look(self) -> None:
@@ -313,11 +298,11 @@ class PassesScreen(DiffSearching):
             self.dismiss()
 
 
-def _outcome(run: PassRun, request: DiffRequest) -> DiffOutcome:
+def _outcome(run: PassRun) -> DiffOutcome | Notice:
     """What a pass changed, laid out; called in a thread."""
     if not run.changed:
         said = pass_note(run) or "it changed nothing"
-        return DiffOutcome(request, notice=Notice("", f"{said[0].upper()}{said[1:]}."))
+        return Notice("", f"{said[0].upper()}{said[1:]}.")
     change = change_of(run)
     sources = tuple(highlighter_for(listing, change.stage, None) for listing in change.listings)
-    return laid_out(request, change, sources)
+    return laid_out(change, sources)

@@ -37,11 +37,9 @@ from inspector.system.printing import page
 from inspector.tui.keys.command_table import BARE, Where, bindings, bindings_of
 from inspector.tui.widgets import figures as times
 from inspector.tui.widgets.figures import RecordingTimes
-from inspector.tui.widgets.lines import SubjectBar
-from inspector.tui.widgets.notice import Notice, attempt, in_thread
+from inspector.tui.widgets.notice import Notice, attempt, in_thread, label, shorten
 from inspector.tui.widgets.subject import TreeSubject
-from inspector.tui.widgets.tool_screen import ToolScreen
-from inspector.tui.widgets.visible import label, shorten
+from inspector.tui.widgets.tool_screen import SubjectBar, ToolScreen
 
 Part = tuple[str, str]
 HEAD = "bold $primary"
@@ -58,10 +56,8 @@ def wrapped(text: str, width: int, style: str = "", indent: str = "  ") -> Itera
 
 
 def launches(plan: Plan, calls: Sequence[ReplayableCall], width: int) -> Iterator[Part]:
-    """What would be run, a launch after the other, then calls that launch; and what would not."""
-    many = len(plan.launches)
-    if many:
-        yield f"{plural(many, 'launch')} to time\n", HEAD
+    if plan.launches:
+        yield f"{plural(len(plan.launches), 'launch')} to time\n", HEAD
     for launch in plan.launches:
         yield from _launch(launch, width)
     if calls:
@@ -77,18 +73,14 @@ def launches(plan: Plan, calls: Sequence[ReplayableCall], width: int) -> Iterato
 def _launch(launch: PlannedLaunch, width: int) -> Iterator[Part]:
     call = launch.call
     yield f"  {shorten(label(inputs(call.arguments) or 'no tensors'), width - 4)}\n", "bold"
-    parts = []
-    if call.grid is not None:
-        parts.append(f"grid {'×'.join(map(str, call.grid))}")
-    if call.block is not None:
-        parts.append(f"{plural(prod(call.block), 'thread')} a block")
-    if call.shared_bytes is not None:
-        shared = (
-            f"{kibibytes(call.shared_bytes)} shared" if call.shared_bytes else "no shared memory"
-        )
-        parts.append(shared)
-    parts.append(f"launched {_often(call.count)}")
-    yield from wrapped(" · ".join(parts), width, QUIET, "    ")
+    shared = f"{kibibytes(call.shared_bytes)} shared" if call.shared_bytes else "no shared memory"
+    parts = [
+        f"grid {'×'.join(map(str, call.grid))}" if call.grid is not None else "",
+        f"{plural(prod(call.block), 'thread')} a block" if call.block is not None else "",
+        shared if call.shared_bytes is not None else "",
+        f"launched {_often(call.count)}",
+    ]
+    yield from wrapped(" · ".join(part for part in parts if part), width, QUIET, "    ")
 
 
 def _often(count: int) -> str:
@@ -96,7 +88,6 @@ def _often(count: int) -> str:
 
 
 def leave(path: str, python: str, width: int) -> Iterator[Part]:
-    """The question whether another's code may be run."""
     yield "\nRun it?\n", WARN
     yield from wrapped(
         "This runs the code of a recording that is not yours: it is not in your own "
@@ -104,12 +95,10 @@ def leave(path: str, python: str, width: int) -> Iterator[Part]:
         "on your GPU. Say yes only if you trust its author.",
         width,
     )
-    yield "\n", ""
-    yield from (("  y", HEAD), (" run it    ", ""), ("n", HEAD), (" do not\n", ""))
+    yield from (("\n  y", HEAD), (" run it    ", ""), ("n", HEAD), (" do not\n", ""))
 
 
 def trouble(notice: Notice, width: int) -> Iterator[Part]:
-    """Why there is no time, in a sentence, and what to do."""
     yield "\n", ""
     yield from wrapped(f"{notice.sign} {notice.message}", width, "bold $error", "")
     for line in notice.hint.splitlines():
@@ -117,29 +106,23 @@ def trouble(notice: Notice, width: int) -> Iterator[Part]:
 
 
 def measured(session: Session, width: int) -> Iterator[Part]:
-    """The times of one run as the report has them, with its notes."""
     yield "\nMeasured just now\n", HEAD
     yield from wrapped(timings.heading(session), width, QUIET)
-    yield table(session, width), ""
-    yield "\n", ""
+    yield f"{table(session, width)}\n", ""
     for note in timings.footnotes(session):
         yield from wrapped(note, width, QUIET)
 
 
 def before(sessions: Sequence[Session], width: int) -> Iterator[Part]:
-    """Earlier measurements, the newest first."""
-    told = [s for s in reversed(sessions) if s.rows][:MAX_PAST]
-    if told:
+    if sessions:
         yield "\nTaken before\n", HEAD
-    for session in told:
-        name = label(str(session.device.get("name") or "unknown device"))
+    for session in sessions[: -MAX_PAST - 1 : -1]:
         yield f"  {timings.age(session.taken, times.now())}", "bold"
-        yield f"  {name}\n", QUIET
+        yield f"  {label(str(session.device.get('name') or 'unknown device'))}\n", QUIET
         yield table(session, width), ""
 
 
 def table(session: Session, width: int) -> str:
-    """The report's table as text, indented."""
     console, written = page(width - 2, colours=False)
     console.print(timings.table(session, width - 2))
     return textwrap.indent(written(), "  ")
@@ -153,7 +136,8 @@ class WorkScreen(ToolScreen[None]):
 
     def __init__(self, head: str, subject: TreeSubject, right: str = "") -> None:
         super().__init__()
-        self.subject = subject
+        assert subject.kernel is not None and subject.variant is not None
+        self.subject, self.kernel, self.variant = subject, subject.kernel, subject.variant
         self.bar = SubjectBar(head, subject.name, subject.key[1], right)
         self.text = Static(markup=False)
         self.scroller = VerticalScroll(self.text, can_focus=False)
@@ -177,11 +161,9 @@ class WorkScreen(ToolScreen[None]):
         self.show()
 
     def on_unmount(self) -> None:
-        """End what runs: nobody waits for it."""
         self._stop.set()
 
     def begin(self) -> None:
-        """Start the work."""
         raise NotImplementedError
 
     def parts(self, width: int) -> Iterator[Part]:
@@ -195,6 +177,10 @@ class WorkScreen(ToolScreen[None]):
         if self.notice is not None:
             parts += trouble(self.notice, width)
         self.text.update(Content.assemble(*parts))
+
+    @property
+    def settled(self) -> bool:
+        return not self.working
 
     @property
     def home(self) -> Static:
@@ -211,14 +197,10 @@ class WorkScreen(ToolScreen[None]):
 
     def progress(self, text: str) -> None:
         """Say how far a thread is; called in that thread."""
-        self.call_later(self._went, text)
-
-    def _went(self, text: str) -> None:
         self._progress = text
-        self.tick()
+        self.call_later(self.tick)
 
     def tick(self) -> None:
-        """Say how long it runs."""
         if self.working:
             end = "stopping …" if self._stop.is_set() else "Esc stops it"
             seconds = f"{monotonic() - self._began:.0f} s"
@@ -244,12 +226,12 @@ class WorkScreen(ToolScreen[None]):
 
 
 class TimingState(Enum):
-    """States of the screen."""
+    """States of the screen; the value is what the status line says."""
 
-    LOOKING = "looking"
-    ASKING = "asking"
-    RUNNING = "running"
-    IDLE = "idle"
+    LOOKING = "◔ Finding out what can be launched …"
+    ASKING = "y runs it, n does not."
+    RUNNING = "◔"
+    IDLE = "t takes the time, a by all stopwatches, c with another state of the L2."
 
 
 class TimingScreen(WorkScreen):
@@ -268,16 +250,9 @@ class TimingScreen(WorkScreen):
         self.past: tuple[Session, ...] = self._past()
         self._ready: Ready | None = None
 
-    @property
-    def settled(self) -> bool:
-        return self.state in (TimingState.IDLE, TimingState.ASKING)
-
     def _past(self) -> tuple[Session, ...]:
         """The sessions that have times of this variant, with those alone."""
-        kernel, variant = self.subject.kernel, self.subject.variant
-        if kernel is None or variant is None:
-            return ()
-        own = [one.timing for one in self.times.stored.every(kernel, variant)]
+        own = [one.timing for one in self.times.stored.every(self.kernel, self.variant)]
         kept = (
             replace(s, rows=tuple(t for row in s.rows for t in parts(row) if t in own))
             for s in self.times.stored.sessions
@@ -287,11 +262,9 @@ class TimingScreen(WorkScreen):
     # What goes on
 
     def begin(self) -> None:
-        kernel, variant = self.subject.kernel, self.subject.variant
-        assert kernel is not None and variant is not None
         self.state, self.notice = TimingState.LOOKING, None
         self._tell()
-        found, wish = ((kernel, variant),), self.wish
+        found, wish = ((self.kernel, self.variant),), self.wish
 
         def look() -> tuple[Plan | Notice, Ready | Notice, bool]:
             what = attempt(lambda: plan(found, wish.calls))
@@ -327,8 +300,8 @@ class TimingScreen(WorkScreen):
             try:
                 take.store(path, session)
             except (OSError, ValueError) as error:
-                why = error.strerror if isinstance(error, OSError) else None
-                return session, f"The times are not kept: {place(path)}: {why or error}."
+                why = getattr(error, "strerror", None) or error
+                return session, f"The times are not kept: {place(path)}: {why}."
             return session, ""
 
         in_thread(self, measure, self._measured, "timing")
@@ -351,16 +324,8 @@ class TimingScreen(WorkScreen):
     def _tell(self) -> None:
         ways = "all stopwatches" if self.wish.stopwatch == "all" else self.wish.stopwatch
         self.bar.tell(f"{ways} · {self.wish.cache} L2")
-        says = {
-            TimingState.LOOKING: "◔ Finding out what can be launched …",
-            TimingState.ASKING: "y runs it, n does not.",
-            TimingState.IDLE: "t takes the time, a by all stopwatches, c with another state of "
-            "the L2.",
-        }
-        if self.state is TimingState.RUNNING:
-            self.tick()
-        else:
-            self.status.say(says[self.state])
+        self.status.say(self.state.value)
+        self.tick()
         self.show()
 
     def parts(self, width: int) -> Iterator[Part]:
@@ -391,15 +356,13 @@ class TimingScreen(WorkScreen):
             self._tell()
 
     def action_answer(self, yes: bool) -> None:
-        """Whether the recording's code may be run, until the interface is left."""
         if self.state is not TimingState.ASKING:
             return
         if yes:
             self.times.trusted = True
             self._run()
         else:
-            self.state = TimingState.IDLE
-            self.notice = Notice("∅", "Not trusted, so not run.")
+            self.state, self.notice = TimingState.IDLE, Notice("∅", "Not trusted, so not run.")
             self._tell()
 
 
@@ -419,59 +382,46 @@ class TryScreen(WorkScreen):
         super().__init__("try", subject, f"edited {stage.value}")
         self.reads, self.stage = reads, stage
         self.edited, self.edit = text, edit
-        self.trial: Experiment | None = None
-
-    @property
-    def settled(self) -> bool:
-        return not self.working
-
-    @property
-    def file(self) -> str:
+        self.file = f"{subject.key[1]}.{stage.value}"
         """What messages call the text."""
-        return f"{self.subject.key[1]}.{self.stage.value}"
+        self.trial: Experiment | None = None
 
     # What goes on
 
     def begin(self) -> None:
-        kernel, variant = self.subject.kernel, self.subject.variant
-        assert kernel is not None and variant is not None
         self.trial = self.notice = None
         stop = self.starts("compiling")
         self._tell()
-        asked = TryRequest(
-            self.reads.recording, kernel, variant, self.stage, self.edited, self.file
-        )
+        recording, stage = self.reads.recording, self.stage
+        asked = TryRequest(recording, self.kernel, self.variant, stage, self.edited, self.file)
 
         def compile_it() -> Experiment:
             outcome = try_stage(asked, lambda _: None, lambda: not stop.is_set())
             return experiment_of(outcome, kept_cache())
 
-        in_thread(self, compile_it, self._tried, "trying")
+        def tried(answer: Experiment | Notice) -> None:
+            self.working = False
+            if isinstance(answer, Notice):
+                self.notice = answer
+            else:
+                self.trial = answer
+            self._tell()
 
-    def _tried(self, answer: Experiment | Notice) -> None:
-        self.working = False
-        if isinstance(answer, Notice):
-            self.notice = answer
-        else:
-            self.trial = answer
-        self._tell()
+        in_thread(self, compile_it, tried, "trying")
 
     # Display
 
     def _tell(self) -> None:
-        if self.working:
-            self.tick()
-        elif self.trial is not None and self.trial.outcome.failed:
-            self.status.say("E opens your text again, at the first error.")
-        else:
-            self.status.say("Enter shows the difference, E opens your text again.")
+        failed = self.trial is not None and self.trial.outcome.failed
+        at, shows = (", at the first error", "") if failed else ("", "Enter shows the difference, ")
+        self.status.say(f"{shows}E opens your text again{at}.")
+        self.tick()
         self.show()
 
     def parts(self, width: int) -> Iterator[Part]:
         made = self.trial
         if made is None:
-            if self.working:
-                yield "\n◔ It is compiled …\n", "bold"
+            yield ("\n◔ It is compiled …\n" if self.working else ""), "bold"
             return
         for n, line in enumerate(report.trial_table(made, width)):
             yield f"{label(line.plain)}\n", HEAD if n == 0 else ""
@@ -489,8 +439,8 @@ class TryScreen(WorkScreen):
     def action_compare(self) -> None:
         from inspector.tui.diff.diff_screen import DiffScreen
 
-        made = None if self.trial is None or not self.trial.tried else self.trial
-        tried = None if made is None else made.tried[0].variant
+        made = self.trial
+        tried = made.tried[0].variant if made is not None and made.tried else None
         if made is None or tried is None:
             self.status.say("There is nothing to compare: it has not compiled.")
             return
@@ -499,8 +449,7 @@ class TryScreen(WorkScreen):
         self.app.push_screen(DiffScreen(made.reader, a, b, stage, fixed=True))
 
     def action_edit(self) -> None:
-        """Open the text again, at the first line that a compiler complains of, and try it."""
-        if not self.settled:
+        if self.working:
             self.status.say("It is still under way: Esc stops it.")
             return
         error = None if self.trial is None else report.first_error(self.trial, self.file)

@@ -96,8 +96,8 @@ def test_what_is_counted_beside_the_steps_is_what_is_counted_alone() -> None:
     alone = trace_launch(program, launch, lambda: inputs_of(x.copy()))
     assert beside is not None
     for one, other in zip(beside.lines(), alone.facts.lines(), strict=True):
-        assert (one.line, one.executed, one.active, one.divergent) == (
-            other.line,
+        assert (one.n, one.executed, one.active, one.divergent) == (
+            other.n,
             other.executed,
             other.active,
             other.divergent,

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from inspector.sources import completing
 from tests.helpers.ptxview import Done, call, environment, ptxview, write_events
 from tests.helpers.tools import needs, path_of
 from tests.probes.conftest import INDUCTOR
@@ -440,10 +439,3 @@ def test_a_build_that_fails_has_its_messages_at_the_lines_of_its_sources(tmp_pat
     timed = call("list", path, "--compiles").text
     assert "✗ nvcc mine" in timed and " of extensions" not in timed
     assert "nvcc mine failed after 8.00 s: " in timed and "1 compile failed in 8.00 s" in timed
-    # A build that is verbose raises without its log: the command that failed is run once more.
-    silent = [{"event": "extension", "directory": str(build), "error": "Error compiling objects"}]
-    (again,) = completing.of_builds(silent, bytes.decode, lambda text: None, lambda: True)
-    assert again["sources"] == {str(build / "k.cu"): CUDA}
-    whole = [line for line in done.stdout.splitlines() if "undeclared" in line]
-    assert whole and all(line in str(again["error"]) for line in whole)
-    assert not list(build.glob("*.o")), "what it makes is left behind"

@@ -23,6 +23,7 @@ from inspector.tui.program.output_view import OutputView
 from inspector.tui.step.step_screen import StepScreen
 from inspector.tui.tree.kernel_tree import KernelTree
 from inspector.tui.variants.variants_screen import VariantsScreen, VariantTable
+from inspector.tui.widgets.tool_screen import PROMPTS
 from inspector.tui.work import passes_screen
 from inspector.tui.work.passes_screen import PassesScreen, PassTable
 from inspector.tui.work.work_screen import TimingScreen, TryScreen
@@ -40,6 +41,8 @@ def _focus(screen: MainScreen) -> object:
             return n
     return "tree" if screen.app.focused is screen.kernels else None
 
+
+HINTS = {hint: kind for kind, (_, hint) in PROMPTS.items()}
 
 PROBES: dict[str, Callable[[MainScreen], object]] = {
     "screen": lambda s: type(s.app.screen).__name__,
@@ -68,7 +71,7 @@ PROBES: dict[str, Callable[[MainScreen], object]] = {
     "row": lambda s: s.kernels.cursor,
     "key": lambda s: None if s.kernels.row is None else s.kernels.row.key,
     "query": lambda s: s.kernels.query_text,
-    "prompt": lambda s: s.prompt.kind,
+    "prompt": lambda s: s.prompt.display and HINTS[s.prompt.input.placeholder],
     "marked": lambda s: [one.key[1] for one in s.marked],
     "dark": lambda s: s.app.current_theme.dark,
     "clipboard": lambda s: s.app.clipboard,

@@ -50,7 +50,7 @@ async def test_samples_are_in_the_gutter_and_rules_among_the_hints(pages: list[s
         hot = max(annotations.hottest, key=lambda n: annotations.share(n) or 0)
         assert view.rows.gutter.parts(hot)[-1][0].strip().endswith("%")
         wide = view.rows.gutter.width
-        view.columns(tuple(c for c in CHOICES[0] if c != SAMPLES))
+        view.columns(wanted=tuple(c for c in CHOICES[0] if c != SAMPLES))
         assert view.rows.gutter.width < wide
         await pilot.press("H")
         await settle(pilot)

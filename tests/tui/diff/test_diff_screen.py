@@ -653,4 +653,4 @@ def test_how_a_diff_looks(snap_compare: Compare, size: tuple[int, int]) -> None:
         ui.app.push_screen(DiffScreen(reads, pair[0], pair[1]))
         await rest(ui)
 
-    assert snap_compare(two_app, terminal_size=size, run_before=run)
+    assert snap_compare(PtxviewApp(reads), terminal_size=size, run_before=run)

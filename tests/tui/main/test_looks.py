@@ -9,8 +9,9 @@ import pytest
 from textual.app import App
 from textual.pilot import Pilot
 
+from inspector.tui.app.app import PtxviewApp
 from tests.helpers.sample import settle
-from tests.helpers.shared_app import SharedApp, lecture_app, small_app
+from tests.helpers.shared_app import lecture_app, small_app
 
 
 class Compare(Protocol):
@@ -18,7 +19,7 @@ class Compare(Protocol):
 
     def __call__(
         self,
-        app: App[None] | SharedApp,
+        app: App[None],
         *,
         terminal_size: tuple[int, int],
         run_before: Callable[[Pilot[None]], Awaitable[None]],
@@ -59,4 +60,6 @@ LOOKS = {
 @pytest.mark.parametrize("name", LOOKS)
 def test_look(snap_compare: Compare, name: str) -> None:
     app, keys = LOOKS[name]
-    assert snap_compare(app, terminal_size=(120, 40), run_before=pressing(*keys))
+    assert snap_compare(
+        PtxviewApp(app.reads()), terminal_size=(120, 40), run_before=pressing(*keys)
+    )

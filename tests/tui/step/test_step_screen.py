@@ -447,4 +447,4 @@ def test_how_a_block_looks(
     snap_compare: Compare, own_lecture: SharedApp, size: tuple[int, int]
 ) -> None:
     keys = stepping(SQUARE, *TO_THE_LOAD)
-    assert snap_compare(own_lecture, terminal_size=size, run_before=keys)
+    assert snap_compare(PtxviewApp(own_lecture.reads()), terminal_size=size, run_before=keys)
