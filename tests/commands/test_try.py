@@ -163,7 +163,7 @@ def test_registers_and_spills_are_those_of_ptxas(recorded: Path, tmp_path: Path)
     version = column["tool"].removeprefix("ptxas ")
     tool = next(t.path for t in assemblers() if t.version == version)
     options = ("-v", "-lineinfo", "--regAllocOptLevel=2", "--gpu-name=sm_90a")
-    own = [tool, *options, file, "-o", tmp_path / "x.cubin"]
+    own: list[str | Path] = [tool, *options, file, "-o", tmp_path / "x.cubin"]
     said = subprocess.run(own, capture_output=True, text=True, check=True).stderr
     spill = re.search(r"(\d+) bytes spill stores, (\d+) bytes spill loads", said)
     used = re.search(r"Used (\d+) registers", said)
