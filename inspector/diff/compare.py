@@ -243,7 +243,7 @@ def _measured(reader: Reader, rows: list[VariantRow]) -> Iterator[VariantRow]:
     for row, by_input in zip(rows, taken, strict=True):
         time = by_input.get(inputs)
         if time is not None and (time.device, time.cache) == (device, cache):
-            row = replace(row, time_us=time.median_us, time_by=time.stopwatch)
+            row = replace(row, time_us=time.median_us, time_by=time.timing.stopwatch)
         yield row
 
 

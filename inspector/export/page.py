@@ -442,13 +442,13 @@ def ranges(numbers: Iterable[int]) -> str:
 
 
 def _time(time: StoredTime) -> dict[str, object]:
-    cache = timings.STATES.get(time.cache, time.cache)
+    by = f"{time.timing.stopwatch}, {timings.STATES.get(time.cache, time.cache)}"
     parts = (time.inputs, time.device or "unknown device", time.taken)
     return {
         "us": time.median_us,
         "text": measured(time),
         "how": shown(
-            f"measured (95 %: {timings.interval(time)}) by {time.stopwatch}, {cache}; "
+            f"measured (95 %: {timings.interval(time.timing)}) by {by}; "
             + ", ".join(filter(None, parts))
         ),
     }

@@ -13,7 +13,7 @@ from inspector.execute.calls.inputs import Array, InputWish, LaunchInputs, make_
 from inspector.execute.calls.stepper import register_names
 from inspector.execute.calls.tracing import TraceLaunch, Triple
 from inspector.execute.program import MALFORMED
-from inspector.measure.time.planning import scratch
+from inspector.measure.time.planning import LaunchNeeds, launch_needs
 from inspector.reader.reader import Reader
 from inspector.recording.layout import is_recording, read_events
 from inspector.system import files
@@ -179,5 +179,5 @@ def _scratch(reader: Reader, variant: Variant, launch: TraceLaunch) -> tuple[int
     path = Path(reader.recording.real or reader.recording.path)
     if not is_recording(path):
         return 0, 0
-    need = scratch(read_events(path).events).get(variant.hash, (0, 0))
-    return tuple(bytes_each * launch.blocks for bytes_each in need)
+    needs = launch_needs(read_events(path).events).get(variant.hash, LaunchNeeds())
+    return tuple(bytes_each * launch.blocks for bytes_each in needs.scratch)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 
 from rich.console import Group
 
@@ -18,7 +17,7 @@ from inspector.measure.time.results import (
     Timing,
     timing_row,
 )
-from inspector.report.jsons import SCHEMA
+from inspector.report.jsons import SCHEMA, members
 from inspector.report.tables import UNKNOWN, grid
 
 LESSONS = {
@@ -67,7 +66,7 @@ def took(timing: Timing) -> str:
     return "failed" if timing.error else duration(timing.median_us)
 
 
-def interval(timing: Timing | KernelTime | StoredTime) -> str:
+def interval(timing: Timing | KernelTime) -> str:
     """The median's 95 % interval."""
     if timing.low_us is None or timing.high_us is None:
         return UNKNOWN
@@ -251,14 +250,17 @@ def cell(time: StoredTime | None, now: datetime.datetime) -> str:
 
 def sentence(time: StoredTime, now: datetime.datetime) -> str:
     """A measured time with all that it was taken with."""
-    how = f"{time.stopwatch}, {STATES.get(time.cache, time.cache)}"
+    how = f"{time.timing.stopwatch}, {STATES.get(time.cache, time.cache)}"
     parts = (time.inputs, time.device or "unknown device", age(time.taken, now))
     return shown(
-        f"{duration(time.median_us)} µs measured (95 %: {interval(time)}) by {how}; "
+        f"{duration(time.median_us)} µs measured (95 %: {interval(time.timing)}) by {how}; "
         + ", ".join(filter(None, parts))
     )
 
 
 def timing(time: StoredTime | None) -> dict[str, object] | None:
     """A variant's time as JSON has it."""
-    return None if time is None else asdict(time)
+    if time is None:
+        return None
+    own = members(time.timing, "median_us low_us high_us stopwatch cache")
+    return own | members(time, "taken device inputs")

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from math import prod
 from pathlib import Path, PurePath
 
-from inspector.base.errors import Unreadable
+from inspector.base.errors import PtxviewError, Unreadable
 from inspector.base.model import Argument, Call, Content, Kernel, Origin, Recording, Stage, Variant
 from inspector.base.names import base_name
 from inspector.base.text import plural
 from inspector.listing.cubin import kernel_parameters
-from inspector.measure.time.results import KernelTime, Timing, median
+from inspector.measure.ncu.report import function_of
+from inspector.measure.time.results import KernelTime, median
 from inspector.system import files
 
 Found = tuple[Kernel, Variant]
-POINTER = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,21 +28,6 @@ class PlannedLaunch:
     variant: Variant
     number: int
     call: Call
-
-    def timing(self, **fields: object) -> Timing:
-        """The launch's timing before its time is taken."""
-        return Timing(
-            kernel=self.kernel.name,
-            variant=self.variant.id,
-            call=self.number,
-            stopwatch=None,
-            cache=None,
-            grid=self.call.grid,
-            block=self.call.block,
-            count=self.call.count,
-            inputs=inputs(self.call.arguments),
-            **fields,  # type: ignore[arg-type]
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,74 +87,48 @@ def plan(variants: Iterable[Found], most: int, covered: Container[tuple[str, str
     return Plan(tuple(launches), tuple(left_out))
 
 
-def scratch(events: Iterable[Mapping[str, object]]) -> dict[str, tuple[int, int]]:
-    """Bytes of global and of profiling scratch that each program of a variant needs, by hash."""
-    out: dict[str, tuple[int, int]] = {}
+@dataclass(frozen=True, slots=True)
+class LaunchNeeds:
+    """Bytes of global and of profiling scratch a program; whether the launch is cooperative."""
+
+    scratch: tuple[int, int] = (0, 0)
+    cooperative: bool = False
+
+
+def launch_needs(events: Iterable[Mapping[str, object]]) -> dict[str, LaunchNeeds]:
+    """What the launches of Triton's variants need besides arguments, by hash."""
+    out: dict[str, LaunchNeeds] = {}
     for event in events:
         metadata = event.get("metadata")
         if event.get("event") == "triton" and isinstance(metadata, Mapping):
-            digest = event.get("hash") or metadata.get("hash")
-            out[str(digest)] = (
-                _size(metadata.get("global_scratch_size")),
-                _size(metadata.get("profile_scratch_size")),
-            )
+            sizes = [metadata.get(f"{each}_scratch_size") for each in ("global", "profile")]
+            own, profile = (n if isinstance(n, int) and n > 0 else 0 for n in sizes)
+            digest = str(event.get("hash") or metadata.get("hash"))
+            together = metadata.get("launch_cooperative_grid") is True
+            out[digest] = LaunchNeeds((own, profile), together)
     return out
 
 
-def cooperative(events: Iterable[Mapping[str, object]]) -> frozenset[str]:
-    """Hashes of the variants that need a cooperative launch."""
-    out = set()
-    for event in events:
-        metadata = event.get("metadata")
-        if isinstance(metadata, Mapping) and metadata.get("launch_cooperative_grid") is True:
-            out.add(str(event.get("hash") or metadata.get("hash")))
-    return frozenset(out)
-
-
-def _size(value: object) -> int:
-    return value if isinstance(value, int) and value > 0 else 0
-
-
-def job_of(
-    launch: PlannedLaunch, cubin: bytes, path: str, need: tuple[int, int], together: bool
-) -> dict[str, object] | str:
-    """The child process's job for a launch, or why it cannot be run."""
+def job_of(launch: PlannedLaunch, cubin: bytes, needs: LaunchNeeds) -> dict[str, object]:
+    """The child process's job for a launch. Raises ``PtxviewError`` if it cannot be run."""
     call, variant = launch.call, launch.variant
     signature = kernel_parameters(cubin, variant.symbol)
     if signature is None:
-        return "its cubin does not say what parameters it has"
+        raise PtxviewError("its cubin does not say what parameters it has")
     if call.grid is None or call.block is None:
-        return "its grid was not recorded"
-    programs = call.grid[0] * call.grid[1] * call.grid[2]
+        raise PtxviewError("its grid was not recorded")
     ctas = variant.config.get("num_ctas")
     wide = ctas if isinstance(ctas, int) and ctas > 0 else 1
     return {
         "symbol": variant.symbol,
-        "cubin": path,
-        "grid": list(call.grid),
-        "block": list(call.block),
+        "grid": call.grid,
+        "block": call.block,
         "shared": call.shared_bytes,
         "cluster": wide,
-        "cooperative": together,
+        "cooperative": needs.cooperative,
         "sizes": [p.size for p in signature.parameters],
-        "scratch": [bytes_each * programs * wide for bytes_each in need],
-        "arguments": [argument(a) for a in call.arguments],
-    }
-
-
-def argument(recorded: Argument) -> dict[str, object]:
-    """An argument as the child process's job has it."""
-    return {
-        "name": recorded.name,
-        "type": recorded.type,
-        "value": recorded.value,
-        "dtype": recorded.dtype,
-        "shape": None if recorded.shape is None else list(recorded.shape),
-        "strides": None if recorded.strides is None else list(recorded.strides),
-        "alignment": recorded.alignment,
-        "low": recorded.low,
-        "high": recorded.high,
-        "device": recorded.device,
+        "scratch": [bytes_each * prod(call.grid) * wide for bytes_each in needs.scratch],
+        "arguments": [asdict(a) for a in call.arguments],
     }
 
 
@@ -185,7 +145,6 @@ def inputs(arguments: Sequence[Argument]) -> str:
     return ", ".join(out)
 
 
-Event = Mapping[str, object]
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 
 
@@ -225,22 +184,8 @@ class ReplayableCall:
     asked: frozenset[tuple[str, str]] = frozenset()
     code_path: str | None = None
 
-    def timing(self, **fields: object) -> Timing:
-        """The call's timing before its time is taken."""
-        return Timing(
-            kernel=self.call.name,
-            variant="",
-            call=self.number,
-            stopwatch=None,
-            cache=None,
-            count=self.call.count,
-            inputs=inputs(self.call.arguments),
-            kind=self.call.kind,
-            **fields,  # type: ignore[arg-type]
-        )
 
-
-def libraries(events: Iterable[Event]) -> dict[str, Library]:
+def libraries(events: Iterable[Mapping[str, object]]) -> dict[str, Library]:
     """The library of each extension's module by the module's name; the last one recorded."""
     out: dict[str, Library] = {}
     for event in events:
@@ -261,7 +206,7 @@ def libraries(events: Iterable[Event]) -> dict[str, Library]:
 
 def again(
     recording: Recording,
-    events: Iterable[Event],
+    events: Iterable[Mapping[str, object]],
     variants: Sequence[Found],
     asked_calls: Sequence[Call],
 ) -> list[ReplayableCall]:
@@ -271,8 +216,9 @@ def again(
     for number, call in enumerate(recording.calls):
         graph = next((g for g in recording.graphs if g.id == call.name), None)
         if call.kind == "graph":
-            among = _of_kernels(recording, graph.kernels if graph else ())
-            asked = [f for f in variants if f in among and not _launched(f)]
+            own = graph.kernels if graph else ()
+            among = tuple((k, v) for k, v in recording.variants() if k.id in own)
+            launched = [f for f in among if any(c.kind == "triton" for c in f[1].calls)]
             code = graph.stages.get(Stage.OUTPUT_CODE) if graph else None
             repeated = ReplayableCall(
                 call,
@@ -283,16 +229,15 @@ def again(
             )
         elif call.kind == "extension":
             library = by_module.get(call.name.rpartition(".")[0])
-            among = _beside(recording, library)
-            asked = [f for f in variants if f in among]
+            among, launched = _beside(recording, library), []
             repeated = ReplayableCall(call, number, among, library=library)
         else:
             continue
+        asked = frozenset((f[0].id, f[1].id) for f in variants if f in among and f not in launched)
         if call in asked_calls:
             out.append(repeated)
         elif asked:
-            ids = frozenset((k.id, v.id) for k, v in asked)
-            out.append(replace(repeated, asked=ids))
+            out.append(replace(repeated, asked=asked))
     return out
 
 
@@ -306,14 +251,6 @@ def frequent(calls: Sequence[ReplayableCall], most: int) -> tuple[list[Replayabl
         out += [a for a in same_name if a.call in often]
         left_out += rest
     return out, left_out
-
-
-def _of_kernels(recording: Recording, ids: Sequence[str]) -> tuple[Found, ...]:
-    return tuple((k, v) for k, v in recording.variants() if k.id in ids)
-
-
-def _launched(candidate: Found) -> bool:
-    return any(c.kind == "triton" for c in candidate[1].calls)
 
 
 def _beside(recording: Recording, library: Library | None) -> tuple[Found, ...]:
@@ -333,36 +270,33 @@ def _beside(recording: Recording, library: Library | None) -> tuple[Found, ...]:
 
 def job_of_call(
     repeated: ReplayableCall, mode: str
-) -> tuple[dict[str, object], bytes, str | None] | str:
-    """The child process's job, the code that it needs, and a warning; or why it cannot run.
+) -> tuple[dict[str, object], bytes, tuple[str, ...]]:
+    """The child process's job, the code that it needs, and warnings.
 
-    Raises ``PtxviewError`` where a graph's code cannot be read.
+    Raises ``PtxviewError`` if the call cannot be run.
     """
     call = repeated.call
-    job: dict[str, object] = {
-        "kind": call.kind,
-        "name": call.name,
-        "arguments": [argument(a) for a in call.arguments],
-    }
+    arguments = [asdict(a) for a in call.arguments]
+    job: dict[str, object] = {"kind": call.kind, "name": call.name, "arguments": arguments}
     if call.kind == "graph":
         if repeated.code is None:
-            return "the code of this graph was not recorded"
+            raise PtxviewError("the code of this graph was not recorded")
         code_path = Path(repeated.code_path or "/nowhere")
         # A graph is two folders deep in Inductor's cache.
         if code_path.is_file():
             job["cache"] = str(code_path.parent.parent)
-        return job, repeated.code.read(), None
+        return job, repeated.code.read(), ()
     if mode == "target":
-        return "an extension for the emulated device runs on the CPU"
+        raise PtxviewError("an extension for the emulated device runs on the CPU")
     if repeated.library is None:
-        return "the path of this function's library was not recorded"
+        raise PtxviewError("the path of this function's library was not recorded")
     module, _, function = call.name.rpartition(".")
     job.update(module=module, function=function, library=repeated.library.path)
     try:
         warning = repeated.library.changed()
     except Unreadable as error:
-        return f"its code is gone: {error.message}"
-    return job, b"", warning
+        raise PtxviewError(f"its code is gone: {error.message}") from None
+    return job, b"", (warning,) if warning else ()
 
 
 # -- whose time it was ----------------------------------------------------------------------------
@@ -400,7 +334,7 @@ def owner(
     CUPTI has the function's name, of C++ demangled: whole names are compared first, then those
     without arguments. None if no kernel fits, or more than one.
     """
-    plain, base = _pieces(reported_name), _base(reported_name)
+    plain, base = _pieces(reported_name), function_of(reported_name)
     fits = [f for f in among if f[1].symbol == reported_name]
     fits = fits or [f for f in among if _pieces(f[0].demangled) == plain]
     fits = fits or [f for f in among if base_name(f[1].symbol) == base]
@@ -418,10 +352,3 @@ def owner(
 def _pieces(name: str) -> list[list[str]]:
     """The words of a demangled name, sorted: ``float const*`` and ``const float *`` are alike."""
     return [sorted(_TOKEN.findall(piece)) for piece in name.removeprefix("void ").split(",")]
-
-
-def _base(name: str) -> str:
-    """``square`` of ``void (anonymous namespace)::square<4>(float const*)``."""
-    start = name.replace("(anonymous namespace)", "")
-    words = re.findall(r"\w+", re.split(r"[<(]", start, maxsplit=1)[0])
-    return words[-1] if words else name

@@ -13,8 +13,8 @@ from inspector.base.errors import ToolMissing, Unreadable, UsageError
 from inspector.base.text import plural
 from inspector.measure.time import take
 from inspector.measure.time.planning import kernel_times
-from inspector.measure.time.results import Peak, Timing, median
-from inspector.measure.time.take import Said, TimeWish, data_sheet, numbers, peaks_of, row
+from inspector.measure.time.results import Peak, Timing, median, numbers
+from inspector.measure.time.take import Said, TimeWish, data_sheet, peaks_of, row
 from inspector.reader import tables
 from inspector.system import toolchain
 from inspector.system.process import Finished, run_tool

@@ -130,7 +130,6 @@ WANTED = 0.01
 # A warning is given if clocks differ by more than this part within one measurement.
 STEADY = 0.03
 MIN_SAMPLES_OF_A_THIRD = 20
-NOTHING: Mapping[str, object] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,31 +220,46 @@ class Session:
 
 
 def with_time(
-    timing: Timing,
-    samples: Sequence[float],
-    clocks: Mapping[str, object],
-    peak: Peak | None,
-    answer: Mapping[str, object] = NOTHING,
+    timing: Timing, answer: Mapping[str, object], peak: Peak | None = None
 ) -> Timing | None:
-    """A timing with its samples' median and rates of the estimates; None without samples.
+    """A timing with the median of the ``answer``'s samples and rates of the estimates.
 
-    ``answer`` is the child process's whole record of it.
+    ``answer`` is the child process's record; None without samples.
     """
+    samples, clocks = numbers(answer.get("samples")), answer.get("clocks")
     middle = median(samples)
     if middle is None:
         return None
-    warnings = (*_warnings(middle, clocks), *_drift(samples), *_disturbed(answer))
+    clocks = clocks if isinstance(clocks, dict) else {}
+    traced, whole = (next(iter(numbers([answer.get(n)])), None) for n in ("traced", "whole"))
+    warnings = [*timing.warnings, *_warnings(middle, clocks), *_drift(samples)]
+    if traced is not None:
+        warnings.append(
+            f"CUPTI's tracing slows this kernel to {traced:.4g} µs; the time is by a pair of "
+            "events in a full queue, less what that reads around an empty kernel"
+        )
+    elif whole is not None:
+        warnings.append(
+            f"CUPTI's tracing slows some of its kernels: without it the call takes "
+            f"{whole:.4g} µs at most, the gaps between them included"
+        )
     timed = replace(
         timing,
         median_us=middle.value,
         low_us=middle.low,
         high_us=middle.high,
         samples=middle.samples,
-        traced_us=_traced(answer, "traced"),
-        warnings=(*timing.warnings, *warnings),
-        clocks=dict(clocks),
+        traced_us=traced,
+        warnings=tuple(warnings),
+        clocks=clocks,
     )
     return _with_rates(timed, peak)
+
+
+def numbers(values: object) -> list[float]:
+    """The numbers of a list in a child process's record."""
+    found = values if isinstance(values, list) else []
+    return [float(s) for s in found if isinstance(s, int | float) and not isinstance(s, bool)]
 
 
 def _with_rates(timing: Timing, peak: Peak | None) -> Timing:
@@ -260,27 +274,6 @@ def _with_rates(timing: Timing, peak: Peak | None) -> Timing:
         tflop_per_s=None if timing.flops is None else timing.flops / us / 1e6,
         percent_of_peak=None if gb is None or peak is None else 100 * gb / peak.gb_per_s,
     )
-
-
-def _traced(answer: Mapping[str, object], name: str) -> float | None:
-    value = answer.get(name)
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
-
-
-def _disturbed(answer: Mapping[str, object]) -> list[str]:
-    """A warning about a kernel that CUPTI's tracing slows down."""
-    traced, upper_bound = _traced(answer, "traced"), _traced(answer, "whole")
-    if traced is not None:
-        return [
-            f"CUPTI's tracing slows this kernel to {traced:.4g} µs; the time is by a pair of "
-            "events in a full queue, less what that reads around an empty kernel"
-        ]
-    if upper_bound is not None:
-        return [
-            f"CUPTI's tracing slows some of its kernels: without it the call takes "
-            f"{upper_bound:.4g} µs at most, the gaps between them included"
-        ]
-    return []
 
 
 def _warnings(middle: Median, clocks: Mapping[str, object]) -> list[str]:
@@ -365,40 +358,23 @@ OWN, COLD = "cupti", "cold"
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
-    """A time of one kernel, of a launch or within a call: when (ISO 8601), and on which device.
+class StoredTime:
+    """A time of one kernel, of a launch or within a call, with its median in µs.
 
-    ``inputs`` are the tensors of that launch or call in words.
+    ``taken`` is when that was (ISO 8601), ``device`` the device's name, ``inputs`` are the tensors
+    of that launch or call in words.
     """
 
     timing: Timing
-    when: str
+    median_us: float
+    taken: str
     device: str | None
     inputs: str
 
     @property
-    def us(self) -> float:
-        """The median in microseconds, which is known."""
-        assert self.timing.median_us is not None
-        return self.timing.median_us
-
-
-@dataclass(frozen=True, slots=True)
-class StoredTime:
-    """One launch of a variant, in µs: the median with its 95 % interval (None: too few samples).
-
-    ``inputs`` are the tensors of the call in words, ``taken`` when that was (ISO 8601), ``device``
-    the device's name.
-    """
-
-    median_us: float
-    low_us: float | None
-    high_us: float | None
-    stopwatch: str
-    cache: str
-    taken: str
-    device: str | None
-    inputs: str
+    def cache(self) -> str:
+        """The state of the L2."""
+        return self.timing.cache or ""
 
 
 class StoredTimes:
@@ -406,7 +382,7 @@ class StoredTimes:
 
     def __init__(self, sessions: Sequence[Session] = ()) -> None:
         self.sessions: tuple[Session, ...] = ()
-        self._taken: dict[str, list[tuple[int, Taken]]] = {}
+        self._taken: dict[str, list[tuple[int, StoredTime]]] = {}
         for session in sessions:
             self.add(session)
 
@@ -418,34 +394,31 @@ class StoredTimes:
         device = name if isinstance(name, str) else None
         for row in session.rows:
             for part in parts(row):
-                if _known(part.median_us):
-                    taken = Taken(part, session.taken, device, row.inputs)
+                us = part.median_us
+                if us is not None and math.isfinite(us) and us > 0:
+                    taken = StoredTime(part, us, session.taken, device, row.inputs)
                     self._taken.setdefault(part.kernel, []).append((number, taken))
 
-    def every(self, kernel: Kernel, variant: Variant) -> tuple[Taken, ...]:
+    def every(self, kernel: Kernel, variant: Variant) -> tuple[StoredTime, ...]:
         """Every time of a variant by any stopwatch, the oldest first."""
         return tuple(taken for _, taken in self._of(kernel, variant))
 
-    def latest(self, kernel: Kernel, variant: Variant) -> Taken | None:
+    def of(self, kernel: Kernel, variant: Variant) -> StoredTime | None:
         """The representative time of a variant; None if it was not measured."""
         return next(iter(self._own(kernel, variant)), None)
-
-    def of(self, kernel: Kernel, variant: Variant) -> StoredTime | None:
-        """The representative time of a variant, as views show it."""
-        taken = self.latest(kernel, variant)
-        return None if taken is None else _measured(taken)
 
     def by_inputs(self, kernel: Kernel, variant: Variant) -> Mapping[str, StoredTime]:
         """The time of a variant with each kind of inputs that it was timed with."""
         out: dict[str, StoredTime] = {}
         for taken in self._own(kernel, variant):
-            out.setdefault(taken.inputs, _measured(taken))
+            out.setdefault(taken.inputs, taken)
         return out
 
     def __bool__(self) -> bool:
-        return any(_is_own(t) for entries in self._taken.values() for _, t in entries)
+        times = (time for entries in self._taken.values() for _, time in entries)
+        return any(time.timing.stopwatch == OWN for time in times)
 
-    def _of(self, kernel: Kernel, variant: Variant) -> list[tuple[int, Taken]]:
+    def _of(self, kernel: Kernel, variant: Variant) -> list[tuple[int, StoredTime]]:
         # An id is as long as it must be: it may have grown since.
         return [
             (number, taken)
@@ -453,15 +426,15 @@ class StoredTimes:
             if taken.timing.variant == variant.id or variant.hash.startswith(taken.timing.variant)
         ]
 
-    def _own(self, kernel: Kernel, variant: Variant) -> list[Taken]:
+    def _own(self, kernel: Kernel, variant: Variant) -> list[StoredTime]:
         """The variant's times by CUPTI, the representative one first."""
 
-        def rank(entry: tuple[int, Taken]) -> tuple[bool, int, bool, int]:
+        def rank(entry: tuple[int, StoredTime]) -> tuple[bool, int, bool, int]:
             number, timing = entry[0], entry[1].timing
             # A launch timed alone comes before one within a call of many.
             return timing.cache != COLD, -number, timing.kind != "triton", -timing.count
 
-        entries = [entry for entry in self._of(kernel, variant) if _is_own(entry[1])]
+        entries = [e for e in self._of(kernel, variant) if e[1].timing.stopwatch == OWN]
         return [taken for _, taken in sorted(entries, key=rank)]
 
 
@@ -501,12 +474,9 @@ def timed_alike(
     They are of the same kind of inputs, on the same device, with the L2 in the same state.
     """
     for inputs, time in a.items():
-        counterpart = b.get(inputs)
-        if counterpart is not None and (counterpart.device, counterpart.cache) == (
-            time.device,
-            time.cache,
-        ):
-            return time, counterpart
+        other = b.get(inputs)
+        if other and (other.device, other.cache) == (time.device, time.cache):
+            return time, other
     return None
 
 
@@ -518,26 +488,3 @@ def times(path: str | Path) -> StoredTimes:
 def sessions(path: Path) -> list[Session]:
     """The sessions stored with a recording, the oldest first."""
     return [s for s in map(read, kept(path)) if s is not None]
-
-
-def _is_own(taken: Taken) -> bool:
-    return taken.timing.stopwatch == OWN
-
-
-def _known(value: float | None) -> bool:
-    """Whether a time is a positive number, which a damaged file may not hold."""
-    return value is not None and math.isfinite(value) and value > 0
-
-
-def _measured(taken: Taken) -> StoredTime:
-    timing = taken.timing
-    return StoredTime(
-        taken.us,
-        timing.low_us,
-        timing.high_us,
-        OWN,
-        timing.cache or "",
-        taken.when,
-        taken.device,
-        taken.inputs,
-    )

@@ -14,25 +14,30 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from inspector.analyse.card import operations, tensor_bytes
 from inspector.analyse.occupancy import arch_of
 from inspector.base.errors import PtxviewError, ToolMissing, Unreadable, UsageError
 from inspector.base.model import Call, Recording, Stage
 from inspector.base.text import plural, shown
-from inspector.measure.time import planning as again_calls
 from inspector.measure.time.planning import (
+    LaunchNeeds,
     Plan,
     PlannedLaunch,
     ReplayableCall,
-    cooperative,
+    again,
+    frequent,
+    inputs,
     job_of,
+    job_of_call,
+    kernel_times,
+    launch_needs,
     plan,
-    scratch,
 )
 from inspector.measure.time.results import (
     STOPWATCHES,
@@ -41,6 +46,7 @@ from inspector.measure.time.results import (
     Session,
     Timing,
     median,
+    numbers,
     stored_session,
     with_time,
 )
@@ -99,15 +105,6 @@ class TimeWish:
     def stopwatches(self) -> tuple[str, ...]:
         """The stopwatches by name."""
         return STOPWATCHES if self.stopwatch == "all" else (self.stopwatch,)
-
-    def told(self) -> Said:
-        """The part of every child's job that the wish determines."""
-        return {
-            "stopwatches": list(self.stopwatches),
-            "cache": self.cache,
-            "seconds": self.seconds,
-            "limit": self.limit,
-        }
 
 
 class ChildEnd(NamedTuple):
@@ -221,7 +218,10 @@ def measure(
             if wish.budget is not None:
                 remaining = max(wish.budget - (time.monotonic() - began), 0)
             job = {
-                **wish.told(),
+                "stopwatches": wish.stopwatches,
+                "cache": wish.cache,
+                "seconds": wish.seconds,
+                "limit": wish.limit,
                 "alignment": alignment,
                 "budget": remaining,
                 "building": building,
@@ -236,7 +236,7 @@ def measure(
 
 def _left(python: str, jobs: list[Said], end: ChildEnd, gathered: GatheredTimes) -> list[Said]:
     """The jobs that a child process left for the next one."""
-    begun, ended = gather(end.records, gathered)
+    begun, ended = _gather(end.records, gathered)
     if end.status == NO_DEVICE:
         raise ToolMissing("timing needs an NVIDIA GPU, and the interpreter's torch sees none")
     if end.status == NO_TORCH:
@@ -260,39 +260,32 @@ def why_ended(done: Finished, limit: float) -> str:
     if done.status == -signal.SIGKILL:
         return "the process was killed (SIGKILL), as for want of memory"
     if done.status < 0:
-        return f"the process was ended by {_signal(-done.status)}"
+        name = next((s.name for s in signal.Signals if s == -done.status), f"signal {-done.status}")
+        return f"the process was ended by {name}"
     if b"Timeout (" in done.err:
         return f"it did not finish within {limit:.0f} s (--limit)"
     lines = done.complaint.strip().splitlines()
     return lines[-1] if lines else f"the process ended with status {done.status}"
 
 
-def _signal(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
-
-
-def gather(written: Iterable[Said], gathered: GatheredTimes) -> tuple[set[object], set[object]]:
+def _gather(written: Iterable[Said], gathered: GatheredTimes) -> tuple[set[object], set[object]]:
     """Take in a child's records; returns the numbers of launches that it began, and finished."""
     begun: set[object] = set()
     ended: set[object] = set()
     for record in written:
-        device, copy = record.get("device"), record.get("copy")
-        number = record.get("n")
-        if "begin" in record:
-            begun.add(record["begin"])
-        elif "end" in record:
-            ended.add(record["end"])
-        elif record.get("spent") is True:
-            gathered.spent = True
-        elif isinstance(device, dict):
-            gathered.device = device
-        elif isinstance(copy, dict):
-            gathered.copies.append(copy)
-        elif isinstance(number, int):
-            gathered.rows.setdefault(number, []).append(record)
+        match record:
+            case {"begin": number}:
+                begun.add(number)
+            case {"end": number}:
+                ended.add(number)
+            case {"spent": True}:
+                gathered.spent = True
+            case {"device": dict() as device}:
+                gathered.device = device
+            case {"copy": dict() as copy}:
+                gathered.copies.append(copy)
+            case {"n": int() as number}:
+                gathered.rows.setdefault(number, []).append(record)
     return begun, ended
 
 
@@ -311,19 +304,13 @@ def interpreter(
     if asked is not None:
         return asked
     for python in dict.fromkeys(own):
-        if _has(python, versions):
-            return python
+        with suppress(PtxviewError):
+            if versions(python).get("torch"):
+                return python
     by = f" It was recorded by: {shown(' '.join(recorded)[:200])}" if recorded else ""
     raise ToolMissing(
         "no interpreter with torch was found to run the calls under", f"Name one with --python.{by}"
     )
-
-
-def _has(python: str, versions: Callable[[str], Mapping[str, str | None]]) -> bool:
-    try:
-        return bool(versions(python).get("torch"))
-    except PtxviewError:
-        return False
 
 
 # Alignment in bytes of torch's allocator if the device is emulated.
@@ -357,18 +344,18 @@ def ready(
             "Make one with: ptxview run script.py",
         )
     events = read_events(_opened(reader, path)).events
-    everything = again_calls.again(reader.recording, events, variants, calls)
-    again, less_frequent = again_calls.frequent(everything, wish.calls)
+    everything = again(reader.recording, events, variants, calls)
+    often, less_frequent = frequent(everything, wish.calls)
     planned = plan(variants, wish.calls, {(k.id, v.id) for a in everything for k, v in a.among})
     planned = replace(planned, left_out=(*planned.left_out, *less_frequent))
-    if not planned.launches and not again:
+    if not planned.launches and not often:
         raise UsageError("there is no recorded launch to time", "\n".join(planned.left_out))
     if not toolchain.gpu_present():
         raise ToolMissing("timing needs an NVIDIA GPU; this machine has none")
     interpreters = (sys.executable, toolchain.interpreter(None))
     recorded = reader.recording.command
     python = interpreter(wish.python, interpreters, toolchain.versions, recorded)
-    return Ready(planned, python, tuple(again))
+    return Ready(planned, python, tuple(often))
 
 
 def _opened(reader: Reader, path: Path) -> Path:
@@ -389,22 +376,14 @@ def own(recording: Recording) -> bool:
         return False
 
 
-@dataclass
-class _Jobs:
-    """The jobs of child processes, the row of each, and why rows cannot be run."""
+class _Attempt(NamedTuple):
+    """A launch or call with its child's job and the code for it, or why it cannot be run."""
 
-    told: list[tuple[Said, bytes]] = field(default_factory=list)
-    whose: list[int] = field(default_factory=list)
-    refused: dict[int, str] = field(default_factory=dict)
-    warned: dict[int, str] = field(default_factory=dict)
-
-    def add(self, index: int, job: Said | str, data: bytes = b"") -> None:
-        """Add the job of row ``index``, or the reason for its absence."""
-        if isinstance(job, str):
-            self.refused[index] = job
-        else:
-            self.told.append((job, data))
-            self.whose.append(index)
+    launch: PlannedLaunch | ReplayableCall
+    job: Said | None
+    code: bytes = b""
+    warnings: tuple[str, ...] = ()
+    refused: str | None = None
 
 
 def take(
@@ -420,157 +399,126 @@ def take(
     This runs the recording's code: the caller must have the user's permission, see ``own``. With
     ``stop`` it reports its progress, and raises ``Stopped`` once that is set.
     """
-    jobs = _jobs(reader, path, prepared)
-    watches = wish.stopwatches
+    attempts = list(_attempts(reader, path, prepared))
+    jobs = [(one.job, one.code) for one in attempts if one.job is not None]
     emulated = reader.recording.mode == "target"
-    alignment = ALIGNED_EMULATED if emulated else ALIGNED
-    count = len(jobs.told) * len(watches)
+    count = len(jobs) * len(wish.stopwatches)
     each = "" if count == 1 else " each"
     long = f"{wish.seconds:g} s{each} at most"
     say(f"taking {plural(count, 'time')}, {long}, under {prepared.python}")
-    run = partial(measure, alignment=alignment)
+    run = partial(measure, alignment=ALIGNED_EMULATED if emulated else ALIGNED)
     if stop is not None:
         begun = watched(stop, lambda n: say(f"{n} of {plural(count, 'time')} taken"))
         run = partial(run, child=begun)
-    gathered = run(prepared.python, jobs.told, wish) if jobs.told else GatheredTimes()
-    peaks = peaks_of(gathered.copies)
-    answers = {index: gathered.rows.get(n, []) for n, index in enumerate(jobs.whose)}
-    rows = list(_rows(reader, prepared, jobs, answers, peaks, arch_of(gathered.device)))
+    gathered = run(prepared.python, jobs, wish) if jobs else GatheredTimes()
+    rows = tuple(_rows(reader, attempts, gathered, say))
     if gathered.spent:
-        unanswered = sum(not answer for answer in answers.values())
-        say(f"left out: {unanswered} of the {len(jobs.told)} launches and calls, for want of time")
+        unanswered = sum(not gathered.rows.get(n) for n in range(len(jobs)))
+        say(f"left out: {unanswered} of the {len(jobs)} launches and calls, for want of time")
     return Session(
         datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         gathered.device,
-        tuple(_asked(rows, prepared.calls, say)),
-        peaks,
+        rows,
+        peaks_of(gathered.copies),
         data_sheet(gathered.device),
     )
 
 
+def _attempts(reader: Reader, path: Path, prepared: Ready) -> Iterator[_Attempt]:
+    """The launches, then the calls, each with its job."""
+    needs = launch_needs(read_events(_opened(reader, path)).events)
+    for launch in prepared.plan.launches:
+        try:
+            cubin = launch.variant.stages[Stage.SASS].content.read()
+            job = job_of(launch, cubin, needs.get(launch.variant.hash, LaunchNeeds()))
+            yield _Attempt(launch, job, cubin)
+        except PtxviewError as error:
+            yield _Attempt(launch, None, refused=error.message)
+    for call in prepared.calls:
+        try:
+            yield _Attempt(call, *job_of_call(call, reader.recording.mode))
+        except PtxviewError as error:
+            yield _Attempt(call, None, refused=error.message)
+
+
 def _rows(
     reader: Reader,
-    prepared: Ready,
-    jobs: _Jobs,
-    answers: Mapping[int, Sequence[Said]],
-    peaks: tuple[Peak, ...],
-    arch: str | None,
+    attempts: Sequence[_Attempt],
+    gathered: GatheredTimes,
+    say: Callable[[str], None],
 ) -> Iterator[Timing]:
-    """A row for each launch or call and stopwatch, with its time or the reason for none."""
-    variants = reader.recording.variants()
-    launches: list[PlannedLaunch | ReplayableCall] = [*prepared.plan.launches, *prepared.calls]
-    for index, launch in enumerate(launches):
-        bare = launch.timing() if isinstance(launch, ReplayableCall) else estimated(reader, launch)
-        if index in jobs.warned:
-            bare = replace(bare, warnings=(jobs.warned[index],))
-        if index in jobs.refused:
-            yield replace(bare, error=jobs.refused[index])
-        for answer in answers.get(index, []):
+    """A row for each launch or call and stopwatch, with its time or the reason for none.
+
+    Calls that launched none of the kernels asked for have none.
+    """
+    variants, arch = reader.recording.variants(), arch_of(gathered.device)
+    peaks = peaks_of(gathered.copies)
+    places = iter(range(len(attempts)))
+    for launch, job, _, warnings, refused in attempts:
+        bare = replace(_untimed(reader, launch), warnings=warnings)
+        if job is None:
+            yield replace(bare, error=refused)
+            continue
+        for answer in gathered.rows.get(next(places), []):
             timing = row(bare, answer, peaks)
             if isinstance(launch, ReplayableCall):
-                reported = answer.get("kernels")
-                kernels = again_calls.kernel_times(reported, launch.among, variants, arch)
+                kernels = kernel_times(answer.get("kernels"), launch.among, variants, arch)
                 timing = replace(timing, kernels=kernels)
+                asked = {(k.name, v.id) for k, v in launch.among if (k.id, v.id) in launch.asked}
+                known = all(k.variant and (k.name, k.variant) not in asked for k in kernels)
+                if launch.asked and kernels and known:
+                    say(f"{timing.kernel} launches none of the kernels that were asked for")
+                    continue
             yield timing
 
 
-def _jobs(reader: Reader, path: Path, prepared: Ready) -> _Jobs:
-    events = read_events(_opened(reader, path)).events
-    need, together = scratch(events), cooperative(events)
-    out = _Jobs()
-    for index, launch in enumerate(prepared.plan.launches):
-        variant = launch.variant
-        try:
-            cubin = variant.stages[Stage.SASS].content.read()
-            scratched = need.get(variant.hash, (0, 0))
-            out.add(index, job_of(launch, cubin, "", scratched, variant.hash in together), cubin)
-        except PtxviewError as error:
-            out.add(index, error.message)
-    for index, repeated in enumerate(prepared.calls, len(prepared.plan.launches)):
-        try:
-            job = again_calls.job_of_call(repeated, reader.recording.mode)
-        except PtxviewError as error:
-            job = error.message
-        if isinstance(job, str):
-            out.add(index, job)
-            continue
-        out.add(index, job[0], job[1])
-        if job[2] is not None:
-            out.warned[index] = job[2]
-    return out
-
-
-def _asked(
-    rows: Sequence[Timing], calls: Sequence[ReplayableCall], say: Callable[[str], None]
-) -> Iterator[Timing]:
-    """The rows without those of calls that launched none of the kernels asked for."""
-    asked = {(a.call.kind, a.call.name, a.number): a for a in calls if a.asked}
-    for timing in rows:
-        repeated = asked.get((timing.kind, timing.kernel, timing.call))
-        if repeated is not None and timing.kernels:
-            variants = {(k.name, v.id) for k, v in repeated.among if (k.id, v.id) in repeated.asked}
-            if all(k.variant and (k.name, k.variant) not in variants for k in timing.kernels):
-                say(f"{timing.kernel} launches none of the kernels that were asked for")
-                continue
-        yield timing
-
-
-def estimated(reader: Reader, launch: PlannedLaunch) -> Timing:
-    """A timing without a time yet, with estimates of the bytes and operations of the launch."""
-    moved, counted = tensor_bytes(launch.call), None
-    if Stage.TTIR in launch.variant.stages:
-        try:
-            function = reader.function(launch.variant, Stage.TTIR)
-            listing = reader.listing(launch.variant, Stage.TTIR)
-            counted = operations(listing, function, launch.call) if function else None
-        except PtxviewError:
-            counted = None
-    return launch.timing(
+def _untimed(reader: Reader, launch: PlannedLaunch | ReplayableCall) -> Timing:
+    """A timing without a time yet; of a launch, with estimates of its bytes and operations."""
+    call = launch.call
+    about: dict[str, Any] = {"count": call.count, "inputs": inputs(call.arguments)}
+    if isinstance(launch, ReplayableCall):
+        return Timing(call.name, "", launch.number, kind=call.kind, **about)
+    variant = launch.variant
+    moved, counted = tensor_bytes(call), None
+    if Stage.TTIR in variant.stages:
+        with suppress(PtxviewError):
+            function = reader.function(variant, Stage.TTIR)
+            listing = reader.listing(variant, Stage.TTIR)
+            counted = operations(listing, function, call) if function else None
+    return Timing(
+        launch.kernel.name,
+        variant.id,
+        launch.number,
+        grid=call.grid,
+        block=call.block,
         bytes=None if moved is None else moved.value,
         flops=None if counted is None else counted.value,
         bytes_from=None if moved is None else "estimate",
         flops_from=None if counted is None else "estimate",
+        **about,
     )
 
 
 def row(bare: Timing, answer: Mapping[str, object], peaks: tuple[Peak, ...]) -> Timing:
     """A timing with the ``answer`` of a child process for one launch by one stopwatch."""
     watch, cache = answer.get("stopwatch"), answer.get("cache")
-    warnings, clocks = answer.get("warnings"), answer.get("clocks")
+    warnings = answer.get("warnings")
+    cpu = median(numbers(answer.get("cpu")))
     timed = replace(
         bare,
         stopwatch=watch if isinstance(watch, str) else None,
         cache=cache if isinstance(cache, str) else None,
         warnings=(*bare.warnings, *(map(str, warnings) if isinstance(warnings, list) else ())),
+        cpu_us=None if cpu is None else cpu.value,
     )
-    peak = next((p for p in peaks if p.stopwatch == watch), None)
-    cpu = median(numbers(answer.get("cpu")))
-    timed = replace(timed, cpu_us=None if cpu is None else cpu.value)
-    timing = with_time(
-        timed,
-        numbers(answer.get("samples")),
-        clocks if isinstance(clocks, dict) else {},
-        peak,
-        answer,
-    )
-    if timing is not None and timing.median_us is not None and timed.kind == "triton":
-        kernel = KernelTime(
-            timed.kernel,
-            timed.variant,
-            timing.median_us,
-            1,
-            timing.low_us,
-            timing.high_us,
-            timing.samples,
-        )
-        timing = replace(timing, kernels=(kernel,) if watch == "cupti" else ())
-    return timing or replace(timed, error=str(answer.get("error") or "no time was taken"))
-
-
-def numbers(values: object) -> list[float]:
-    """The numbers of a list in a child process's record."""
-    found = values if isinstance(values, list) else []
-    return [float(s) for s in found if isinstance(s, int | float)]
+    timing = with_time(timed, answer, next((p for p in peaks if p.stopwatch == watch), None))
+    if timing is None or timing.median_us is None:
+        return replace(timed, error=str(answer.get("error") or "no time was taken"))
+    if timing.kind != "triton" or watch != "cupti":
+        return timing
+    interval = timing.low_us, timing.high_us, timing.samples
+    kernel = KernelTime(timing.kernel, timing.variant, timing.median_us, 1, *interval)
+    return replace(timing, kernels=(kernel,))
 
 
 def peaks_of(copies: Sequence[Said]) -> tuple[Peak, ...]:

@@ -102,7 +102,7 @@ class VariantCard(LineWidget):
         if taken is not None:
             cache = "" if taken.timing.cache == COLD else f" {taken.timing.cache} L2"
             when = "" if short else f" {age(taken)}"
-            measured = f"{duration(taken.us)} µs{cache} measured{when}"
+            measured = f"{duration(taken.median_us)} µs{cache} measured{when}"
         elif tuned is not None:
             measured = f"{duration(tuned)} µs by the tuner"
         # Theoretical: how much of an SM's warps fit, not how many were active.

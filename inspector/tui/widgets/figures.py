@@ -8,7 +8,7 @@ from pathlib import Path
 
 from inspector.base.model import Kernel, Resources, Variant
 from inspector.measure.time import results
-from inspector.measure.time.results import Taken
+from inspector.measure.time.results import StoredTime
 from inspector.report import tables, timings
 from inspector.report.tables import UNKNOWN as UNKNOWN
 from inspector.report.tables import figure as figure
@@ -42,9 +42,9 @@ def now() -> datetime.datetime:
     return datetime.datetime.now(datetime.UTC)
 
 
-def age(taken: Taken) -> str:
+def age(taken: StoredTime) -> str:
     """``3 days ago``."""
-    return timings.age(taken.when, now())
+    return timings.age(taken.taken, now())
 
 
 class RecordingTimes:
@@ -56,12 +56,12 @@ class RecordingTimes:
         """Whether the user lets the recording's code run, until the interface is left."""
         self.stored = results.StoredTimes()
 
-    def latest(self, kernel: Kernel | None, variant: Variant | None) -> Taken | None:
-        return self.stored.latest(kernel, variant) if kernel and variant else None
+    def latest(self, kernel: Kernel | None, variant: Variant | None) -> StoredTime | None:
+        return self.stored.of(kernel, variant) if kernel and variant else None
 
     def us(self, kernel: Kernel | None, variant: Variant | None) -> float | None:
         taken = self.latest(kernel, variant)
-        return None if taken is None else taken.us
+        return None if taken is None else taken.median_us
 
     def lines(self, kernel: Kernel, variant: Variant, recorded_on: str | None) -> list[str]:
         """Lines of the card: the newest time by each stopwatch and state of the L2."""
@@ -72,10 +72,11 @@ class RecordingTimes:
         return [told(one, recorded_on) for one in newest.values()]
 
 
-def told(one: Taken, recorded_on: str | None) -> str:
+def told(one: StoredTime, recorded_on: str | None) -> str:
     timing = one.timing
     parts = [
-        f"{timings.duration(one.us)} µs (95 %: {timings.interval(timing)}) by {timing.stopwatch}",
+        f"{timings.duration(one.median_us)} µs (95 %: {timings.interval(timing)}) "
+        f"by {timing.stopwatch}",
         f"{timing.cache} L2",
         age(one),
     ]

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from inspector.base.errors import PtxviewError
 from inspector.base.model import Kernel, Origin, Recording, Variant
 from inspector.measure.time.planning import (
     Library,
@@ -89,15 +90,15 @@ def test_a_library_that_is_gone_or_rebuilt_is_said(lecture: Recording, tmp_path:
         "library": {"path": str(file), "size": 3, "sha256": hashlib.sha256(b"old").hexdigest()},
     }
     (one,) = again(lecture, [said], (), [call])
-    assert job_of_call(one, "gpu") == f"its code is gone: {file} does not exist"
+    with pytest.raises(PtxviewError, match=f"its code is gone: {file} does not exist"):
+        job_of_call(one, "gpu")
     file.write_bytes(b"old")
-    told = job_of_call(one, "gpu")
-    assert not isinstance(told, str) and told[2] is None
-    assert (told[0]["module"], told[0]["function"]) == ("gelu_double_extension", "gelu")
+    job, _, warnings = job_of_call(one, "gpu")
+    assert (job["module"], job["function"]) == ("gelu_double_extension", "gelu") and not warnings
     file.write_bytes(b"new")
-    told = job_of_call(one, "gpu")
-    assert not isinstance(told, str) and told[2] is not None and "rebuilt" in told[2]
-    assert isinstance(job_of_call(one, "target"), str)
+    assert "rebuilt" in job_of_call(one, "gpu")[2][0]
+    with pytest.raises(PtxviewError, match="on the CPU"):
+        job_of_call(one, "target")
 
 
 def test_a_graph_is_run_with_the_cache_that_its_program_had_where_that_is_still_there(
@@ -106,13 +107,11 @@ def test_a_graph_is_run_with_the_cache_that_its_program_had_where_that_is_still_
     (one,) = again(lecture, (), (), select_calls(lecture, "0/0"))
     assert one.code_path is not None and one.code_path.startswith("/tmp/c/inductor/dl/c")
     here = tmp_path / "inductor" / "dl" / "code.py"
-    told = job_of_call(replace(one, code_path=str(here)), "gpu")
-    assert not isinstance(told, str) and "cache" not in told[0]
+    assert "cache" not in job_of_call(replace(one, code_path=str(here)), "gpu")[0]
     here.parent.mkdir(parents=True)
     here.touch()
-    told = job_of_call(replace(one, code_path=str(here)), "gpu")
-    assert not isinstance(told, str) and told[0]["cache"] == str(tmp_path / "inductor")
-    assert b"def call(" in told[1]
+    job, code, _ = job_of_call(replace(one, code_path=str(here)), "gpu")
+    assert job["cache"] == str(tmp_path / "inductor") and b"def call(" in code
 
 
 # -- whose kernels --------------------------------------------------------------------------------

@@ -46,7 +46,7 @@ CONTRACT = words(
 
 
 def taken(samples: list[float], **clocks: object) -> Timing:
-    found = with_time(BARE, samples, {**STEADY, **clocks}, PEAK)
+    found = with_time(BARE, {"samples": samples, "clocks": {**STEADY, **clocks}}, PEAK)
     assert found is not None
     return found
 
@@ -62,13 +62,14 @@ def test_bandwidth_operations_and_their_part_of_the_peak() -> None:
 
 
 def test_what_is_not_known_stays_unknown() -> None:
-    found = with_time(replace(BARE, bytes=None, flops=None), [2.0] * 60, STEADY, PEAK)
+    answer = {"samples": [2.0] * 60, "clocks": STEADY}
+    found = with_time(replace(BARE, bytes=None, flops=None), answer, PEAK)
     assert found is not None
     assert (found.gb_per_s, found.tflop_per_s, found.percent_of_peak) == (None, None, None)
-    without = with_time(BARE, [2.0] * 60, {}, None)
+    without = with_time(BARE, {"samples": [2.0] * 60})
     assert without is not None
     assert without.gb_per_s is not None and without.percent_of_peak is None
-    assert with_time(BARE, [], STEADY, PEAK) is None
+    assert with_time(BARE, {"samples": []}, PEAK) is None
 
 
 @pytest.mark.parametrize(

@@ -125,7 +125,7 @@ def test_a_kernel_of_a_call_has_its_own_time_and_its_own_launch_comes_first() ->
         kernels=(KernelTime("k", "01234567", 2.5, 4), KernelTime("Memset", None, 1.0, 1)),
     )
     found = StoredTimes([session(1, call)]).of(KERNEL, VARIANT)
-    assert found is not None and (found.median_us, found.low_us) == (2.5, None)
+    assert found is not None and (found.median_us, found.timing.low_us) == (2.5, None)
     both = StoredTimes([session(1, call, row(2.0, inputs=call.inputs))]).of(KERNEL, VARIANT)
     assert both is not None and both.median_us == 2.0
 

@@ -125,12 +125,12 @@ def test_without_what_it_takes_nothing_is_said(torch: Torch) -> None:
 
 def test_a_row_says_so_and_is_kept() -> None:
     bare = Timing("k", "v", 0, "cupti", "cold", bytes=61_000_000)
-    found = with_time(bare, [61.0] * 80, {}, None, {"traced": 67.5})
+    found = with_time(bare, {"samples": [61.0] * 80, "traced": 67.5})
     assert found is not None and found.median_us == 61.0 and found.traced_us == 67.5
     assert found.gb_per_s == pytest.approx(1000.0)
     assert any("67.5 µs" in w and "pair of events" in w for w in found.warnings)
     kept = read({"taken": "now", "device": {}, "rows": [timing_row(found)]})
     assert kept is not None and kept.rows[0].traced_us == 67.5
-    whole = with_time(bare, [61.0] * 80, {}, None, {"whole": 55.0})
+    whole = with_time(bare, {"samples": [61.0] * 80, "whole": 55.0})
     assert whole is not None and whole.traced_us is None
     assert any("55 µs at most" in w for w in whole.warnings)
