@@ -49,7 +49,6 @@ from inspector.reader.reader import Reader
 from inspector.reader.selecting import select
 from inspector.report import check as report
 from inspector.system import files, printing
-from inspector.system.printing import narrate
 
 HELP = {
     "registers": ("N", "registers of a thread"),
@@ -206,7 +205,7 @@ def _checked(
     fitting = [{_key(v) for _, v in select(recording, part)} for part, _ in rules.kernels]
     for (selector, _), keys in zip(rules.kernels, fitting, strict=True):
         if not keys:
-            narrate(f"! nothing here fits the limits of {shown(selector)}")
+            printing.narrate(f"! nothing here fits the limits of {shown(selector)}")
     partners = {}
     if before is not None:
         both = check.partners(before.reader, now.reader)
@@ -233,7 +232,7 @@ def _checked(
             "A baseline says nothing of what is new; --max-registers and the like do.",
         )
     if not recording.complete:
-        narrate("! the recording was not finished: kernels may be missing in it")
+        printing.narrate("! the recording was not finished: kernels may be missing in it")
     kernels = len({kernel.id for kernel, _ in used})
     return report.Checked(
         str(recording.path),
@@ -266,12 +265,12 @@ def _print(args: argparse.Namespace, checked: report.Checked, passed: bool) -> N
     if args.github:
         root = os.environ.get("GITHUB_WORKSPACE") or str(Path.cwd())
         printing.lines(report.workflow_commands(checked, root))
-        narrate(report.heading(checked))
+        printing.narrate(report.heading(checked))
         return
     unknown = [v for v in checked.failed if v.outcome is Outcome.UNKNOWN]
     printing.rows([*report.rows(checked, args.all), Text(shown(report.heading(checked)))])
     if unknown and not args.allow_unknown:
-        narrate(
+        printing.narrate(
             f"{plural(len(unknown), 'limit')} could not be judged, which fails; "
             "--allow-unknown lets that pass"
         )

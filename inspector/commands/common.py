@@ -266,6 +266,11 @@ def ended_like_ctrl_c() -> Iterator[None]:
             signal.signal(number, handler)
 
 
+def say(text: str) -> None:
+    """One line of narration: what ptxview does, or lacks."""
+    printing.narrate(f"ptxview: {text}")
+
+
 # -- answers --------------------------------------------------------------------------------------
 
 

@@ -38,6 +38,7 @@ from inspector.commands.common import (
     print_beside,
     print_json,
     reader_of,
+    say,
     several,
     standard_input,
     takes,
@@ -62,7 +63,6 @@ from inspector.sources.compiling import (
     with_before,
 )
 from inspector.system import printing
-from inspector.system.printing import narrate
 
 Key = tuple[str, str | None, str, str]
 """What a row is of: a file, a kernel, its configuration and signature."""
@@ -132,7 +132,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
             return _watch(args, common, argv)
         with tempfile.TemporaryDirectory(prefix="ptxview-") as folder:
             request = request_of(args, common, Path(folder), argv)
-            outcome = compile_files(request, lambda text: narrate(f"ptxview: {text}"))
+            outcome = compile_files(request, say)
     return finish(args, outcome)
 
 
@@ -220,7 +220,7 @@ def finish(args: argparse.Namespace, outcome: CompileOutcome) -> int:
     # Where nothing compiled there is nothing to browse, and the compilers' messages are printed.
     if on_terminal() and not args.no_tui and outcome.failed < len(outcome.recording.compilations):
         browse(lambda: (reader, None), outcome.path.name)
-        narrate(f"ptxview: {outcome.path}")
+        say(f"{outcome.path}")
         return status
     print_table(table_of(reader, args.threads), outcome.path)
     return status
@@ -232,19 +232,19 @@ def print_table(table: CompiledTable, path: Path) -> None:
     printing.rows(report.messages(table.compilations))
     said = [m.message for one in table.compilations for m in one.messages]
     if any(_LIBRARY.match(text) for text in said):
-        narrate(
+        printing.narrate(
             "ptxview: headers of cuBLAS, cuSPARSE and cuSOLVER come with a CUDA toolkit, with CUDA "
             "builds of torch, and with pip install 'ptxview[cuda]'"
         )
     failed = sum(one.failed is not None for one in table.compilations)
     if failed:
-        narrate(f"ptxview: {failed} of {plural(len(table.compilations), 'compilation')} failed")
-    narrate(f"ptxview: {path}")
+        say(f"{failed} of {plural(len(table.compilations), 'compilation')} failed")
+    say(f"{path}")
     for row in table.rows:
         names = list(dict.fromkeys(c.name for c in row.cells if c is not None and c.name))
         if len(names) > 1:
             two = shlex.join((str(path), *names[:2]))
-            narrate(f"ptxview: compare two: ptxview diff {two}")
+            say(f"compare two: ptxview diff {two}")
             break
 
 
@@ -335,7 +335,7 @@ def _diff(args: argparse.Namespace, outcome: CompileOutcome, reader: Reader) -> 
     for row in table.rows:
         left, right = row.cells[a], row.cells[b]
         if left is None or right is None or not left.name or not right.name:
-            narrate(f"ptxview: {row.kernel or row.file}: it was not compiled in both columns")
+            say(f"{row.kernel or row.file}: it was not compiled in both columns")
             continue
         parser = argparse.ArgumentParser(prog="ptxview diff")
         diff.arguments(parser)
@@ -373,12 +373,12 @@ def _watch(args: argparse.Namespace, common: Sequence[str], argv: Sequence[str])
     def make() -> CompileRequest:
         return replace(request_of(args, common, Path(), argv), out=None)
 
-    compiles = Compiles(make, out, lambda text: narrate(f"ptxview: {text}"))
+    compiles = Compiles(make, out, say)
     in_interface = on_terminal() and not args.no_tui and not args.json
     try:
         return (_watch_in_interface if in_interface else _watch_plainly)(compiles, args)
     finally:
-        narrate(f"ptxview: {compiles.close()}")
+        say(f"{compiles.close()}")
 
 
 def _saves(
@@ -486,10 +486,10 @@ def _watch_plainly(compiles: Compiles, args: argparse.Namespace) -> int:
         printing.flush()
 
     show(compiles.outcome)
-    narrate("ptxview: waiting for a change of the files (Ctrl-C ends)")
+    say("waiting for a change of the files (Ctrl-C ends)")
     for clock, made in _saves(compiles, threading.Event()):
         if isinstance(made, Exception):
-            narrate(f"ptxview: {clock} {made}")
+            say(f"{clock} {made}")
         elif args.json:
             show(made)
         else:

@@ -23,6 +23,7 @@ from inspector.commands.common import (
     option,
     print_json,
     reader_of,
+    say,
     select_all,
     takes,
 )
@@ -36,7 +37,6 @@ from inspector.reader.reader import Reader
 from inspector.report import jsons
 from inspector.sources.opening import is_there, newest, standing
 from inspector.system import files, printing
-from inspector.system.printing import narrate
 
 FORMATS = ("html", "markdown", "folder", "ptxview")
 SUFFIXES = {
@@ -114,7 +114,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
             "Nothing of it was left. Write it somewhere else with -o.",
         ) from None
     for text in left_out:
-        narrate(f"ptxview: left out: {text}")
+        say(f"left out: {text}")
     if target is None:
         return Exit.OK
     if args.json:

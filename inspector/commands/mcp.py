@@ -13,10 +13,9 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from inspector.base.errors import Exit, ToolMissing, UsageError
-from inspector.commands.common import flag, several, takes
+from inspector.commands.common import flag, say, several, takes
 from inspector.recording.layout import recordings_folder
 from inspector.serve.tools import Server
-from inspector.system.printing import narrate
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,7 +41,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     from inspector.serve.protocol import speak
 
     if sys.stdin.isatty():
-        narrate("ptxview: waiting for a client of the Model Context Protocol; Ctrl-D ends it")
+        say("waiting for a client of the Model Context Protocol; Ctrl-D ends it")
     speak(server)
     return Exit.OK
 

@@ -30,6 +30,7 @@ from inspector.commands.common import (
     option_words,
     print_beside,
     print_json,
+    say,
     several,
     split_path,
     standard_input,
@@ -58,7 +59,6 @@ from inspector.sources.trying import (
     try_stage,
 )
 from inspector.system import printing
-from inspector.system.printing import narrate
 
 EDITED = ("ttir", "ttgir", "llir", "ptx")
 """Stages that may be edited."""
@@ -107,7 +107,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
             lines_changed,
             python=args.python,
             seconds=args.limit,
-            say=lambda text: narrate(f"ptxview: {text} …"),
+            say=lambda text: say(f"{text} …"),
         )
         settings = (made.target or "", tables.config(variant), f"Triton {made.triton}")
         head = [kernel.demangled, variant.id, *settings]
@@ -137,9 +137,9 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
             printing.rows([line])
             _print_passes(made, wanted, args)
         for remark in made.remarks:
-            narrate(f"ptxview: {shown(remark)}")
+            say(f"{shown(remark)}")
         if made.failed is not None:
-            narrate(f"ptxview: the compiler did not come to its end: {shown(made.failed)}")
+            say(f"the compiler did not come to its end: {shown(made.failed)}")
     return Exit.OK if made.failed is None else Exit.DIFFERENT
 
 
@@ -174,7 +174,7 @@ def _print_passes(made: PassList, wanted: PassFilter, args: argparse.Namespace) 
     said = f"{counted(len(made.passes), 'pass')} ran, {changed} changed something"
     if args.introduces or args.removes or args.stage:
         said += f"; {len(listed)} of them as asked"
-    narrate(f"ptxview: {said}")
+    say(f"{said}")
 
 
 def _pass_texts(chosen: PassRun, args: argparse.Namespace) -> Iterator[Text]:
@@ -234,7 +234,7 @@ def run_try(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     args = parser.parse_args(argv)
     request = _try_request(parser, args)
     with ended_like_ctrl_c():
-        outcome = try_stage(request, lambda text: narrate(f"ptxview: {text}"))
+        outcome = try_stage(request, say)
     made = experiment_of(outcome, kept_cache())
     differences = list(_differences(made, args.diff))
     if args.json:
@@ -373,7 +373,7 @@ def _print(made: Experiment, differences: Sequence[Difference], asked: str | Non
     for one in differences:
         _print_difference(one, made.base.label, MAX_ROWS if asked is None else None)
     if failed := made.outcome.failed:
-        narrate(f"ptxview: {failed} of {plural(len(made.outcome.columns), 'column')} failed")
+        say(f"{failed} of {plural(len(made.outcome.columns), 'column')} failed")
 
 
 def _print_difference(one: Difference, base: str, max_rows: int | None) -> None:
@@ -381,7 +381,7 @@ def _print_difference(one: Difference, base: str, max_rows: int | None) -> None:
     compared = one.compared
     if compared is None:
         printing.rows([Text(), head])
-        narrate(f"ptxview: {one.why}")
+        say(f"{one.why}")
         return
     stage, width = compared.stage.value, min(printing.out().width, 100)
     summed = diff_text.lines(compared.summary, compared.explanation, width)

@@ -28,6 +28,7 @@ from inspector.commands.common import (
     option,
     print_json,
     profiled,
+    say,
     split_program,
     takes,
     takes_program,
@@ -45,7 +46,6 @@ from inspector.sources.opening import newest, open_path
 from inspector.sources.running import Run, RunOutcome
 from inspector.sources.running import run as record
 from inspector.system import files, printing
-from inspector.system.printing import narrate
 from inspector.system.process import run_program
 from inspector.system.toolchain import gpu_present
 
@@ -120,8 +120,8 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         if path and not os.access(Path(path).resolve().parent, os.W_OK | os.X_OK):
             raise RunFailed(f"{path} cannot be written", "Give another place.")
     with _program_on_stderr() if args.json else contextlib.nullcontext():
-        outcome = record(request, lambda text: narrate(f"ptxview: {text}"))
-    narrate(summary(outcome))
+        outcome = record(request, say)
+    printing.narrate(summary(outcome))
     try:
         _show(args, outcome.path, outcome.recording or open_path(outcome.path), outcome)
     except PtxviewError as error:
@@ -180,15 +180,15 @@ def _show(args: argparse.Namespace, path: Path, rec: Recording, ran: RunOutcome 
     if args.json:
         print_json(profile_report.document(str(path), windows, profile, problems))
     for said in problems:
-        narrate(f"ptxview: {shown(said)}")
+        say(f"{shown(said)}")
     if profile is None:
         killed = ran is not None and ran.status > 128
         why = "the program was ended by a signal" if killed else why_none(path)
-        narrate(f"ptxview: there is no profile: {shown(why)}")
+        say(f"there is no profile: {shown(why)}")
         return
     if args.trace:
         _write(Path(args.trace), trace_of(path, profile.window))
-        narrate(f"ptxview: the trace is in {args.trace}: ui.perfetto.dev opens it")
+        say(f"the trace is in {args.trace}: ui.perfetto.dev opens it")
     if args.stacks:
         _stacks(args, path, profile)
     if not args.json:
@@ -197,7 +197,7 @@ def _show(args: argparse.Namespace, path: Path, rec: Recording, ran: RunOutcome 
 
 def _stacks(args: argparse.Namespace, path: Path, profile: Profile) -> None:
     if not profile.window.stacks:
-        narrate("ptxview: this window was recorded without stacks (--stacks)")
+        say("this window was recorded without stacks (--stacks)")
         return
     gpu = profile.window.gpu if args.stacks_by is None else args.stacks_by == "gpu"
     if gpu and not profile.window.gpu:
@@ -205,7 +205,7 @@ def _stacks(args: argparse.Namespace, path: Path, profile: Profile) -> None:
     lines = stacks(trace_of(path, profile.window), gpu)
     _write(Path(args.stacks), "".join(f"{line}\n" for line in lines).encode("utf-8", "replace"))
     by = "GPU" if gpu else "CPU"
-    narrate(f"ptxview: wrote {counted(len(lines), 'stack')} with {by} µs to {args.stacks}")
+    say(f"wrote {counted(len(lines), 'stack')} with {by} µs to {args.stacks}")
 
 
 def _write(path: Path, data: bytes) -> None:
@@ -304,17 +304,17 @@ def _measure(args: argparse.Namespace, made: Run, tool: Path, folder: Path) -> i
         except PtxviewError as trouble:
             error = trouble
         status = ncu_files.status_of(said, status)
-        outcome = made.ended(status, lambda text: narrate(f"ptxview: {text}"))
-    narrate(summary(outcome))
+        outcome = made.ended(status, say)
+    printing.narrate(summary(outcome))
     if error is not None:
-        narrate(f"ptxview: the recording is kept: {outcome.path}")
+        say(f"the recording is kept: {outcome.path}")
         raise error
     if outcome.recording is not None:
         print_launches(profiled(outcome.recording, report=found), printing.err())
         if len(found.launches) >= args.launch_count:
             many = args.launch_count
             first = "the first launch was" if many == 1 else f"the first {many} launches were"
-            narrate(f"ptxview: only {first} measured (--launch-count)")
+            say(f"only {first} measured (--launch-count)")
     return outcome.status
 
 
@@ -336,11 +336,11 @@ def _keep(
         try:
             shutil.copyfile(report, args.report)
         except OSError as error:
-            narrate(f"ptxview: {args.report} cannot be written: {error.strerror or error}")
+            say(f"{args.report} cannot be written: {error.strerror or error}")
     text = ncu_files.texts(report)
     found = read(text, "ncu's report")
     try:
         ncu_files.store(folder, text, command)
     except OSError as error:
-        narrate(f"ptxview: the report is not kept with the recording: {error.strerror or error}")
+        say(f"the report is not kept with the recording: {error.strerror or error}")
     return found

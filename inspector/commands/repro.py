@@ -25,6 +25,7 @@ from inspector.commands.common import (
     open_reader,
     option,
     print_json,
+    say,
     split_path,
     takes,
     write,
@@ -50,7 +51,6 @@ from inspector.recording.facts import as_map, as_text, text_of
 from inspector.recording.layout import Events, is_recording, read_events
 from inspector.report.tables import need_compiled
 from inspector.system import files, printing
-from inspector.system.printing import narrate
 
 MAX_ARRAY_BYTES = 4 << 20
 """Bytes of arrays, compressed, that a script may hold."""
@@ -85,7 +85,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     written = _script(open_reader(path), args.variant or selector, args)
     if args.output is not None:
         write(args.output, written.text, "surrogateescape")
-        narrate(f"ptxview: wrote {args.output}; python {args.output} runs it")
+        say(f"wrote {args.output}; python {args.output} runs it")
     if args.json:
         print_json({"schema": 1, **asdict(written)})
     elif args.output is None:
@@ -158,10 +158,10 @@ def _extension(
     texts = {name: text_of(events.blob(digest)) for name, digest in digests.items()}
     flags = own_flags(text_of(events.blob(built.get("build.ninja"))))
     for word in (w for words in flags.values() for w in words if "/" in w):
-        narrate(f"ptxview: the build had {shown(word)}, which is of the machine it was recorded on")
+        say(f"the build had {shown(word)}, which is of the machine it was recorded on")
     check, reference = _check(args.check_with)
     if check == "interpreter":
-        narrate(
+        printing.narrate(
             "ptxview: CUDA C++ has no interpreter, so the script compares with nothing; "
             "--check-with FILE.py:FUNCTION gives it a reference"
         )
@@ -209,7 +209,7 @@ def _triton(
     source, where = _source(events, kernel, variant, passed)
     check, reference = _check(args.check_with)
     if source.unknown:
-        narrate(
+        printing.narrate(
             f"ptxview: {', '.join(source.unknown)}: used by the kernel, and neither in {where} nor "
             "recorded; the script will miss it"
         )
@@ -251,7 +251,7 @@ def _chosen(reader: Reader, selector: str | None) -> tuple[Kernel, Variant]:
         return select_one(reader.recording, selector)
     most = max(launched, key=lambda v: sum(c.count for c in v[1].calls))
     if len(variants) > 1:
-        narrate(
+        printing.narrate(
             f"ptxview: {most[1].id}, which was launched most of {len(variants)} variants of "
             f"{shown(most[0].demangled)}; --variant ID takes another"
         )

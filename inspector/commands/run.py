@@ -26,12 +26,19 @@ from typing import TYPE_CHECKING, Any
 
 from inspector.base.errors import Exit, PtxviewError, RunFailed
 from inspector.base.text import ended_by, plural, words
-from inspector.commands.common import flag, option, reader_of, split_program, takes, takes_program
+from inspector.commands.common import (
+    flag,
+    option,
+    reader_of,
+    say,
+    split_program,
+    takes,
+    takes_program,
+)
 from inspector.commands.open import browse, on_terminal
 from inspector.sources.running import Follower, Run, RunOutcome, RunRequest, load_the_rest
 from inspector.sources.running import run as record
 from inspector.system import faults, printing
-from inspector.system.printing import narrate
 from inspector.system.process import ENDING, STOPPING, WANTS_TERMINAL, Attended, forwarded
 from inspector.tui.program.live import Choice, Live, ProgramState
 
@@ -175,10 +182,10 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     request = request_of("run", kind, words, args, emulation(args))
     if on_terminal() and not args.no_tui and not args.time:
         return _watched(request)
-    outcome = record(request, lambda text: narrate(f"ptxview: {text}"), _load_the_rest)
+    outcome = record(request, say, _load_the_rest)
     if outcome.recording is not None or outcome.path.exists():  # else it has been said
         with faults.after_program():
-            narrate(summary(outcome))
+            printing.narrate(summary(outcome))
             rec = outcome.recording
             if rec is not None and (rec.kernels or rec.graphs or rec.problems or args.time):
                 reader = reader_of(rec)
@@ -232,18 +239,18 @@ def _times(reader: Reader, path: Path, python: str | None) -> None:
     )
     try:
         given = take.ready(reader, path, rec.variants(), wish, rec.calls)
-        session = take.take(reader, path, given, wish, lambda text: narrate(f"ptxview: {text}"))
+        session = take.take(reader, path, given, wish, say)
     except (PtxviewError, OSError) as error:
         why = error.message if isinstance(error, PtxviewError) else str(error)
-        narrate(f"ptxview: no times: {why}")
+        say(f"no times: {why}")
         return
     except KeyboardInterrupt:
-        narrate("ptxview: interrupted: no times are kept")
+        say("interrupted: no times are kept")
         return
     keep(path, session)
     print_times(session, printing.err())
     for said in given.plan.left_out:
-        narrate(f"left out: {said}")
+        printing.narrate(f"left out: {said}")
 
 
 def _watched(request: RunRequest) -> int:
@@ -264,7 +271,7 @@ def _watched(request: RunRequest) -> int:
     with faults.after_program():
         if outcome is None:
             raise RunFailed("the recording could not be completed", "What it holds can be opened.")
-        narrate(summary(outcome))
+        printing.narrate(summary(outcome))
         if live.choice is Choice.TERMINAL and outcome.recording is not None:
             made = reader_of(outcome.recording)
             browse(lambda: (made, None), outcome.path.name)
@@ -450,7 +457,7 @@ class ProgramSession:
 
     def finish(self) -> RunOutcome | None:
         """Wait until the program has ended and its recording is complete; None if that failed."""
-        self._say = lambda text: narrate(f"ptxview: {text}")
+        self._say = say
         while not self._done.wait(0.1):
             pass
         self._print()

@@ -40,6 +40,7 @@ from inspector.commands.common import (
     print_brief,
     print_json,
     refuse_together,
+    say,
     split_path,
     takes,
     takes_small,
@@ -56,7 +57,6 @@ from inspector.report import calls as graph_report
 from inspector.report import card, jsons, profile, tables, timings
 from inspector.sources.opening import open_path, open_text
 from inspector.system import printing
-from inspector.system.printing import narrate
 
 if TYPE_CHECKING:
     from inspector.reader.line_annotations import Region
@@ -109,7 +109,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         return _graph(reader, graph, args)
     kernel, variant = select_one(reader.recording, selector)
     for said in tables.lines(kernel, variant) if not args.json else ():
-        narrate(f"ptxview: {said}")
+        say(f"{said}")
     stage = Stage(args.stage) if args.stage else _default(variant)
     beside = Stage(args.beside) if args.beside else None
     for asked in (stage, beside):
@@ -167,7 +167,7 @@ def _opened(path: str | None, args: argparse.Namespace) -> Profiled:
         return open_profiled(path, args.device, args.ncu)
     elif args.device is None and Path(path).stat().st_size > MAX_ASSEMBLED_BYTES:
         if not args.json:
-            narrate(
+            printing.narrate(
                 f"ptxview: not assembled, for it is larger than {MAX_ASSEMBLED_BYTES >> 20} MiB: "
                 "--device sm_90 does, and takes ptxas' time"
             )
@@ -182,10 +182,10 @@ def _opened(path: str | None, args: argparse.Namespace) -> Profiled:
     if not args.annotate and not args.json:
         for one in recording.compilations:
             if one.failed is not None:
-                narrate(f"ptxview: no machine code: {one.failed}")
+                say(f"no machine code: {one.failed}")
             elif one.tool is not None or one.symbols:
                 names = plural(len(one.symbols), "kernel")
-                narrate(
+                printing.narrate(
                     f"ptxview: {names} assembled for {one.target}: -a tells registers and spills, "
                     "--stage sass shows the machine code"
                 )
@@ -235,7 +235,7 @@ def _execute(reader: Reader, kernel: Kernel, variant: Variant, args: argparse.Na
         return
     ended = launched.fault or launched.spent
     said = "" if ended is None else f": {ended.message}"
-    narrate(f"ptxview: the call did not come to its end{said}; hints are of the code alone")
+    say(f"the call did not come to its end{said}; hints are of the code alone")
 
 
 def _default(variant: Variant) -> Stage:
@@ -266,7 +266,7 @@ def _graph(reader: Reader, graph: Graph, args: argparse.Namespace) -> int:
         sizes = {each: len(reader.graph_listing(graph, each).lines) for each in there}
         return print_brief(brief.graph(reader.recording.path, graph, sizes), args.json)
     for said in tables.of_graph(graph) if not args.json else ():
-        narrate(f"ptxview: {said}")
+        say(f"{said}")
     # JSON has the whole text; a terminal shows its operations.
     usual = Stage.OUTPUT_CODE if args.json or args.lines is not None else Stage.OPERATIONS
     usual = usual if Stage.OUTPUT_CODE in there else there[-1]
@@ -394,7 +394,7 @@ def _print_beside(
     heads = (f"{stage.value}: {name}", other.value)
     out.print(tables.beside(left, others, links, out.width, heads))
     if not links:
-        narrate(f"No line of {stage.value} says that it belongs to one of {other.value}.")
+        printing.narrate(f"No line of {stage.value} says that it belongs to one of {other.value}.")
     return Exit.OK
 
 
@@ -466,7 +466,7 @@ def _line_values(
         try:
             links[other] = reader.links(variant, stage, other)
         except PtxviewError as error:
-            narrate(f"ptxview: no links to {other.value}: {error.message}")
+            say(f"no links to {other.value}: {error.message}")
     annotations = reader.line_annotations(variant, stage, whole=True)
     for line in lines:
         yield jsons.line(line, links, annotations.at(line.n), annotations.words(line.n))

@@ -51,7 +51,6 @@ from inspector.report.races import ridge, roofline, session_roofline
 from inspector.report.tables import need_compiled
 from inspector.sources.opening import is_there, newest, standing
 from inspector.system import printing
-from inspector.system.printing import narrate
 
 if TYPE_CHECKING:
     from inspector.measure.time.ranking import Race
@@ -67,9 +66,9 @@ NO_ROOFLINE = (
 def draw(figure: Figure | None, missing: str) -> None:
     """Plot a figure as wide as the terminal, or say why not."""
     if figure is None:
-        narrate(missing)
+        printing.narrate(missing)
     elif importlib.util.find_spec("plotext") is None:
-        narrate("no plot: it needs plotext (pip install 'plotext>=6.1,<7')")
+        printing.narrate("no plot: it needs plotext (pip install 'plotext>=6.1,<7')")
     else:
         out = printing.out()
         out.print()
@@ -98,7 +97,7 @@ def time_script(args: argparse.Namespace) -> int:
         raise UsageError(f"{args.csv} cannot be written: its folder does not exist, or it is one")
     sizes = [{swept: value, **size} for value in values] if swept else [size]
     wish = TimeWish(args.stopwatch, args.cache, args.seconds, args.limit, python=args.python)
-    result = race(Path(args.words[0]), sizes, swept, wish, narrate)
+    result = race(Path(args.words[0]), sizes, swept, wish, printing.narrate)
     if args.csv is not None:
         write(args.csv, races.csv_text(result))
     if args.json:
@@ -217,7 +216,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
             )
     if not args.trust and not own(reader.recording):
         ask(path, prepared.python)
-    session = take(reader, path, prepared, wish, narrate)
+    session = take(reader, path, prepared, wish, printing.narrate)
     session = with_amounts(session, args.bytes, args.flops)
     keep(path, session)
     if args.json:
@@ -225,7 +224,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     else:
         print_times(session, printing.out())
         for said in prepared.plan.left_out:
-            narrate(f"left out: {said}")
+            printing.narrate(f"left out: {said}")
     if args.roofline and not args.json:
         sheet = peaks_by_sheet(session.device.get("name"))
         draw(session_roofline(session, path.name, sheet), NO_ROOFLINE)
@@ -258,7 +257,7 @@ def ask(path: Path, python: str) -> None:
             f"and the libraries that it names, under {python}: say --trust if you trust its "
             "author"
         )
-    narrate(
+    printing.narrate(
         f"{path} is not from your own folder of recordings. Timing runs the code in it and\n"
         f"the libraries that it names, under {python}."
     )
@@ -272,7 +271,7 @@ def keep(path: Path, session: Session) -> None:
     try:
         store(path, session)
     except OSError as error:
-        narrate(f"the times are not kept: {place(path)}: {error.strerror or error}")
+        printing.narrate(f"the times are not kept: {place(path)}: {error.strerror or error}")
 
 
 def _stored(path: Path, only: tuple[tuple[Found, ...], tuple[Call, ...]] | None, json: bool) -> int:
@@ -293,7 +292,7 @@ def _stored(path: Path, only: tuple[tuple[Found, ...], tuple[Call, ...]] | None,
         print_json({"schema": jsons.SCHEMA, "sessions": documents, "rows": rows})
         return Exit.OK
     if not stored_sessions:
-        narrate("no times are kept of it; ptxview time takes some")
+        printing.narrate("no times are kept of it; ptxview time takes some")
     now = datetime.datetime.now(datetime.UTC)
     for session in stored_sessions:
         printing.out().print(timings.age(session.taken, now), style="bold")

@@ -25,6 +25,7 @@ from inspector.commands.common import (
     flag,
     option,
     print_json,
+    say,
     span,
     takes,
 )
@@ -47,7 +48,6 @@ from inspector.report import card, step, tables
 from inspector.report import trace as report
 from inspector.report.tables import need_compiled
 from inspector.system import files, printing
-from inspector.system.printing import narrate
 
 ROLLED = tuple(s.value for s in KERNEL_STAGES if s is not Stage.PTX)
 """Stages that PTX is tied to."""
@@ -219,7 +219,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         printing.rows(map(card.hint, found))
         _print_lines(chosen, stage, listed, args.bars, launched.inputs.at)
     if launched.spent is not None:
-        narrate(
+        printing.narrate(
             f"ptxview: {launched.spent.message}; the figures are from before that.\n"
             f"--budget {2 * args.budget} allows twice as many, --blocks 1 runs one block alone."
         )
@@ -247,7 +247,7 @@ def _print_lines(
 ) -> None:
     printing.rows([Text()])
     if not lines:
-        narrate("none of these lines was run, or is tied to one that was")
+        printing.narrate("none of these lines was run, or is tied to one that was")
         return
     if stage is not Stage.PTX:
         said = (
@@ -258,7 +258,7 @@ def _print_lines(
     try:
         listing = chosen.reader.listing(chosen.variant, stage)
     except PtxviewError as error:
-        narrate(f"ptxview: {error.message}")
+        say(f"{error.message}")
         return
     printing.rows(report.rows(lines, listing, printing.out().width, drawn, where))
 
@@ -301,7 +301,7 @@ def run_step(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     )
     names, why = chosen.register_names()
     if why:
-        narrate(f"ptxview: values have no names from the source: {why}")
+        say(f"values have no names from the source: {why}")
     stepper = Stepper.of(traced, names, chosen.source, args.lane)
     if not args.json:
         variant = chosen.variant
@@ -309,9 +309,9 @@ def run_step(parser: argparse.ArgumentParser, argv: list[str]) -> int:
             chosen.kernel.demangled, variant.id, variant.target or "", tables.config(variant)
         )
     for remark in stepper.inputs.remarks:
-        narrate(f"inputs: {remark}")
+        printing.narrate(f"inputs: {remark}")
     if traced.ended is not None:
-        narrate(f"ptxview: {traced.ended}")
+        say(f"{traced.ended}")
     misunderstood = False
     _tell(stepper.run("where"), args.json)
     for command in _commands(args.commands, args.json):
