@@ -161,7 +161,6 @@ def word(value: object) -> str:
 
 
 def table(rows: Sequence[Mapping[str, object]]) -> list[str]:
-    """Return rows of the same names in columns of full width."""
     if not rows:
         return []
     cells = []
@@ -209,7 +208,6 @@ def kernel(
     findings: Sequence[Finding],
     hottest: Sequence[Value],
 ) -> Value:
-    """One kernel; ``stages`` and ``hottest`` are as in JSON."""
     missing = {s: variant.missing[s] for s in variant.missing if s not in variant.stages}
     hints = []
     for finding in findings:
@@ -270,7 +268,6 @@ def _kernel_questions(
 
 
 def graph(path: str, one: Graph, sizes: Mapping[Stage, int]) -> Value:
-    """A graph of torch.compile: its kernels and the sizes of its texts."""
     lines = sizes.get(Stage.OUTPUT_CODE, max(sizes.values(), default=0))
     about = (
         "which operators of which modules each call has"
@@ -346,7 +343,6 @@ def listed(
 
 
 def _two(a: Side, b: Side, *options: str) -> str:
-    """A ``diff`` of two sides, as one types it."""
     words = []
     for path, name in (a, b):
         path = "PATH" if len(ascii(path)) > MAX_PATH_CHARS else shown(path)
@@ -355,7 +351,6 @@ def _two(a: Side, b: Side, *options: str) -> str:
 
 
 def compared(one: Compared, a: Side, b: Side) -> Value:
-    """Two variants: the figures and hints that differ, explanations and the first difference."""
     hunks = [h for h in loud(one.diff.hunks) if h.op is not Op.EQUAL]
     stage = one.stage.value
     questions = []
@@ -433,7 +428,6 @@ VARIANT_COLUMNS = (
 
 
 def tabled(value: Value, path: str) -> Value:
-    """All variants of a kernel, of the JSON of ``diff``: the fastest first."""
     taken = ("registers", "spill_store_bytes", "spill_load_bytes")
     rows: list[Value] = [
         {name: one[name] for name in VARIANT_COLUMNS}

@@ -151,7 +151,6 @@ def none_known(rec: Recording) -> str | None:
 
 
 def document(graph: Graph, view: GraphView, stages: Sequence[Stage]) -> dict[str, object]:
-    """Return all that is known of a graph."""
     return {
         "id": graph.id,
         "stages": list(stages),
@@ -170,7 +169,6 @@ def document(graph: Graph, view: GraphView, stages: Sequence[Stage]) -> dict[str
 
 
 def operations(view: GraphView) -> list[dict[str, object]]:
-    """Return the calls of a graph in order."""
     return [_call(call) for call in view.calls]
 
 

@@ -23,7 +23,6 @@ _TIMES = " × "
 
 
 def lines(card: Card, width: int = WIDTH) -> list[str]:
-    """The card in lines of at most ``width`` cells, labels on the left."""
     return [
         head + part
         for label, text in _rows(card)
@@ -165,7 +164,6 @@ def intensity(card: Card) -> float | None:
 
 
 def as_json(card: Card) -> dict[str, object]:
-    """Return the card as JSON values; unknown is null, estimates are under ``estimates``."""
     occupancy = card.occupancy
     return {
         **members(
@@ -231,7 +229,6 @@ def legend(annotations: LineAnnotations, stage: Stage) -> str:
 
 
 def heading(annotations: LineAnnotations) -> str:
-    """The names of the gutter's columns."""
     cells = [f"{name:>5}" for name in annotations.classes] + ["stall"] * annotations.stalls
     cells += ["samples"] if annotations.sampled else []
     return f"{'line':>6} " + " ".join(cells)

@@ -40,12 +40,10 @@ class Checked:
 
     @property
     def failed(self) -> tuple[Verdict, ...]:
-        """What was broken or is not known."""
         return tuple(v for v in self.verdicts if v.outcome is not Outcome.KEPT)
 
 
 def name_of(verdict: Verdict) -> str:
-    """The kernel, or the graph."""
     subject = verdict.subject
     if subject.kernel is None:
         return f"graph {subject.graph}"
@@ -123,7 +121,6 @@ def rows(checked: Checked, everything: bool) -> Iterator[Text]:
 
 
 def document(checked: Checked, passed: bool) -> dict[str, object]:
-    """The JSON of ``check``."""
     n = counts(checked.verdicts)
     return {
         "schema": jsons.SCHEMA,
@@ -221,12 +218,10 @@ def junit(checked: Checked) -> str:
 
 
 def _xml(text: str) -> str:
-    """Text without what XML 1.0 has no place for."""
     return "".join("�" if ord(char) in _NOT_XML else char for char in text)
 
 
 def markdown(checked: Checked, passed: bool) -> Iterator[str]:
-    """Yield a comment for a pull request."""
     yield from (f"### ptxview check: {'passed' if passed else 'failed'}", "")
     yield from (escaped(heading(checked)), "")
     rows = []

@@ -113,7 +113,6 @@ def lines(table: CompiledTable, width: int) -> Iterator[Text]:
 
 
 def figures_of(cells: Sequence[CompiledCell | None]) -> list[tuple[str, list[str]]]:
-    """Return the names of metrics with their cells."""
     return [(title, [_cell(title, make, cell) for cell in cells]) for title, make in FIGURES]
 
 
@@ -215,7 +214,6 @@ class RowChange:
 
     @property
     def title(self) -> str:
-        """The kernel and the column."""
         return f"{self.row.kernel or PurePath(self.row.file).name} {self.column}"
 
     def figures(self) -> Iterator[tuple[str, str, str]]:
@@ -231,7 +229,6 @@ class RowChange:
 
 
 def changes(before: CompiledTable, after: CompiledTable) -> Iterator[RowChange]:
-    """Yield the cells whose code changed."""
     earlier = {_key(row): row for row in before.rows}
     places = {column: at for at, column in enumerate(before.columns)}
     for row in after.rows:
@@ -268,7 +265,6 @@ def change_lines(changed: Iterable[RowChange]) -> Iterator[Text]:
 
 
 def as_json(table: CompiledTable) -> dict[str, object]:
-    """Return columns, rows with a cell for each column, and every message."""
     return {
         "schema": SCHEMA,
         "recording": table.path,
@@ -394,7 +390,6 @@ def _of_compiler(trial: Experiment) -> Iterator[str]:
 
 
 def _texts(alike: Mapping[Stage, bool]) -> str:
-    """Which texts on the way there are the same."""
     texts = [stage for stage in alike if stage is not Stage.SASS]
     same = [stage.value for stage in texts if alike[stage]]
     others = [stage.value for stage in texts if not alike[stage]]
@@ -522,7 +517,6 @@ def pass_table(passes: Iterable[PassRun], asked: frozenset[str] = frozenset()) -
 
 
 def pass_note(run: PassRun) -> str:
-    """Return a remark on a pass that changed no count of operations."""
     if not run.finished:
         return "the compiler failed in it"
     if not run.changed:

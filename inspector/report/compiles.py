@@ -78,7 +78,6 @@ class TimelineRow:
 
     @property
     def began(self) -> float | None:
-        """When it began, None if that is not known."""
         one = self.compile or self.kernel
         return None if one is None else one.began
 
@@ -138,7 +137,6 @@ class Phases:
 
 
 def of_all(rows: Iterable[TimelineRow]) -> list[Stretch]:
-    """Return the stretches of all rows, each once."""
     return [s for row in rows if not row.within for s in row.stretches]
 
 
@@ -162,7 +160,6 @@ def union(intervals: Iterable[tuple[float, float]]) -> list[tuple[float, float]]
 
 
 def length(intervals: Iterable[tuple[float, float]]) -> float:
-    """Seconds that intervals cover together."""
     return sum(ended - began for began, ended in union(intervals))
 
 
@@ -293,17 +290,14 @@ class BreakPlace:
 
     @property
     def first(self) -> GraphBreak:
-        """The one that says it all."""
         return self.breaks[0][1]
 
     @property
     def lost_seconds(self) -> float | None:
-        """Seconds of discarded tracing, if known."""
         return _total(b.lost_seconds for _, b in self.breaks)
 
     @property
     def resumed_seconds(self) -> float | None:
-        """Seconds of compiling the code after it, if known."""
         return _total(one.seconds for one in self.resumed)
 
 
@@ -678,7 +672,6 @@ def failed(rec: Recording) -> Iterator[CompileLine]:
 
 
 def document(rec: Recording, phases: Phases) -> dict[str, object]:
-    """Return all compiles for ``list --json``."""
     rows = phases.rows(rec)
     stretches = {id(row.compile): row.stretches for row in rows if row.compile is not None}
     everything = of_all(rows)

@@ -33,7 +33,6 @@ Paired = tuple[RecordedVariant | None, RecordedVariant | None, Fate, tuple[Figur
 
 
 def variants_json(one: Compared, paths: tuple[str, str]) -> dict[str, object]:
-    """Return two variants at one stage; ``paths`` are what they were opened from."""
     summary = one.summary
     return {
         "schema": SCHEMA,
@@ -58,7 +57,6 @@ def variants_json(one: Compared, paths: tuple[str, str]) -> dict[str, object]:
 
 
 def files_json(one: Files, paths: tuple[str, str]) -> dict[str, object]:
-    """Return two files of several kernels, with the changes of each function."""
     return {
         "schema": SCHEMA,
         "a": {"path": paths[0]},
@@ -75,7 +73,6 @@ def files_json(one: Files, paths: tuple[str, str]) -> dict[str, object]:
 
 
 def text_json(stage: Stage, diff: ListingDiff) -> dict[str, object]:
-    """Return the comparison of two texts."""
     return {
         "stage": stage.value,
         "identical": diff.identical,
@@ -101,7 +98,6 @@ def _functions(diff: ListingDiff) -> list[dict[str, object]]:
 
 
 def _side_json(kernel: Kernel, variant: Variant, path: str) -> dict[str, object]:
-    """Which variant it is."""
     return {
         "path": path,
         "kernel": kernel.name,
@@ -134,7 +130,6 @@ def hint_json(finding: Finding) -> dict[str, object]:
 def recordings_json(
     paths: tuple[str, str], pairs: Sequence[Paired], versions: Iterable[FigureChange] = ()
 ) -> dict[str, object]:
-    """Return two recordings; equal pairs have no figures."""
     states = [state for _, _, state, _ in pairs]
     return {
         "schema": SCHEMA,
@@ -165,7 +160,6 @@ def _pair(
 
 
 def table_json(rows: Iterable[VariantRow]) -> dict[str, object]:
-    """All variants of a kernel, and a tuner's other configurations."""
     return {"schema": SCHEMA, "variants": [_row(row) for row in rows]}
 
 
@@ -343,7 +337,6 @@ Row = tuple[str, str, str, str]
 
 
 def title(mark: str, side: VariantSide) -> Text:
-    """Return one side's kernel, variant, target and configuration."""
     parts = (side.variant.id, side.variant.target or "", config(side.variant))
     rest = "  ".join(shown(p) for p in parts if p)
     return Text.assemble(
@@ -418,7 +411,6 @@ def called(change: FigureChange) -> str:
 
 
 def amount(name: str, value: object) -> str:
-    """Return a figure with its unit, rounded."""
     if value is None:
         return UNKNOWN
     if name == "time_us" and isinstance(value, int | float):
@@ -428,7 +420,6 @@ def amount(name: str, value: object) -> str:
 
 
 def delta(change: FigureChange) -> str:
-    """``+12``, ``-4``; a dash if one side is unknown."""
     a, b = change.a, change.b
     if not isinstance(a, int | float) or not isinstance(b, int | float):
         return UNKNOWN
@@ -438,7 +429,6 @@ def delta(change: FigureChange) -> str:
 
 
 def hint(finding: Finding) -> str:
-    """Return the rule and its first sentence."""
     first = finding.text.split(": ", 1)[0].split(". ", 1)[0]
     return f"{finding.rule}: {shown(first)}"
 
@@ -453,7 +443,6 @@ GIVES = (("configuration", 24), ("shared", 0), ("spill", 0), ("instr.", 0), ("co
 
 
 def settings(config: Mapping[str, object]) -> str:
-    """``w4 s3 BLOCK=1024``."""
     return " ".join(
         setting(name, value)
         for name, value in config.items()
@@ -462,7 +451,6 @@ def settings(config: Mapping[str, object]) -> str:
 
 
 def variant_cells(row: VariantRow) -> dict[str, str]:
-    """Return a variant's cells by their heads."""
     told = settings(row.config)
     if row.reason:
         told = f"{told} ({row.reason})" if told else row.reason
@@ -511,12 +499,10 @@ PAIR_HEADS = ("state", "kernel", "a", "b", "resources")
 
 
 def versions_said(versions: Iterable[FigureChange]) -> str:
-    """``triton 3.6.0 → 3.9.0``."""
     return ", ".join(f"{change.name} {change.a} → {change.b}" for change in versions)
 
 
 def pair_rows(pairs: Iterable[Paired]) -> Iterator[tuple[Fate, str, str, str, str]]:
-    """Yield the cells of each pair that is not the same."""
     for a, b, state, figures in pairs:
         if state is not Fate.SAME:
             said = deltas(figures) if a is not None and b is not None else taken(figures)
@@ -525,7 +511,6 @@ def pair_rows(pairs: Iterable[Paired]) -> Iterator[tuple[Fate, str, str, str, st
 
 
 def recordings(pairs: Iterable[Paired], width: int) -> Table:
-    """Return a row for each pair that is not the same."""
     table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False, width=width)
     for head, ratio in zip(PAIR_HEADS, (None, 2, None, None, 3), strict=True):
         table.add_column(head, ratio=ratio, no_wrap=ratio is None, overflow="fold")
@@ -535,7 +520,6 @@ def recordings(pairs: Iterable[Paired], width: int) -> Table:
 
 
 def kernel(a: RecordedVariant | None, b: RecordedVariant | None) -> str:
-    """Return the kernel's name, or both names."""
     names = dict.fromkeys(e.kernel.called for e in (a, b) if e is not None)
     return shown(" → ".join(names))
 
@@ -569,7 +553,6 @@ def functions(
 
 
 def counts(pairs: Iterable[Paired]) -> str:
-    """``3 changed, 1 added, 12 the same``."""
     states = [state for _, _, state, _ in pairs]
     words = {"changed": Fate.CHANGED, "added": Fate.ADDED, "removed": Fate.REMOVED}
     parts = [
@@ -600,7 +583,6 @@ def code(text: str) -> str:
 
 
 def variants_markdown(one: Compared, context: int) -> Iterator[str]:
-    """Yield two variants: their settings, the figures that differ, the texts folded away."""
     stage, summary = one.stage.value, one.summary
     names = " → ".join(code(n) for n in dict.fromkeys(s.kernel.called for s in (one.a, one.b)))
     yield f"### {names}: the {stage} {'is the same' if one.diff.identical else 'differs'}"
@@ -620,7 +602,6 @@ def variants_markdown(one: Compared, context: int) -> Iterator[str]:
 
 
 def files_markdown(one: Files, paths: tuple[str, str], context: int) -> Iterator[str]:
-    """Yield two files of several kernels."""
     yield from (f"### {code(paths[0])} → {code(paths[1])}", "")
     for names, became in functions(one.diff.functions, one.figures):
         yield f"- {' → '.join(code(n) for n in names)}: {escaped(became)}"
@@ -689,7 +670,6 @@ def rows_of(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str
 
 
 def table_markdown(rows: Iterable[VariantRow]) -> Iterator[str]:
-    """Yield all variants of a kernel."""
     every = list(rows)
     heads = ("variant", "configuration", time_head(every), "registers", "spills", "shared")
     cells = []
@@ -703,7 +683,6 @@ def table_markdown(rows: Iterable[VariantRow]) -> Iterator[str]:
 def recordings_markdown(
     paths: tuple[str, str], pairs: Sequence[Paired], versions: Sequence[FigureChange] = ()
 ) -> Iterator[str]:
-    """Yield two recordings."""
     yield from (f"### {code(paths[0])} → {code(paths[1])}", "")
     if versions:
         yield from (escaped(f"versions: {versions_said(versions)}"), "")

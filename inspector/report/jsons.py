@@ -75,7 +75,6 @@ def pieces(value: object) -> Iterator[str]:
 
 
 def _streamed(value: object) -> bool:
-    """Return whether a value holds ``Rows``."""
     return isinstance(value, Rows) or (
         isinstance(value, dict) and any(_streamed(v) for v in value.values())
     )
@@ -153,7 +152,6 @@ def recording(
 
 
 def compilation(one: Compilation) -> dict[str, object]:
-    """Return one compilation with the compiler's messages."""
     return members(one) | {"signature": one.signature or None}
 
 
@@ -178,14 +176,12 @@ def _log(log: Content) -> str | None:
 
 
 def ordered(stages: Mapping[Stage, object]) -> list[Stage]:
-    """Return stages in the order of lowering."""
     return sorted(stages, key=lambda s: s.rank)
 
 
 def kernel(
     k: Kernel, figures: Figures, more: More = lambda kernel, variant: UNKNOWN_MORE
 ) -> dict[str, object]:
-    """Return one kernel with its variants."""
     return {
         **members(k, "id name demangled origin"),
         "ops": None if k.fusion is None else plain(k.fusion.ops),
@@ -235,7 +231,6 @@ def line(
     figures: Told = NOTHING_TOLD,
     words: Words = NO_WORDS,
 ) -> dict[str, object]:
-    """Return one line of a listing with its linked lines and annotations."""
     control = one.control
     return {
         **members(one, "n text kind base opcode defs uses"),
@@ -259,12 +254,10 @@ def line(
 
 
 def samples(samples: Samples | None) -> dict[str, object] | None:
-    """Return a profiler's samples with their stall reasons."""
     return None if samples is None else members(samples, "all not_issued stalls")
 
 
 def note(one: Note) -> dict[str, object]:
-    """Return one remark of the analysis."""
     blocks = None if one.blocks is None else {"run": one.blocks[0], "of": one.blocks[1]}
     return members(one) | {"blocks": blocks}
 
@@ -278,7 +271,6 @@ def function(
     card: Mapping[str, object] | None = None,
     ncu: object = None,
 ) -> dict[str, object]:
-    """Return a function's place in a listing with its variant, card and hints."""
     return {
         "kernel": name,
         "variant": v,

@@ -29,7 +29,6 @@ MIN_NAME = 24
 def document(
     path: str, windows: Sequence[Window], profile: Profile | None, problems: Sequence[str]
 ) -> dict[str, object]:
-    """``profile``'s JSON: the windows of the recording, and one of them summed up."""
     out: dict[str, object] = {
         "schema": SCHEMA,
         "recording": path,
@@ -64,7 +63,6 @@ def time(us: float | None) -> str:
 
 
 def whole(profile: Profile, windows: int, mode: str, width: int, top: int) -> Iterator[Text]:
-    """Yield the whole report in ``width`` columns."""
     yield from map(Text, heading(profile, windows))
     yield from (Text(), *operators(profile, width, top))
     if profile.kernels:

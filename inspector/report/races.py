@@ -310,14 +310,12 @@ CSV_COLUMNS = (
 
 
 def race_row(one: RaceRow) -> dict[str, object]:
-    """Return a row as JSON has it: a timing's fields and the comparison's."""
     own = asdict(one) | {"dtypes": list(one.dtypes)}
     del own["timing"]
     return timing_row(one.timing) | own
 
 
 def race_document(race: Race) -> dict[str, object]:
-    """Return the JSON of ``time SCRIPT``."""
     return {
         **timings.document(session_of(race)),
         "script": race.script,

@@ -25,8 +25,6 @@ T = TypeVar("T", bound=Hashable)
 
 @dataclass(frozen=True, slots=True)
 class Rank:
-    """One rank: its number, its recording's name and its processes."""
-
     number: int | None
     machine: str | None
     processes: frozenset[int]
@@ -59,7 +57,6 @@ Frames = Sequence[tuple[Rank, FrameCompile]]
 
 
 def ranks(rec: Recording) -> tuple[Rank, ...]:
-    """Return the ranks of a recording in order; none unless there are several."""
     groups: dict[tuple[str | None, int | None], set[int]] = {}
     for process in rec.processes:
         groups.setdefault((process.machine, process.rank), set()).add(process.number)
@@ -236,7 +233,6 @@ def _named(several: Ranks) -> str:
 
 
 def lines(rec: Recording) -> Iterator[tuple[Text, RankDifference | None]]:
-    """Yield a heading, then a line for each difference."""
     if every := ranks(rec):
         found = differences(rec)
         what = plural(len(found), "difference") if found else "nothing was compiled differently"
@@ -245,7 +241,6 @@ def lines(rec: Recording) -> Iterator[tuple[Text, RankDifference | None]]:
 
 
 def document(rec: Recording) -> dict[str, object]:
-    """Return the ranks and their differences for ``list --json``."""
     return {
         "ranks": [
             members(r, "name machine") | {"rank": r.number, "processes": sorted(r.processes)}

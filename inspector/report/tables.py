@@ -85,7 +85,6 @@ def laid_out(
 
 
 def padded(text: str, size: int, right: bool = False) -> str:
-    """Return a text in exactly ``size`` cells."""
     blanks = size - cell_len(text)
     if blanks < 0:
         return set_cell_size(text, size - 1) + "…"
@@ -93,7 +92,6 @@ def padded(text: str, size: int, right: bool = False) -> str:
 
 
 def cut(text: str, width: int) -> str:
-    """Return a text of at most ``width`` characters, with an ellipsis if it was longer."""
     return text if len(text) <= width else text[: max(0, width - 1)] + "…"
 
 
@@ -286,7 +284,6 @@ def figure(value: float | None, form: str = "{}") -> str:
 
 
 def spills(res: Resources) -> str:
-    """Return spilled bytes, stored and loaded."""
     if res.spill_store_bytes is None and res.spill_load_bytes is None:
         return UNKNOWN
     if not res.spill_store_bytes and not res.spill_load_bytes:
@@ -317,7 +314,6 @@ def config(variant: Variant, first: Sequence[str] = ()) -> str:
 
 
 def heading(rec: Recording) -> str:
-    """Return one line on a recording."""
     device = rec.device or {}
     where = str(device.get("name") or "") if rec.mode == "gpu" else ""
     if rec.mode == "target":
@@ -335,7 +331,6 @@ def heading(rec: Recording) -> str:
 
 
 def failed(rec: Recording) -> int:
-    """Return the number of variants and graphs that failed."""
     errors = (*(v.error for _, v in rec.variants()), *(graph.error for graph in rec.graphs))
     return sum(error is not None for error in errors)
 
@@ -460,7 +455,6 @@ def never_ran(rec: Recording) -> list[str]:
 
 
 def graphs(rec: Recording, console: Console) -> None:
-    """The graphs with their kernels, in the order of the wrapper's calls."""
     for graph in rec.graphs:
         console.print(
             Text.assemble(
@@ -475,7 +469,6 @@ def graphs(rec: Recording, console: Console) -> None:
 
 
 def problems(rec: Recording, console: Console) -> None:
-    """Print the first ``MAX_PROBLEMS`` problems and the number of others."""
     texts = (*lacking(rec), *never_ran(rec), *rec.problems)
     for text in texts[:MAX_PROBLEMS]:
         console.print(Text("! " + shown(text), style="yellow"))
@@ -570,7 +563,6 @@ def lines(kernel: Kernel, variant: Variant) -> Iterator[str]:
 
 
 def of_graph(graph: Graph) -> Iterator[str]:
-    """The same of a graph."""
     if graph.error is not None:
         yield shown(f"graph {graph.id} did not compile: {graph.error.said}")
         yield from details(graph.error)

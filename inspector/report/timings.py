@@ -42,7 +42,6 @@ WHO = ("kernel", "variant", "inputs")
 
 
 def document(session: Session) -> dict[str, object]:
-    """``time``'s JSON: rows, the device and what its copy reached."""
     return {
         "schema": SCHEMA,
         "taken": session.taken,
@@ -62,12 +61,10 @@ def duration(us: float | None) -> str:
 
 
 def took(timing: Timing) -> str:
-    """The median in µs, or that there is none."""
     return "failed" if timing.error else duration(timing.median_us)
 
 
 def interval(timing: Timing | KernelTime) -> str:
-    """The median's 95 % interval."""
     if timing.low_us is None or timing.high_us is None:
         return UNKNOWN
     return f"{duration(timing.low_us)}…{duration(timing.high_us)}"
@@ -259,7 +256,6 @@ def sentence(time: StoredTime, now: datetime.datetime) -> str:
 
 
 def timing(time: StoredTime | None) -> dict[str, object] | None:
-    """A variant's time as JSON has it."""
     if time is None:
         return None
     own = members(time.timing, "median_us low_us high_us stopwatch cache")

@@ -64,7 +64,6 @@ class TracedKernel:
 
 
 def sample_of(ran: int, of: int) -> str:
-    """``all 64 blocks``, ``50 of 1,823 blocks``."""
     if ran == of:
         return f"all {of:,} blocks" if of > 1 else "the one block"
     return f"{ran:,} of {of:,} blocks"
@@ -74,7 +73,6 @@ def sample_of(ran: int, of: int) -> str:
 
 
 def count(value: float | None) -> str:
-    """``1,823``, ``0``; a dash where it is not known."""
     return figure(value, "{:,.0f}")
 
 
@@ -92,7 +90,6 @@ def short(value: int | None) -> str:
 
 
 def octets(value: int) -> str:
-    """``512 B``, ``5.69 MB``."""
     if value < 10_000:
         return f"{value:,} B"
     return f"{short(value)}B" if " " in short(value) else f"{value / 1000:.3g} kB"
@@ -104,7 +101,6 @@ def ratio(part: float, whole: float) -> str:
 
 
 def percent(share: float | None) -> str:
-    """``0 %``, ``0.3 %``, ``90 %``."""
     if share is None:
         return UNKNOWN
     value = 100 * share
@@ -136,7 +132,6 @@ def bar(share: float, width: int = BAR) -> str:
 
 
 def summary(told: TracedKernel) -> Iterator[tuple[str, str]]:
-    """Labels and sentences on the launch as a whole."""
     launched, totals = told.launched, told.totals.totals
     yield "call", _called(told)
     for remark in launched.inputs.remarks:
@@ -354,7 +349,6 @@ BARS: Mapping[str, Callable[[ExecutedLine], int]] = {
 
 
 def legend() -> str:
-    """What the columns are, a line each."""
     size = max(len(column.head) for column in COLUMNS)
     told = "\n".join(f"  {c.head:<{size}}  {c.meaning}" for c in COLUMNS)
     return (
@@ -478,7 +472,6 @@ def document(
     rolled: Mapping[Stage, Iterable[ExecutedLine]],
     found: Iterable[Finding] = (),
 ) -> dict[str, object]:
-    """``trace``: the launch, its totals, its hints, and each line."""
     launched = told.launched
     launch = launched.launch
     spent, where = launched.spent, launched.inputs.at
@@ -558,7 +551,6 @@ def _line(line: ExecutedLine, where: Where) -> dict[str, object]:
 
 
 def value_json(value: ValueFacts, where: Where) -> dict[str, object]:
-    """Return the range of a register's values."""
     uniform = None
     if value.count:
         uniform = "grid" if value.uniform_grid else "block" if value.uniform_block else None
@@ -582,7 +574,6 @@ def value_json(value: ValueFacts, where: Where) -> dict[str, object]:
 
 
 def fault_json(told: TracedKernel, fault: Fault) -> dict[str, object]:
-    """Return the fault that ended a launch."""
     place = fault.place
     one = told.launched.inputs.tensor(fault.buffer)
     tensor = None if one is None else jsons.members(one, "name dtype shape") | {"bytes": one.size}

@@ -38,12 +38,10 @@ class Meaning:
 
     @property
     def known(self) -> bool:
-        """Whether the reference has it, as a word or as the beginning of words."""
         return bool(self.entry or self.members)
 
 
 def as_json(meaning: Meaning) -> dict[str, object]:
-    """Return one word; ``qualifiers`` are the word's own, else those that it may have."""
     entry = meaning.entry
     member = entry or next(iter(meaning.members), None)
     names = ("summary", "operands", "cost", "since", "until", "reference")
@@ -65,7 +63,6 @@ def as_json(meaning: Meaning) -> dict[str, object]:
 
 
 def show(meaning: Meaning, out: Console) -> None:
-    """Print a word and its meaning."""
     if meaning.entry:
         _entry(meaning, meaning.entry, out)
     elif meaning.members:
