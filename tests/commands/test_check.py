@@ -206,15 +206,3 @@ def test_junit_and_markdown(tmp_path: Path) -> None:
     assert done.text.startswith("### ptxview check: failed")
     passed = call("check", RECORDING, "--max-registers", "255", "--markdown")
     assert passed.status == 0 and passed.text.startswith("### ptxview check: passed")
-
-
-def test_words_that_cannot_be_meant(free: Path) -> None:
-    for words, said in (
-        (("--allow", "registers=1"), "needs a baseline"),
-        (("--forbid", "bank-conflict"), "bank-conflicts"),
-        (("--max-registers", "-1"), "not an amount"),
-        (("--kernel", "nobody", "--no-spills"), "nobody"),
-        (("--json", "--markdown", "--no-spills"), "one of"),
-    ):
-        done = call("check", free, *words)
-        assert done.status == 2 and said in done.said, words

@@ -304,7 +304,7 @@ def test_a_program_is_compiled_as_its_own_calls_say(work: Path) -> None:
 # IR
 
 
-@pytest.mark.parametrize("language", ["ttir", "ttgir", "llir"])
+@pytest.mark.parametrize("language", ["ttir", "llir"])
 def test_a_stage_of_triton_goes_through_those_that_follow(
     work: Path, python: list[str], language: str
 ) -> None:
@@ -354,17 +354,6 @@ def test_bad_input_is_one_sentence(
     done = call("compile", *words)
     assert (done.status, said in done.said) == (status, True), done.said
     assert "Traceback" not in done.said
-
-
-def test_without_an_assembler_it_says_where_to_get_one(
-    work: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from inspector.sources import compilers
-
-    monkeypatch.setattr(compilers, "assemblers", lambda: ())
-    done = call("compile", "square.ptx", "-o", "x.ptxview")
-    assert done.status == 3 and "pip install triton" in done.said
-    assert not (work / "x.ptxview").exists()
 
 
 def test_who_ends_us_ends_the_program_and_no_half_recording_is_left(work: Path) -> None:

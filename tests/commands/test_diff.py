@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 import shutil
 from collections import Counter
@@ -18,7 +17,6 @@ from tests.helpers.ptxview import (
     SQUARE,
     Done,
     call,
-    write_events,
 )
 
 RECORDING = REPOSITORY / "examples" / "recordings" / "lecture-h200.ptxview"
@@ -189,86 +187,14 @@ def test_the_table_is_sorted_by_a_key_and_backwards(key: str) -> None:
     assert values(f"-{key}") == sorted(values(key), reverse=True)
 
 
-@pytest.fixture
-def tuned(tmp_path: Path) -> Path:
-    """A recording with a tuning of four configurations, and one of which nothing compiled."""
-    data = PTX.read_bytes()
-    digest = hashlib.sha256(data).hexdigest()
-    (tmp_path / "blobs").mkdir()
-    (tmp_path / "blobs" / digest).write_bytes(data)
-
-    def tried(warps: int, hash_: str | None, time: float | None, reason: str | None) -> Any:
-        return {
-            "config": {"num_warps": warps},
-            "hash": hash_,
-            "reason": reason,
-            "times_ms": None if time is None else [time, time, time],
-        }
-
-    def compiled(hash_: str, warps: int) -> Any:
-        meta = {"name": "square_kernel", "hash": hash_, "num_warps": warps}
-        return {
-            "event": "triton",
-            "pid": 1,
-            "name": "square_kernel",
-            "hash": hash_,
-            "metadata": meta,
-            "files": {"ptx": digest},
-            "paths": {},
-        }
-
-    one, two = "1" * 64, "2" * 64
-    tuning = {
-        "event": "autotune",
-        "tuning": 0,
-        "by": "triton",
-        "key": {"n": 1},
-        "pid": 1,
-        "stopwatch": "do_bench",
-        "from_cache": False,
-        "seconds": 0.5,
-    }
-    return write_events(
-        tmp_path,
-        {"event": "recording", "schema": 1, "command": ["x"], "pid": 1},
-        compiled(one, 4),
-        compiled(two, 8),
-        tuning
-        | {
-            "name": "square_kernel",
-            "file": "",
-            "winner": 1,
-            "configurations": [
-                tried(4, one, 0.020, None),
-                tried(8, two, 0.010, None),
-                tried(16, None, None, "failed: out of shared memory"),
-                tried(32, None, None, "pruned: early_config_prune"),
-            ],
-        },
-        tuning
-        | {
-            "name": "hopeless",
-            "file": "",
-            "winner": None,
-            "tuning": 1,
-            "configurations": [tried(4, None, None, "failed: PTXASError")],
-        },
-    )
-
-
-def test_tuned_configurations_with_their_times_the_winner_and_reasons(tuned: Path) -> None:
-    rows = diff(tuned, "square_kernel", "--json", "--sort", "time").json["variants"]
-    assert [(r["config"]["num_warps"], r["time_us"], r["winner"]) for r in rows] == [
-        (8, pytest.approx(10), True),
-        (4, pytest.approx(20), False),
-        (16, None, None),
-        (32, None, None),
-    ]
-    assert [r["variant"] for r in rows[2:]] == [None, None]
-    assert rows[3]["reason"] == "pruned: early_config_prune"
-    text = diff(f"{tuned}::square_kernel", "--width", "120").text
-    assert re.search(r"\* +2{8} +w8 +10\.0 µs", text)
-    assert "failed: out of shared memory" in text
+def test_tuned_configurations_with_their_times_and_the_winner() -> None:
+    rows = diff(RECORDING, "matmul_kernel", "--json", "--sort", "time").json["variants"]
+    told = [(r["variant"], r["winner"]) for r in rows]
+    assert told == [("ff3a7da2", True), ("290e47d8", False), ("dcff378a", False)]
+    times = [r["time_us"] for r in rows]
+    assert times == sorted(times) and times[0] == pytest.approx(8.29, abs=0.01)
+    text = diff(f"{RECORDING}::matmul_kernel", "--width", "120").text
+    assert re.search(r"\* +ff3a7da2 +w4 .* 8\.29 µs", text)
 
 
 # -- two recordings -------------------------------------------------------------------------------

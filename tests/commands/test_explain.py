@@ -76,18 +76,6 @@ def test_what_is_not_known_is_reported_with_what_is_near() -> None:
     assert found["nearest"][0] == "ld.global.v4.b32"
 
 
-def test_list_prints_every_word_of_a_language_or_a_kind() -> None:
-    words = call("explain", "--list").text.splitlines()
-    ptx = call("explain", "--list", "ptx").text.splitlines()
-    sass = call("explain", "--list", "sass").text.splitlines()
-    assert sorted(words) == sorted([*ptx, *sass]) and "ld" in ptx and "LDG" in sass
-    registers = call("explain", "--list", "special-register").text.splitlines()
-    assert "%tid" in registers and all(w.startswith("%") or w == "WARP_SZ" for w in registers)
-    both = call("explain", "--list", "--json", "type").text.splitlines()
-    assert {json.loads(line)["kind"] for line in both} == {"type"}
-    assert all(call("explain", w).status == 0 for w in registers if "<" not in w)
-
-
 @settings(max_examples=200, deadline=None)
 @given(st.text(max_size=80))
 def test_any_text_has_an_answer(text: str) -> None:

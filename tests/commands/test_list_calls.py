@@ -62,7 +62,6 @@ def test_the_first_call_is_shown_whole_and_a_later_one_by_what_it_has_different(
     [
         (replace(X, dtype="float16"), "x float16 (float32)"),
         (replace(X, low=0, high=9), "x range 0…9 (–)"),
-        (replace(X, alignment=None), "x alignment – (512)"),
         (Argument("x", value=3), "x 3 (float32 64×1024)"),
     ],
 )

@@ -106,12 +106,6 @@ def fake(pages: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     return tmp_path / "saw"
 
 
-@pytest.fixture
-def no_ncu(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine without ncu."""
-    monkeypatch.setattr("inspector.measure.ncu.report.find", lambda name: None)
-
-
 def listed(capsys: pytest.CaptureFixture[str], *args: str | Path) -> Any:
     assert main(["list", *map(str, args), "--json"]) == 0
     return json.loads(capsys.readouterr().out)
@@ -239,16 +233,3 @@ def test_counters_that_are_not_permitted(
     assert out.is_file() and f"the recording is kept: {out}" in said.err
     assert main(["list", str(out), "--json"]) == 0
     assert json.loads(capfd.readouterr().out)["recording"]["exit_status"] == 0
-
-
-def test_without_ncu_or_a_gpu(
-    monkeypatch: pytest.MonkeyPatch, no_ncu: None, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["ncu", "x.py"]) == 3
-    gpu = capsys.readouterr().err
-    monkeypatch.setattr(command, "gpu_present", lambda: True)
-    assert main(["ncu", "x.py"]) == 3
-    tool = capsys.readouterr().err
-    assert "no" in gpu and "GPU" in gpu and len(gpu.splitlines()) == 1
-    assert "ncu (Nsight Compute) was not found" in tool
-    assert main(["ncu"]) == 2

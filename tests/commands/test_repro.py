@@ -134,22 +134,6 @@ def test_a_kernel_runs_alone_with_what_it_calls_and_reads(recording: Path, forke
     assert "time: not taken, the device is emulated" in done.out
 
 
-@pytest.mark.nightly
-def test_a_tuned_kernel_has_the_configuration_that_ran(
-    recording: Path, forked: Run, interpreting: dict[str, str]
-) -> None:
-    script = script_of(recording, "tuned")
-    assert "autotune" not in script and "heuristics" not in script
-    (compiled,) = ok(forked(script, env=interpreting)).of("triton")
-    events: Any = read_events(recording).events
-    (launched,) = [e for e in events if e["event"] == "call" and e["name"] == "tuned"]
-    (before,) = [e for e in events if e.get("hash") == launched["hash"] and e["event"] == "triton"]
-    for key in ("num_warps", "num_stages"):
-        assert compiled["metadata"][key] == before["metadata"][key]
-    assert compiled["constexprs"] == before["constexprs"]
-    assert compiled["specialization"] == before["specialization"]
-
-
 def test_inputs_are_of_the_recorded_kind(
     recording: Path, forked: Run, interpreting: dict[str, str]
 ) -> None:
@@ -304,10 +288,3 @@ def test_an_extension_has_its_own_sources_and_options() -> None:
 def test_what_cannot_be_written_is_a_sentence(words: list[str], status: int, said: str) -> None:
     done = call("repro", "examples/recordings/lecture-h200.ptxview", *words)
     assert done.status == status and said in done.said and not done.out
-
-
-def test_json_has_the_script_and_what_it_is_of() -> None:
-    recording: Any = "examples/recordings/lecture-h200.ptxview"
-    document = call("repro", recording, "matmul_kernel", "--json").json
-    assert document["text"] == call("repro", recording, "matmul_kernel").text
-    assert document["schema"] == 1 and document["call"] == 0 and document["unknown"] == []

@@ -118,18 +118,6 @@ def test_what_only_a_gpu_can_measure_is_as_the_schema_says() -> None:
         assert document["schema"] == 1
 
 
-def test_a_recording_without_its_sources_is_as_the_schema_says(tmp_path: Path) -> None:
-    line = ["export", RECORDED, "softmax_kernel", "--without", "source", "-o", f"{NEW}x.ptxview"]
-    document = printed(line, tmp_path).json
-    listed = call("list", tmp_path / "x.ptxview", "--json").json
-    assert listed["recording"]["removed"] == document["removed"] == ["source"]
-    hold("list", listed)
-    for stage in ("ptx", "sass"):
-        path = tmp_path / "x.ptxview"
-        shown = call("show", path, "softmax_kernel", "--stage", stage, "--json")
-        hold("show", json.loads(shown.text))
-
-
 def objects(value: object) -> Iterator[dict[str, Any]]:
     """Every part of a schema that says which members an object has."""
     if isinstance(value, dict):

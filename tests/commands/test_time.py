@@ -137,19 +137,6 @@ def test_rows_have_times_and_estimates_and_are_kept(
     assert [{k: r[k] for k in row} for r in again["rows"]] == [row]
 
 
-def test_a_graph_is_called_again_with_its_code_and_its_kernels_are_known(
-    recording: Path, gpu: list[dict[str, Any]], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["time", str(recording), "0/0", "--trust", "--json", *OURS]) == 0
-    (row,) = json.loads(capsys.readouterr().out)["rows"]
-    (told,) = gpu[0]["launches"]
-    assert told["kind"] == "graph" and told["code"].endswith(".py")
-    assert [a["shape"] for a in told["arguments"]] == [[1823, 781]]
-    assert (row["kind"], row["kernel"], row["variant"]) == ("graph", "0/0", None)
-    assert (row["median_us"], row["cpu_us"], row["bytes"]) == (4.0, 30.0, None)
-    assert [(k["name"], k["variant"]) for k in row["kernels"]] == [(FUSED, "ba6e6b76")]
-
-
 @pytest.fixture
 def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where the recorded extensions were built; of them gelu is left."""

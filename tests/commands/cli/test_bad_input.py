@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import fcntl
 import importlib
 import os
-import pty
 import shutil
 import signal
-import struct
 import subprocess
 import sys
-import termios
 import time
-import tomllib
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,7 +19,6 @@ from inspector.system import toolchain
 from tests.helpers.ptxview import (
     LECTURE,
     MATMUL,
-    REPOSITORY,
     SQUARE,
     call,
     command,
@@ -154,34 +148,6 @@ def test_invalid_command_lines_are_usage_errors(words: list[str]) -> None:
 # -- terminals ----------------------------------------------------------------------------------
 
 
-def on_terminal(words: list[str], columns: int, env: dict[str, str]) -> tuple[int, str]:
-    """What a command prints on a terminal of that width, and how it ended."""
-    pid, fd = pty.fork()
-    if pid == 0:
-        os.execve(sys.executable, words, env)
-    fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-    out = b""
-    while True:
-        try:
-            got = os.read(fd, 65536)
-        except OSError:
-            break
-        if not got:
-            break
-        out += got
-    os.close(fd)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), out.decode("utf-8", "replace")
-
-
-def test_no_color_is_obeyed_and_a_terminal_has_colours() -> None:
-    plain = environment(TERM="xterm-256color", NO_COLOR="1")
-    bright = environment(TERM="xterm-256color")
-    _, without = on_terminal(command(["list", LECTURE]), 80, plain)
-    _, coloured = on_terminal(command(["list", LECTURE]), 80, bright)
-    assert "\x1b[3" in coloured and "\x1b[3" not in without
-    assert "\x1b" not in ptxview("list", LECTURE, env=bright).text
-
-
 # -- pipes, signals, tools ----------------------------------------------------------------------
 
 
@@ -200,21 +166,6 @@ def test_closed_pipe_is_not_reported(words: list[str]) -> None:
     )
     assert done.returncode in (0, 141), done.stderr
     assert b"Traceback" not in done.stderr and b"Broken" not in done.stderr
-
-
-def test_interrupted_while_it_is_imported_it_is_130_without_a_traceback() -> None:
-    code = (
-        "import sys\nclass Interrupted:\n"
-        "    def find_spec(self, name, path=None, target=None):\n"
-        "        if name == 'inspector.commands.cli':\n"
-        "            raise KeyboardInterrupt\n"
-        "sys.meta_path.insert(0, Interrupted())\n"
-        "from inspector.__main__ import main\nsys.exit(main())"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
-    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
-    scripts = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["scripts"]
-    assert scripts == {"ptxview": "inspector.__main__:main"}, "the command begins there"
 
 
 def test_interruption_is_130_without_a_traceback(tmp_path: Path) -> None:
