@@ -28,8 +28,6 @@ from typing import Any
 import pytest
 
 import inspector
-from inspector.base.model import Stage
-from inspector.listing import parse
 
 HOUSE = Path(inspector.__file__).parent
 SHORT = 1_000
@@ -356,40 +354,3 @@ def test_a_pattern_that_is_quadratic_is_found_out() -> None:
     for source in (r"([%\w$]++)\s*+(?:<\s*+(\d{1,9})\s*+>)?\s*+(?=[,;]|\Z)", r"(\w+)\s*$"):
         assert list(slow(Used("judge", re.compile(source), scans=True)))
     assert not list(slow(Used("judge", re.compile(r"\w++"), scans=True)))
-
-
-# Beginnings after which a parser expects something, of each language.
-LEADS: dict[Stage, tuple[str, ...]] = {
-    Stage.PTX: (
-        ".reg .b32 ",
-        ".reg .b32 %r<",
-        "ld.global.b32 %r1, [",
-        "@%p1 ",
-        ".loc 1 2 ",
-        '.file 1 "',
-        ".visible .entry k(",
-        ".param .b32 ",
-        "call (",
-        "$L:",
-        "// ",
-        "/* ",
-    ),
-    Stage.TTGIR: ("%0 = ", '#loc1 = loc("', "tt.func public @k(", "%0 = tt.load ", "loc("),
-    Stage.LLIR: ("%1 = ", "define void @k(", "!1 = !DILocation(", "@x = ", "%1 = phi i32 ["),
-    Stage.SOURCE: ("def f(", "x = ", '"', '"""', "for x in ", "f(", "x["),
-    Stage.SASS: ("        /*0000*/                   ", "\\t.section\\t", "Function : ", "/*"),
-}
-
-
-@pytest.mark.usefixtures("patience")
-@pytest.mark.parametrize("stage", LEADS, ids=lambda s: s.value)
-def test_a_line_of_anything_is_parsed_in_proportion(stage: Stage) -> None:
-    """Patterns one after another, and those that are made while parsing."""
-    for lead in LEADS[stage]:
-        for unit in ("a", "1", " ", "\t", "%a,", "(", "[", "<", ".a", "::", '"', "\\", "/*", "a "):
-
-            def make(size: int, lead: str = lead, unit: str = unit) -> Callable[[], object]:
-                text = lead + unit * (size // len(unit)) + " x;\n"
-                return lambda: [(ln.defs, ln.source) for ln in parse(stage, text).lines]
-
-            assert growth(make) < MOST, (lead, unit)

@@ -83,7 +83,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("kept")
 
 
-@pytest.mark.parametrize("kernels", [100, pytest.param(1000, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("kernels", [60, pytest.param(1000, marks=pytest.mark.nightly)])
 def test_a_list_of_many_kernels_takes_the_memory_of_ten(
     tmp_path: Path, shared: Path, kernels: int
 ) -> None:
@@ -108,59 +108,6 @@ def test_a_trace_is_gone_through_and_not_held(tmp_path: Path, shared: Path) -> N
     assert peaks[1] - peaks[0] < 0.4 * size, "forty megabytes are not held, let alone three times"
 
 
-def kernels(count: int) -> str:
-    """PTX of as many kernels of a hundred lines."""
-    out = [".version 8.0", ".target sm_90", ".address_size 64"]
-    for k in range(count):
-        out += [
-            f".visible .entry k{k}(.param .u64 p)",
-            "{",
-            ".reg .f32 %f<99>;",
-            ".reg .b64 %rd<99>;",
-            "ld.param.u64 %rd1, [p];",
-        ]
-        for i in range(23):
-            out += [
-                f"add.s64 %rd{i + 2}, %rd1, {4 * i};",
-                f"ld.global.f32 %f{3 * i + 1}, [%rd{i + 2}];",
-                f"fma.rn.f32 %f{3 * i + 2}, %f{3 * i + 1}, %f{3 * i + 1}, %f{3 * i + 1};",
-                f"st.global.f32 [%rd{i + 2}], %f{3 * i + 2};",
-            ]
-        out += ["ret;", "}"]
-    return "\n".join(out)
-
-
-def alone(folder: Path, text: str) -> Path:
-    """A folder with PTX, read without assembling it, as a single file would be."""
-    folder.mkdir(parents=True, exist_ok=True)
-    file = folder / "k.ptx"
-    file.write_text(text)
-    return file
-
-
-@pytest.mark.nightly
-def test_the_first_line_is_there_before_the_last_is_made(tmp_path: Path) -> None:
-    """A reader of the JSON that goes away ends it: the document was not made as a whole before."""
-    file = tmp_path / "many.ptx"
-    file.write_text(kernels(60))
-    for _ in range(2):  # the first has the file assembled, which is kept
-        with subprocess.Popen(
-            command(["show", file, "k0", "--json"]), stdout=subprocess.PIPE, env=environment()
-        ) as child:
-            assert child.stdout is not None
-            head = child.stdout.read(4096)
-            child.stdout.close()
-            _, status, usage = os.wait4(child.pid, 0)
-            child.returncode = os.waitstatus_to_exitcode(status)
-    assert head.startswith(b'{"schema": 1, "stage": "ptx"')
-    whole = subprocess.Popen(
-        command(["show", file, "k0", "--json"]), stdout=subprocess.DEVNULL, env=environment()
-    )
-    _, _, all_of_it = os.wait4(whole.pid, 0)
-    whole.returncode = 0
-    assert usage.ru_utime < 0.8 * all_of_it.ru_utime
-
-
 def seconds_of(*words: str | Path) -> float:
     """Seconds of CPU of a command in this process, and of the tools that it ran."""
     before = os.times()
@@ -172,15 +119,6 @@ def nested(path: Path, blocks: int) -> Path:
     """A kernel of blocks inside each other, a brace a line."""
     braces = "{\n" * blocks + "}\n" * blocks
     path.write_text(f"{HEAD}.visible .entry k()\n{{\n{braces}ret;\n}}\n")
-    return path
-
-
-def values(path: Path, many: int) -> Path:
-    """A kernel, and a section of so many bytes on one line, in which ptxas takes quadratic time."""
-    row = ",".join("1" * many)
-    path.write_text(
-        f"{HEAD}.visible .entry k()\n{{\nret;\n}}\n.section .debug_str\n{{\n.b8 {row}\n}}\n"
-    )
     return path
 
 
@@ -201,8 +139,8 @@ HEAD = ".version 8.3\n.target sm_90\n.address_size 64\n"
 @pytest.mark.nightly
 @pytest.mark.parametrize(
     ("make", "words", "many"),
-    [(nested, ("list",), 40_000), (values, ("show", "-a"), 40_000), (problems, ("list",), 10_000)],
-    ids=["nested", "values", "problems"],
+    [(nested, ("list",), 40_000), (problems, ("list",), 10_000)],
+    ids=["nested", "problems"],
 )
 def test_four_times_as_much_takes_less_than_eight_times_as_long(
     tmp_path: Path,

@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 
 from inspector.base.text import words
 from inspector.listing.line import Function, Kind, Line, Listing
@@ -68,10 +69,9 @@ def before_padding(listing: Listing, function: Function) -> int:
     """The last line of a function before what only fills SASS up to a boundary: a branch to itself
     and ``NOP``."""
     lines = listing.lines
-    last, first = min(function.last, len(lines)), max(function.first, 1)
+    end, first = min(function.last, len(lines)), max(function.first, 1)
     if listing.language != "sass":
-        return last
-    end = last
+        return end
     while end >= first and (lines[end - 1].opcode is None or lines[end - 1].base == "NOP"):
         end -= 1
     if end >= first and lines[end - 1].base == "BRA" and lines[end - 1].targets:
@@ -114,19 +114,14 @@ def mix(
 
     ``code`` are its instructions by opcode, where they are at hand.
     """
-    opcodes = (code or OpcodeLines(listing, function)).without_padding()
-    costs: Counter[str] = Counter()
+    costs: Counter[str | None] = Counter()
     bases: Counter[str] = Counter()
-    unclassed = total = 0
-    for opcode, at in opcodes.items():
+    for opcode, at in (code or OpcodeLines(listing, function)).without_padding().items():
         bases[base_of(opcode)] += len(at)
-        total += len(at)
-        known = cost(opcode)
-        if known is None:
-            unclassed += len(at)
-        else:
-            costs[known] += len(at)
-    return Mix(listing.language, total, _ordered(costs), _ordered(bases), unclassed)
+        costs[cost(opcode)] += len(at)
+    unclassed = costs.pop(None, 0)
+    by_cost = Counter({name: count for name, count in costs.items() if name is not None})
+    return Mix(listing.language, bases.total(), _ordered(by_cost), _ordered(bases), unclassed)
 
 
 def _ordered(counts: Counter[str]) -> tuple[tuple[str, int], ...]:
@@ -205,19 +200,13 @@ Key = tuple[str, tuple[int, int, int] | None, tuple[str, ...]]
 
 def _ptx_product(opcode: str) -> Key | None:
     parts = opcode.split(".")
-    family = parts[0]
-    if family not in ("mma", "wgmma", "wmma", "tcgen05"):
+    name = "mma" if parts[0] == "mma" else ".".join(parts[:2])
+    if name not in ("mma", "wgmma.mma_async", "wmma.mma", "tcgen05.mma"):
         return None
-    if family in ("wmma", "tcgen05") and parts[1:2] != ["mma"]:
-        return None
-    if family == "wgmma" and parts[1:2] != ["mma_async"]:
-        return None
-    shape = _PTX_SHAPE.search(opcode)
     types = tuple(p for p in parts if _PTX_TYPES.fullmatch(p))
-    if family == "tcgen05":
+    if name == "tcgen05.mma":
         types = tuple(p.partition("::")[2] for p in parts if p.startswith("kind::"))
-    name = ".".join(parts[:2]) if family != "mma" else "mma"
-    return name, _numbers(shape), types
+    return name, _numbers(_PTX_SHAPE.search(opcode)), types
 
 
 def _sass_product(opcode: str) -> Key | None:
@@ -228,14 +217,13 @@ def _sass_product(opcode: str) -> Key | None:
     shape = _numbers(_SASS_SHAPE.search(opcode))
     if shape is None:
         shape = next((_SASS_DIGITS[p] for p in parts if p in _SASS_DIGITS), None)
-    types = tuple(p.lower() for p in parts if _PTX_TYPES.fullmatch(p.lower()))
-    return base, shape, types
+    return base, shape, tuple(p.lower() for p in parts if _PTX_TYPES.fullmatch(p.lower()))
 
 
 def _dots(line: Line) -> Key:
     shape = dot_shape(line.text)
-    tiles = [t for _, t in _TILE.findall(line.text)]
-    return line.base or "", shape[1:] if shape else None, tuple(tiles[:3])
+    types = tuple(kind for _, kind in _TILE.findall(line.text)[:3])
+    return line.base or "", shape[1:] if shape else None, types
 
 
 def dot_shape(text: str) -> tuple[int, int, int, int] | None:
@@ -244,10 +232,7 @@ def dot_shape(text: str) -> tuple[int, int, int, int] | None:
     if len(tiles) < 2 or len(tiles[0]) < 2 or len(tiles[1]) < 2:
         return None
     a, b = tiles[0], tiles[1]
-    batch = 1
-    for dimension in a[:-2]:
-        batch *= dimension
-    return (batch, a[-2], b[-1], a[-1]) if a[-1] == b[-2] else None
+    return (prod(a[:-2]), a[-2], b[-1], a[-1]) if a[-1] == b[-2] else None
 
 
 def _numbers(match: re.Match[str] | None) -> tuple[int, int, int] | None:
@@ -277,7 +262,6 @@ _SASS = {
     "UBLKCP": (COPY, "global"), "LDTM": (LOAD, "tensor"), "STTM": (STORE, "tensor"),
 }  # fmt: skip
 _BULK = frozenset(("UTMALDG", "UTMASTG", "UTMAREDG", "UBLKCP"))
-_SASS_BYTES = {"8": 1, "16": 2, "32": 4, "64": 8, "96": 12, "128": 16, "256": 32}
 _SASS_WIDTH = re.compile(r"\.(?:ENL2\.)?[USFB]?(8|16|32|64|96|128|256)\b")
 _SASS_PACKED = re.compile(r"\.B?F(16|32)x([248])\b")
 _SASS_VECTOR = re.compile(r"F32x|F16x|_V[48]|VEC")
@@ -328,13 +312,10 @@ def accesses(
 def total(accesses: Iterable[Access], kinds: Iterable[str], space: str) -> int | None:
     """Bytes a thread, every access once; None if the width of one is not known."""
     wanted = frozenset(kinds)
-    out = 0
-    for access in accesses:
-        if access.kind in wanted and access.space == space:
-            if access.width is None:
-                return None
-            out += access.width * access.count
-    return out
+    those = [access for access in accesses if access.kind in wanted and access.space == space]
+    if any(access.width is None for access in those):
+        return None
+    return sum(access.count * (access.width or 0) for access in those)
 
 
 def _ptx(line: Line) -> tuple[str, str, int | None] | None:
@@ -342,9 +323,10 @@ def _ptx(line: Line) -> tuple[str, str, int | None] | None:
     parts = opcode.split(".")
     if base == "cp":
         return _ptx_copy(opcode, line.text)
-    if base == "tcgen05" and parts[1:2] in (["ld"], ["st"]):
-        many = len(line.defs) if parts[1] == "ld" else None
-        return (LOAD if parts[1] == "ld" else STORE, "tensor", 4 * many if many else None)
+    if base == "tcgen05" and parts[1:2] == ["st"]:
+        return STORE, "tensor", None
+    if base == "tcgen05" and parts[1:2] == ["ld"]:
+        return LOAD, "tensor", 4 * len(line.defs) or None
     kind = _MULTIMEM.get(parts[1]) if base == "multimem" and len(parts) > 1 else _PTX.get(base)
     if kind is None:
         return None
@@ -360,13 +342,11 @@ def _ptx(line: Line) -> tuple[str, str, int | None] | None:
 
 
 def _ptx_width(opcode: str) -> int | None:
-    types = list(_TYPE.finditer(opcode))
+    types, vector = _TYPE.findall(opcode), _VECTOR.search(opcode)
     if not types:
         return None
-    found = types[-1]
-    bits = int(found[1]) * (2 if found[2] else 1)
-    vector = _VECTOR.search(opcode)
-    return bits * (int(vector[1]) if vector else 1) // 8
+    bits, twice = types[-1]
+    return int(bits) * (2 if twice else 1) * (int(vector[1]) if vector else 1) // 8
 
 
 def _ptx_copy(opcode: str, text: str) -> tuple[str, str, int | None] | None:
@@ -374,7 +354,7 @@ def _ptx_copy(opcode: str, text: str) -> tuple[str, str, int | None] | None:
     parts = opcode.split(".")
     if parts[1:2] != ["async"] or len(parts) < 3:
         return None
-    spaces = [p.partition("::")[0] for p in parts if p.partition("::")[0] in _SPACES]
+    spaces = [space for p in parts if (space := p.partition("::")[0]) in _SPACES]
     if "prefetch" in parts or len(spaces) < 2:
         return None
     size = _SIZE.search(text) if "bulk" not in parts else None
@@ -391,19 +371,17 @@ def _sass(line: Line) -> tuple[str, str, int | None] | None:
     kind = _SASS.get(base)
     if kind is None or (base in ("LDS", "LDG") and not line.defs):  # RZ: for its side effects
         return None
-    if base in _BULK:
+    if base in _BULK or base == "STTM":
         return *kind, None
     if base in ("LDSM", "STSM"):
         many = opcode.rpartition(".")[2]
-        if not _MATRIX.search(opcode):
-            return *kind, None
-        return *kind, 4 * int(many) if many in ("2", "4") else 4
-    if base in ("LDTM", "STTM"):
-        many_registers = len(line.defs) if base == "LDTM" else 0
-        return *kind, 4 * many_registers or None
+        width = 4 * int(many) if many in ("2", "4") else 4
+        return *kind, width if _MATRIX.search(opcode) else None
+    if base == "LDTM":
+        return *kind, 4 * len(line.defs) or None
     if packed := _SASS_PACKED.search(opcode):  # a vector of numbers: of atomics and reductions
         return *kind, int(packed[1]) * int(packed[2]) // 8
     if _SASS_VECTOR.search(opcode):
         return *kind, None
-    width = _SASS_WIDTH.search(opcode)
-    return *kind, _SASS_BYTES[width[1]] if width else 4
+    named = _SASS_WIDTH.search(opcode)
+    return *kind, int(named[1]) // 8 if named else 4

@@ -47,10 +47,6 @@ _ODD_BITS = {
     "byte": 8, "char": 8, "complex64": 64, "complex128": 128, "bfloat16": 16, "tf32": 32,
 }  # fmt: skip
 
-TENSORS_ONCE = "each tensor read or written once"
-EACH_ONCE = "each access once by every thread"
-EACH_AT_MOST_ONCE = "each access at most once by every thread"
-
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
@@ -66,12 +62,12 @@ class Estimate:
 
 def blocks_of(call: Call) -> int | None:
     """Blocks (programs) of a launch."""
-    return None if call.grid is None else call.grid[0] * call.grid[1] * call.grid[2]
+    return None if call.grid is None else prod(call.grid)
 
 
 def threads_of(call: Call) -> int | None:
     """Threads of a block."""
-    return None if call.block is None else call.block[0] * call.block[1] * call.block[2]
+    return None if call.block is None else prod(call.block)
 
 
 def tensor_bytes(call: Call) -> Estimate | None:
@@ -84,25 +80,24 @@ def tensor_bytes(call: Call) -> Estimate | None:
     sizes = [_bytes(a) for a in call.arguments if a.shape is not None]
     if not sizes or any(size is None for size in sizes):
         return None
-    return Estimate(sum(size for size in sizes if size is not None), TENSORS_ONCE)
+    return Estimate(
+        sum(size for size in sizes if size is not None), "each tensor read or written once"
+    )
 
 
 def _bytes(argument: Argument) -> int | None:
     element = element_bytes(argument.dtype or (argument.type or "").lstrip("*"))
     if element is None or argument.shape is None:
         return None
-    strides = argument.strides or (1,) * len(argument.shape)
-    sizes = zip(argument.shape, strides, strict=False)
+    sizes = zip(argument.shape, argument.strides or (1,) * len(argument.shape), strict=False)
     return element * prod(size if stride else min(size, 1) for size, stride in sizes)
 
 
 def element_bytes(dtype: str) -> int | None:
     """Bytes of an element of torch's or Triton's type: 4 of ``float32`` and of ``fp32``."""
     dtype = dtype.removeprefix("torch.")
-    bits = _ODD_BITS.get(dtype)
-    if bits is None:
-        match = _BITS.match(dtype)
-        bits = int(match[1]) if match else 0
+    match = _BITS.match(dtype)
+    bits = _ODD_BITS.get(dtype, int(match[1]) if match else 0)
     return bits // 8 if bits and bits % 8 == 0 else None
 
 
@@ -118,17 +113,13 @@ def accessed_bytes(
     if blocks is None or threads is None or flow.loops:
         return None
     every = tuple(accesses)
-    if any(a.space == "generic" for a in every):
-        return None
     bytes_a_thread = total(every, (LOAD, STORE, COPY, ATOMIC, REDUCTION), "global")
-    if bytes_a_thread is None:
+    if bytes_a_thread is None or any(a.space == "generic" for a in every):
         return None
     at_most = branches or any(a.guarded for a in every if a.space == "global")
-    how = EACH_AT_MOST_ONCE if at_most else EACH_ONCE
+    how = f"each access {'at most ' * at_most}once by every thread"
     return Estimate(bytes_a_thread * threads * blocks, how, at_most)
 
-
-HOW = "counted in TTIR, masked lanes included"
 
 _WEIGHTS: Mapping[str, int] = {
     **dict.fromkeys(
@@ -143,7 +134,6 @@ _WEIGHTS: Mapping[str, int] = {
     "tt.clampf": 2,
 }
 _UNCOUNTED = frozenset(("math.absi", "math.ctpop", "math.ctlz", "math.cttz", "math.ipowi"))
-_DOT = "tt.dot"
 _SHAPED = re.compile(r"tensor<((?:\d{1,9}+x)*+)(?:f|bf)\d")
 _SCALAR = re.compile(r":\s*(?:\([^)]*\)\s*->\s*)?(?:f|bf)\d+\b")
 _FOR = re.compile(
@@ -203,7 +193,7 @@ def operations(listing: Listing, function: Function, call: Call) -> Estimate | N
             _count(count, line)
     except _Unknown:
         return None
-    return Estimate(count.total * programs, HOW)
+    return Estimate(count.total * programs, "counted in TTIR, masked lanes included")
 
 
 def _count(count: _Count, line: Line) -> None:
@@ -217,27 +207,17 @@ def _count(count: _Count, line: Line) -> None:
         return
     if line.base == "tt.call":
         count.add(None)
-    elif line.base.startswith(_DOT):
+    elif line.base.startswith("tt.dot"):
         shape = dot_shape(body)
         count.add(2 * prod(shape) if shape else None)
     else:
-        count.add(_weight(line.base) * _elements(body))
+        other = line.base.startswith("math.") and line.base not in _UNCOUNTED
+        # Elements of the floating-point type that the operation ends in.
+        shapes = _SHAPED.findall(body)
+        elements = prod(_dimensions(shapes[-1])) if shapes else int(bool(_SCALAR.search(body)))
+        count.add(_WEIGHTS.get(line.base, int(other)) * elements)
     if body.endswith("{"):
         _open(count, line.base, body)
-
-
-def _weight(base: str) -> int:
-    if base in _WEIGHTS:
-        return _WEIGHTS[base]
-    return 1 if base.startswith("math.") and base not in _UNCOUNTED else 0
-
-
-def _elements(body: str) -> int:
-    """Elements of the floating-point type that an operation ends in; 0 where it has none."""
-    found = _SHAPED.findall(body)
-    if found:
-        return prod(_dimensions(found[-1]))
-    return 1 if _SCALAR.search(body) else 0
 
 
 def _dimensions(shape: str) -> list[int]:
@@ -362,23 +342,23 @@ def card(
     ``num_warps``), used without one; ``facts`` are analyses of PTX and SASS, if at hand.
     ``built_for`` is of the architecture that the cubin is of, where ``device`` is another.
     """
-    block_threads = threads_of(launch) if launch is not None else None
-    block_threads = threads if block_threads is None else block_threads
     static, dynamic = resources.static_shared_bytes, resources.dynamic_shared_bytes
-    if launch is not None and launch.shared_bytes is not None:
-        dynamic = launch.shared_bytes
+    blocks = None
+    if launch is not None:
+        threads = threads_of(launch) or threads
+        blocks = blocks_of(launch)
+        dynamic = dynamic if launch.shared_bytes is None else launch.shared_bytes
     if static is not None and (built := built_for or device) is not None:
         static = built.own_shared(static)
     full = None
     if device is not None and static is not None and dynamic is not None:
         full = occupancy(
             device,
-            block_threads,
+            threads,
             resources.registers,
             static + dynamic,
             barriers=resources.barriers,
         )
-    blocks = blocks_of(launch) if launch is not None else None
     waves = None
     if full is not None and full.blocks and blocks is not None and full.device.sms:
         waves = blocks / (full.blocks * full.device.sms)
@@ -398,7 +378,7 @@ def card(
     return Card(
         resources,
         device,
-        block_threads,
+        threads,
         static,
         dynamic,
         full,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import heapq
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -24,7 +24,7 @@ from inspector.analyse.flow.graph import (
     read_steps,
 )
 from inspector.analyse.flow.liveness import Liveness, live_ranges
-from inspector.base.text import word_for
+from inspector.base.text import plural, word_for
 from inspector.listing.line import Function, Line, Listing
 
 # -- what is still under way ----------------------------------------------------------------------
@@ -67,14 +67,8 @@ def mnemonics(table: Mapping[str, object]) -> dict[str, Mnemonic]:
     out: dict[str, Mnemonic] = {}
     for entry in table.values():
         if isinstance(entry, Mapping):
-            scoreboard, pipe = entry.get("scoreboard"), entry.get("pipe")
-            mnemonic = Mnemonic(
-                str(entry.get("noun", "")),
-                str(scoreboard) if scoreboard else None,
-                str(pipe) if pipe else None,
-                entry.get("chained") is True,
-            )
-            out.update((opcode, mnemonic) for opcode in str(entry.get("opcodes", "")).split())
+            said = {key: value for key, value in entry.items() if key != "opcodes"}
+            out |= dict.fromkeys(entry["opcodes"].split(), Mnemonic(**said))
     return out
 
 
@@ -118,17 +112,18 @@ class InFlight:
                 ours[key] = (min(low, least), max(high, most))
             _forget(ours)
         for pipe, lines in other.loose.items():
-            self.loose[pipe] = _latest(self.loose.get(pipe, frozenset()) | lines)
+            self.let_loose(pipe, lines)
         return self != before
 
-
-def _latest(lines: frozenset[int]) -> frozenset[int]:
-    return lines if len(lines) <= MAX_PENDING else frozenset(sorted(lines)[-MAX_PENDING:])
+    def let_loose(self, pipe: str, lines: Iterable[int]) -> None:
+        """Add instructions of a pipe that raise no barrier."""
+        every = sorted({*self.loose.get(pipe, ()), *lines})
+        self.loose[pipe] = frozenset(every[-MAX_PENDING:])
 
 
 def _forget(ages: Ages) -> None:
     """Drop all but the last of the instructions that a barrier represents."""
-    for key in sorted(ages)[:-MAX_PENDING] if len(ages) > MAX_PENDING else ():
+    for key in sorted(ages)[:-MAX_PENDING]:
         del ages[key]
 
 
@@ -147,8 +142,7 @@ def event(line: Line, by_mnemonic: Mapping[str, Mnemonic]) -> Event | None:
         sets.append((f"SB{control.write_barrier}", RESULT))
     if control.read_barrier is not None:
         sets.append((f"SB{control.read_barrier}", OPERANDS))
-    mnemonic = by_mnemonic.get(line.base)
-    pipe = mnemonic.pipe if mnemonic else None
+    pipe = by_mnemonic.get(line.base, Mnemonic()).pipe
     results = any(what == RESULT for _, what in sets)
     loose = pipe if pipe and line.defs and not results else None
     if not waits and not sets and loose is None:
@@ -173,15 +167,11 @@ def step(state: InFlight, e: Event, ages: frozenset[str]) -> list[tuple[str, int
         if not pending:
             continue
         cleared += [(barrier, *key) for key, (_, most) in pending.items() if most >= left]
-        if left:
-            kept = {
-                k: (least, min(most, left - 1))
-                for k, (least, most) in pending.items()
-                if least < left
-            }
-            state.pending[barrier] = kept
-        else:
-            del state.pending[barrier]
+        state.pending[barrier] = {
+            key: (least, min(most, left - 1))
+            for key, (least, most) in pending.items()
+            if least < left
+        }
     for barrier, what in e.sets:
         pending = state.pending.setdefault(barrier, {})
         if barrier in ages:
@@ -195,7 +185,7 @@ def step(state: InFlight, e: Event, ages: frozenset[str]) -> list[tuple[str, int
                 pending.setdefault((line, RESULT), (0, 0))
         _forget(pending)
     if e.loose is not None:
-        state.loose[e.loose] = _latest(state.loose.get(e.loose, frozenset()) | {e.line})
+        state.let_loose(e.loose, (e.line,))
     return cleared
 
 
@@ -292,8 +282,8 @@ class Schedule:
         out: list[Wait] = []
         for barrier, line, kind in self._waited.get(n, ()):
             by = self._lines[line - 1]
-            mnemonic = self._known.get(by.base or "")
-            scoreboard = mnemonic.scoreboard if mnemonic and kind != OPERANDS else None
+            known = self._known.get(by.base or "", Mnemonic())
+            scoreboard = known.scoreboard if kind != OPERANDS else None
             out.append(Wait(line, barrier, by.address, by.opcode, kind, scoreboard))
         return tuple(out)
 
@@ -320,10 +310,10 @@ class Schedule:
         """What is to be said of line ``n``: what it waits for, and who waits for it."""
         out = _waiting(self.waits(n), self._known)
         if used := self.consumer(n):
-            many = "the next instruction" if used.distance == 1 else _at(used.address, used.line)
-            far = "" if used.distance == 1 else f", {used.distance} instructions on"
-            cycles = f"{used.cycles} cycle{'' if used.cycles == 1 else 's'}"
-            out.append(f"its result is first used by {many}{far}, at least {cycles} later")
+            where = f"{_at(used.address, used.line)}, {used.distance} instructions on"
+            where = "the next instruction" if used.distance == 1 else where
+            cycles = plural(used.cycles, "cycle")
+            out.append(f"its result is first used by {where}, at least {cycles} later")
         return tuple(out)
 
 
@@ -355,9 +345,8 @@ def _first_use(flow: Flow, lines: Sequence[Line], producer: Line, chained: bool)
     at = flow.block_at(producer.n)
     if at is None:
         return None
-    wanted = frozenset(producer.defs)
     # cycles before it issues, instructions since, block, line to begin with, still unchanged
-    todo = [(0, 0, at, producer.n, wanted)]
+    todo = [(0, 0, at, producer.n, frozenset(producer.defs))]
     entered: set[int] = set()
     looked = 0
     best: Consumer | None = None
@@ -401,19 +390,17 @@ def _waiting(waits: Sequence[Wait], by_mnemonic: Mapping[str, Mnemonic]) -> list
     groups: dict[tuple[str, str, str | None], list[Wait]] = {}
     for wait in waits:
         base = (wait.opcode or "").partition(".")[0]
-        noun = by_mnemonic[base].noun if base in by_mnemonic else ""
-        if not noun or noun == "result of":
+        noun = by_mnemonic.get(base, Mnemonic()).noun
+        if noun in ("", "result of"):
             noun = "result of " + base
         groups.setdefault((noun, wait.kind, wait.scoreboard), []).append(wait)
     out: list[str] = []
     for (noun, kind, scoreboard), group in groups.items():
         what = _named(noun.removeprefix("result of ") if kind == OPERANDS else noun, group)
+        until = f": the {scoreboard} scoreboard" if scoreboard else ""
         if kind == OPERANDS:
-            their = "its" if len(group) == 1 else "their"
-            out.append(f"waits here for {what} until {their} operands have been read")
-        else:
-            board = f": the {scoreboard} scoreboard" if scoreboard else ""
-            out.append(f"waits here for {what}{board}")
+            until = f" until {'its' if len(group) == 1 else 'their'} operands have been read"
+        out.append(f"waits here for {what}{until}")
     return out
 
 

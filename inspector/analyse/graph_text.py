@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from inspector.analyse.graph_view import (
-    FxNode,
     GraphCall,
     GraphView,
     Place,
@@ -67,15 +66,10 @@ def modules(call: GraphCall) -> str:
 
 def places(call: GraphCall) -> str:
     """The user's lines of a call, by file: ``model.py:9, 12``."""
-    by_file: dict[str, list[int]] = {}
+    by_file: dict[str, dict[str, None]] = {}
     for file, line, _ in call.places:
-        by_file.setdefault(short_file(file), []).append(line)
-    return (
-        "; ".join(
-            f"{file}:{', '.join(map(str, dict.fromkeys(lines)))}" for file, lines in by_file.items()
-        )
-        or UNKNOWN
-    )
+        by_file.setdefault(short_file(file), {})[str(line)] = None
+    return "; ".join(f"{file}:{', '.join(lines)}" for file, lines in by_file.items()) or UNKNOWN
 
 
 def moved(call: GraphCall) -> str:
@@ -160,24 +154,20 @@ def by_place(view: GraphView) -> dict[Place, list[GraphCall]]:
 
 
 def _by_line(view: GraphView) -> Iterator[GraphRow]:
-    lines = by_place(view)
+    numbers = {at: tuple(call.number for call in own) for at, own in by_place(view).items()}
     cells = [
-        (f"{short_file(file)}:{line}", _numbers(calls), code)
-        for (file, line, code), calls in lines.items()
+        (f"{short_file(file)}:{line}", ", ".join(map(str, calls)), code)
+        for (file, line, code), calls in numbers.items()
     ]
     if cells:
-        numbers = [tuple(call.number for call in own) for own in lines.values()]
-        yield from _table(("line", "calls", "code"), cells, numbers)
-
-
-def _numbers(calls: Sequence[GraphCall]) -> str:
-    return ", ".join(str(call.number) for call in calls)
+        yield from _table(("line", "calls", "code"), cells, list(numbers.values()))
 
 
 def _fused(view: GraphView) -> Iterator[GraphRow]:
-    for call in (call for call in view.calls if len(call.operations) > 1):
-        what = f"{call.name}: {', '.join(call.operations)}"
-        yield GraphRow(f"{call.number}  {what}", (call.number,))
+    for call in view.calls:
+        if len(call.operations) > 1:
+            what = f"{call.number}  {call.name}: {', '.join(call.operations)}"
+            yield GraphRow(what, (call.number,))
 
 
 def _chosen(view: GraphView) -> Iterator[GraphRow]:
@@ -198,7 +188,7 @@ def _tried(view: GraphView) -> Iterator[GraphRow]:
         yield GraphRow(f"{', '.join(one.nodes)} {how}: {took}", numbers)
 
 
-def refusal(view: GraphView, one: RefusedFusion) -> str:
+def refusal(one: RefusedFusion) -> str:
     """``3 with 7: no shared data``; what became no call is named as Inductor names it."""
     a, b = (
         str(name) if number is None else str(number)
@@ -210,8 +200,7 @@ def refusal(view: GraphView, one: RefusedFusion) -> str:
 
 def _refused(view: GraphView) -> Iterator[GraphRow]:
     for one in view.refused:
-        numbers = tuple(n for n in (one.a, one.b) if n is not None)
-        yield GraphRow(refusal(view, one), numbers)
+        yield GraphRow(refusal(one), tuple(n for n in (one.a, one.b) if n is not None))
     if view.refused_left_out:
         yield GraphRow(f"{counted(view.refused_left_out, 'more reason')} were not kept")
 
@@ -227,11 +216,9 @@ def memory(view: GraphView) -> str:
 
 def _sum(word: str, sizes: Sequence[int | None]) -> str:
     known = [size for size in sizes if size is not None]
-    out = plural(len(sizes), word)
-    if known:
-        unknown = len(sizes) - len(known)
-        out += f" ({kibibytes(sum(known))}{f', and {unknown} of unknown size' if unknown else ''})"
-    return out
+    unknown = len(sizes) - len(known)
+    also = f", and {unknown} of unknown size" if unknown else ""
+    return plural(len(sizes), word) + (f" ({kibibytes(sum(known))}{also})" if known else "")
 
 
 def _memory(view: GraphView) -> Iterator[GraphRow]:
@@ -268,18 +255,19 @@ def of_output_code(
 
 
 def _of_calls(lines: Mapping[int, tuple[int, ...]], view: GraphView) -> Known:
-    operations: Keys = {}
-    calls: Keys = {}
-    nodes: Keys = {}
-    where: Keys = {}
+    known: Known = {kind: {} for kind in KINDS if view.recorded or kind != "operations"}
     for n, numbers in lines.items():
         own = [view.calls[number - 1] for number in numbers if 0 < number <= len(view.calls)]
-        calls[n] = {str(call.number) for call in own}
-        operations[n] = {name for call in own for name in call.operations}
-        nodes[n] = {node.name for call in own for node in call.nodes if node.name in view.nodes}
-        where[n] = {_at(place) for call in own for place in call.places}
-    known = {"calls": calls, "nodes": nodes, "places": where}
-    return {**known, "operations": operations} if view.recorded else known
+        nodes = {node.name for call in own for node in call.nodes}
+        found = {
+            "operations": {name for call in own for name in call.operations},
+            "calls": {str(call.number) for call in own},
+            "nodes": nodes & view.nodes.keys(),
+            "places": {_at(place) for call in own for place in call.places},
+        }
+        for kind, keys in known.items():
+            keys[n] = found[kind]
+    return known
 
 
 def of_ir(texts: Sequence[str], view: GraphView) -> Known:
@@ -304,11 +292,9 @@ def of_ir(texts: Sequence[str], view: GraphView) -> Known:
 
 def _named(name: str, operations: Mapping[str, object]) -> set[str]:
     """The operations in ``op0_op1``, whose own names may have underscores."""
-    if name in operations:
-        return {name}
     out: set[str] = set()
     word = ""
-    for part in name.split("_"):
+    for part in name.split("_") if name not in operations else [name]:
         word = f"{word}_{part}" if word else part
         if word in operations:
             out.add(word)
@@ -337,21 +323,14 @@ def of_fx(texts: Sequence[str], view: GraphView, dynamo: bool) -> Known:
         elif match := _NODE.match(text):
             if here is not None:
                 where[n] = {here}
-            own = {match[1]} & view.nodes.keys()
+            nodes[n] = {match[1]} & view.nodes.keys()
             if dynamo:
-                own = set(by_source.get(match[1], ())) | _behind(view.dynamo, match[1], by_module)
-            nodes[n] = own
+                nodes[n] = set(by_source[match[1]])
+                above = view.dynamo.get(match[1])
+                if above is not None and above.place is not None:
+                    # Nodes of the backward pass, which name no node of Dynamo's.
+                    nodes[n] |= by_module[above.module, _at(above.place)]
     return {"nodes": nodes, "places": where} if view.nodes else {"places": where}
-
-
-def _behind(
-    dynamo: Mapping[str, FxNode], name: str, by_module: Mapping[tuple[str | None, str], set[str]]
-) -> set[str]:
-    """Nodes of the backward pass, which name no node of Dynamo's: those of its module and line."""
-    node = dynamo.get(name)
-    if node is None or node.place is None:
-        return set()
-    return set(by_module.get((node.module, _at(node.place)), ()))
 
 
 def of_source(path: str, view: GraphView) -> Known:

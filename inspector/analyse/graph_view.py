@@ -198,16 +198,19 @@ class GraphCall:
     tuned: str | None = None
 
     @property
+    def told(self) -> tuple[FxNode, ...]:
+        """The nodes that it is itself, if known, else all that went into it."""
+        return self.results or self.nodes
+
+    @property
     def modules(self) -> tuple[str, ...]:
         """The paths of its nodes' modules, in the order of the graph."""
-        told = self.results or self.nodes
-        return tuple(dict.fromkeys(n.module for n in told if n.module is not None))
+        return tuple(dict.fromkeys(n.module for n in self.told if n.module is not None))
 
     @property
     def places(self) -> tuple[Place, ...]:
         """The user's lines that its nodes are from, in the order of the graph."""
-        told = self.results or self.nodes
-        return tuple(dict.fromkeys(n.place for n in told if n.place is not None))
+        return tuple(dict.fromkeys(n.place for n in self.told if n.place is not None))
 
     @property
     def backward(self) -> bool:
@@ -280,14 +283,11 @@ def with_choices(
     """A graph with what max-autotune chose for its calls and the fusions that Inductor measured."""
     calls, choices = list(view.calls), []
     for choice in chosen:
-        number = None
-        for call in view.calls:
-            own = call.results or call.nodes
-            if choice.node is not None and any(node.name == choice.node for node in own):
-                number = call.number
-                calls[number - 1] = replace(calls[number - 1], tuned=choice.kernel)
-                break
-        choices.append(replace(choice, call=number))
+        made = (call for call in view.calls if choice.node in {n.name for n in call.told})
+        call = next(made, None)
+        if call is not None:
+            calls[call.number - 1] = replace(calls[call.number - 1], tuned=choice.kernel)
+        choices.append(replace(choice, call=None if call is None else call.number))
     return replace(view, calls=tuple(calls), choices=tuple(choices), tried=tuple(tried))
 
 
@@ -319,8 +319,7 @@ def graph_view(
             if follower < len(lines):
                 reuses[follower].append((buffer.name, buffer.reuses))
     calls = []
-    for at, call in enumerate(wrapper.calls):
-        own = placed[at]
+    for at, (call, own) in enumerate(zip(wrapper.calls, placed, strict=True)):
         operations = [each for one in own for each in one.operations]
         origins = {name for each in operations for name in each.origins}
         computed = [nodes[name] for name in sorted(origins & nodes.keys(), key=order.__getitem__)]
@@ -331,7 +330,6 @@ def graph_view(
                 if name in source_nodes and name not in ambiguous
             ]
         kernel = kernels.get(call.n)
-        results = _results(call, own, computed, nodes)
         size, by = _total([one.bytes for one in own]), "inductor"
         if size is None:
             size, by = launched_with.get(kernel or ""), "tensors"
@@ -349,7 +347,7 @@ def graph_view(
                 _total([one.bytes_read for one in own]),
                 _total([one.bytes_written for one in own]),
                 tuple(reuses.get(at, ())),
-                results,
+                _results(call, own, computed, nodes),
                 None if size is None else by,
             )
         )
@@ -388,12 +386,9 @@ def _results(
         return ()
     results = [each.result for one in own for each in one.operations]
     known = tuple(nodes[name] for name in results if name is not None and name in nodes)
-    return known or tuple(node for node in computed if _packet(node.target) == call.name)
-
-
-def _packet(target: str) -> str:
-    """``mm`` for ``aten.mm.default``: as the wrapper's calls are named."""
-    return target.removeprefix("torch.ops.").removeprefix("aten.").rpartition(".")[0]
+    names = (f"aten.{call.name}", call.name)  # ``mm`` for ``aten.mm.default``
+    packets = {node: node.target.removeprefix("torch.ops.").rpartition(".")[0] for node in computed}
+    return known or tuple(node for node, packet in packets.items() if packet in names)
 
 
 def module_path(paths: Sequence[str]) -> str:
@@ -423,14 +418,11 @@ def _joined(paths: Sequence[str]) -> str:
     parts: list[str] = []
     above = ""
     for path in paths:
-        root = _ROOT.match(path)
-        text = path[root.end() :] if root is not None else path
-        own = text.removeprefix(above) if above and text.startswith(above) else text
-        own = own.strip("_")
-        if own:
-            parts.append(_UNDERSCORED.sub(r".\1.", own).replace("._", ".").strip("."))
+        text = _ROOT.sub("", path)
+        own = text.removeprefix(above).strip("_")
+        parts.append(_UNDERSCORED.sub(r".\1.", own).replace("._", ".").strip("."))
         above = text
-    return ".".join(parts)
+    return ".".join(filter(None, parts))
 
 
 def _fx_nodes(recorded: _Recorded) -> dict[str, FxNode]:

@@ -103,14 +103,12 @@ def qualifiers_of(word: str, opcode: str) -> list[str]:
     taken = list(split(word))
     out: list[str] = []
     for part in opcode.strip().split("."):
-        own = split(part)
-        if taken and list(own) == taken[: len(own)]:
-            taken = taken[len(own) :]
-        elif taken and own[0] == taken[0]:
-            taken = taken[1:]
+        own = list(split(part))
+        whole = bool(taken) and own == taken[: len(own)]
+        if part and not whole:
             out.append(f".{part}")
-        elif part:
-            out.append(f".{part}")
+        if whole or own[:1] == taken[:1]:
+            taken = taken[len(own) if whole else 1 :]
     return out
 
 
@@ -164,10 +162,7 @@ class Isa:
         self._folded: dict[str, list[str]] = {}
         self._words: dict[str, ReferenceEntry | None] = {}
         read = [
-            (lang, kind, word, said)
-            for lang, kind, table in tables
-            for word, said in table.items()
-            if isinstance(said, Mapping)
+            (lang, kind, word, said) for lang, kind, table in tables for word, said in table.items()
         ]
         for language, kind, word, said in read:
             self._add(entry_of(word, language, kind, said))
@@ -246,7 +241,7 @@ class Isa:
         """Up to ``n`` known words that are spelled most like this one, whole opcodes mended."""
         word = word.strip()
         if word[:1] in (".", "%", "@"):
-            return closest(word, (e.word for e in self._starting(word[0])), n)
+            return closest(word, (e.word for e in self.entries() if e.word[0] == word[0]), n)
         language, entry = self._read(word)
         if entry is not None:
             return self._mended(language, entry, word, n)
@@ -279,13 +274,12 @@ class Isa:
         head = split(word)[0] if word[:1] not in (".", "%", "@", "") else word
         component = _COMPONENT.fullmatch(word.casefold())
         names = self._folded.get(component[1] if component else head.casefold(), [])
-        out = []
-        for name in names:
-            if name == head:
-                continue
-            rest = word[len(head) :]
-            out.append(name + (rest.upper() if name.isupper() else rest.casefold()))
-        return out
+        rest = word[len(head) :]
+        return [
+            name + (rest.upper() if name.isupper() else rest.casefold())
+            for name in names
+            if name != head
+        ]
 
     def _read(self, opcode: str) -> tuple[str, ReferenceEntry | None]:
         """The language of an opcode and its instruction."""
@@ -306,10 +300,9 @@ class Isa:
                 (w for w in heads if occurs_in(w, parts)),
                 # Of two that are as long, the one that the opcode begins with.
                 key=lambda w: (len(w), parts[: len(w)] == w),
-                default=None,
+                default=(),
             )
-            entries = self._entries.get((language, INSTRUCTION), {})
-            self._words[key] = entries.get(joined(word)) if word is not None else None
+            self._words[key] = self._entries[language, INSTRUCTION].get(joined(word))
         return self._words[key]
 
     def _get(self, language: str, kinds: Sequence[str], word: str) -> list[ReferenceEntry]:
@@ -325,27 +318,19 @@ class Isa:
         return []
 
     def _meaning(self, language: str, word: str, part: str) -> str | None:
-        own = self._own.get((language, word), {})
-        for name in (part, part.removeprefix(".")):
-            if name in own:
-                return own[name]
-        entry = self.qualifier(part, language) or self.qualifier(part.removeprefix("."), language)
-        return entry.summary if entry else None
+        own, bare = self._own.get((language, word), {}), part.removeprefix(".")
+        entry = self.qualifier(part, language) or self.qualifier(bare, language)
+        return own.get(part) or own.get(bare) or (entry.summary if entry else None)
 
     def _mended(self, language: str, entry: ReferenceEntry, opcode: str, n: int) -> tuple[str, ...]:
         """An opcode with each qualifier that is not known replaced by those that are near."""
         wrong = self.unknown(opcode)
-        if not wrong:
-            return ()
         common = [e.word for k in _IN_OPCODE for e in self.entries(language, k)]
-        out = [opcode]
+        out = [opcode] if wrong else []
         for part in wrong:
             near = closest(part, [*entry.qualifiers, *common], n)
             out = [text.replace(part, other, 1) for text in out for other in near]
         return tuple(dict.fromkeys(out))[:n]
-
-    def _starting(self, mark: str) -> Sequence[ReferenceEntry]:
-        return [e for e in self.entries() if e.word.startswith(mark)]
 
     # -- how it is built --------------------------------------------------------------------
 
@@ -367,7 +352,7 @@ class Isa:
 
     def _with_qualifiers(self, language: str, word: str, said: Mapping[str, object]) -> None:
         names = said.get("qualifiers")
-        listed = [str(n) for n in names] if isinstance(names, list | tuple) else []
+        listed = map(str, names) if isinstance(names, list | tuple) else ()
         every = dict.fromkeys([*listed, *self._own[language, word]])
         meanings = {n: self._meaning(language, word, n) or "" for n in every}
         entries = self._entries[language, INSTRUCTION]

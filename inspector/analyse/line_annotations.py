@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from array import array
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import nsmallest
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from inspector.analyse.function_facts import Consumer, Wait
 from inspector.analyse.isa import ReferenceEntry
 from inspector.base.model import Note
 from inspector.listing.line import Kind, Listing
+
+if TYPE_CHECKING:
+    from inspector.analyse.function_facts import Consumer, Wait
 
 HUES = 8
 """Colours that groups are given in turn, so that neighbours in the source differ."""
@@ -41,7 +42,7 @@ class SourceGroups:
 
 def by_links(lines: int, links: Mapping[int, tuple[int, ...]]) -> Sequence[int]:
     """The group of each of so many lines, by their links to the source; of several the first."""
-    of = array("I", bytes(array("I").itemsize * (lines + 1)))
+    of = [0] * (lines + 1)
     for n, sources in links.items():
         if 0 < n <= lines and sources:
             of[n] = sources[0]
@@ -59,10 +60,8 @@ def by_places(listing: Listing, order: Sequence[tuple[str, int]] = ()) -> Sequen
     The group is the number of a place in ``order``, from 1.
     """
     numbers = {place: number for number, place in enumerate(order, 1)}
-    of = array("I", bytes(array("I").itemsize * (len(listing.lines) + 1)))
-    for n, place in _placed(listing):
-        of[n] = numbers.get(place, 0)
-    return of
+    links = {n: (numbers.get(place, 0),) for n, place in _placed(listing)}
+    return by_links(len(listing.lines), links)
 
 
 def _placed(listing: Listing) -> Iterator[tuple[int, tuple[str, int]]]:
@@ -119,10 +118,7 @@ def _summed(
     links: Mapping[int, tuple[int, ...]], make: Callable[[tuple[int, ...]], T | None]
 ) -> dict[int, T]:
     """What ``make`` gives of each line's links, once for those that are one object."""
-    totals: dict[int, T | None] = {}
-    for lines in links.values():
-        if id(lines) not in totals:
-            totals[id(lines)] = make(lines)
+    totals = {key: make(lines) for key, lines in {id(own): own for own in links.values()}.items()}
     summed = {n: totals[id(lines)] for n, lines in links.items()}
     return {n: value for n, value in summed.items() if value is not None}
 

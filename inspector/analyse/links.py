@@ -64,24 +64,16 @@ class Operations:
 
     def named(self, language: str, opcode: str) -> Does:
         """What an opcode (or a name of ``python`` or ``aten``) does."""
-        key = (language, opcode)
-        known = self._memo.get(key)
-        if known is None:
-            known = self._memo[key] = self._find(language, opcode)
-        return known
+        if (language, opcode) not in self._memo:
+            self._memo[language, opcode] = self._find(language, opcode)
+        return self._memo[language, opcode]
 
     def _find(self, language: str, opcode: str) -> Does:
-        names = self._names.get(language)
-        if not names:
-            return NOTHING
-        word = opcode.split(None, 1)[0] if " " in opcode else opcode
-        parts = word.split(".")
-        for end in range(len(parts), 1, -1):
-            if found := names.get(".".join(parts[:end])):
-                return frozenset(found)
-        kind = _kind(parts) if language == "ptx" else None
-        found = names.get(parts[0]) or (names.get(f"{parts[0]}/{kind}") if kind else None)
-        return frozenset(found or ())
+        names = self._names[language]
+        parts = opcode.partition(" ")[0].split(".")
+        words = [".".join(parts[:end]) for end in range(len(parts), 0, -1)]
+        words += [f"{parts[0]}/{_kind(parts)}"] if language == "ptx" else []
+        return next((frozenset(names[word]) for word in words if word in names), NOTHING)
 
     def _call(self, text: str) -> Does:
         # One call may hold a whole statement of PTX; it does all that is in it.
@@ -113,12 +105,8 @@ class Operations:
 
 def _kind(parts: Sequence[str]) -> str | None:
     """``f`` or ``i`` by the type that an opcode of PTX ends with, None if it names none."""
-    for part in reversed(parts[1:]):
-        if _FLOAT.match(part):
-            return "f"
-        if _WORD.match(part):
-            return "i"
-    return None
+    typed = (part for part in reversed(parts[1:]) if _FLOAT.match(part) or _WORD.match(part))
+    return next(("f" if _FLOAT.match(part) else "i" for part in typed), None)
 
 
 Found = tuple[int, ...]
@@ -135,20 +123,17 @@ def model_lines(
     operations: Operations,
 ) -> dict[int, Found]:
     """Lines of ``output_code`` to lines of the user's ``file``; ``span`` is the kernel's text."""
-    made = [m for m in fusion.made_from if m.file == file]
-    every = tuple(sorted({m.line for m in made}))
+    every = tuple(sorted({m.line for m in fusion.made_from if m.file == file}))
     if not every:
         return {}
-    total = len(listing.lines)
-    out = {n: every for n in fusion.calls if 1 <= n <= total}
+    out = {n: every for n in fusion.calls if 1 <= n <= len(listing.lines)}
     if span is None:
         return out
     body = _body(listing, span)
     narrowed = _narrowed([text for _, text in body], fusion, operations)
     for (n, _), owners in zip(body, narrowed, strict=True):
         # Owners of other files alone: the line is from none of this one.
-        held = [fusion.made_from[at] for at in owners]
-        lines = {m.line for m in held if m.file == file}
+        lines = {m.line for m in map(fusion.made_from.__getitem__, owners) if m.file == file}
         if lines or not owners:
             out[n] = tuple(sorted(lines)) or every
     return out
@@ -171,8 +156,7 @@ def _body(listing: Listing, span: tuple[int, int]) -> list[tuple[int, str]]:
 
 def _narrowed(body: Sequence[str], fusion: Fusion, operations: Operations) -> list[Found]:
     """For each line which of ``made_from`` it may come of, by index; empty: any of them."""
-    made = fusion.made_from
-    does = [_does(m, operations) for m in made]
+    does = [_does(m, operations) for m in fusion.made_from]
     # What Inductor added itself may be of any line.
     vague: set[str] = set()
     for target in fusion.unplaced:
@@ -180,9 +164,8 @@ def _narrowed(body: Sequence[str], fusion: Fusion, operations: Operations) -> li
         if not what:
             return [()] * len(body)
         vague |= what
-    owners: list[Found | None] = [_owners(text, does, vague, operations) for text in body]
-    values = [_values(text) for text in body]
-    _follow(body, values, owners)
+    owners = [_owners(text, does, vague, operations) for text in body]
+    _follow(body, [_values(text) for text in body], owners)
     return [owner or () for owner in owners]
 
 
@@ -211,8 +194,7 @@ def _owners(
         return None
     if what & vague:
         return ()
-    found = tuple(at for at, each in enumerate(does) if each is None or each & what)
-    return found or ()
+    return tuple(at for at, each in enumerate(does) if each is None or each & what)
 
 
 def _values(text: str) -> tuple[set[str], set[str]]:
@@ -233,17 +215,14 @@ def _follow(
         if owners[at] is None and made:
             name = next(iter(made))
             owners[at] = () if name in whole else tuple(sorted(users.get(name, ())))
-        if "tl.store" not in body[at]:
-            for name in taken:
-                if owners[at]:
-                    users.setdefault(name, set()).update(owners[at] or ())
-                else:
-                    whole.add(name)
+        for name in taken if "tl.store" not in body[at] else ():
+            users.setdefault(name, set()).update(owners[at] or ())
+            if not owners[at]:
+                whole.add(name)
     makers: dict[str, Found] = {}
     for at, text in enumerate(body):
         made, taken = values[at]
-        for name in made:
-            makers[name] = owners[at] or ()
+        makers.update(dict.fromkeys(made, owners[at] or ()))
         if "tl.store" in text or "tl.atomic" in text:
             found = [makers.get(name, ()) for name in taken]
             owners[at] = tuple(sorted({x for f in found for x in f})) if all(found) else ()
@@ -289,11 +268,11 @@ def _keys(chain: Chain, wanted: bool) -> list[tuple[str, object]]:
     The best are first. A chain is compared whole, with its columns and then without; where one
     side knows no chain, by its innermost frame; where the other side stops at a call site, by that.
     """
-    inner, lines = chain[0], tuple(frame[:2] for frame in chain)
+    lines = tuple(frame[:2] for frame in chain)
     alone = len(chain) == 1
     length = "one" if alone != wanted else "many"
     keys: list[tuple[str, object]] = [("whole", chain), ("lines", lines)]
-    keys += [(f"{length} column", inner), (f"{length} line", lines[0])]
+    keys += [(f"{length} column", chain[0]), (f"{length} line", lines[0])]
     if wanted:  # the only ways left: one side has inlined what the other has not
         return [*keys, ("outer", lines[0])] if alone else [*keys, *(("one line", n) for n in lines)]
     return [*keys, *(("outer", line) for line in dict.fromkeys(lines[1:]))]
@@ -426,8 +405,7 @@ def relate(
         have = relation.backward()
         placed = {line.n for line in lower.lines if line.source is not None}
         left = {n: at for n, at in _named(lower).items() if n in placed and n not in have}
-        more = Relation.of(composed(left, through)).turned()
-        return Relation((*relation.blocks, *more.blocks))
+        return Relation((*relation.blocks, *Relation.of(composed(left, through)).turned().blocks))
     if first in (Stage.SOURCE, Stage.OUTPUT_CODE):
         return Relation(())
     if second is Stage.SASS and through is not None:
@@ -485,16 +463,12 @@ def _alike(
     memo: dict[tuple[int, Does], tuple[int, ...]] = {}
     out: Links = {}
     for n, others in links.items():
-        does = below[n - 1]
-        if len(others) > 1 and does:
-            # Lines with the same links share one tuple, which ``links`` keeps alive.
-            key = (id(others), does)
-            if key not in memo:
-                same = [o for o in others if above[o - 1] & does]
-                memo[key] = tuple(same) or others
-            out[n] = memo[key]
-        else:
-            out[n] = others
+        # Lines with the same links share one tuple, which ``links`` keeps alive.
+        key = (id(others), below[n - 1])
+        if key not in memo:
+            same = tuple(o for o in others if above[o - 1] & below[n - 1])
+            memo[key] = same or others
+        out[n] = memo[key]
     return out
 
 

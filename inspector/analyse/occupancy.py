@@ -118,9 +118,7 @@ class Device:
 def arch_of(device: Mapping[str, object]) -> str | None:
     """``sm_90`` of the device that a recording names, None if it does not say."""
     major, minor = device.get("major"), device.get("minor")
-    if isinstance(major, int) and isinstance(minor, int):
-        return f"sm_{major}{minor}"
-    return None
+    return f"sm_{major}{minor}" if isinstance(major, int) and isinstance(minor, int) else None
 
 
 def base_arch(target: str) -> str:
@@ -256,25 +254,23 @@ def _shared_a_block(device: Device, use: _Use) -> int:
 
 
 def _limits(device: Device, use: _Use) -> dict[str, int]:
-    out: dict[str, int] = {}
-    if use.registers:
-        out[REGISTERS] = _by_registers(device, use)
-    if _shared_a_block(device, use):
-        out[SHARED] = _by_shared(device, use)
     fits = use.threads <= device.max_threads_per_block
-    out[THREADS] = device.max_warps_per_sm // _warps(device, use) if fits else 0
-    out[BLOCKS] = device.max_blocks_per_sm
-    if device.barriers_per_sm is not None and use.barriers > 0:
-        out[BARRIERS] = device.barriers_per_sm // use.barriers
-    return out
+    named = use.barriers > 0 and device.barriers_per_sm is not None
+    limits = {
+        REGISTERS: _by_registers(device, use) if use.registers else None,
+        SHARED: _by_shared(device, use) if _shared_a_block(device, use) else None,
+        THREADS: device.max_warps_per_sm // _warps(device, use) if fits else 0,
+        BLOCKS: device.max_blocks_per_sm,
+        BARRIERS: (device.barriers_per_sm or 0) // use.barriers if named else None,
+    }
+    return {name: limit for name, limit in limits.items() if limit is not None}
 
 
 def _by_registers(device: Device, use: _Use) -> int:
     a_warp = _registers_a_warp(device, use.registers)
     # The hardware's check of a block is as if its warps filled all sub-partitions evenly.
     assumed = a_warp * _up(_warps(device, use), device.sub_partitions)
-    too_many = use.registers > device.max_registers_per_thread
-    if assumed > device.registers_per_block or too_many:
+    if assumed > device.registers_per_block or use.registers > device.max_registers_per_thread:
         return 0
     a_partition = device.registers_per_sm // device.sub_partitions // a_warp
     return a_partition * device.sub_partitions // _warps(device, use)
@@ -296,11 +292,10 @@ def _by_shared(device: Device, use: _Use) -> int:
 def _fewer_registers(device: Device, use: _Use, blocks: int) -> int | None:
     """The most registers a thread with which more than ``blocks`` fit."""
     unit = max(1, device.register_allocation_unit // device.warp_size)
-    registers = (min(use.registers, device.max_registers_per_thread + 1) - 1) // unit * unit
-    while registers > 0:
+    most = (min(use.registers, device.max_registers_per_thread + 1) - 1) // unit * unit
+    for registers in range(most, 0, -unit):
         if _by_registers(device, replace(use, registers=registers)) > blocks:
             return registers
-        registers -= unit
     return None
 
 

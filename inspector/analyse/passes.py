@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from itertools import chain
+from operator import itemgetter
 
 MLIR, LLVM, MACHINE, FX = "mlir", "llvm", "machine", "fx"
 BY_MLIR, BY_LLVM, BY_ARRIVAL = "mlir", "llvm", "arrival"
@@ -104,29 +105,23 @@ class _Part:
 
 
 def _parts(printed: bytes, mark: bytes) -> Iterator[_Part]:
-    last: tuple[str, str, int, int] | None = None
-    for match in _HEADER.finditer(printed):
+    headings = [m for m in _HEADER.finditer(printed) if m["mark"] in (None, mark)]
+    ends = [*(match.start() for match in headings[1:]), len(printed)]
+    for match, end in zip(headings, ends, strict=False):
         kind = match.lastgroup or ""
         if match["mark"] is not None:
-            if match["mark"] != mark:
-                continue
             kind, text, named = match["word"].decode(), match["rest"], 0
         elif match["after"] is not None:
             kind, text, named = "after", match["after"] + match["on"], match.start("after")
         else:
             text, named = match[kind], match.start(kind)
-        if last is not None:
-            yield _Part(last[0], last[1], printed[last[2] : match.start()], last[3])
-        last = (kind, text.decode("utf-8", "replace"), match.end(), named)
-    if last is not None:
-        yield _Part(last[0], last[1], printed[last[2] :], last[3])
+        yield _Part(kind, text.decode("utf-8", "replace"), printed[match.end() : end], named)
 
 
 class _Reader:
     def __init__(self, arrivals: Sequence[tuple[int, float]]) -> None:
         self.passes: list[PassRun] = []
-        self._ends = [at for at, _ in arrivals]
-        self._seconds = [seconds for _, seconds in arrivals]
+        self._arrivals = arrivals
         self._stage = ""
         self._pipeline: list[tuple[str, str]] = []
         self._waiting: list[tuple[str, str, str, str, bytes]] = []
@@ -179,12 +174,10 @@ class _Reader:
     def _mlir(self, final: bytes | None) -> None:
         """The passes of one pass manager, whose last text is the module that it left."""
         ran = [(w[1], w[2]) for w in self._waiting]
-        # Of one that did not end the first of its passes are known, and not the last.
-        pipeline = (
-            self._pipeline if final is not None else self._pipeline[: _begun(ran, self._pipeline)]
-        )
-        own = _own_passes(ran, pipeline)
-        tops = [i for i, top in enumerate(own) if top]
+        pipeline = self._pipeline
+        if final is None:  # the first of its passes are known, and not the last
+            pipeline = pipeline[: _begun(ran, pipeline)]
+        tops = [i for i, top in enumerate(_own_passes(ran, pipeline)) if top]
         for i, j in zip(tops, [*tops[1:], len(self._waiting)], strict=True):
             name, argument, _, symbol, before = self._waiting[i]
             after = self._waiting[j][4] if j < len(self._waiting) else final
@@ -199,8 +192,7 @@ class _Reader:
         if not scope:  # of the code generator, which says it behind the title
             head, _, on = part.text.partition(" (function: ")
             head, _, loop = head.partition(" (loop: ")
-            found = _TITLE.fullmatch(head.strip())
-            name, argument = (found["name"], found["argument"] or "") if found else (head, "")
+            name, argument = _titled(head.strip())
             scope = (on or loop).rstrip(")")
         body = _trimmed(part.body)
         key = "" if _MODULE.match(body) else scope
@@ -213,14 +205,12 @@ class _Reader:
         self._add(LLVM, name, argument, scope, body if before is None else before, body, took)
 
     def _machine(self, part: _Part) -> None:
-        found = _TITLE.fullmatch(part.text)
-        name, argument = (found["name"], found["argument"] or "") if found else (part.text, "")
         function = _FUNCTION.search(part.body)
         scope = function[1].decode("utf-8", "replace") if function else ""
         body = _SLOT.sub(b"", _trimmed(part.body))
         before = self._latest.get(f"machine {scope}", b"")
         self._latest[f"machine {scope}"] = body
-        self._add(MACHINE, name, argument, scope, before, body)
+        self._add(MACHINE, *_titled(part.text), scope, before, body)
 
     def _add(
         self,
@@ -263,13 +253,19 @@ class _Reader:
 
     def _arrived(self, at: int) -> float | None:
         """When the output before a byte had arrived."""
-        i = bisect_left(self._ends, at)
-        return self._seconds[i] if self._ends and i < len(self._ends) else None
+        i = bisect_left(self._arrivals, at, key=itemgetter(0))
+        return self._arrivals[i][1] if i < len(self._arrivals) else None
 
 
 def _name_on(text: str) -> tuple[str, str]:
     found = _LLVM_ON.fullmatch(text.strip())
     return (found["name"], found["scope"]) if found else (text.strip(), "")
+
+
+def _titled(text: str) -> tuple[str, str]:
+    """The name of a pass and its argument, ``""`` where it names none."""
+    found = _TITLE.fullmatch(text)
+    return (found["name"], found["argument"] or "") if found else (text, "")
 
 
 def _trimmed(body: bytes) -> bytes:
@@ -315,7 +311,7 @@ def _own_passes(ran: Sequence[tuple[str, str]], pipeline: Sequence[tuple[str, st
             nested = pipeline[at][1] not in ("builtin.module", "any")
             if not (nested and i and ran[i - 1] == ran[i]):
                 at -= 1
-    if ran and not own[0]:
+    if ran:
         own[0] = True
     return own
 
@@ -372,17 +368,15 @@ def _with_times(passes: Sequence[PassRun], timed: bytes, mark: str) -> Iterator[
         elif report == BY_LLVM and (told := _llvm_row(row)) is not None:
             llvm[told[0]] = told[1]
     runs: Counter[str] = Counter()
-    by_stage = {name: _aligned(name, passes, rows) for name, rows in mlir.items()}
+    known: dict[int, float] = {}
+    for name, rows in mlir.items():
+        known |= _aligned(name, passes, rows)
     for one in passes:
-        if one.language == MLIR:
-            took = by_stage.get(one.stage, {}).get(one.number)
-            yield one if took is None else replace(one, milliseconds=took, timed_by=BY_MLIR)
-        elif one.milliseconds is None:
+        took, by = known.get(one.number), BY_MLIR
+        if one.language != MLIR and one.milliseconds is None:
             runs[one.name] += 1
-            took = llvm.get((one.name, runs[one.name]))
-            yield one if took is None else replace(one, milliseconds=took, timed_by=BY_LLVM)
-        else:
-            yield one
+            took, by = llvm.get((one.name, runs[one.name])), BY_LLVM
+        yield one if took is None else replace(one, milliseconds=took, timed_by=by)
 
 
 def _llvm_row(row: str) -> tuple[tuple[str, int], float] | None:
@@ -487,13 +481,11 @@ class PassFilter:
 
     def of(self, passes: Sequence[PassRun]) -> tuple[PassRun, ...]:
         """Those that fit, in order."""
-        if self.introduces is None and self.removes is None:
-            fit: Iterable[PassRun] = (
-                p for p in passes if self.unchanged or p.changed or not p.finished
-            )
-        else:
-            words = [("+", self.introduces), ("-", self.removes)]
-            fit = _fitting(passes, [(sign, word) for sign, word in words if word is not None])
+        signed = (("+", self.introduces), ("-", self.removes))
+        words = [(sign, word) for sign, word in signed if word is not None]
+        fit: Iterable[PassRun] = _fitting(passes, words)
+        if not words:
+            fit = (p for p in passes if self.unchanged or p.changed or not p.finished)
         return tuple(p for p in fit if self.stage in (None, p.stage))
 
 

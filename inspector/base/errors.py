@@ -49,8 +49,6 @@ class ToolMissing(PtxviewError):
 class Unreadable(PtxviewError):
     """Input that exists but cannot be read as what it should be."""
 
-    status = Exit.UNREADABLE
-
 
 class RunFailed(PtxviewError):
     """``run`` itself failed, before or beside the user's program."""

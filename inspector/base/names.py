@@ -6,6 +6,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from inspector.base.text import at_commas
+
 SHORTEST = 8
 _NUMBA_TAG = re.compile(r"\[abi:(?:v\d{1,9}|cw\w{1,400})\]")
 _NESTED = re.compile(r"_Z(NK?)?L?(\d.*)", re.DOTALL)
@@ -67,25 +69,16 @@ def untagged(demangled: str) -> str:
 
 def argument_types(demangled: str) -> tuple[str, ...]:
     """The types in the last parentheses of a demangled name; () without any."""
-    at = demangled.rstrip()
-    if not at.endswith(")"):
+    text = demangled.rstrip()
+    if not text.endswith(")"):
         return ()
-    depth, parts, part = 0, [], ""
-    for c in reversed(at[:-1]):
-        if c in ")>]}":
-            depth += 1
-        elif c in "(<[{":
-            depth -= 1
-            if depth < 0:
-                break
-        if c == "," and depth == 0:
-            parts.append(part)
-            part = ""
-        else:
-            part += c
-    parts.append(part)
-    types = tuple(p[::-1].strip() for p in reversed(parts))
-    return () if types in ((), ("",), ("void",)) else types
+    depth = start = 0
+    for start in range(len(text) - 1, -1, -1):
+        depth += (text[start] in ")>]}") - (text[start] in "(<[{")
+        if depth == 0:
+            break
+    types = at_commas(text[start + 1 : -1], "(<[{", ")>]}")
+    return () if types in ([""], ["void"]) else tuple(types)
 
 
 def shortest_ids(digests: Iterable[str]) -> dict[str, str]:
@@ -93,14 +86,9 @@ def shortest_ids(digests: Iterable[str]) -> dict[str, str]:
     known = sorted(set(digests))
     out: dict[str, str] = {}
     for n, digest in enumerate(known):
-        need = SHORTEST
-        for other in known[max(n - 1, 0) : n] + known[n + 1 : n + 2]:
-            common = 0
-            for a, b in zip(digest, other, strict=False):
-                if a != b:
-                    break
-                common += 1
-            need = max(need, common + 1)
+        beside, need = known[max(n - 1, 0) : n] + known[n + 1 : n + 2], SHORTEST
+        while need < len(digest) and any(other.startswith(digest[:need]) for other in beside):
+            need += 1
         out[digest] = digest[:need]
     return out
 
@@ -161,9 +149,5 @@ def granted(said: object) -> str:
     """What Triton's compiler took for granted of an argument: ``:16`` of ``[["tt.divisibility",
     16]]``, a multiple of it; ``=1`` of ``[["constant", 1]]``."""
     parts = said if isinstance(said, list | tuple) else ()
-    out = ""
-    for part in parts:
-        if isinstance(part, list | tuple) and len(part) == 2:
-            word, value = part
-            out += f"={value}" if word == "constant" else f":{value}"
-    return out
+    pairs = (part for part in parts if isinstance(part, list | tuple) and len(part) == 2)
+    return "".join(f"{'=' if word == 'constant' else ':'}{value}" for word, value in pairs)

@@ -11,30 +11,22 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
-# -- sets of words --------------------------------------------------------------------------------
-# Sets of words, written as text.
-
 
 def words(text: str) -> frozenset[str]:
     """The words of ``text``."""
     return frozenset(text.split())
 
 
-_MARKS = re.compile(r"[,()\[\]{}]")
+_MARKS = re.compile(r"[,()\[\]{}<>]")
 
 
 def commas(text: str, opening: str, closing: str) -> Iterator[int]:
     """Where the commas of ``text`` are that stand outside every bracket."""
     depth = 0
     for mark in _MARKS.finditer(text):
-        char = mark[0]
-        if char == ",":
-            if depth <= 0:
-                yield mark.start()
-        elif char in opening:
-            depth += 1
-        elif char in closing:
-            depth -= 1
+        depth += (mark[0] in opening) - (mark[0] in closing)
+        if mark[0] == "," and depth <= 0:
+            yield mark.start()
 
 
 def at_commas(text: str, opening: str, closing: str) -> list[str]:
@@ -154,7 +146,7 @@ def microseconds(us: float) -> str:
 SECRETS = ("secret", "passw", "credential", "api-key", "apikey", "access-key", "accesskey")
 
 
-def is_secret(name: str) -> bool:
+def _is_secret(name: str) -> bool:
     """Whether an option or a variable names a secret: ``--hf-token``, ``WANDB_API_KEY``; a language
     model's ``--max-tokens`` and ``--tokenizer`` do not."""
     bare = name.lower().replace("_", "-").replace(".", "-")
@@ -171,12 +163,10 @@ def without_secrets(words: Iterable[str]) -> list[str]:
     hides = False
     for word in words:
         name, given, _ = word.partition("=")
-        names = (given or word.startswith("-")) and is_secret(name)
-        if names:
-            out.append(f"{name}=…" if given else word)
-        else:
-            out.append("…" if hides and not word.startswith("-") else word)
-        hides = bool(names) and not given
+        option = word.startswith("-")
+        secret = (given != "" or option) and _is_secret(name)
+        out.append(f"{name}=…" if secret and given else "…" if hides and not option else word)
+        hides = secret and not given
     return out
 
 

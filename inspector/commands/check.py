@@ -16,7 +16,7 @@ from pathlib import Path
 
 from rich.text import Text
 
-from inspector.analyse.hints import RULES
+from inspector.analyse.hints.rules import RULES
 from inspector.base.errors import Exit, Unreadable, UsageError
 from inspector.base.model import Variant
 from inspector.base.text import plural, shown

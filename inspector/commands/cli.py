@@ -499,7 +499,7 @@ def _devices(prefix: str, **_: object) -> Words:
 
 
 def _rules(**_: object) -> Words:
-    from inspector.analyse.hints import RULES
+    from inspector.analyse.hints.rules import RULES
 
     return dict.fromkeys(RULES, "")
 

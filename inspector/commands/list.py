@@ -161,7 +161,7 @@ def _brief(reader: Reader, as_json: bool) -> int:
         "failed": tables.failed(rec),
     }
     failed = any(variant.failed for _, variant in pairs)
-    reader.count_hints([variant for _, variant in pairs])
+    reader.summaries.count_hints([variant for _, variant in pairs])
     stored = times(rec.path)
     rows = []
     for kernel, variant in pairs:
@@ -214,7 +214,7 @@ def _read(reader: Reader, out: Console | None, seconds: float = reader.COUNTING_
                 status.update(said)
             elif out is not None and time.monotonic() - began > GLANCE_SECONDS:
                 status = stack.enter_context(out.status(said))
-        return reader.count_hints(variants, seconds)
+        return reader.summaries.count_hints(variants, seconds)
 
 
 def narrate_uncounted(left: int) -> None:

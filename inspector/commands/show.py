@@ -534,7 +534,7 @@ def _print_brief_kernel(
     from inspector.report import brief
 
     listing = reader.listing(variant, stage)
-    reader.count_hints([variant])
+    reader.summaries.count_hints([variant])
     findings = reader.findings(variant)
     taken, resources = times(reader.recording.path).of(kernel, variant), reader.resources(variant)
     time_us = None if taken is None else taken.median_us

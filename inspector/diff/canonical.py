@@ -60,8 +60,6 @@ class Forms:
 
 
 # -- Python and CUDA C++ --------------------------------------------------------------------------
-# Canonical forms of what people write and Inductor generates: Python and CUDA C++.
-#
 # Names are the writer's own, so they are content. Comments are not, nor are blanks at a line's
 # end; in C++, and within a line of Python, neither is how many blanks there are.
 
@@ -141,10 +139,10 @@ def read_ptx(
     listing: Listing, texts: list[str], first: int, function: Function | None, aliases: Aliases
 ) -> Forms:
     """The forms of ``texts``, the first of which is line ``first``."""
-    return _FormReading(texts, first, function.name if function else "").read()
+    return _PtxForms(texts, first, function.name if function else "").read()
 
 
-class _FormReading:
+class _PtxForms:
     def __init__(self, texts: list[str], first: int, name: str) -> None:
         self.texts = texts
         self.first = first
@@ -197,7 +195,7 @@ class _FormReading:
                 continue
             if "{" in key or "}" in key:
                 depth += key.count("{") - key.count("}")
-                self._close(depth)
+                del self.scopes[max(1, depth + 1) :]
             if name and name in key:
                 key = self.own.sub(SELF, key)
             if "_" in key:
@@ -208,18 +206,17 @@ class _FormReading:
     def _form(self, n: int, parts: list[str]) -> CanonicalForm:
         texts, names = [parts[0]], []
         for name, text in zip(parts[1::2], parts[2::2], strict=True):
-            if self._is_name(name):
-                names.append(self._scoped(name) if self.made else name)
+            # a register or a label, not a special register or a keyword
+            if name not in SPECIAL and (
+                name[0] in "%$" or name in self.known or name.startswith("__local_depot")
+            ):
+                if self.made:
+                    name = next((s[name] for s in reversed(self.scopes) if name in s), name)
+                names.append(name)
                 texts.append(text)
             else:
                 texts[-1] += name + text
         return CanonicalForm(n, " ".join(HOLE.join(texts).split()), tuple(names))
-
-    def _is_name(self, name: str) -> bool:
-        """Whether a word is a register or a label, not a special register or a keyword."""
-        if name in SPECIAL:
-            return False
-        return name[0] in "%$" or name in self.known or name.startswith("__local_depot")
 
     def _debug(self, key: str, depth: int) -> int:
         """Braces open in a debugging section; -1 where the first is to stand on the next line."""
@@ -231,44 +228,19 @@ class _FormReading:
     def _declare(self, key: str, match: re.Match[str], depth: int) -> str:
         kind = " ".join(match[1].split())
         names = match[2].split(",")
-        scope: dict[str, str] | None = None
+        while depth > 1 and len(self.scopes) <= depth:
+            self.scopes.append({})
         for part in names:
             name, _, count = part.strip().partition("<")
             if depth > 1:
-                while len(self.scopes) <= depth:
-                    self.scopes.append({})
-                scope = self.scopes[depth]
                 self.made += 1
-                unique = f"{name}@{self.made}"
-                scope[name] = unique
+                self.scopes[depth][name] = unique = f"{name}@{self.made}"
                 self.classes[unique] = kind
-            elif count:
-                self.classes[name + "<"] = kind
             else:
-                self.classes[name] = kind
+                self.classes[name + "<" if count else name] = kind
         several = ", ".join("<>" if "<" in part else HOLE for part in names)
         before, after = key[: match.start(1)].strip(), key[match.end() :].strip()
         return f"{before} {kind} {several} {after}"
-
-    def _close(self, depth: int) -> None:
-        del self.scopes[max(1, depth + 1) :]
-
-    def _scoped(self, name: str) -> str:
-        for scope in reversed(self.scopes):
-            if name in scope:
-                return scope[name]
-        return name
-
-
-def ptx_class(name: str, classes: Mapping[str, str]) -> str:
-    """The class a register was declared with, ``%r<9>`` for ``%r3``; else what it looks like."""
-    kind = classes.get(name)
-    if kind is not None:
-        return kind
-    kind = classes.get(name.rstrip("0123456789") + "<")
-    if kind is None:
-        kind = "%" if name[0] == "%" else "depot" if name.startswith("__local") else "label"
-    return kind
 
 
 _REGISTER = r"(?<![.$`])\b(?:U?[RP]|B)\d{1,3}\b"
@@ -372,15 +344,6 @@ def _calls(lines: Sequence[Line], name: str) -> tuple[set[int], bool]:
     return returns, leaves
 
 
-def sass_class(name: str, classes: Mapping[str, str]) -> str:
-    """The register file or the kind of label; the register itself if the function makes calls."""
-    if name[0] in ".@$":
-        return name[0]
-    if name == "R1" or (classes and name[0] == "R"):
-        return name
-    return name.rstrip("0123456789")
-
-
 def _symbols(
     key: str, name: str, own: re.Pattern[str], extra: tuple[str, ...]
 ) -> tuple[str, tuple[str, ...]]:
@@ -411,43 +374,61 @@ _DEBUG_ROOT = re.compile(r"!llvm\.(?:dbg\.cu|ident)\b")
 _DEPTH = 24
 
 
-def read_mlir(
+def read_ir(
     listing: Listing, texts: list[str], first: int, function: Function | None, aliases: Aliases
 ) -> Forms:
-    """The forms of ``texts``, the first of which is line ``first``, of an MLIR ``listing``."""
+    """The forms of ``texts``, the first of which is line ``first``, of MLIR or LLVM IR."""
+    llvm = listing.language == "llvm"
+    mark, comments, split = (";", _LLVM_COMMENT, _LLVM_NAMES) if llvm else ("//", _COMMENT, _MLIR)
     name = function.name if function else ""
     own = re.compile(rf"(?<=@){re.escape(name)}(?![\w$.])")
     out: list[CanonicalForm] = []
     quiet: dict[int, str] = {}
     versions: dict[str, str] = {}
     seen: set[str] = set()
-    n = first - 1
-    lines = listing.lines[first - 1 : first - 1 + len(texts)]
-    for text, line in zip(texts, lines, strict=True):
-        n += 1
-        if "//" in text:
-            text = _COMMENT.sub(_kept, text)
-        if not text or text.isspace():
+    for n, text in enumerate(texts, first):
+        if mark in text:
+            text = comments.sub(_kept, text)
+        key = text.strip()
+        if not key:
             continue
-        if _LOC_ALIAS.match(text):
-            quiet[n] = "#loc"
+        if key[0] in "#!" and (kind := _quiet(key)):
+            quiet[n] = kind
             continue
-        key = without_locations(text) if "loc(" in text else text
+        if llvm and "!dbg" in key:
+            key = _DBG.sub("", key)
+        elif not llvm and "loc(" in key:
+            key = without_locations(key)
         if name and name in key:
             key = own.sub(SELF, key)
         if "_" in key:
             key = plain(key)
-        parts = _MLIR(key)
+        if llvm and text[0] not in " \t" and (label := _LLVM_LABEL.match(key)):
+            block = "%" + label[1].strip('"')
+            out.append(CanonicalForm(n, HOLE + key[label.end(1) :], (block,)))
+            continue
+        parts = split(key)
         if len(parts) > 1:
             parts = _aliased(parts, aliases)
-        for value in line.defs:
-            value = value.partition("#")[0]
-            if value in seen and versions.get(value, "").partition("@")[2] != str(n):
-                versions[value] = f"{value}@{n}"
-        names = [versions.get(name, name) for name in parts[1::2]]
-        seen.update(parts[1::2])
+        names = parts[1::2]
+        if not llvm:  # a value of a region may have the name of another's
+            for value in listing.lines[n - 1].defs:
+                value = value.partition("#")[0]
+                if value in seen and versions.get(value, "").partition("@")[2] != str(n):
+                    versions[value] = f"{value}@{n}"
+            seen.update(names)
+            names = [versions.get(name, name) for name in names]
         out.append(CanonicalForm(n, " ".join(HOLE.join(parts[::2]).split()), tuple(names)))
-    return Forms(first, n, tuple(out), quiet, {}, aliases, "mlir")
+    last = first - 1 + len(texts)
+    return Forms(first, last, tuple(out), quiet, {}, aliases, "llvm" if llvm else "mlir")
+
+
+def _quiet(key: str) -> str:
+    """What kind of location or debugging information a line is; "" for code."""
+    if key[0] == "#":
+        return "#loc" if _LOC_ALIAS.match(key) else key[:5] if key.startswith("#dbg_") else ""
+    value = key.partition("=")[2].lstrip()
+    return "!DI" if _DEBUG_ROOT.match(key) or _DEBUG_NODE.match(value) else ""
 
 
 def mlir_aliases(listing: Listing) -> Mapping[str, str]:
@@ -535,52 +516,6 @@ def _resolved(
     return resolved
 
 
-def read_llvm(
-    listing: Listing, texts: list[str], first: int, function: Function | None, aliases: Aliases
-) -> Forms:
-    """The forms of ``texts``, the first of which is line ``first``, of an LLVM ``listing``."""
-    name = function.name if function else ""
-    own = re.compile(rf"(?<=@){re.escape(name)}(?![\w$.])")
-    out: list[CanonicalForm] = []
-    quiet: dict[int, str] = {}
-    n = first - 1
-    for text in texts:
-        n += 1
-        if ";" in text:
-            text = _LLVM_COMMENT.sub(_kept, text)
-        key = text.strip()
-        if not key:
-            continue
-        if key[0] in "#!" and _quiet(key):
-            quiet[n] = key[:5] if key[0] == "#" else "!DI"
-            continue
-        if "!dbg" in key:
-            key = _DBG.sub("", key)
-        if name and name in key:
-            key = own.sub(SELF, key)
-        if "_" in key:
-            key = plain(key)
-        if text[0] not in " \t" and (label := _LLVM_LABEL.match(key)):
-            block = "%" + label[1].strip('"')
-            out.append(CanonicalForm(n, HOLE + key[label.end(1) :], (block,)))
-            continue
-        parts = _LLVM_NAMES(key)
-        if len(parts) > 1:
-            parts = _aliased(parts, aliases)
-        names = tuple(parts[1::2])
-        out.append(CanonicalForm(n, " ".join(HOLE.join(parts[::2]).split()), names))
-    return Forms(first, n, tuple(out), quiet, {}, aliases, "llvm")
-
-
-def _quiet(key: str) -> bool:
-    if key[0] == "#":
-        return key.startswith("#dbg_")
-    if _DEBUG_ROOT.match(key):
-        return True
-    _, _, value = key.partition("=")
-    return _DEBUG_NODE.match(value.lstrip()) is not None
-
-
 def llvm_aliases(listing: Listing) -> Mapping[str, str]:
     """Return the definitions of attributes, metadata and types; debug nodes are ``DI``."""
     defined: dict[str, str] = {}
@@ -605,9 +540,9 @@ Read = Callable[[Listing, list[str], int, Function | None, Aliases], Forms]
 READERS: dict[str, Read] = {
     "ptx": read_ptx,
     "sass": read_sass,
-    "ttir": read_mlir,
-    "ttgir": read_mlir,
-    "llvm": read_llvm,
+    "ttir": read_ir,
+    "ttgir": read_ir,
+    "llvm": read_ir,
 }
 """By ``Listing.language``; any other is read as a source."""
 
@@ -648,11 +583,14 @@ def exact(listing: Listing, span: tuple[int, int]) -> Forms:
 def class_of(forms: Forms, name: str) -> str:
     """What a name is a name of: a register file, a declared type, a kind of label."""
     name = name.partition("@")[0] or name
-    if forms.language == "ptx":
-        return ptx_class(name, forms.classes)
-    if forms.language == "sass":
-        return sass_class(name, forms.classes)
-    return name[0]
+    classes, series = forms.classes, name.rstrip("0123456789")
+    if forms.language == "ptx":  # as declared, ``%r<9>`` for ``%r3``; else what it looks like
+        looks = "%" if name[0] == "%" else "depot" if name.startswith("__local") else "label"
+        return classes.get(name) or classes.get(series + "<") or looks
+    if forms.language != "sass" or name[0] in ".@$":
+        return name[0]
+    # Of a function that makes calls, a register is what the ABI says.
+    return name if name == "R1" or (classes and name[0] == "R") else series
 
 
 def digest(listing: Listing, function: Function | None = None) -> bytes:

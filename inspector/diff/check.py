@@ -313,7 +313,14 @@ def judge(
             said = _why(figures, name) if missing else f"in the baseline: {_why(before, name)}"
             yield Verdict(subject, name, Outcome.UNKNOWN, value, None, base, allowed, said)
     for rule in sorted(limits.forbidden):
-        yield from _hint(subject, figures, rule)
+        found = [finding.text for finding in figures.findings if finding.rule == rule]
+        for text in found:
+            place = figures.place(rule)
+            yield Verdict(subject, rule, Outcome.BROKEN, said=text, place=place)
+        if not found:
+            why = figures.why.get(rule)
+            outcome = Outcome.KEPT if why is None else Outcome.UNKNOWN
+            yield Verdict(subject, rule, outcome, said=why or "")
 
 
 def _judged(
@@ -333,21 +340,9 @@ def _judged(
     return Verdict(subject, name, outcome, value, limit, base, allowed, place=place)
 
 
-def _hint(subject: Subject, figures: Figures, rule: str) -> Iterator[Verdict]:
-    found = [finding for finding in figures.findings if finding.rule == rule]
-    for finding in found:
-        place = figures.place(rule)
-        yield Verdict(subject, rule, Outcome.BROKEN, said=finding.text, place=place)
-    if not found and rule in figures.why:
-        yield Verdict(subject, rule, Outcome.UNKNOWN, said=figures.why[rule])
-    elif not found:
-        yield Verdict(subject, rule, Outcome.KEPT)
-
-
 def judge_graph(name: str, kernels: int, limits: Limits) -> Iterator[Verdict]:
     """Whether a graph has no more kernels than it may."""
-    if "kernels" in limits.bounds:
-        limit = limits.bounds["kernels"]
+    if (limit := limits.bounds.get("kernels")) is not None:
         outcome = Outcome.BROKEN if kernels > limit else Outcome.KEPT
         yield Verdict(Subject(graph=name), "kernels", outcome, kernels, limit)
 

@@ -103,31 +103,19 @@ def compare(
 
     Raises ``PtxviewError`` where the stage cannot be read.
     """
-    listings = tuple(r.listing(v, stage) for r, v in zip(readers, pair, strict=True))
-    functions = tuple(r.function(v, stage) for r, v in zip(readers, pair, strict=True))
-    a, b = _timed(readers, *(side(r, v, stage) for r, v in zip(readers, pair, strict=True)))
-    compared: Functions = (functions[0], functions[1])
+    (x, y), (v, w) = readers, pair
+    listings = x.listing(v, stage), y.listing(w, stage)
+    a, b = _timed(readers, side(x, v, stage), side(y, w, stage))
+    compared: Functions = x.function(v, stage), y.function(w, stage)
     if whole or None in compared or stage in _MODULES:
-        compared = (None, None)
-    difference = diff_listings(
-        listings[0],
-        listings[1],
-        exact=exact,
-        functions=None if compared == (None, None) else (compared,),
-    )
+        compared = None, None
+    functions = None if compared == (None, None) else (compared,)
+    diff = diff_listings(*listings, exact=exact, functions=functions)
     same = {s: alike(readers, pair, s) for s in shared_stages(pair) if s is not stage}
-    same[stage] = difference.identical
-    difference_summary = summarise(a, b, stage, {s: v for s, v in same.items() if v is not None})
-    return Compared(
-        a,
-        b,
-        stage,
-        (listings[0], listings[1]),
-        compared,
-        difference,
-        difference_summary,
-        explain(a, b, difference_summary, difference.identical),
-    )
+    same[stage] = diff.identical
+    summary = summarise(a, b, stage, {s: v for s, v in same.items() if v is not None})
+    sentences = explain(a, b, summary, diff.identical)
+    return Compared(a, b, stage, listings, compared, diff, summary, sentences)
 
 
 def side(reader: Reader, variant: Variant, stage: Stage) -> VariantSide:
@@ -158,18 +146,14 @@ def _timed(
     readers: tuple[Reader, Reader], a: VariantSide, b: VariantSide
 ) -> tuple[VariantSide, VariantSide]:
     """Both sides with measured times if both were timed alike, else with the tuner's times."""
-    timings = [
-        times(reader.recording.path).by_inputs(timed_side.kernel, timed_side.variant)
-        for reader, timed_side in zip(readers, (a, b), strict=True)
-    ]
-    matched = timed_alike(*timings)
+    matched = timed_alike(
+        times(readers[0].recording.path).by_inputs(a.kernel, a.variant),
+        times(readers[1].recording.path).by_inputs(b.kernel, b.variant),
+    )
     if matched is None:
         return a, b
-    left, right = matched
-    return (
-        replace(a, time_us=left.median_us, tuned=False),
-        replace(b, time_us=right.median_us, tuned=False),
-    )
+    left, right = (time.median_us for time in matched)
+    return replace(a, time_us=left, tuned=False), replace(b, time_us=right, tuned=False)
 
 
 def of_stage(
@@ -231,11 +215,10 @@ def variant_rows(
         row if row.time_us is None else replace(row, time_by=TUNER)
         for row in _rows(reader, chosen, stage, more)
     ]
-    yield from rows if any(row.time_us is not None for row in rows) else _measured(reader, rows)
-
-
-def _measured(reader: Reader, rows: list[VariantRow]) -> Iterator[VariantRow]:
-    """The rows with the times that were measured of the most of them on one kind of inputs."""
+    if any(row.time_us is not None for row in rows):
+        yield from rows
+        return
+    # The times that were measured of the most of them on one kind of inputs.
     recorded = times(reader.recording.path)
     taken = [recorded.by_inputs(r.kernel, r.variant) if r.variant is not None else {} for r in rows]
     kinds = Counter((i, t.device, t.cache) for by_input in taken for i, t in by_input.items())
@@ -296,15 +279,11 @@ def compare_files(a: Reader, b: Reader, asked: Stage | None = None, exact: bool 
     stage = stage_of(*first, asked)
     listings = a.listing(first[0], stage), b.listing(first[1], stage)
     difference = diff_listings(*listings, exact=exact)
-    figures = tuple(
-        tuple(_deltas(a, b, _named(left, pair.a), _named(right, pair.b)))
-        for pair in difference.functions
-    )
-    return Files(stage, listings, difference, figures)
-
-
-def _named(variants: dict[str, Variant], function: Function | None) -> Variant | None:
-    return None if function is None else variants.get(function.name)
+    figures = []
+    for pair in difference.functions:
+        x, y = left.get(pair.a.name if pair.a else ""), right.get(pair.b.name if pair.b else "")
+        figures.append(tuple(_deltas(a, b, x, y)))
+    return Files(stage, listings, difference, tuple(figures))
 
 
 # -- two recordings --------------------------------------------------------------------------------

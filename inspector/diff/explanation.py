@@ -19,7 +19,7 @@ from textwrap import dedent
 
 from rapidfuzz.distance import LCSseq
 
-from inspector.analyse.accesses import COPY, LOAD, STORE, Access, Product, instructions, total
+from inspector.analyse.accesses import COPY, LOAD, STORE, Access, instructions, total
 from inspector.analyse.card import Card, StageContent
 from inspector.analyse.hints.subject import Finding
 from inspector.analyse.occupancy import REGISTERS, SHARED, THREADS, Occupancy
@@ -150,7 +150,6 @@ def summarise(
     left = a.card.of(machine) if machine else None
     right = b.card.of(machine) if machine else None
     rules_a, rules_b = {f.rule for f in a.findings}, {f.rule for f in b.findings}
-    alike_by_stage = same or {}
     return Summary(
         stage,
         machine,
@@ -163,7 +162,7 @@ def summarise(
         config(a.variant, b.variant),
         tuple(_arguments(a, b)),
         _own_lines(a.source, b.source),
-        _first(alike_by_stage),
+        _first(same or {}),
         changed_versions(a.made_by, b.made_by),
     )
 
@@ -341,7 +340,6 @@ def _bare(lines: tuple[str, ...]) -> list[str]:
 
 
 # -- what rules see -------------------------------------------------------------------------------
-# Two sides and their summary, as rules see them, and how numbers are put in words.
 
 _RATIOS = {0.5: "half", 0.25: "a quarter of", 0.125: "an eighth of"} | {
     2.0: "twice",
@@ -372,23 +370,16 @@ class Delta:
         return self.a.card.of(stage), self.b.card.of(stage)
 
     def config(self, name: str) -> str | None:
-        """How a value of the configuration changed (``4 → 8``); None if it does not differ."""
-        change = next((c for c in self.summary.config if c.name == name), None)
-        return None if change is None else f"{_value(change.a)} → {_value(change.b)}"
+        """How a setting changed (``num_warps 4 → 8``); None if it does not differ."""
+        return next((_changed(c) for c in self.summary.config if c.name == name), None)
 
 
-def _value(value: object) -> str:
-    """A value of a configuration as text."""
-    return "unset" if value is None else str(value)
-
-
-def ratio(a: int, b: int) -> str:
-    """Return the ratio of ``b`` to ``a``, both positive: ``half``, ``twice``, ``1.5 times``."""
-    return _RATIOS.get(b / a, f"{b / a:.3g} times")
+def _changed(change: FigureChange) -> str:
+    a, b = ("unset" if value is None else value for value in (change.a, change.b))
+    return f"{change.name} {a} → {b}"
 
 
 # -- how one figure follows from another ----------------------------------------------------------
-# Widths, masks, occupancy, spills, loops, tensor cores.
 
 _FIGURES = {
     REGISTERS: "registers a thread",
@@ -503,17 +494,13 @@ def _measured(d: Delta) -> Iterator[str]:
     x, y = d.a.time_us, d.b.time_us
     if x and y and x != y:
         less = "less" if y < x else "more"
-        whose = _tuners(d) if d.a.tuned else "measured"
+        whose = "measured"
+        if d.a.tuned:
+            records = (d.a.variant.autotune or {}, d.b.variant.autotune or {})
+            names = dict.fromkeys(str(r["stopwatch"]) for r in records if r.get("stopwatch"))
+            named = f" ({', '.join(names)})" if names else ""
+            whose = f"by the tuner's own stopwatch{named}"
         yield f"{whose}: {microseconds(x)} → {microseconds(y)} µs, {abs(y - x) / x:.0%} {less}"
-
-
-def _tuners(d: Delta) -> str:
-    names = dict.fromkeys(
-        str(record["stopwatch"])
-        for record in (d.a.variant.autotune or {}, d.b.variant.autotune or {})
-        if record.get("stopwatch")
-    )
-    return "by the tuner's own stopwatch" + (f" ({', '.join(names)})" if names else "")
 
 
 Rule = Callable[[Delta], Iterator[str]]
@@ -593,7 +580,7 @@ def _warps_and_tile(d: Delta) -> Iterator[str]:
     """``num_warps`` and the block: how many elements a thread has of it."""
     parts = []
     if (change := d.config("num_warps")) is not None:
-        parts.append(f"num_warps {change}")
+        parts.append(change)
     tiles = (d.a.tile, d.b.tile)
     sizes = [
         f"{c.name} {c.a} → {c.b}"
@@ -611,7 +598,8 @@ def _warps_and_tile(d: Delta) -> Iterator[str]:
     elif x == y:
         yield f"{' and '.join(parts)}: as many elements a thread as before ({x})"
     else:
-        yield f"{' and '.join(parts)}: {ratio(x, y)} the elements a thread ({x} → {y})"
+        ratio = _RATIOS.get(y / x, f"{y / x:.3g} times")
+        yield f"{' and '.join(parts)}: {ratio} the elements a thread ({x} → {y})"
 
 
 def _constants(d: Delta) -> Iterator[str]:
@@ -620,14 +608,14 @@ def _constants(d: Delta) -> Iterator[str]:
     for c in d.summary.config:
         in_tile = tiled and _is_size(c.a) and _is_size(c.b)
         if c.name not in _SIZES and not in_tile:
-            yield f"{c.name} {_value(c.a)} → {_value(c.b)}"
+            yield _changed(c)
 
 
 def _stages(d: Delta) -> Iterator[str]:
     """``target``, ``num_stages``, ``num_ctas`` and ``maxnreg``."""
     for name in ("target", "num_stages", "num_ctas", "maxnreg"):
         if (change := d.config(name)) is not None:
-            yield f"{name} {change}"
+            yield change
 
 
 def _flags(d: Delta) -> Iterator[str]:
@@ -645,12 +633,12 @@ def _flags(d: Delta) -> Iterator[str]:
 def _types(d: Delta) -> Iterator[str]:
     groups: dict[tuple[str, str], list[str]] = {}
     for c in d.summary.arguments:
-        left, right = _kind(c.a), _kind(c.b)
+        kinds = ("" if x is None else str(x).partition(",")[0] for x in (c.a, c.b))
+        left, right = (kind or "no argument of its own" for kind in kinds)
         if c.name != "grid" and left != right:
             groups.setdefault((left, right), []).append(c.name)
     for (left, right), names in groups.items():
-        absent = {"": "no argument of its own"}
-        yield f"{some(names)} {absent.get(left, left)} → {absent.get(right, right)}"
+        yield f"{some(names)} {left} → {right}"
 
 
 def _multiples(d: Delta) -> Iterator[str]:
@@ -688,10 +676,6 @@ def _is_size(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value > 0
 
 
-def _kind(value: object) -> str:
-    return "" if value is None else str(value).partition(",")[0]
-
-
 # -- effects -------------------------------------------------------------------------------------
 
 
@@ -720,7 +704,10 @@ def _products(d: Delta) -> Iterator[str]:
     for name in dict.fromkeys(p.opcode for content in (x, y) for p in content.products):
         by_side = [[p for p in content.products if p.opcode == name] for content in (x, y)]
         before, after = (sum(p.count for p in side) for side in by_side)
-        shapes = [dict.fromkeys(_shape(p) for p in side) for side in by_side]
+        shapes = [
+            dict.fromkeys("m{}n{}k{}".format(*p.shape) if p.shape else "another shape" for p in ps)
+            for ps in by_side
+        ]
         text = f"{before} → {after} {name}"
         if all(shapes) and shapes[0] != shapes[1]:
             yield f"{text} ({some(list(shapes[0]))} → {some(list(shapes[1]))})"
@@ -743,7 +730,3 @@ def _figures(d: Delta) -> Iterator[str]:
 
 
 EFFECTS: tuple[Rule, ...] = (_accesses, _products, _figures)
-
-
-def _shape(product: Product) -> str:
-    return "m{}n{}k{}".format(*product.shape) if product.shape else "another shape"

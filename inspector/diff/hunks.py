@@ -124,11 +124,9 @@ _MANY = 4
 def _split(changed: list[Change]) -> Iterator[Change]:
     """Replaced stretches of one length one by one."""
     for change in changed:
-        if change.op is Op.REPLACE and change.a1 - change.a0 == change.b1 - change.b0:
-            for k in range(change.a1 - change.a0):
-                yield Change(
-                    change.op, change.a0 + k, change.a0 + k + 1, change.b0 + k, change.b0 + k + 1
-                )
+        op, a0, a1, b0, b1 = change
+        if op is Op.REPLACE and a1 - a0 == b1 - b0:
+            yield from (Change(op, a0 + k, a0 + k + 1, b0 + k, b0 + k + 1) for k in range(a1 - a0))
         else:
             yield change
 
@@ -280,11 +278,8 @@ def rows(hunks: Sequence[Hunk]) -> Iterator[LinePair]:
 
 def _arrived(arriving: dict[int, Hunk], line: int) -> Iterator[LinePair]:
     while (hunk := arriving.pop(line, None)) is not None:
-        (x, x1), (line, end) = hunk.a, hunk.b
-        yield from (
-            LinePair(Op.MOVED, None, line + k, _partner(x + k, x1)) for k in range(end - line)
-        )
-        line = end
+        (x, x1), (y, line) = hunk.a, hunk.b
+        yield from (LinePair(Op.MOVED, None, y + k, _partner(x + k, x1)) for k in range(line - y))
 
 
 def _partner(n: int, end: int) -> int | None:

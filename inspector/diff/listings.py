@@ -7,22 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 
-from inspector.diff.canonical import (
-    Aliases,
-    Forms,
-    aliases_of,
-    canonical,
-    exact,
-    numbered,
-    plain_name,
-)
+from inspector.diff.canonical import aliases_of, canonical, exact, numbered, plain_name
 from inspector.diff.hunks import Builder, Hunk, Op, changes, merged
 from inspector.diff.matching import MatchSide, match, moved
 from inspector.diff.recordings import partners
 from inspector.listing.line import Function, Listing
-
-# -- functions of one listing in the other --------------------------------------------------------
-# Which function of one listing is which of another: by name, then by likeness.
 
 ENOUGH = 0.5
 """Of two functions' opcodes, the share that they must have in common to be paired by it."""
@@ -45,7 +34,20 @@ def pair(a: Listing, b: Listing) -> tuple[Pair, ...]:
     if len(mine) == len(theirs) == 1:
         found[mine[0]] = theirs[0]
     elif mine and theirs:
-        found.update(_alike(a, b, left, right, mine, theirs))
+        ours = {i: opcodes(a, left[i]) for i in mine}
+        others = {j: opcodes(b, right[j]) for j in theirs}
+        scored = sorted(
+            (
+                (likeness(x, y), -abs(i - j), i, j)
+                for i, x in ours.items()
+                for j, y in others.items()
+            ),
+            reverse=True,
+        )
+        for score, _, i, j in scored:
+            if score >= ENOUGH and i not in found and j not in taken:
+                found[i] = j
+                taken.add(j)
     out: list[Pair] = [(f, right[found[i]] if i in found else None) for i, f in enumerate(left)]
     taken = set(found.values())
     return (*out, *((None, function) for j, function in enumerate(right) if j not in taken))
@@ -57,29 +59,6 @@ def apart(functions: Sequence[Function]) -> list[Function]:
     for function in sorted(functions, key=lambda f: (f.first, -f.last)):
         if function.first > (out[-1].last if out else 0):
             out.append(function)
-    return out
-
-
-def _alike(
-    a: Listing,
-    b: Listing,
-    left: Sequence[Function],
-    right: Sequence[Function],
-    mine: list[int],
-    theirs: list[int],
-) -> dict[int, int]:
-    ours = {i: opcodes(a, left[i]) for i in mine}
-    others = {j: opcodes(b, right[j]) for j in theirs}
-    scored = sorted(
-        ((likeness(x, y), -abs(i - j), i, j) for i, x in ours.items() for j, y in others.items()),
-        reverse=True,
-    )
-    out: dict[int, int] = {}
-    taken: set[int] = set()
-    for score, _, i, j in scored:
-        if score >= ENOUGH and i not in out and j not in taken:
-            out[i] = j
-            taken.add(j)
     return out
 
 
@@ -148,19 +127,19 @@ def diff_listings(
     work = _Work(a, b, exact, only)
     for function_pair in functions:
         work.function(*function_pair)
-    if not only:
-        for spans in _rests(a, b, functions):
-            work.rest(*spans)
-    return work.result()
+    for spans in () if only else _rests(a, b, functions):
+        work.rest(*spans)
+    silent = frozenset(work.silent[0]), frozenset(work.silent[1])
+    hunks = tuple(merged(_ordered(work.parts)))
+    return ListingDiff(work.same, hunks, tuple(work.pairs), silent)
 
 
 class _Work:
     def __init__(self, a: Listing, b: Listing, exact: bool, only: bool) -> None:
-        self.a, self.b = a, b
+        self.listings = a, b
         self.exact = exact
         self.only = only
-        self.a_aliases: Aliases = {} if exact else aliases_of(a)
-        self.b_aliases: Aliases = {} if exact else aliases_of(b)
+        self.aliases = tuple({} if exact else aliases_of(listing) for listing in (a, b))
         self.parts: list[list[Hunk]] = []
         self.pairs: list[FunctionPair] = []
         self.same = True
@@ -192,13 +171,17 @@ class _Work:
     def _compare(
         self, x: tuple[int, int], y: tuple[int, int], f: Function | None, g: Function | None
     ) -> tuple[bool, list[Hunk], Mapping[str, str]]:
-        left = self._forms(self.a, x, f, self.a_aliases)
-        right = self._forms(self.b, y, g, self.b_aliases)
+        left, right = (
+            exact(listing, span) if self.exact else canonical(listing, function, span, aliases)
+            for listing, function, span, aliases in zip(
+                self.listings, (f, g), (x, y), self.aliases, strict=True
+            )
+        )
         for forms, lines in zip((left, right), self.silent, strict=True):
             lines.update(set(range(forms.first, forms.last + 1)) - {form.n for form in forms.forms})
-        build = Builder(left, right, _texts(self.a, x), _texts(self.b, y))
-        same = len(left.forms) == len(right.forms) and numbered(left) == numbered(right)
-        if same:
+        a, b = self.listings
+        build = Builder(left, right, a.texts(*x), b.texts(*y))
+        if len(left.forms) == len(right.forms) and numbered(left) == numbered(right):
             size = len(left.forms)
             names = {
                 n: m
@@ -206,7 +189,7 @@ class _Work:
                 for n, m in zip(our_side.names, their_side.names, strict=True)
             }
             return True, build.build([((0, 0, size), [])], {}), names
-        our_side, their_side = MatchSide.of(self.a, left), MatchSide.of(self.b, right)
+        our_side, their_side = MatchSide(a, left), MatchSide(b, right)
         matching = match(our_side, their_side, aliases=not self.only)
         moves = moved(our_side, their_side, matching) if f is not None and not self.exact else []
         stretches = changes(
@@ -216,23 +199,6 @@ class _Work:
         # with the names of aliases alone in another order, nothing is left to show
         identical = f is None and all(h.op is Op.EQUAL or h.quiet for h in hunks)
         return identical, hunks, matching.names
-
-    def _forms(
-        self, listing: Listing, span: tuple[int, int], function: Function | None, aliases: Aliases
-    ) -> Forms:
-        if self.exact:
-            return exact(listing, span)
-        return canonical(listing, function, span, aliases)
-
-    def result(self) -> ListingDiff:
-        """The whole diff, in the order of ``a``; parts of ``b`` alone after what precedes them."""
-        ordered = _ordered(self.parts)
-        silent = frozenset(self.silent[0]), frozenset(self.silent[1])
-        return ListingDiff(self.same, tuple(merged(ordered)), tuple(self.pairs), silent)
-
-
-def _texts(listing: Listing, span: tuple[int, int]) -> Sequence[str]:
-    return [line.text for line in listing.lines[span[0] - 1 : span[1]]]
 
 
 def _ordered(parts: list[list[Hunk]]) -> list[Hunk]:

@@ -20,7 +20,7 @@ from bisect import bisect_left
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, islice, takewhile
+from itertools import accumulate, groupby, islice, takewhile
 
 from rapidfuzz.distance import LCSseq
 
@@ -144,13 +144,10 @@ def renaming(a: Forms, b: Forms, pairs: Iterable[tuple[int, int]], fixed: Renami
     votes: Counter[tuple[str, str]] = Counter()
     for i, j in pairs:
         votes.update(zip(a.forms[i].names, b.forms[j].names, strict=False))
-    by_count: defaultdict[int, list[tuple[str, str]]] = defaultdict(list)
-    for pair, count in votes.items():
-        by_count[count].append(pair)
     out = dict(fixed)
     taken = set(fixed.values())
-    for count in sorted(by_count, reverse=True):
-        free = [(x, y) for x, y in by_count[count] if x not in out and y not in taken]
+    for _, alike in groupby(votes.most_common(), key=lambda vote: vote[1]):
+        free = [(x, y) for (x, y), _ in alike if x not in out and y not in taken]
         agreeing = [(x, y) for x, y in free if class_of(a, x) == class_of(b, y)]
         left, right = Counter(x for x, _ in agreeing), Counter(y for _, y in agreeing)
         unique = [(x, y) for x, y in agreeing if left[x] == right[y] == 1]
@@ -161,17 +158,12 @@ def renaming(a: Forms, b: Forms, pairs: Iterable[tuple[int, int]], fixed: Renami
     return out
 
 
-@dataclass(frozen=True, slots=True)
 class MatchSide:
-    """One side: its forms and their lines."""
+    """One side: its forms, which were read from a listing, and their lines."""
 
-    forms: Forms
-    lines: Sequence[Line]
-
-    @staticmethod
-    def of(listing: Listing, forms: Forms) -> MatchSide:
-        """Return the side of forms that were read from ``listing``."""
-        return MatchSide(forms, [listing.lines[form.n - 1] for form in forms.forms])
+    def __init__(self, listing: Listing, forms: Forms) -> None:
+        self.forms = forms
+        self.lines = [listing.lines[form.n - 1] for form in forms.forms]
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,8 +265,6 @@ def _traced(side: MatchSide, keys: Sequence[int], deep: bool) -> list[int]:
 def _fixed(a: Forms, b: Forms, aliases: bool) -> tuple[dict[str, str], set[str]]:
     """Aliases of ``a`` with those of ``b`` that mean the same, and those that may have no pair."""
     fixed: dict[str, str] = {}
-    if not a.aliases and not b.aliases:
-        return fixed, set()
     by_meaning: dict[str, str] = {}
     for name, meaning in b.aliases.items():
         by_meaning.setdefault(name[0] + meaning, name)

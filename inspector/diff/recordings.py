@@ -71,11 +71,6 @@ def _known(entry: RecordedVariant) -> str:
     return json.dumps(dict(entry.variant.specialization), sort_keys=True, default=str)
 
 
-def _bare(entry: RecordedVariant) -> str:
-    """A generated kernel's name without its number in its graph."""
-    return _NUMBER.sub("", entry.kernel.name)
-
-
 def _compiled(entry: RecordedVariant) -> Hashable:
     return _signature(entry), _known(entry), _settings(entry), entry.variant.target
 
@@ -90,7 +85,7 @@ KEYS: tuple[Key, ...] = (
     lambda e: e.kernel.name,
     lambda e: base_name(e.kernel.name),
     lambda e: (e.source, _compiled(e)) if e.source else None,
-    lambda e: (_bare(e), _compiled(e)),
+    lambda e: (_NUMBER.sub("", e.kernel.name), _compiled(e)),
 )
 """What two variants have to share to be paired, the strictest first; None is never shared.
 

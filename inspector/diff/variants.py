@@ -97,9 +97,9 @@ def without_variant(kernel: Kernel) -> Iterator[VariantRow]:
         for index, configuration in enumerate(tuning.configurations)
     ]
     compiled = {key for key, configuration, _ in every if configuration.variant}
-    rows: dict[str, VariantRow] = {}
+    alike: dict[str, list[VariantRow]] = {}
     for key, configuration, best in every:
-        if configuration.variant is None and key not in compiled:
+        if key not in compiled:
             row = VariantRow(
                 kernel,
                 None,
@@ -110,14 +110,12 @@ def without_variant(kernel: Kernel) -> Iterator[VariantRow]:
                 compiled=None if best else _compiled(configuration),
                 maker=configuration.maker,
             )
-            earlier = rows.setdefault(key, row)
-            if earlier.time_us is None and row.time_us is not None:
-                rows[key] = row
-            sure = earlier.compiled is False and row.compiled is False
-            rows[key] = replace(
-                rows[key], winner=earlier.winner or row.winner, compiled=False if sure else None
-            )
-    yield from rows.values()
+            alike.setdefault(key, []).append(row)
+    for rows in alike.values():
+        timed = next((row for row in rows if row.time_us is not None), rows[0])
+        sure = all(row.compiled is False for row in rows)
+        won = any(row.winner for row in rows)
+        yield replace(timed, winner=won or None, compiled=False if sure else None)
 
 
 # What a tuner says of a configuration that it did compile, and then did not keep.

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from inspector.analyse.flow.graph import Step, StepRows, find_loops
+from inspector.analyse.flow.graph import Step, find_loops
 from inspector.analyse.flow.liveness import Ranges, RegionExit
 from inspector.execute.kinds import WIDTHS, is_float
 from inspector.execute.lanes import CLOCKS
@@ -403,7 +403,7 @@ def _liveness(
     rows: Sequence[PtxInstruction], blocks: Sequence[BasicBlock], carry: int, looped: Sequence[bool]
 ) -> frozenset[int]:
     """Sets what is live between blocks; gives the registers that are defined once, in no loop."""
-    ranges = StepRows()
+    ranges: list[Step] = []
     for at, row in enumerate(rows):
         written, read = defines(row, carry)
         kills = () if row.guard is not None else tuple(written)

@@ -26,7 +26,8 @@ from inspector.base.errors import PtxviewError
 from inspector.base.model import Content, Kernel, Recording, Variant
 from inspector.base.text import words
 from inspector.listing.cubin import debug_spans, is_elf
-from inspector.recording.assemble import REMOVED, Assembly, Blob
+from inspector.recording.assemble import REMOVED, Assembly
+from inspector.recording.facts import Blob
 from inspector.recording.layout import NAME, SCHEMA, BytesContent, Writer, kept, pack
 from inspector.sources.opening import raw_events
 
@@ -40,11 +41,6 @@ OF_GRAPHS = ("graph", "graph_failed", "graph_text", "graph_nodes", "dynamo_nodes
 OF_BUILDS = ("extension", "library")
 DIGEST_CHARS = 64
 """Length of a content's name, its SHA-256 in hex."""
-
-
-def digest_of(data: bytes) -> str:
-    """The name of a content."""
-    return hashlib.sha256(data).hexdigest()
 
 
 @dataclass
@@ -65,14 +61,13 @@ class Collected:
                 data = held.read()
         return data
 
+    def _held(self, digest: object) -> Content | None:
+        data = self.content(digest)
+        return None if data is None else BytesContent(data)
+
     def recording(self, path: str) -> Recording:
         """What it holds, as values; ``path`` is what it is called."""
-
-        def held(digest: object) -> Content | None:
-            data = self.content(digest)
-            return None if data is None else BytesContent(data)
-
-        return Assembly(held).recording(path, [dict(e) for e in self.events])
+        return Assembly(self._held).recording(path, [dict(e) for e in self.events])
 
     def as_json(self) -> bytes:
         """Events and times as they are written."""
@@ -98,7 +93,7 @@ def collect(path: Path) -> Collected:
     """Read the events at a path. Raises ``PtxviewError``."""
     events, blob = raw_events(path)
     contents: dict[str, bytes] = {}
-    plain = [_plain(_at_hand(event), contents) for event in events]
+    plain = [_plain(event, contents) for event in events]
     return Collected(plain, contents, kept(path), blob)
 
 
@@ -109,18 +104,20 @@ def some_of(given: Collected, found: Sequence[Found]) -> Collected:
     graphs = any(v.embedded is not None or v.fusion is not None for _, v in found)
     builds = any("flags" in v.config for _, v in found)
 
-    def wanted(event: Event, kind: object) -> bool:
-        if kind in OF_A_KERNEL:
-            return event.get("hash") in hashes
-        if kind in ("device_code", "file"):
-            # What did not compile has the name of its source.
-            held = [event.get(n) for n in ("cubin", "ptx", "blob", "source_blob")]
-            return next((h for h in held if isinstance(h, str)), None) in hashes
-        if kind == "call":
-            return called(event)
-        if kind == "autotune":
-            return event.get("name") in names
-        return graphs if kind in OF_GRAPHS else builds if kind in OF_BUILDS else True
+    def wanted(event: Event) -> bool:
+        match event.get("event"):
+            case "device_code" | "file":
+                # What did not compile has the name of its source.
+                held = [event.get(n) for n in ("cubin", "ptx", "blob", "source_blob")]
+                return next((h for h in held if isinstance(h, str)), None) in hashes
+            case "call":
+                return called(event)
+            case "autotune":
+                return event.get("name") in names
+            case kind if kind in OF_A_KERNEL:
+                return event.get("hash") in hashes
+            case kind:
+                return graphs if kind in OF_GRAPHS else builds or kind not in OF_BUILDS
 
     def called(call: Event) -> bool:
         kind = call.get("kind")
@@ -128,7 +125,7 @@ def some_of(given: Collected, found: Sequence[Found]) -> Collected:
             return builds if kind == "extension" else graphs
         return call.get("hash", call.get("subject")) in hashes or call.get("name") in names
 
-    events = [e for e in given.events if wanted(e, e.get("event"))]
+    events = [e for e in given.events if wanted(e)]
     for event in events:
         if event.get("event") == "calls" and isinstance(subjects := event.get("subjects"), list):
             event["subjects"] = [s for s in subjects if isinstance(s, dict) and called(s)]
@@ -140,9 +137,7 @@ def strings(value: object) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
-        for name, member in value.items():
-            yield str(name)
-            yield from strings(member)
+        yield from strings([*map(str, value), *value.values()])
     elif isinstance(value, list | tuple):
         for member in value:
             yield from strings(member)
@@ -162,28 +157,31 @@ def mapped(value: object, change: Callable[[object], object]) -> Any:
     return change(value)
 
 
-def _at_hand(event: Event) -> Event:
-    """An event without the content that a compiler would have to be run for."""
-    if not event.get("costly"):
-        return event
-    kept = {name: value for name, value in event.items() if name not in ("ptx", "costly")}
-    return kept | {"why": "the build kept none, and it was not compiled for the copy"}
-
-
 def _plain(event: Event, contents: dict[str, bytes]) -> dict[str, object]:
-    """Return an event of a cache, which carries its contents, as one that names them."""
+    """Return an event of a cache, which carries its contents, as one that names them.
+
+    It is without the content that a compiler would have to be run for.
+    """
 
     def named(part: object) -> object:
         if not hasattr(part, "read"):
             return part
         with suppress(PtxviewError):
             data = part.read()
-            contents[digest := digest_of(data)] = data
-            return digest
+            return _keep(contents, data)
         return None
 
-    out: dict[str, object] = mapped(event, named)
-    return out
+    if event.get("costly"):
+        why = "the build kept none, and it was not compiled for the copy"
+        event = {n: v for n, v in event.items() if n not in ("ptx", "costly")} | {"why": why}
+    return {**mapped(event, named)}
+
+
+def _keep(contents: dict[str, bytes], data: bytes) -> str:
+    """Add a content; return its name."""
+    digest = hashlib.sha256(data).hexdigest()
+    contents[digest] = data
+    return digest
 
 
 WHAT = ("source", "paths", "args")
@@ -232,7 +230,6 @@ _SOURCES = {
     "extension": ("files", "sources"),
 }
 """Fields that name contents with sources."""
-_TRITONS = ("triton", "triton_failed")
 _PLACE = ("file", "first", "last")
 """What of a kernel's source says where it stands, and not what it says."""
 
@@ -280,10 +277,12 @@ class Remover:
         """The same recording without it. Raises ``PtxviewError`` where something is still there."""
         kept = [e for e in given.events if e.get("event") in _KINDS]
         if "source" in self.what:
-            self._sources = list(self._texts(given, kept))
+            self._sources = list(_source_texts(given, kept))
             kept = [e for e in kept if e.get("event") not in _OF_SOURCE]
         if "paths" in self.what:
-            self._who = _whole(self._persons(given, kept))
+            names = sorted(_persons(given, kept), key=lambda n: (-len(n), n))
+            either = "|".join(map(re.escape, names))
+            self._who = re.compile(rf"(?<!\w)(?:{either})(?!\w)" if either else r"(?!)")
         out = Collected()
         digests: dict[str, str] = {}
         # Events first: contents name files by less than their paths.
@@ -292,33 +291,12 @@ class Remover:
         for event in events:
             for digest in named_in(event):
                 if digest not in digests and (content := given.content(digest)) is not None:
-                    data = self._content(content)
-                    out.contents[new := digest_of(data)] = data
-                    digests[digest] = new
+                    digests[digest] = _keep(out.contents, self._content(content))
         # A record of times names kernels and shapes, and the stopwatch; a report of ncu has it all.
         out.timings = [mapped(t, self._changed) for t in given.timings]
         out.events = [mapped(e, lambda part: digests.get(part, part)) for e in events]  # type: ignore[call-overload]
         self._look_through(out)
         return out
-
-    # -- what it is ---------------------------------------------------------------------------
-
-    def _texts(self, given: Collected, events: Iterable[Event]) -> Iterator[str]:
-        """Yield the texts of sources that are taken out."""
-        for event in events:
-            fields = _SOURCES.get(str(event.get("event")), ())
-            for digest in named_in([event.get(name) for name in fields]):
-                if (content := given.content(digest)) is not None and not is_elf(content):
-                    yield content.decode("utf-8", "surrogateescape")
-
-    def _persons(self, given: Collected, events: Iterable[Event]) -> set[str]:
-        """Names of users and machines: of folders of users, and of this machine."""
-        names = {socket.gethostname(), socket.gethostname().partition(".")[0]}
-        with suppress(KeyError, OSError):
-            names.add(getpass.getuser())
-        for text in strings([list(events), given.timings]):
-            names.update(re.findall(r"(?:/home/|/Users/|torchinductor_)([\w.-]++)", text))
-        return {n for n in names if len(n) > 3 and n.lower() not in _COMMON}
 
     # -- events -------------------------------------------------------------------------------
 
@@ -328,14 +306,14 @@ class Remover:
         out = dict(event)
         if self.what & {"paths", "args"}:
             out |= {name: None for name in _SECRET.get(kind, ()) if name in out}
-        source, files = out.get("source"), out.get("files")
+        files = event.get("files")
         if "source" in self.what:
             quoting = _QUOTING.get(kind, {})
             out |= {name: value for name, value in quoting.items() if out.get(name) is not None}
-            if kind in _TRITONS and isinstance(source, Mapping):
-                out["source"] = {k: v for k, v in source.items() if k in _PLACE}
-            if kind in _TRITONS and isinstance(files, Mapping):
-                out["files"] = {k: v for k, v in files.items() if k != "source"}
+            if kind in ("triton", "triton_failed"):
+                for part, kept in (("source", _PLACE.__contains__), ("files", "source".__ne__)):
+                    if isinstance(held := event.get(part), Mapping):
+                        out[part] = {name: value for name, value in held.items() if kept(name)}
         elif kind == "extension" and isinstance(files, Mapping):
             # Its build file has the machine's paths, and is not read.
             out["files"] = {k: v for k, v in files.items() if k.endswith((".cu", ".cpp"))}
@@ -449,7 +427,20 @@ def _encoded(text: str) -> bytes:
         return text.encode("utf-8", "surrogatepass")
 
 
-def _whole(names: Iterable[str]) -> re.Pattern[str]:
-    """Any of some names, where they are words of their own."""
-    either = "|".join(re.escape(n) for n in sorted(names, key=lambda n: (-len(n), n)))
-    return re.compile(rf"(?<!\w)(?:{either})(?!\w)" if either else r"(?!)")
+def _source_texts(given: Collected, events: Iterable[Event]) -> Iterator[str]:
+    """Yield the texts of sources that are taken out."""
+    for event in events:
+        fields = _SOURCES.get(str(event.get("event")), ())
+        for digest in named_in([event.get(name) for name in fields]):
+            if (content := given.content(digest)) is not None and not is_elf(content):
+                yield content.decode("utf-8", "surrogateescape")
+
+
+def _persons(given: Collected, events: Iterable[Event]) -> set[str]:
+    """Names of users and machines: of folders of users, and of this machine."""
+    names = {socket.gethostname(), socket.gethostname().partition(".")[0]}
+    with suppress(KeyError, OSError):
+        names.add(getpass.getuser())
+    for text in strings([list(events), given.timings]):
+        names.update(re.findall(r"(?:/home/|/Users/|torchinductor_)([\w.-]++)", text))
+    return {n for n in names if len(n) > 3 and n.lower() not in _COMMON}

@@ -37,7 +37,7 @@ from inspector.listing.lexers import lexer_for
 from inspector.listing.line import Listing
 from inspector.measure.time.results import StoredTime, StoredTimes
 from inspector.measure.time.results import times as stored
-from inspector.reader.facts import MACHINE
+from inspector.reader.facts import MACHINE, at_hand
 from inspector.reader.reader import Reader
 from inspector.report import calls, card, diff_text, jsons, tables, timings
 from inspector.system import files
@@ -132,9 +132,8 @@ class Gathered:
     compilers: bool = False
     pieces: list[bytes] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
-    _size: int = 0
     _numbers: dict[object, int] = field(default_factory=dict)
-    """By the digest of a value, and of a text before its tokens were read."""
+    """By a value's digest, and by a text before its tokens were read."""
 
     def add(self, value: object) -> int:
         """The number of a value that JSON has a form for; each content is kept once."""
@@ -144,13 +143,12 @@ class Gathered:
         if key not in self._numbers:
             self._numbers[key] = len(self.pieces)
             self.pieces.append(zlib.compress(data, 9))
-            self._size += len(self.pieces[-1])
         return self._numbers[key]
 
     @property
     def full(self) -> bool:
         """Whether nothing more should be added."""
-        return self._size >= MOST_OF_ALL
+        return sum(map(len, self.pieces)) >= MOST_OF_ALL
 
     # -- the index ------------------------------------------------------------------------------
 
@@ -252,13 +250,11 @@ class Gathered:
     def _kernels_of(self, graph: Graph, stage: Stage) -> list[list[object]]:
         """Lines of a graph's stage, each with the places of the kernels that it belongs to."""
         own = {n: at for at, k in enumerate(graph.kernels) for n in graph.calls.get(k, ())}
-        if stage is Stage.OUTPUT_CODE:
-            return [[n, [at]] for n, at in own.items()]
-        out: list[list[object]] = []
-        for n, lines in self.reader.graph_links(graph, stage, Stage.OUTPUT_CODE).items():
-            if kernels := sorted({own[line] for line in lines if line in own}):
-                out.append([n, kernels])
-        return out
+        links: Mapping[int, tuple[int, ...]] = {n: (n,) for n in own}
+        if stage is not Stage.OUTPUT_CODE:
+            links = self.reader.graph_links(graph, stage, Stage.OUTPUT_CODE)
+        of = {n: sorted({own[m] for m in lines if m in own}) for n, lines in links.items()}
+        return [[n, kernels] for n, kernels in of.items() if kernels]
 
     # -- one variant ----------------------------------------------------------------------------
 
@@ -377,10 +373,10 @@ class Gathered:
         stall: list[int | None] = []
         for n in range(first, last + 1):
             told = annotations.at(n)
-            if (counts := told.counts()) is None:
-                live.append(None)
+            if (counts := told.counts()) is not None and stage is Stage.PTX:
+                live.append(virtual(counts))
             else:
-                live.append(virtual(counts) if stage is Stage.PTX else counts.get("gpr"))
+                live.append((counts or {}).get("gpr"))
             stall.append(told.cycles())
             notes += ([n, note.rule, note.severity, shown(note.text)] for note in told.notes)
             words = [] if stage not in MACHINE else list(annotations.words(n).said())
@@ -410,11 +406,10 @@ class Gathered:
     def _digests(self, variant: Variant, stages: Sequence[str]) -> dict[str, str]:
         """The digest of the code's canonical form at the stages of machine code: two that have one
         are the same to ``diff``."""
-        own = {s: self.reader.function(variant, s) for s in MACHINE if s.value in stages}
         return {
             stage.value: digest(self.reader.listing(variant, stage), function).hex()
-            for stage, function in own.items()
-            if function is not None
+            for stage in MACHINE
+            if stage.value in stages and (function := self.reader.function(variant, stage))
         }
 
 
@@ -459,11 +454,10 @@ def measured(time: StoredTime | None) -> str:
     return "" if time is None else f"{timings.duration(time.median_us)} µs"
 
 
-def named(found: Iterable[Found]) -> str:
+def named(found: Sequence[Found]) -> str:
     """How many variants of how many kernels."""
-    every = list(found)
-    kernels = len({id(k) for k, _ in every})
-    return f"{plural(kernels, 'kernel')}, {plural(len(every), 'variant')}"
+    kernels = len({id(k) for k, _ in found})
+    return f"{plural(kernels, 'kernel')}, {plural(len(found), 'variant')}"
 
 
 COMPARED_STAGES = (Stage.PTX, Stage.SASS)
@@ -479,30 +473,29 @@ SIGNS = {sign: n for n, sign in enumerate(Sign)}
 def pairs_of(variants: Sequence[Found]) -> list[tuple[int, int]]:
     """Pairs of places among ``variants``: of few variants of a kernel each with each, of many each
     with its neighbour and with the best, which is the tuner's or the first."""
+    out = [(0, 1)] if len(variants) == 2 else []
     by_kernel: dict[int, list[int]] = {}
     for place, (kernel, _) in enumerate(variants):
         by_kernel.setdefault(id(kernel), []).append(place)
-    out: dict[tuple[int, int], None] = dict.fromkeys([(0, 1)] if len(variants) == 2 else [])
     for places in by_kernel.values():
         best = next((p for p in places if (variants[p][1].autotune or {}).get("winner")), places[0])
-        for (n, place), (m, other) in combinations(enumerate(places), 2):
-            if len(places) <= ALL_OF or best in (place, other) or m == n + 1:
-                out[place, other] = None
-    return list(out)[:MAX_PAIRS]
+        out += (
+            (place, other)
+            for (n, place), (m, other) in combinations(enumerate(places), 2)
+            if len(places) <= ALL_OF or best in (place, other) or m == n + 1
+        )
+    return list(dict.fromkeys(out))[:MAX_PAIRS]
 
 
 def comparisons(reader: Reader, pair: tuple[Variant, Variant]) -> Iterator[tuple[Stage, object]]:
     """What ``diff`` says of two variants, by stage; nothing of a stage that one of them lacks."""
     for stage in COMPARED_STAGES:
-        files = [v.stages.get(stage) for v in pair]
-        if any(f is None or f.costly for f in files):
-            continue
-        try:
-            if max(len(reader.listing(v, stage).lines) for v in pair) > MAX_LISTING_LINES:
-                continue
-            yield stage, _comparison(compare((reader, reader), pair, stage))
-        except PtxviewError:
-            continue
+        with suppress(PtxviewError):
+            if all(
+                at_hand(v, stage) and len(reader.listing(v, stage).lines) <= MAX_LISTING_LINES
+                for v in pair
+            ):
+                yield stage, _comparison(compare((reader, reader), pair, stage))
 
 
 def _comparison(one: Compared) -> dict[str, object]:
@@ -599,7 +592,9 @@ def _index(gathered: Gathered, found: Sequence[Found], removed: list[str]) -> di
 
 
 def _document(index: dict[str, Any], pieces: Sequence[bytes], first: int) -> Iterator[str]:
-    script, style = _script(), _asset("page.css")
+    # The parts of the script as one, of which nothing is seen from outside.
+    parts = "\n".join(_asset(f"{name}.js") for name in SCRIPTS)
+    script, style = f"'use strict';\n(() => {{\n{parts}}})();\n", _asset("page.css")
     filled = {
         "policy": f"default-src 'none'; script-src {_digest(script)}; style-src {_digest(style)}; "
         "img-src data:; base-uri 'none'; form-action 'none'",
@@ -616,16 +611,13 @@ def _document(index: dict[str, Any], pieces: Sequence[bytes], first: int) -> Ite
         head = after
     before, _, after = head.partition("{{blocks}}")
     yield before
-    blocks = [_block(number, piece) for number, piece in enumerate(pieces)]
+    blocks = [
+        f'<script type="text/plain" id="b{number}">{base64.b64encode(piece).decode()}</script>\n'
+        for number, piece in enumerate(pieces)
+    ]
     blocks.insert(first, f"<script>{script}</script>\n")
     yield from blocks
     yield after
-
-
-def _script() -> str:
-    """The parts of the script as one, of which nothing is seen from outside."""
-    parts = "\n".join(_asset(f"{name}.js") for name in SCRIPTS)
-    return f"'use strict';\n(() => {{\n{parts}}})();\n"
 
 
 def _asset(name: str) -> str:
@@ -634,11 +626,6 @@ def _asset(name: str) -> str:
 
 def _digest(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
-
-
-def _block(number: int, piece: bytes) -> str:
-    data = base64.b64encode(piece).decode("ascii")
-    return f'<script type="text/plain" id="b{number}">{data}</script>\n'
 
 
 def embedded(value: object) -> str:

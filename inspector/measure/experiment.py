@@ -95,7 +95,9 @@ def _column(reader: Reader, one: TriedColumn) -> ExperimentColumn:
     if variant is None:
         return ExperimentColumn(one.label, one.compilation, None)
     card = reader.card(variant)
-    sass = card.of(Stage.SASS)
+    sass, file = card.of(Stage.SASS), variant.stages.get(Stage.SASS)
+    cubin = None if file is None else read_cubin(file.content.read())
+    code = None if cubin is None else cubin.code.get(variant.symbol)
     return ExperimentColumn(
         one.label,
         one.compilation,
@@ -103,12 +105,5 @@ def _column(reader: Reader, one: TriedColumn) -> ExperimentColumn:
         reader.resources(variant),
         sass.mix.total if sass is not None and sass.mix is not None else None,
         None if card.occupancy is None else card.occupancy.percent,
-        _code(variant),
+        None if code is None else hashlib.sha256(code).hexdigest(),
     )
-
-
-def _code(variant: Variant) -> str | None:
-    file = variant.stages.get(Stage.SASS)
-    cubin = None if file is None else read_cubin(file.content.read())
-    code = None if cubin is None else cubin.code.get(variant.symbol)
-    return None if code is None else hashlib.sha256(code).hexdigest()

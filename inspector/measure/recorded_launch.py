@@ -106,7 +106,7 @@ def choose_launch(
         raise Unreadable(
             f"the PTX of {kernel.demangled} is not such as ptxas takes: {str(error)[:200]}"
         ) from None
-    must_run(program)
+    _must_run(program)
     number, call = chosen_call(kernel.demangled, variant.calls, wish.call)
     grid = wish.grid or (call.grid if call is not None else None)
     block = wish.threads or (call.block if call is not None else None) or program.required_block
@@ -120,7 +120,7 @@ def choose_launch(
     if shared is None:
         shared = call.shared_bytes if call is not None else None
     if shared is None:
-        shared = reader.known_by_now(variant).dynamic_shared_bytes or 0
+        shared = variant.known.dynamic_shared_bytes or 0
     launch = TraceLaunch(_whole(grid), _whole(block), shared)
     recorded = call if call is not None and call.kind != "cuda" else None
     names = tuple(
@@ -129,7 +129,11 @@ def choose_launch(
     if len(names) != len(program.parameters):
         names = tuple(p.name for p in program.parameters)
     bounds = files.limits()
-    hidden = _scratch(reader, variant, launch)
+    path, needs = Path(reader.recording.real or reader.recording.path), LaunchNeeds()
+    if is_recording(path):
+        needs = launch_needs(read_events(path).events).get(variant.hash, needs)
+    # Bytes of the pointers that Triton appends, for all programs of the launch.
+    hidden = tuple(bytes_each * launch.blocks for bytes_each in needs.scratch)
     inputs = InputWish(wish.seed, wish.given, hidden, bounds.streamed, bounds.raising())
     return ChosenLaunch(reader, kernel, variant, program, launch, number, names, recorded, inputs)
 
@@ -159,7 +163,7 @@ def chosen_call(
     return most, calls[most]
 
 
-def must_run(program: Program) -> None:
+def _must_run(program: Program) -> None:
     """Raises ``ToolMissing`` if a kernel has lines that cannot be run."""
     try:
         program.check()
@@ -172,12 +176,3 @@ def must_run(program: Program) -> None:
         raise ToolMissing(
             f"{program.name} cannot be run here; nothing was run. What cannot be:", "\n".join(lines)
         ) from None
-
-
-def _scratch(reader: Reader, variant: Variant, launch: TraceLaunch) -> tuple[int, ...]:
-    """Bytes of the pointers that Triton appends, for all programs of the launch."""
-    path = Path(reader.recording.real or reader.recording.path)
-    if not is_recording(path):
-        return 0, 0
-    needs = launch_needs(read_events(path).events).get(variant.hash, LaunchNeeds())
-    return tuple(bytes_each * launch.blocks for bytes_each in needs.scratch)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,10 +15,6 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from inspector import __version__
-from inspector.analyse.card import Card, card
-from inspector.analyse.function_facts import FunctionFacts
-from inspector.analyse.hints import hints
-from inspector.analyse.hints.access import with_executed
 from inspector.analyse.hints.subject import (
     ExecutedFacts,
     Finding,
@@ -29,7 +26,6 @@ from inspector.base.errors import PtxviewError, UsageError
 from inspector.base.model import (
     Compilation,
     CompilerMessage,
-    Content,
     Kernel,
     Origin,
     Recording,
@@ -40,7 +36,7 @@ from inspector.base.model import (
 from inspector.listing.cubin import Cubin, kernel_parameters, read_cubin
 from inspector.listing.line import Function, Listing
 from inspector.reader import tables
-from inspector.reader.listings import Listings, Memo, decode, functions_of
+from inspector.reader.listings import Listings, decode, functions_of
 from inspector.recording.facts import from_res_usage, max_threads, merge
 from inspector.recording.layout import DerivedCache
 from inspector.sources import disassembly
@@ -48,6 +44,8 @@ from inspector.sources.disassembly import usage_text
 from inspector.system.process import side_by_side
 
 if TYPE_CHECKING:
+    from inspector.analyse.card import Card
+    from inspector.analyse.function_facts import FunctionFacts
     from inspector.analyse.sentences.context import Context
 
 TOOLS = ("nvcc", "ptxas", "triton")
@@ -63,18 +61,15 @@ class CompiledVariants:
 
     def __init__(self, recording: Recording) -> None:
         self._of: dict[tuple[str, str], list[Compilation]] = {}
-        for one in recording.compilations or ():
-            names = one.symbols or ((one.kernel,) if one.kernel else ())
-            for name in names if one.hash else ():
+        for one in recording.compilations:
+            # Without a name: a file of which nothing was compiled.
+            for name in one.symbols or (one.kernel or "",) if one.hash else ():
                 self._of.setdefault((one.hash or "", name), []).append(one)
-            if one.hash and not names:  # a file of which nothing was compiled
-                self._of.setdefault((one.hash, ""), []).append(one)
         self._spans: dict[tuple[str, str], list[tuple[str, tuple[int, int]]]] = {}
-        if self._of:
-            for _, variant in recording.variants():
-                if variant.span is not None:
-                    key = (variant.hash, _source(variant))
-                    self._spans.setdefault(key, []).append((variant.symbol, variant.span))
+        for _, variant in recording.variants() if self._of else ():
+            if variant.span is not None:
+                key = (variant.hash, _source(variant))
+                self._spans.setdefault(key, []).append((variant.symbol, variant.span))
 
     def of(self, variant: Variant) -> list[Compilation]:
         """The compilations of a variant, in order."""
@@ -97,8 +92,10 @@ class CompiledVariants:
             seen.add(message)
             there = stage is not None and n is not None and 0 < n <= lines_of(stage)
             lines = {stage: (n,)} if there and stage is not None and n is not None else {}
-            severity = SEVERITIES.get(message.severity, "info")
-            yield Finding(_rule(message), severity, _sentence(message, stage), lines)
+            text, severity = message.message, SEVERITIES.get(message.severity, "info")
+            if stage is None and message.file is not None and message.line is not None:
+                text = f"{message.file}:{message.line}: {text}"
+            yield Finding(_rule(message), severity, text, lines)
 
     def _messages(self, variant: Variant) -> Iterator[tuple[CompilerMessage, Place | None]]:
         """All that was said, with its place where the file was a stage's own text."""
@@ -112,13 +109,10 @@ class CompiledVariants:
     def _is_of_another(
         self, message: CompilerMessage, stage: Stage | None, variant: Variant
     ) -> bool:
-        if stage is not Stage.SOURCE or message.line is None:
+        n, spans = message.line, self._spans.get((variant.hash, _source(variant)), ())
+        if stage is not Stage.SOURCE or n is None:
             return False
-        names = [
-            name
-            for name, (first, last) in self._spans.get((variant.hash, _source(variant)), [])
-            if first <= message.line <= last
-        ]
+        names = [name for name, (first, last) in spans if first <= n <= last]
         return bool(names) and variant.symbol not in names
 
 
@@ -136,27 +130,17 @@ def _source(variant: Variant) -> str:
 def _stage(message: CompilerMessage, variant: Variant) -> Place:
     """The stage and the line that a message names; no stage where it is a file of another kind."""
     n = message.line
-    if message.file is None:
-        return None, n
     if message.file == "ptx":
         return Stage.PTX, n
-    name = PurePath(message.file).name
-    copied, embedded = variant.copied, variant.embedded
-    if copied is not None and n is not None and PurePath(copied.file).name == name:
-        return Stage.SOURCE, n + copied.first - 1
-    own = _source(variant)
-    if own and PurePath(own).name == name:
-        return Stage.SOURCE, n
-    if embedded is not None and n is not None and PurePath(embedded[0]).name == name:
-        return Stage.OUTPUT_CODE, n + embedded[1] - 1
+    copied, embedded, source = variant.copied, variant.embedded, _source(variant)
+    for stage, path, first in (
+        (Stage.SOURCE, copied.file if copied else "", copied.first if copied else 1),
+        (Stage.SOURCE, source, 1),
+        (Stage.OUTPUT_CODE, *(embedded or ("", 1))),
+    ):
+        if path and PurePath(path).name == PurePath(message.file or "").name:
+            return stage, None if n is None else n + first - 1
     return None, n
-
-
-def _sentence(message: CompilerMessage, stage: Stage | None) -> str:
-    """The message, with its place if that text is missing."""
-    if stage is not None or message.file is None or message.line is None:
-        return message.message
-    return f"{message.file}:{message.line}: {message.message}"
 
 
 # -- versions -------------------------------------------------------------------------------------
@@ -219,6 +203,14 @@ GLANCE_SECONDS = 0.3
 """Seconds after which a user who waits for figures sees their progress."""
 
 
+def by_cubin(variants: Sequence[Variant]) -> list[list[Variant]]:
+    """Group variants by the cubin that they are in."""
+    groups: dict[str, list[Variant]] = {}
+    for variant in variants:
+        groups.setdefault(variant.hash, []).append(variant)
+    return list(groups.values())
+
+
 class VariantFigures(Listings):
     """Adds what the vendor's tools say of the resources of variants."""
 
@@ -227,40 +219,27 @@ class VariantFigures(Listings):
         key = ("resources", variant.hash, variant.symbol)
         return self.memo.once(key, lambda: self._measure(variant))
 
-    def known_by_now(self, variant: Variant) -> Resources:
-        """Resources of a variant without asking any tool."""
-        measured = self.memo.known(("resources", variant.hash, variant.symbol))
-        return self.resources(variant) if measured else variant.known
-
     def figures(self, variants: Sequence[Variant]) -> Iterator[tuple[int, int]]:
         """Read the resources of many variants, side by side; ``resources`` then has them.
 
         Yields how many cubins are done, of how many.
         """
-        by_cubin: dict[str, list[Variant]] = {}
-        for variant in variants:
-            by_cubin.setdefault(variant.hash, []).append(variant)
-
-        def of_one_cubin(kernels: list[Variant]) -> None:
-            for variant in kernels:
-                self.resources(variant)
-
-        cubins = list(by_cubin.values())
-        for done, _ in enumerate(side_by_side(of_one_cubin, cubins), 1):
+        cubins = by_cubin(variants)
+        measured = side_by_side(lambda kernels: [*map(self.resources, kernels)], cubins)
+        for done, _ in enumerate(measured, 1):
             yield done, len(cubins)
 
     def _measure(self, variant: Variant) -> Resources:
         usage = Resources()
-        sass = variant.stages.get(Stage.SASS)
-        if sass is not None:
-            try:
-                usage = self.in_cubin(variant, sass.content)
-            except PtxviewError:
-                with contextlib.suppress(PtxviewError):  # without a tool: the cubin's barriers
-                    recorded = disassembly.on_record(sass.content.read(), "")
-                    usage = recorded.get(variant.symbol, usage)
+        try:
+            usage = self._in_cubin(variant, Stage.SASS)
+        except PtxviewError:
+            with contextlib.suppress(PtxviewError):  # without a tool: the cubin's barriers
+                recorded = disassembly.on_record(variant.stages[Stage.SASS].content.read(), "")
+                usage = recorded.get(variant.symbol, usage)
         bounds = self.memo.once(("bounds", variant.hash), lambda: _bounds(variant))
-        known = merge(variant.known, usage, bounds.get(variant.symbol, Resources()))
+        allowed = Resources(max_threads=bounds.get(variant.symbol))
+        known = merge(variant.known, usage, allowed)
         if known.spill_store_bytes is not None and known.barriers is not None:
             return known
         assembled = self.memo.once(
@@ -269,34 +248,28 @@ class VariantFigures(Listings):
         )
         return merge(known, assembled.get(variant.symbol, Resources()))
 
-    def in_cubin(self, variant: Variant, content: Content) -> Resources:
-        """Resources by cuobjdump, and by the spill records in the cubin."""
+    def _in_cubin(self, variant: Variant, stage: Stage) -> Resources:
+        """Resources by cuobjdump and by the spill records, if the stage is a cubin."""
+        if stage is not Stage.SASS or stage not in variant.stages:
+            return Resources()
 
-        def read() -> dict[str, Resources]:
-            cubin = content.read()
+        def read() -> tuple[dict[str, Resources], dict[str, Resources]]:
+            cubin = variant.stages[stage].content.read()
             printed = usage_text(cubin, self.cache)
-            told, recorded = from_res_usage(printed), disassembly.on_record(cubin, printed)
-            nothing = Resources()
-            return {
-                name: merge(told.get(name, nothing), recorded.get(name, nothing))
-                for name in {**told, **recorded}
-            }
+            return from_res_usage(printed), disassembly.on_record(cubin, printed)
 
-        by_name = self.memo.once(("usage", variant.hash), read)
-        return by_name.get(variant.symbol, Resources())
+        both = self.memo.once(("usage", variant.hash), read)
+        return merge(*(by_name.get(variant.symbol, Resources()) for by_name in both))
 
 
-def _bounds(variant: Variant) -> dict[str, Resources]:
+def _bounds(variant: Variant) -> dict[str, int]:
     """The threads a block that the PTX of each kernel allows."""
-    ptx = variant.stages.get(Stage.PTX)
-    text = ""
-    if ptx is not None and not ptx.costly:
-        with contextlib.suppress(PtxviewError):
-            text = decode(ptx.content.read())
-    return {name: Resources(max_threads=most) for name, most in max_threads(text).items()}
+    try:
+        held = at_hand(variant, Stage.PTX)
+        return max_threads(decode(variant.stages[Stage.PTX].content.read())) if held else {}
+    except PtxviewError:
+        return {}
 
-
-__all__ = ["MACHINE", "WARP", "Measured", "Memo", "VariantFacts"]
 
 T = TypeVar("T")
 
@@ -350,37 +323,27 @@ class VariantFacts(VariantFigures):
 
     def executed(self, variant: Variant) -> ExecutedFacts | None:
         """The last counts of a variant's PTX and recorded calls on this machine; None without."""
-        key = self._executed_key(variant)
-        try:
-            kept = None if key is None else self.cache.get(key)
+        with contextlib.suppress(PtxviewError, msgspec.DecodeError, ValueError, KeyError):
+            kept = self.cache.get(self._executed_key(variant))
             return None if kept is None else msgspec.json.decode(kept, type=ExecutedFacts)
-        except (msgspec.DecodeError, ValueError, RecursionError):
-            return None
+        return None
 
     def keep_executed(self, variant: Variant, facts: ExecutedFacts) -> None:
-        """Keep the counts of a call whose blocks were run."""
-        key = self._executed_key(variant)
-        if key is not None:
-            self.cache.put(key, msgspec.json.encode(facts))
+        """Keep the counts of a call whose blocks were run: hints use them from now on."""
+        self.cache.put(self._executed_key(variant), msgspec.json.encode(facts))
+        self.pass_over(variant)
 
-    def _executed_key(self, variant: Variant) -> str | None:
-        file = variant.stages.get(Stage.PTX)
-        try:
-            text = None if file is None else file.content.read()
-        except PtxviewError:
-            return None
+    def _executed_key(self, variant: Variant) -> str:
+        text = variant.stages[Stage.PTX].content.read()
         # Names are a stranger's: not every one of them can be encoded.
         told = ascii((variant.symbol, variant.calls))
-        return None if text is None else self.cache.key("executed", __version__, text, told)
+        return self.cache.key("executed", __version__, text, told)
 
     # -- the kernel as a whole ----------------------------------------------------------------
 
     def device(self, variant: Variant) -> Device | None:
         """The device of the figures; None for an unknown architecture."""
-        arch = self._chosen or variant.target
-        if arch is None:
-            return None
-        known = tables.devices().get(base_arch(arch))
+        known = tables.devices().get(base_arch(self._chosen or variant.target or ""))
         if known is None or self._chosen is not None:
             return known
         return known.recorded(self.recording.device)
@@ -398,11 +361,9 @@ class VariantFacts(VariantFigures):
 
         listing, function = None, None
         if at_hand(variant, Stage.PTX):
-            try:
-                listing = self.listing(variant, Stage.PTX)
+            with contextlib.suppress(PtxviewError):
                 function = self.function(variant, Stage.PTX)
-            except PtxviewError:
-                listing = None
+                listing = self.listing(variant, Stage.PTX)
         return context_of(self.kernel(variant), variant, listing, function)
 
     def parameter_names(self, variant: Variant, stage: Stage) -> dict[str, str]:
@@ -429,30 +390,34 @@ class VariantFacts(VariantFigures):
         }
 
     def card(self, variant: Variant) -> Card:
-        """Resources, limits and contents of a variant, and its measurements."""
+        """Resources, limits and contents of a variant, its measurements, and its compilers."""
         own = self.memo.once(("card", id(variant)), lambda: self._card(variant))
-        measured = self.measured(variant)
-        return own if measured is None else replace(own, measured=measured.told)
+        measured = self.measured(variant) or Measured()
+        return replace(own, measured=measured.told, made_by=self.made_by(variant))
+
+    def made_by(self, variant: Variant) -> dict[str, str]:
+        """The programs that made a variant, with their versions if known."""
+        origin = self.kernel(variant).origin
+        # Every kernel of a cubin is of the same programs, and the cubin may be large.
+        key = ("made by", variant.hash, origin)
+        return self.memo.once(key, lambda: made_by(self.recording.tools, origin, variant))
 
     def _card(self, variant: Variant) -> Card:
+        from inspector.analyse.card import card  # modules of the analysis delay the first row
+
         listings: dict[Stage, tuple[Listing, Function]] = {}
         known: dict[Stage, FunctionFacts] = {}
         for stage in _COUNTED:
-            if not at_hand(variant, stage):
-                continue
-            try:
-                own = self.function(variant, stage)
-                if own is not None:
+            with contextlib.suppress(PtxviewError):  # the card does without that stage
+                if at_hand(variant, stage) and (own := self.function(variant, stage)) is not None:
                     listings[stage] = (self.listing(variant, stage), own)
-                    facts = self.own(variant, stage)
-                    if facts is not None:
+                    if (facts := self.own(variant, stage)) is not None:
                         known[stage] = facts
-            except PtxviewError:
-                continue  # the card does without that stage
         subject = self._subject(variant)
-        block = self.context(variant).block  # .reqntid says it without a launch
-        threads = None if block is None else block[0] * block[1] * block[2]
-        if subject.warps is not None:
+        if subject.warps is None:
+            block = self.context(variant).block  # .reqntid says it without a launch
+            threads = None if block is None else math.prod(block)
+        else:
             threads = WARP * subject.warps
         return card(
             self.resources(variant),
@@ -469,9 +434,8 @@ class VariantFacts(VariantFigures):
         """The hints on the variant, then what its compiler said and those of the profiler that
         measured it; those of the code alone where what was ``counted`` when it was run is not
         wanted."""
-        measured = self.measured(variant)
-        own = (*self.hints(variant, counted), *self._said(variant))
-        return own if measured is None else (*own, *measured.findings)
+        measured = self.measured(variant) or Measured()
+        return (*self.hints(variant, counted), *self._said(variant), *measured.findings)
 
     def _said(self, variant: Variant) -> tuple[Finding, ...]:
         """What the compiler said, at the lines that there are."""
@@ -494,6 +458,8 @@ class VariantFacts(VariantFigures):
 
     def hints(self, variant: Variant, counted: bool = True) -> tuple[Finding, ...]:
         """The hints of ptxview's own rules."""
+        from inspector.analyse.hints.rules import hints
+
         return self.memo.once(
             ("hints", id(variant), counted),
             lambda: hints(self._subject(variant, counted), tables.table("hints")),
@@ -501,6 +467,8 @@ class VariantFacts(VariantFigures):
 
     def counted(self, variant: Variant, facts: ExecutedFacts) -> tuple[Finding, ...]:
         """The hints that these counts of a launch give, and no others."""
+        from inspector.analyse.hints.access import with_executed
+
         subject = replace(self._subject(variant), executed=facts)
         return with_executed(subject, (), tables.table("hints"))
 
@@ -526,21 +494,14 @@ class VariantFacts(VariantFigures):
     def lacking(self, variant: Variant) -> tuple[str, ...]:
         """Why figures and hints are not known, where what they are read from was recorded: a
         missing tool, a damaged cubin, a blob that is gone."""
-        reads: list[Callable[[], object]] = [
-            partial(self.listing, variant, stage)
-            for stage in (Stage.SASS, Stage.PTX, Stage.TTGIR)  # what hints look at
-            if at_hand(variant, stage)
-        ]
-        if at_hand(variant, Stage.SASS):
-            content = variant.stages[Stage.SASS].content
-            reads.insert(1, partial(self.in_cubin, variant, content))
-        out: list[str] = []
-        for read in reads:
-            try:
-                read()
-            except PtxviewError as error:
-                out.append(f"{error.message}. {error.hint}" if error.hint else error.message)
-        return tuple(dict.fromkeys(out))
+        out: dict[str, None] = {}
+        for stage in (Stage.SASS, Stage.PTX, Stage.TTGIR):  # what hints look at
+            for read in (self.listing, self._in_cubin) if at_hand(variant, stage) else ():
+                try:
+                    read(variant, stage)
+                except PtxviewError as error:
+                    out[f"{error.message}. {error.hint}" if error.hint else error.message] = None
+        return tuple(out)
 
     def pass_over(self, variant: Variant) -> None:
         """Drop the analysis of one variant; its listings, which other variants share, stay."""
@@ -550,6 +511,8 @@ class VariantFacts(VariantFigures):
 
     def facts(self, variant: Variant, stage: Stage, n: int) -> FunctionFacts | None:
         """The analysis of the function of PTX or SASS with line ``n``."""
+        from inspector.analyse.function_facts import FunctionFacts
+
         listing = self.listing(variant, stage)
         functions = functions_of(stage, listing, variant.symbol)
         at = bisect_right(functions, n, key=lambda f: f.first) - 1
@@ -577,13 +540,10 @@ class StagesAtHand(Mapping[Stage, T]):
     """
 
     def __init__(self, variant: Variant, read: Callable[[Stage], T]) -> None:
-        self._stages = tuple(s for s in variant.stages if at_hand(variant, s))
-        self._read = read
+        self._stages = {s: partial(read, s) for s in variant.stages if at_hand(variant, s)}
 
     def __getitem__(self, stage: Stage) -> T:
-        if stage not in self._stages:
-            raise KeyError(stage)
-        return self._read(stage)
+        return self._stages[stage]()
 
     def __iter__(self) -> Iterator[Stage]:
         return iter(self._stages)

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from inspector.analyse.accesses import accesses
-from inspector.analyse.flow.definitions import Chains
-from inspector.analyse.function_facts import FunctionFacts
 from inspector.analyse.hints.subject import Finding
 from inspector.analyse.line_annotations import (
     CLASSES,
@@ -34,6 +31,8 @@ from inspector.reader import tables
 from inspector.reader.facts import MACHINE, VariantFacts
 
 if TYPE_CHECKING:
+    from inspector.analyse.flow.definitions import Chains
+    from inspector.analyse.function_facts import FunctionFacts
     from inspector.analyse.sentences.ptx import PtxReader
     from inspector.analyse.sentences.sass import SassReader
 
@@ -49,27 +48,8 @@ class _Function(NamedTuple):
     reader: PtxReader | SassReader
 
 
-class _Functions:
-    """The functions of lines: the latest is at hand."""
-
-    def __init__(self, find: Callable[[int], _Function | None]) -> None:
-        self._find = find
-        self._last: _Function | None = None
-
-    def at(self, n: int) -> _Function | None:
-        """The function of line ``n`` if it has one. Safe in several threads."""
-        last = self._last
-        if last is None or not last.facts.function.first <= n <= last.facts.function.last:
-            last = self._find(n)
-            self._last = last
-        return last
-
-
 class Teller(VariantFacts):
     """Adds the annotations of lines."""
-
-    _latest: tuple[object, PtxReader | SassReader] | None = None
-    """The sentences of the last function that was not the variant's own."""
 
     def line_annotations(
         self, variant: Variant, stage: Stage, whole: bool = False
@@ -84,16 +64,21 @@ class Teller(VariantFacts):
     def _annotations(self, variant: Variant, stage: Stage, whole: bool) -> LineAnnotations:
         notes = self._notes(variant, stage)
         rolled, most = ({}, {}) if stage is Stage.SASS else self._rolled(variant, stage)
-        own = self.function(variant, stage) if stage in MACHINE else None
-        facts = None if own is None else self.facts(variant, stage, own.first)
+        facts = self.own(variant, stage)
         every = whole and stage in MACHINE
-        samples = self.samples(variant, stage)
-        sampled = self._sampled(variant) if samples else 0
-        functions = _Functions(lambda n: self._function(variant, stage, n))
+        samples, measured = self.samples(variant, stage), self.measured(variant)
+        sampled = total(measured.samples.values()).all if samples and measured else 0
+        latest: list[_Function | None] = [None]
+
+        def function_at(n: int) -> _Function | None:
+            # A file may have thousands of functions, which are read one after the other.
+            last = latest[0]
+            if last is None or not last.facts.function.first <= n <= last.facts.function.last:
+                last = latest[0] = self._function(variant, stage, n)
+            return last
 
         def at(n: int) -> Told:
-            # Of a whole file, each function's when its lines come: a file may have thousands.
-            here = functions.at(n) if every else None
+            here = function_at(n) if every else None
             of = facts if here is None else here.facts
             if of is not None and not of.function.first <= n <= of.function.last:
                 of = None
@@ -109,18 +94,20 @@ class Teller(VariantFacts):
                 samples=samples.get(n),
             )
 
-        live = {name for r in rolled.values() for name in r.live}
-        stalls = any(r.stall is not None for r in rolled.values())
-        peaks, virtually = _peaks(facts, stage)
-        if facts is not None:
+        peaks: tuple[int, ...] = ()
+        if facts is None:
+            live = {name for r in rolled.values() for name in r.live}
+            stalls = any(r.stall is not None for r in rolled.values())
+        else:
             most = {name: count for name, (count, _) in facts.live.peak.items()}
             live = {name for name, count in most.items() if count}
+            stalls = facts.schedule is not None
+            peaks, virtually = _peaks(facts, stage)
             if stage is Stage.PTX:
                 most["virtual"] = virtually
-            stalls = facts.schedule is not None
         return LineAnnotations(
             at=at,
-            words=lambda n: _words(functions.at(n), n),
+            words=lambda n: _words(function_at(n), n),
             registers=lambda n: self._registers(variant, stage, n),
             classes=_ordered(live),
             stalls=stalls,
@@ -136,20 +123,12 @@ class Teller(VariantFacts):
     def samples(self, variant: Variant, stage: Stage) -> Mapping[int, Samples]:
         """Samples by line of a stage; of those above SASS, what their SASS comes to."""
         measured = self.measured(variant)
-        if measured is None or not measured.samples:
-            return {}
-        if stage is Stage.SASS:
-            return measured.samples
+        if measured is None or not measured.samples or stage is Stage.SASS:
+            return {} if measured is None else measured.samples
         try:
-            links = self.links(variant, stage, Stage.SASS)
+            return roll_up_samples(self.links(variant, stage, Stage.SASS), measured.samples)
         except PtxviewError:
             return {}
-        return roll_up_samples(links, measured.samples)
-
-    def _sampled(self, variant: Variant) -> int:
-        """How many samples a profiler took of the variant and places at its lines."""
-        measured = self.measured(variant)
-        return 0 if measured is None else total(measured.samples.values()).all
 
     def _rolled(
         self, variant: Variant, stage: Stage
@@ -158,8 +137,7 @@ class Teller(VariantFacts):
         where there is no SASS or no link to it."""
         try:
             links = self.links(variant, stage, Stage.SASS)
-            own = self.function(variant, Stage.SASS)
-            facts = None if own is None else self.facts(variant, Stage.SASS, own.first)
+            facts = self.own(variant, Stage.SASS)
         except PtxviewError:
             return {}, {}
         if facts is None or facts.schedule is None:
@@ -195,6 +173,8 @@ class Teller(VariantFacts):
 
     def _touching_memory(self, variant: Variant, stage: Stage, lines: set[int]) -> set[int]:
         """Of the instructions that became of an access, those that are one."""
+        from inspector.analyse.accesses import accesses
+
         own = self.function(variant, stage)
         if own is None:
             return set()
@@ -222,28 +202,13 @@ class Teller(VariantFacts):
     def _sentences(
         self, variant: Variant, stage: Stage, function: Function
     ) -> PtxReader | SassReader:
-        # The context is of the variant's own kernel; another function says what it says itself.
-        at = self.function(variant, stage)
-        own = at is not None and at.first == function.first
-        if own:
-            key = ("sentences", id(variant), stage, function)
-            return self.memo.once(key, lambda: self._reads_out(variant, stage, function, own))
-        # A file may have thousands of other functions, which are read one after the other.
-        other = (variant.hash, stage, function)
-        latest = self._latest
-        if latest is None or latest[0] != other:
-            latest = self._latest = other, self._reads_out(variant, stage, function, own)
-        return latest[1]
-
-    def _reads_out(
-        self, variant: Variant, stage: Stage, function: Function, own: bool
-    ) -> PtxReader | SassReader:
         from inspector.analyse.sentences.ptx import PtxReader
         from inspector.analyse.sentences.sass import SassReader
 
-        listing = self.listing(variant, stage)
-        context = self.context(variant) if own else None
-        isa = tables.isa()
+        listing, isa = self.listing(variant, stage), tables.isa()
+        # The context is of the variant's own kernel; another function says what it says itself.
+        own = self.function(variant, stage)
+        context = self.context(variant) if own is not None and own.first == function.first else None
         if stage is Stage.PTX:
             return PtxReader(listing, function, isa, tables.ptx_templates(), context)
         return SassReader(listing, function, isa, tables.table("sass_sentences"), context)
@@ -291,21 +256,15 @@ def _register(chains: Chains, line: Line, name: str) -> Register:
     return Register(name, defined, tuple(sorted(used)))
 
 
-def _peaks(facts: FunctionFacts | None, stage: Stage) -> tuple[tuple[int, ...], int]:
+def _peaks(facts: FunctionFacts, stage: Stage) -> tuple[tuple[int, ...], int]:
     """The lines with as many live registers as any, and how many: general ones of SASS, all but
     predicates of PTX."""
-    if facts is None:
-        return (), 0
-    out: list[int] = []
-    most = 0
+    live = {}
     for n in range(facts.function.first, facts.function.last + 1):
         counts = facts.live.at(n) or {}
-        many = counts.get("gpr", 0) if stage is Stage.SASS else virtual(counts)
-        if many > most:
-            out, most = [], many
-        if many and many == most:
-            out.append(n)
-    return tuple(out), most
+        live[n] = counts.get("gpr", 0) if stage is Stage.SASS else virtual(counts)
+    most = max(live.values(), default=0)
+    return tuple(n for n, many in live.items() if many == most > 0), most
 
 
 LOOPS = 3
@@ -338,28 +297,18 @@ def regions(reader: Teller, variant: Variant, stage: Stage) -> tuple[Region, ...
 
     Raises ``PtxviewError`` where the stage cannot be had.
     """
-    annotations = reader.line_annotations(variant, stage)
-    return (
-        *_sampled(reader, variant, stage, annotations),
-        *_of_code(reader, variant, stage, annotations),
-    )
+    annotations, listing = reader.line_annotations(variant, stage), reader.listing(variant, stage)
 
+    def source(first: int, last: int) -> Location | None:
+        lines = listing.between(first, last)
+        return next((line.source for line in lines if line.source is not None), None)
 
-def _sampled(
-    reader: Teller, variant: Variant, stage: Stage, annotations: LineAnnotations
-) -> Iterator[Region]:
     shares = [(annotations.share(n) or 0.0, n) for n in annotations.hottest]
-    for percent, n in sorted(shares, key=lambda one: (-one[0], one[1]))[:SAMPLED]:
-        yield Region(n, n, "samples", _source(reader, variant, stage, n), round(percent, 2))
-
-
-def _of_code(
-    reader: Teller, variant: Variant, stage: Stage, annotations: LineAnnotations
-) -> Iterator[Region]:
-    own = reader.function(variant, stage) if stage in MACHINE else None
-    facts = None if own is None else reader.facts(variant, stage, own.first)
+    hot = sorted(shares, key=lambda one: (-one[0], one[1]))[:SAMPLED]
+    out = [Region(n, n, "samples", source(n, n), round(percent, 2)) for percent, n in hot]
+    facts = reader.own(variant, stage)
     if facts is None:
-        return
+        return tuple(out)
     flow = facts.flow
     inner = [
         loop
@@ -367,22 +316,12 @@ def _of_code(
         if all(flow.loop_at(flow.blocks[block].first) is loop for block in loop.blocks)
     ]
     inner.sort(key=lambda loop: (-loop.depth, loop.first - loop.last, loop.first))
-    for loop in inner[:LOOPS]:
-        source = _source(reader, variant, stage, loop.first, loop.last)
-        yield Region(loop.first, loop.last, "loop", source, depth=loop.depth)
-    if annotations.peaks:
-        n = annotations.peaks[0]
+    out += [
+        Region(one.first, one.last, "loop", source(one.first, one.last), depth=one.depth)
+        for one in inner[:LOOPS]
+    ]
+    for n in annotations.peaks[:1]:
         counts = annotations.at(n).live or {}
         live = counts["gpr"] if "gpr" in counts else virtual(counts)
-        yield Region(n, n, "registers", _source(reader, variant, stage, n), live=live)
-
-
-def _source(
-    reader: Teller, variant: Variant, stage: Stage, first: int, last: int | None = None
-) -> Location | None:
-    """The line of the program that the first of these lines with a location is of."""
-    try:
-        lines = reader.listing(variant, stage).between(first, first if last is None else last)
-        return next((line.source for line in lines if line.source is not None), None)
-    except PtxviewError:
-        return None
+        out.append(Region(n, n, "registers", source(n, n), live=live))
+    return tuple(out)

@@ -5,7 +5,6 @@ Nothing is disassembled or parsed before it is asked for, and each result is kep
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
@@ -26,6 +25,8 @@ from inspector.recording.layout import DerivedCache
 from inspector.sources.disassembly import disassemble
 
 DISASSEMBLED = "nvdisasm -c"
+LOW = (Stage.PTX, Stage.LLIR, Stage.TTGIR, Stage.TTIR, Stage.SASS)
+"""Stages whose links say which lines of the source became code, the best first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +62,6 @@ class Memo:
             if not result:
                 result.append(make())
         return cast(T, result[0])
-
-    def known(self, key: Hashable) -> bool:
-        """Whether there is a result by now."""
-        return key in self._kept and bool(self._kept[key][1])
 
     def forget(self, owners: AbstractSet[Hashable]) -> None:
         """Drop every result whose key holds one of ``owners``."""
@@ -106,7 +103,7 @@ class Listings:
         plain, annotated, tool = disassemble(cubin, self.cache)
         known = read_cubin(cubin)
         if variant.locations_cubin is not None and (known is None or not known.has_lines):
-            with contextlib.suppress(PtxviewError):
+            with suppress(PtxviewError):
                 lined = disassemble(variant.locations_cubin.read(), self.cache)[1]
                 annotated = lined or annotated
         return StageText(plain, f"nvdisasm {tool} -c", annotated)
@@ -165,13 +162,12 @@ class Listings:
         return self.memo.once(("links", *of, a, b), turned)
 
     def _relate(self, variant: Variant, upper: Stage, lower: Stage) -> Relation:
-        if upper is Stage.SOURCE and variant.copied is not None:
-            if lower is Stage.OUTPUT_CODE:
-                return _to_copy(variant, self.listing(variant, upper), self.listing(variant, lower))
-        elif upper is Stage.SOURCE and variant.fusion is not None:
+        if upper is Stage.SOURCE and variant.copied is not None and lower is Stage.OUTPUT_CODE:
+            return _to_copy(variant, self.listing(variant, upper), self.listing(variant, lower))
+        if upper is Stage.SOURCE and variant.copied is None and variant.fusion is not None:
             return self._to_model(variant, variant.fusion, lower)
         places = self.places(variant)
-        through: Mapping[int, tuple[int, ...]] | None = None
+        through = None
         ptx = variant.stages.get(Stage.PTX)
         if lower is Stage.SASS and upper is not Stage.PTX and ptx and not ptx.costly:
             through = self.links(variant, Stage.PTX, upper)
@@ -193,6 +189,34 @@ class Listings:
         if lower is not Stage.OUTPUT_CODE:
             model = composed(self.links(variant, lower, Stage.OUTPUT_CODE), model)
         return Relation.of(model).turned()
+
+    # -- lines of the source ----------------------------------------------------------------
+
+    def groups(self, variant: Variant, stage: Stage) -> SourceGroups:
+        """Group the lines of a stage by source line. Raises ``PtxviewError`` without sources."""
+        root = next((s for s in (Stage.SOURCE, Stage.OUTPUT_CODE) if s in variant.stages), None)
+        low = [s for s in LOW if s in variant.stages]
+        # The lines of the source that became code.
+        linked = (self._linked(variant, root, s) for s in low if root is not None)
+        order = next(filter(None, linked), ())
+        if root is not None and order:
+            lines = len(self.listing(variant, stage).lines)
+            if stage is root:
+                return SourceGroups(of_source(lines, order), order)
+            return SourceGroups(by_links(lines, self.links(variant, stage, root)), order)
+        for below in low:
+            with suppress(PtxviewError):
+                if named := places(self.listing(variant, below)):
+                    found = by_places(self.listing(variant, stage), named)
+                    return SourceGroups(found, range(1, len(named) + 1))
+        raise Unreadable("no line of this kernel says which source it comes from")
+
+    def _linked(self, variant: Variant, a: Stage, b: Stage) -> Sequence[int]:
+        """The lines of stage ``a`` that have links to ``b``."""
+        try:
+            return tuple(sorted(self.links(variant, a, b)))
+        except PtxviewError:
+            return ()
 
 
 def functions_of(stage: Stage, listing: Listing, name: str = "") -> Sequence[Function]:
@@ -220,41 +244,3 @@ def _to_copy(variant: Variant, source: Listing, code: Listing) -> Relation:
             if source.lines[mine - 1].text.strip() == code.lines[its - 1].text.strip() != ""
         ]
     )
-
-
-# -- lines-of-the-source ---------------------------------------------------------------------------
-
-LOW = (Stage.PTX, Stage.LLIR, Stage.TTGIR, Stage.TTIR, Stage.SASS)
-"""Stages whose links say which lines of the source became code, the best first."""
-
-
-def groups(listings: Listings, variant: Variant, stage: Stage) -> SourceGroups:
-    """Group the lines of a stage by their source line. Raises ``PtxviewError`` without sources."""
-    root = next((s for s in (Stage.SOURCE, Stage.OUTPUT_CODE) if s in variant.stages), None)
-    order: Sequence[int] = () if root is None else _compiled_lines(listings, variant, root)
-    if root is None or not order:
-        return _by_places(listings, variant, stage)
-    lines = len(listings.listing(variant, stage).lines)
-    if stage is root:
-        return SourceGroups(of_source(lines, order), order)
-    return SourceGroups(by_links(lines, listings.links(variant, stage, root)), order)
-
-
-def _compiled_lines(listings: Listings, variant: Variant, root: Stage) -> Sequence[int]:
-    """The lines of the source that became code."""
-    for stage in LOW:
-        if stage in variant.stages:
-            with suppress(PtxviewError):
-                if links := listings.links(variant, root, stage):
-                    return tuple(sorted(links))
-    return ()
-
-
-def _by_places(listings: Listings, variant: Variant, stage: Stage) -> SourceGroups:
-    for low in LOW:
-        if low in variant.stages:
-            with suppress(PtxviewError):
-                if order := places(listings.listing(variant, low)):
-                    found = by_places(listings.listing(variant, stage), order)
-                    return SourceGroups(found, range(1, len(order) + 1))
-    raise Unreadable("no line of this kernel says which source it comes from")

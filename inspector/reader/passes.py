@@ -76,13 +76,11 @@ def graph_passes(graph: Graph, count: Count) -> PassList:
     Raises ``Unreadable`` where none was recorded.
     """
     runs: list[PassRun] = []
-    for name, *contents in graph.passes:
-        before, after = (
-            _GRAPH_ID.sub("", decode(content.read())).strip("\n") for content in contents
-        )
-        run = PassRun(len(runs) + 1, FX, FX, name, lines=(0, 0))
-        if before != after:
-            run = replace(run, before=before, after=after)
+    for number, (name, *contents) in enumerate(graph.passes, 1):
+        texts = [_GRAPH_ID.sub("", decode(content.read())).strip("\n") for content in contents]
+        run = PassRun(number, FX, FX, name, lines=(0, 0))
+        if texts[0] != texts[1]:
+            run = replace(run, before=texts[0], after=texts[1])
             run = replace(run, lines=count(run))
         runs.append(run)
     if not runs:
@@ -134,7 +132,8 @@ def variant_passes(
         made = compile_on(job, interpreter, seconds=seconds, go_on=go_on)
         kept = _list(variant, job, made, count)
         if made.failed is None:
-            cache.put(key, _written(kept))
+            # Not by msgspec: names may hold what was no UTF-8.
+            cache.put(key, zlib.compress(json.dumps(asdict(kept)).encode(), 1))
     return replace(kept, remarks=(*remarks, *kept.remarks))
 
 
@@ -158,23 +157,17 @@ def _job(variant: Variant) -> tuple[StageJob, tuple[str, ...]]:
         )
     if not job.target:
         told = _TARGET.search(job.text)
-        target = f"sm_{told[1].decode()}" if told else DEFAULT_TARGET
+        job = replace(job, target=f"sm_{told[1].decode()}" if told else DEFAULT_TARGET)
         if not told:
-            remarks.append(f"no target is known of it: it is compiled for {target}")
-        job = replace(job, target=target)
+            remarks.append(f"no target is known of it: it is compiled for {DEFAULT_TARGET}")
     return job, tuple(remarks)
 
 
 def _list(variant: Variant, job: StageJob, made: StagesMade, count: Count) -> PassList:
-    printed = made.passes
-    found = (
-        ()
-        if printed is None
-        else passes_of(printed.printed, printed.mark, printed.timed, printed.arrivals)
-    )
-    recorded = variant.options.get("triton_version")
+    version = variant.options.get("triton_version")
+    recorded = version if isinstance(version, str) else None
     remarks: list[str] = []
-    if isinstance(recorded, str) and recorded != made.triton:
+    if recorded not in (None, made.triton):
         remarks.append(
             f"it was compiled by Triton {recorded}, and is compiled again by {made.triton}: "
             "passes may be others"
@@ -189,27 +182,18 @@ def _list(variant: Variant, job: StageJob, made: StagesMade, count: Count) -> Pa
             if same
             else "the PTX of this compilation is not the recorded one"
         )
-    if printed is not None and printed.cut:
-        remarks.append(
-            f"passes print more than {len(printed.printed):,} bytes: the last are left out "
-            "(PTXVIEW_MAX_BYTES)"
-        )
+    found: tuple[PassRun, ...] = ()
+    if (printed := made.passes) is not None:
+        found = passes_of(printed.printed, printed.mark, printed.timed, printed.arrivals)
+        if printed.cut:
+            remarks.append(
+                f"passes print more than {len(printed.printed):,} bytes: the last are left out "
+                "(PTXVIEW_MAX_BYTES)"
+            )
+    passes = tuple(replace(p, lines=count(p)) if p.changed else p for p in found)
     return PassList(
-        job.target,
-        made.triton,
-        recorded if isinstance(recorded, str) else None,
-        job.stage,
-        tuple(replace(p, lines=count(p)) if p.changed else p for p in found),
-        made.failed,
-        tuple(remarks),
+        job.target, made.triton, recorded, job.stage, passes, made.failed, tuple(remarks)
     )
-
-
-# -- kept -----------------------------------------------------------------------------------------
-
-
-def _written(made: PassList) -> bytes:
-    return zlib.compress(json.dumps(asdict(made)).encode(), 1)
 
 
 def _read(data: bytes | None) -> PassList | None:

@@ -1,42 +1,17 @@
-"""Everything derived from a recording: listings, links, resources, graphs, summaries.
-
-A summary in the cache is named by the digest of all that it depends on: stages, launches, device,
-rules and version.
-"""
+"""Everything derived from a recording: listings, links, resources, graphs, summaries."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from inspector import __version__
-from inspector.analyse.card import Card, tensor_bytes
-from inspector.analyse.graph_text import (
-    GraphRow,
-    Known,
-    graph_rows,
-    linked,
-    of_fx,
-    of_ir,
-    of_operations,
-    of_output_code,
-    of_source,
-)
-from inspector.analyse.graph_view import (
-    GraphChoice,
-    GraphView,
-    candidates,
-    chosen,
-    graph_view,
-    of_graph,
-    with_choices,
-)
 from inspector.analyse.hints.subject import ExecutedFacts
-from inspector.analyse.line_annotations import SourceGroups
 from inspector.analyse.links import composed
 from inspector.base.errors import PtxviewError, Unreadable
 from inspector.base.model import (
@@ -53,13 +28,16 @@ from inspector.listing import parse
 from inspector.listing.line import Listing
 from inspector.listing.output_code import parse_wrapper
 from inspector.reader import tables
-from inspector.reader.facts import Measurements, VariantFacts, at_hand, made_by
+from inspector.reader.facts import Measurements, VariantFacts, at_hand, by_cubin
 from inspector.reader.line_annotations import Teller
-from inspector.reader.listings import decode, groups
+from inspector.reader.listings import decode
 from inspector.recording.layout import DerivedCache
-from inspector.recording.output_code import parse as parse_output_code
 from inspector.system import files
 from inspector.system.process import side_by_side
+
+if TYPE_CHECKING:
+    from inspector.analyse.graph_text import GraphRow, Known
+    from inspector.analyse.graph_view import GraphView
 
 COUNTING_SECONDS = 2.0
 """Time that a list gives to hints that nobody has asked for yet."""
@@ -117,29 +95,28 @@ class Summaries:
         left = [variant for key, variant in wanted.items() if not self._cached(key, variant)]
         done = len(wanted) - len(left)
         yield done, len(wanted)
-        for _ in side_by_side(self._of_cubin, _by_cubin(left)):
+        for _ in side_by_side(self._of_cubin, by_cubin(left)):
             done = sum(key in self._known for key in wanted)
             yield done, len(wanted)
             if not go_on():
                 return
 
-    def count_hints(
-        self, variants: Sequence[Variant], seconds: float, before: Callable[[], None]
-    ) -> int:
-        """Count hints as ``Reader.count_hints``."""
+    def count_hints(self, variants: Sequence[Variant], seconds: float = COUNTING_SECONDS) -> int:
+        """Count hints, from the cache and then for at most ``seconds``; how many variants are left.
+
+        Those of long PTX are left.
+        """
         variants = [v for v in variants if not v.uncompiled]
         if len(variants) > MAX_COUNTED_VARIANTS:
             return len(variants)
         left = [v for v in variants if not self._cached((v.hash, v.symbol), v)]
-        if left and seconds > 0:
-            before()
-            until = time.monotonic() + seconds
+        until = time.monotonic() + seconds
 
-            def count(cubin: list[Variant]) -> None:
-                if time.monotonic() < until:
-                    self._of_cubin([variant for variant in cubin if not _is_long(variant)])
+        def count(cubin: list[Variant]) -> None:
+            if time.monotonic() < until:
+                self._of_cubin([variant for variant in cubin if not _is_long(variant)])
 
-            list(side_by_side(count, _by_cubin(left)))
+        list(side_by_side(count, by_cubin(left)))
         known = (self.of(variant) for variant in left)
         return sum(one is None or one.hints is None for one in known)
 
@@ -177,18 +154,19 @@ class Summaries:
             )
         except PtxviewError as error:
             return VariantSummary(resources, lacking=error.message)
-        peak = None if sass is None else sass.live.peak.get("gpr")
+        live, _ = ({} if sass is None else sass.live.peak).get("gpr", (None, 0))
         return VariantSummary(
             resources,
             instructions,
             ptx_instructions,
-            None if peak is None else peak[0],
+            live,
             hints if lacking is None else None,
             reader.occupancy(variant),
             lacking,
         )
 
     def _key(self, variant: Variant) -> str:
+        """The digest of all that a summary depends on: stages, launches, device, rules, version."""
         reader = self._reader
         told = (
             sorted(tables.table("hints").items()),
@@ -211,13 +189,6 @@ class Summaries:
         return reader.cache.key(*parts)
 
 
-def _by_cubin(variants: Sequence[Variant]) -> list[list[Variant]]:
-    groups: dict[str, list[Variant]] = {}
-    for variant in variants:
-        groups.setdefault(variant.hash, []).append(variant)
-    return list(groups.values())
-
-
 def _is_long(variant: Variant) -> bool:
     ptx = variant.stages.get(Stage.PTX)
     try:
@@ -226,24 +197,18 @@ def _is_long(variant: Variant) -> bool:
         return False
 
 
-OURS = "ptxview"
-"""Who wrote the text of the operations."""
-
-
 class GraphReader(Teller):
     """Adds graphs, each thing when it is first asked for."""
 
     def graph_stages(self, graph: Graph) -> tuple[Stage, ...]:
         """What there is of a graph, in the order of lowering."""
-        there = {*graph.stages}
-        if Stage.OUTPUT_CODE in there:
-            there.add(Stage.OPERATIONS)
-        return tuple(stage for stage in Stage if stage in there)
+        more = (Stage.OPERATIONS,) if Stage.OUTPUT_CODE in graph.stages else ()
+        return tuple(sorted((*graph.stages, *more), key=lambda stage: stage.rank))
 
     def graph_text(self, graph: Graph, stage: Stage) -> str:
         """The text of a stage. Raises ``PtxviewError`` where it cannot be had."""
         if stage is Stage.OPERATIONS:
-            return "\n".join(row.text for row in self._viewed(graph)[1])
+            return "\n".join(row.text for row in self._rows(graph))
         held = graph.stages.get(stage)
         if held is None:
             why = "it was not recorded" if graph.error is None else graph.error.said
@@ -261,39 +226,42 @@ class GraphReader(Teller):
 
     def graph_view(self, graph: Graph) -> GraphView:
         """The graph's calls with what each computes. Raises ``PtxviewError``."""
-        return self._viewed(graph)[0]
-
-    def _viewed(self, graph: Graph) -> tuple[GraphView, list[GraphRow]]:
         return self.memo.once(("graph view", id(graph)), lambda: self._view(graph))
 
-    def _view(self, graph: Graph) -> tuple[GraphView, list[GraphRow]]:
+    def _rows(self, graph: Graph) -> list[GraphRow]:
+        """The lines of the operations' text."""
+        from inspector.analyse.graph_text import graph_rows
+
+        return graph_rows(graph.id, self.graph_view(graph))
+
+    def _view(self, graph: Graph) -> GraphView:
+        from inspector.analyse import graph_view as views  # its modules delay the first row
+
         text = self.graph_text(graph, Stage.OUTPUT_CODE)
-        kernels = {n: name for name, lines in graph.calls.items() for n in lines}
-        view = graph_view(
+        backward = Stage.BACKWARD in graph.stages
+        lines = self.graph_listing(graph, Stage.BACKWARD).lines if backward else ()
+        view = views.graph_view(
             parse_wrapper(text.split("\n")),
             _json(graph.nodes),
             _json(graph.dynamo),
-            kernels,
+            {n: name for name, lines in graph.calls.items() for n in lines},
             self._launched_with(graph),
-            self._own(graph),
+            {name for line in lines for name in line.defs},
         )
-        view = with_choices(view, self._choices(graph), graph.tried)
-        return view, graph_rows(graph.id, view)
-
-    def _choices(self, graph: Graph) -> Iterator[GraphChoice]:
-        for kernel, tuning, use in of_graph(self.recording, graph):
-            said = f"{chosen(tuning, use)}; {candidates(tuning)}"
-            yield GraphChoice(kernel.id, use.node, f"{kernel.name}: {said}")
-
-    def _own(self, graph: Graph) -> set[str]:
-        """The nodes that a backward graph's text defines."""
-        if Stage.BACKWARD not in graph.stages:
-            return set()
-        lines = self.graph_listing(graph, Stage.BACKWARD).lines
-        return {name for line in lines for name in line.defs}
+        choices = (
+            views.GraphChoice(
+                kernel.id,
+                use.node,
+                f"{kernel.name}: {views.chosen(tuning, use)}; {views.candidates(tuning)}",
+            )
+            for kernel, tuning, use in views.of_graph(self.recording, graph)
+        )
+        return views.with_choices(view, choices, graph.tried)
 
     def _launched_with(self, graph: Graph) -> dict[str, int]:
         """Bytes of the tensors of each kernel that was always launched with the same."""
+        from inspector.analyse.card import tensor_bytes
+
         out: dict[str, int] = {}
         for kernel in self.recording.kernels:
             if kernel.id in graph.calls:
@@ -309,27 +277,31 @@ class GraphReader(Teller):
         if a is b or Stage.OUTPUT_CODE not in graph.stages:
             return {}
 
-        def told(stage: Stage) -> Known:
-            key = ("graph lines", id(graph), stage)
-            return self.memo.once(key, lambda: self._lines_told(graph, stage))
+        from inspector.analyse.graph_text import linked
 
-        return self.memo.once(("graph links", id(graph), a, b), lambda: linked(told(a), told(b)))
+        return self.memo.once(
+            ("graph links", id(graph), a, b),
+            lambda: linked(self._lines_told(graph, a), self._lines_told(graph, b)),
+        )
 
     def _lines_told(self, graph: Graph, stage: Stage) -> Known:
         """What each line of a stage is of."""
+        from inspector.analyse import graph_text as texts
+        from inspector.recording.output_code import parse as parse_output_code
+
         view = self.graph_view(graph)
         if stage is Stage.OPERATIONS:
-            return of_operations(self._viewed(graph)[1], view)
+            return texts.of_operations(self._rows(graph), view)
         if stage is Stage.SOURCE:
-            return of_source(graph.stages[stage].origin_path or "", view)
+            return texts.of_source(graph.stages[stage].origin_path or "", view)
         text = self.graph_text(graph, stage)
         if stage is Stage.OUTPUT_CODE:
             parsed = parse_output_code(text)
             spans = {k.line: (k.line, k.last) for k in parsed.kernels if k.line and k.last}
-            return of_output_code(graph.calls, spans, view)
+            return texts.of_output_code(graph.calls, spans, view)
         if stage in FX_STAGES:
-            return of_fx(text.split("\n"), view, stage is Stage.DYNAMO)
-        return of_ir(text.split("\n"), view)
+            return texts.of_fx(text.split("\n"), view, stage is Stage.DYNAMO)
+        return texts.of_ir(text.split("\n"), view)
 
 
 def _json(content: Content | None) -> object:
@@ -390,42 +362,14 @@ class Reader(GraphReader):
             return composed(self.links(variant, a, through), links(graph, through, b))
         return composed(links(graph, a, through), self.links(variant, through, b))
 
-    def groups(self, variant: Variant, stage: Stage) -> SourceGroups:
-        """The source line of each line of a stage. Raises ``PtxviewError``."""
-        return groups(self, variant, stage)
-
     # -- variants ---------------------------------------------------------------------------
-
-    def made_by(self, variant: Variant) -> dict[str, str]:
-        """The programs that made a variant, with their versions if known."""
-        origin = self.kernel(variant).origin
-        # Every kernel of a cubin is of the same programs, and the cubin may be large.
-        key = ("made by", variant.hash, origin)
-        return self.memo.once(key, lambda: made_by(self.recording.tools, origin, variant))
-
-    def card(self, variant: Variant) -> Card:
-        """Resources, limits and contents of a variant, its measurements, and its compilers."""
-        return replace(super().card(variant), made_by=self.made_by(variant))
 
     def keep_executed(self, variant: Variant, facts: ExecutedFacts) -> None:
         """Keep the counts of a call whose blocks were run: hints use them from now on."""
         super().keep_executed(variant, facts)
-        self.pass_over(variant)
         self.summaries.forget(variant)
 
     def hint_count(self, variant: Variant) -> int | None:
         """How many hints there are on a variant, if they have been counted."""
         summary = self.summaries.of(variant)
         return None if summary is None else summary.hints
-
-    def count_hints(
-        self,
-        variants: Sequence[Variant],
-        seconds: float = COUNTING_SECONDS,
-        before: Callable[[], None] = lambda: None,
-    ) -> int:
-        """Count hints, from the cache and then for at most ``seconds``; how many variants are left.
-
-        ``before`` is called if there are some to count and time to do so.
-        """
-        return self.summaries.count_hints(variants, seconds, before)

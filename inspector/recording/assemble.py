@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 
@@ -38,6 +38,8 @@ from inspector.base.text import counted
 from inspector.recording import autotune, facts, output_code, variants
 from inspector.recording.calls import Calls, DriverLaunches
 from inspector.recording.facts import (
+    Blob,
+    Event,
     Failures,
     as_int,
     as_map,
@@ -55,12 +57,6 @@ from inspector.system.toolchain import demangle
 REMOVED = "it was removed before the recording was handed on"
 MAX_NAMED = 20
 """Kernels of one compiler that are named as problems; ``Recording.uncaptured`` has all."""
-
-Event = Mapping[str, object]
-Blob = Callable[[object], Content | None]
-
-
-_DONE: Event = {"event": "done"}
 _WHY_UNWATCHED = {
     "-I": "with -I Python leaves out PYTHONPATH, by which the probes are found",
     "-E": "with -E Python leaves out PYTHONPATH, by which the probes are found",
@@ -119,7 +115,7 @@ class Assembly:
         self._processes: dict[int, RecordedProcess] = {}
         self._unwatched: dict[Unwatched, None] = {}
         self._facts: dict[str, object] = {}
-        self._removed: tuple[str, ...] = ()
+        self._tools: dict[str, str] = {}
         self._compilations: list[Compilation] = []
         self._calls = Calls()
         self._driver = DriverLaunches(blob)
@@ -146,10 +142,9 @@ class Assembly:
         for index, event in sorted(graphs, key=lambda g: g[1].get("frame_id") is None):
             self._graph(event, index)
         for index, event in enumerate(ordered):
-            if event.get("event") in ("graph_failed", "compile_end"):
-                error = facts.of_graph(event, self._blob)
-                if error is not None:
-                    self._failed_graph(event, index, error)
+            error = facts.of_graph(event, self._blob)
+            if error is not None:
+                self._failed_graph(event, index, error)
         compiled: list[VariantOfKernel] = []
         for index, event in enumerate(ordered):
             kind = event.get("event")
@@ -165,7 +160,7 @@ class Assembly:
                 )
                 if variant is not None:
                     compiled.append(variant)
-                    ordered[index] = _DONE  # the most frequent, and the largest
+                    ordered[index] = {}  # the most frequent, and the largest
             elif kind == "extension":
                 self._extension(event)
         for variant in variants.at_home(compiled):
@@ -249,7 +244,7 @@ class Assembly:
             return
         digest = hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
         parsed = output_code.parse(text)
-        fusions = [self._origins.fusion(event, index, k, parsed.aot_id) for k in parsed.kernels]
+        fusions = self._origins.fusions(event, index, parsed)
         for kernel, fusion in zip(parsed.kernels, fusions, strict=True):
             self._fusions.setdefault(key_of(kernel), []).append(fusion)
         ref = autotune.graph_of({**event, "graph": parsed.aot_id})
@@ -348,15 +343,14 @@ class Assembly:
         has what did not compile beside it."""
         built, problems = variants.from_device_code(event, self._blob, self._sources, error)
         for variant in built:
-            if variant.variant.error is not None:
-                compiler, name, file = variant.key
-                own = [
-                    key
-                    for key in self._kernels
-                    if key[::2] == (compiler, file) and base_name(key[1]) == name
-                ]
-                if len(own) == 1:
-                    variant = replace(variant, key=own[0], name=own[0][1])
+            compiler, name, file = variant.key
+            own = [
+                key
+                for key in (self._kernels if variant.variant.error is not None else ())
+                if key[::2] == (compiler, file) and base_name(key[1]) == name
+            ]
+            if len(own) == 1:
+                variant = replace(variant, key=own[0], name=own[0][1])
             self._add(variant)
         self.problems.extend(problems)
 
@@ -375,22 +369,20 @@ class Assembly:
                 told = {k: v for k, v in event.items() if k not in hidden}
                 self._facts["device"] = self._facts.get("device") or told
             case "process":
-                self._tool("python", event.get("python"))
+                self._add_tools({"python": event.get("python")})
                 if (number := as_int(event.get("pid"))) is not None:
                     rank, machine = as_int(event.get("rank")), as_text(event.get("machine"))
                     process = RecordedProcess(number, rank, machine)
                     self._processes.setdefault(number, process)
             case "torch":
-                self._tool("torch", event.get("version"))
+                self._add_tools({"torch": event.get("version")})
             case "tools":
-                for name, version in as_map(event.get("tools")).items():
-                    self._tool(name, version)
+                self._add_tools(as_map(event.get("tools")))
             case "compiled":
                 if (one := decoded(event, Compilation, self.problems.append)) is not None:
                     self._compilations.append(one)
             case "removed":
-                what = event.get("what")
-                self._removed = tuple(map(str, what)) if isinstance(what, list) else ()
+                self._facts["removed"] = event.get("what")
             case "unwatched":
                 command = str(event.get("command") or "a process")
                 self._unwatched[Unwatched(command, str(event.get("why")))] = None
@@ -398,10 +390,9 @@ class Assembly:
                 if (absent := decoded(event, Unmade, self.problems.append)) is not None:
                     self._unmade.append(absent)
 
-    def _tool(self, name: str, version: object) -> None:
-        tools = self._facts.setdefault("tools", {})
-        if isinstance(tools, dict) and version:
-            tools.setdefault(name, str(version))
+    def _add_tools(self, versions: Mapping[str, object]) -> None:
+        """Keep the versions of tools that are not known yet."""
+        self._tools = {k: str(v) for k, v in versions.items() if v} | self._tools
 
     # -- values -----------------------------------------------------------------------------
 
@@ -444,53 +435,41 @@ class Assembly:
             if k.origin is Origin.NVCC
             for v in k.variants.values()
         )
-        name_counts: dict[str, int] = {}
-        columns = facts.Columns(self._compilations)
-        gone = (Stage.SOURCE, Stage.OUTPUT_CODE) if "source" in self._removed else ()
-        removed = dict.fromkeys(gone, REMOVED)
+        names: Counter[str] = Counter()
+        columns = facts.columns(self._compilations)
+        gone = (Stage.SOURCE, Stage.OUTPUT_CODE) if self._without_source() else ()
         self._failures.attempts(self._compilations)
         for (key, kernel), demangled in zip(self._kernels.items(), readable, strict=True):
-            name_counts[kernel.name] = name_counts.get(kernel.name, 0) + 1
-            n = name_counts[kernel.name]
+            names[kernel.name] += 1
+            n = names[kernel.name]
             fusion = joined(self._fusions.get(key, ()))
             model = self._origins.source(fusion) if fusion is not None else None
-            source = {Stage.SOURCE: model} if model is not None else {}
-            every = (
-                self._driver.launched(
-                    self._calls.launched(
-                        columns.told(v),
-                        kernel.origin is Origin.NVCC and alone[base_name(v.symbol)] == 1,
-                    ),
-                    demangled,
-                )
-                for v in kernel.variants.values()
-            )
-            variants = tuple(
-                replace(
+            variants = []
+            for v in kernel.variants.values():
+                only = kernel.origin is Origin.NVCC and alone[base_name(v.symbol)] == 1
+                launched = self._driver.launched(self._calls.launched(v, only), demangled)
+                ptxas = self._loaded.get(f"{v.hash}\0{v.symbol}", Resources())
+                loaded = self._loaded.get(v.hash, Resources())
+                # Kernels that the program launches itself were not made by the graph.
+                made = kernel.origin is not Origin.TRITON or Stage.OUTPUT_CODE in v.stages
+                whole = replace(
                     launched,
                     id=ids[v.hash],
-                    known=merge(
-                        v.known,
-                        self._loaded.get(f"{v.hash}\0{v.symbol}", Resources()),
-                        self._loaded.get(v.hash, Resources()),
-                    ),
-                    missing={**v.missing, **removed},
-                    stages={**v.stages, **source} if source else v.stages,
-                    # Kernels that the program launches itself were not made by the graph.
-                    fusion=fusion
-                    if kernel.origin is not Origin.TRITON or Stage.OUTPUT_CODE in v.stages
-                    else None,
+                    config={**columns.get((v.hash, v.symbol), {}), **v.config},
+                    known=merge(v.known, ptxas, loaded),
+                    missing={**v.missing, **dict.fromkeys(gone, REMOVED)},
+                    stages=v.stages if model is None else {**v.stages, Stage.SOURCE: model},
+                    fusion=fusion if made else None,
                     error=self._failures.of(launched),
                 )
-                for v, launched in zip(kernel.variants.values(), every, strict=True)
-            )
+                variants.append(whole)
             kernel.variants.clear()
             kernels[key] = Kernel(
                 id=kernel.name if n == 1 else f"{kernel.name}@{n}",
                 name=kernel.name,
                 demangled=demangled,
                 origin=kernel.origin,
-                variants=variants,
+                variants=tuple(variants),
                 fusion=fusion,
             )
         tried = self._tune(kernels)
@@ -521,11 +500,11 @@ class Assembly:
             if self._driver.captured(seen.by, seen.name):
                 del self._uncaptured[seen]
         self.problems.extend(self._unseen())
-        self.problems.extend(_not_watched(list(self._unwatched)))
         return self._with_facts(path, tuple(kernels.values()), graphs)
 
     def _unseen(self) -> Iterable[str]:
-        """A sentence for each kernel that was not captured, and one for many of one compiler."""
+        """A sentence for each kernel that was not captured, and each process that was not watched,
+        up to a bound."""
         for maker in dict.fromkeys(kernel.by for kernel in self._uncaptured):
             names = [kernel.name for kernel in self._uncaptured if kernel.by == maker]
             for name in names[:MAX_NAMED]:
@@ -536,6 +515,14 @@ class Assembly:
                 more = counted(len(names) - MAX_NAMED, "more kernel")
                 were = "was" if len(names) == MAX_NAMED + 1 else "were"
                 yield f"{more} {were} made by {maker}, which is not captured"
+        for one in list(self._unwatched)[:MAX_NAMED]:
+            yield f"{one.command} was not watched: {_WHY_UNWATCHED.get(one.why, one.why)}"
+        if (others := len(self._unwatched) - MAX_NAMED) > 0:
+            yield f"{counted(others, 'more command')} could not be watched"
+
+    def _without_source(self) -> bool:
+        removed = self._facts.get("removed")
+        return isinstance(removed, list) and "source" in map(str, removed)
 
     def _tune(self, kernels: dict[Key, Kernel]) -> dict[str, list[TriedFusion]]:
         """Add its tunings to each kernel, and their result to each variant; the fusions that were
@@ -545,18 +532,17 @@ class Assembly:
             ref: (g.id, {k[1]: kernels[k].id for k in g.kernels}) for ref, g in self._refs.items()
         }
         of_kernels = {k: kernel.variants for k, kernel in kernels.items()}
-        placed = self._tunings.place(of_kernels, files, graphs)
-        for key, tunings in placed.items():
+        for key, tunings in self._tunings.place(of_kernels, files, graphs).items():
             own = (
                 replace(v, autotune=autotune.of_variant(v, tunings)) for v in kernels[key].variants
             )
             kernels[key] = replace(kernels[key], autotune=tunings, variants=tuple(own))
         settings = autotune.generated(kernels.values())
         for key, kernel in kernels.items():
-            if (config := settings.get(kernel.id)) is not None:
-                # Of a template only warps and stages are options of the compiler.
-                every = tuple(replace(v, config={**config, **v.config}) for v in kernel.variants)
-                kernels[key] = replace(kernel, variants=every)
+            # Of a template only warps and stages are options of the compiler.
+            config = settings.get(kernel.id, {})
+            every = (replace(v, config={**config, **v.config}) for v in kernel.variants)
+            kernels[key] = replace(kernel, variants=tuple(every)) if config else kernel
         tried: dict[str, list[TriedFusion]] = {}
         ids = {ref: graph.id for ref, graph in self._refs.items()}
         for graph, key, fusion in self._tunings.tried(kernels, ids):
@@ -570,8 +556,7 @@ class Assembly:
         self, path: str, kernels: tuple[Kernel, ...], graphs: tuple[Graph, ...]
     ) -> Recording:
         facts = self._facts
-        command = facts.get("command")
-        device = facts.get("device")
+        command, device, removed = (facts.get(k) for k in ("command", "device", "removed"))
         return Recording(
             path=path,
             kernels=kernels,
@@ -580,7 +565,7 @@ class Assembly:
             started=as_text(facts.get("started")),
             exit_status=as_int(facts.get("exit_status")),
             complete=facts.get("complete") is True or "command" not in facts,
-            tools={k: str(v) for k, v in as_map(facts.get("tools")).items()},
+            tools=self._tools,
             device=as_map(device) if device else None,
             mode=str(facts.get("mode") or "files"),
             target=as_text(facts.get("target")),
@@ -590,13 +575,13 @@ class Assembly:
             unwatched=tuple(self._unwatched),
             unmade=tuple(self._unmade),
             compilations=tuple(self._compilations),
-            removed=self._removed,
+            removed=tuple(map(str, removed)) if isinstance(removed, list) else (),
             environment={k: str(v) for k, v in as_map(facts.get("environment")).items()},
             seconds=as_seconds(facts.get("seconds")),
             frame_compiles=self._compiles.frames(),
-            kernel_compiles=tuple(_at_home(self._compiles.kernels(), kernels)),
+            kernel_compiles=tuple(_at_home(self._compiles.kernels, kernels)),
             processes=tuple(self._processes.values()),
-            user_files={} if "source" in self._removed else self._origins.files,
+            user_files={} if self._without_source() else self._origins.files,
         )
 
 
@@ -607,21 +592,13 @@ def _at_home(
     copies = {v.hash: v for kernel in kernels for v in kernel.variants if v.copied is not None}
     for one in compiles:
         variant = copies.get(one.hash or "") if one.failed is not None else None
+        copied = None if variant is None else variant.copied
         source = None if variant is None else variant.stages.get(Stage.SOURCE)
-        if variant is None or variant.copied is None or source is None or one.place is None:
+        place, path = one.place, None if source is None else source.origin_path
+        if copied is None or place is None or not path:
             yield one
-            continue
-        copied, place = variant.copied, one.place
-        if source.origin_path and PurePath(copied.file).name == PurePath(place.file).name:
-            own = replace(place, file=source.origin_path, line=place.line + copied.first - 1)
+        elif PurePath(copied.file).name == PurePath(place.file).name:
+            own = replace(place, file=path, line=place.line + copied.first - 1)
             yield replace(one, place=own)
         else:
             yield one
-
-
-def _not_watched(processes: list[Unwatched]) -> Iterable[str]:
-    """A sentence for each process that could not be watched, up to a bound."""
-    for one in processes[:MAX_NAMED]:
-        yield f"{one.command} was not watched: {_WHY_UNWATCHED.get(one.why, one.why)}"
-    if len(processes) > MAX_NAMED:
-        yield f"{counted(len(processes) - MAX_NAMED, 'more command')} could not be watched"

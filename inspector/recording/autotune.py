@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import PurePath
 
 from inspector.base.model import (
@@ -15,12 +16,9 @@ from inspector.base.model import (
     Tuning,
     Variant,
 )
-from inspector.recording.facts import as_int, as_map, as_text
-from inspector.recording.variants import VariantOfKernel
+from inspector.recording.facts import Event, Processes, as_int, as_map, as_text
+from inspector.recording.variants import Key, VariantOfKernel
 
-Event = Mapping[str, object]
-Key = tuple[str, str, str]
-Process = tuple[int, int]
 GraphRef = tuple[int | None, int | None, int | None, str | None]
 """A graph as events name it: process, frame, which compile of that, and AOTAutograd's name."""
 # Triton asks its stopwatch for these quantiles, in this order.
@@ -72,18 +70,16 @@ class Tunings:
         self._written: dict[object, list[tuple[int, str]]] = {}
         self._tried: dict[str, _Tried] = {}
         self._tried_ms: dict[str, float] = {}
-        self._generation: dict[int, int] = {}
+        self._processes = Processes("process")
         self._heard: dict[object, _Heard] = {}
         self._failed: list[_Heard] = []
         self._configured: dict[str, list[Mapping[str, object]]] = {}
-        self._candidates: dict[str, tuple[Key, Mapping[str, object]]] | None = None
 
     def take(self, event: Event) -> None:
         """Take in an event of any kind; a later event of a tuning replaces the earlier one."""
-        kind, pid = event.get("event"), as_int(event.get("pid"))
-        match kind:
-            case "process" if pid is not None:
-                self._generation[pid] = self._generation.get(pid, 0) + 1
+        match event.get("event"):
+            case "process":
+                self._processes.of(event)
             case "configured" if digest := as_text(event.get("hash")):
                 self._configured.setdefault(digest, []).append(as_map(event.get("config")))
             case "autotune_failed":
@@ -96,9 +92,8 @@ class Tunings:
                 if index is not None and kernel is not None:
                     self._written.setdefault(self._name(event), []).append((index, kernel))
             case "fusion_tried" if file := as_text(event.get("file")):
-                nodes, tuning = event.get("nodes"), self._name(event)
-                candidate = as_int(event.get("configuration"))
-                names = tuple(map(str, nodes)) if isinstance(nodes, list | tuple) else ()
+                candidate, tuning = as_int(event.get("configuration")), self._name(event)
+                names = tuple(map(str, _listed(event.get("nodes"))))
                 choice = None if candidate is None or tuning is None else (tuning, candidate)
                 if names:  # the same text is compiled once, however often it is requested
                     tried = _Tried(names, graph_of(event), choice)
@@ -108,10 +103,8 @@ class Tunings:
 
     def _name(self, event: Event) -> tuple[int, int, int] | None:
         """A tuning among those of all processes; None of what has no number."""
-        pid, number = as_int(event.get("pid")), as_int(event.get("tuning"))
-        if pid is None or number is None:
-            return None
-        return pid, self._generation.get(pid, 0), number
+        process, number = self._processes.of(event), as_int(event.get("tuning"))
+        return None if process is None or number is None else (*process, number)
 
     def candidate(self, compiled: VariantOfKernel) -> VariantOfKernel:
         """A compile, under its operation if it was a candidate for one of max-autotune's.
@@ -119,23 +112,23 @@ class Tunings:
         Inductor writes each candidate into a separate file, which the event names, and also each
         trial of a fusion.
         """
-        if self._candidates is None:
-            self._candidates = {}
-            for heard in self._heard.values():
-                key = heard.operation
-                pairs = zip(heard.files, heard.tuning.configurations, strict=False)
-                for file, configuration in pairs:
-                    if file and key is not None:
-                        entry = (key, configuration.config)
-                        self._candidates.setdefault(PurePath(file).name, entry)
-            for name, tried in self._tried.items():
-                self._candidates.setdefault(name, (tried.key, self._settings(tried)))
-        home = self._candidates.get(PurePath(compiled.key[2]).name) if self._candidates else None
+        home = self._homes.get(PurePath(compiled.key[2]).name)
         if home is None or compiled.origin is not Origin.INDUCTOR:
             return compiled
         key, config = home
         variant = replace(compiled.variant, config={**config, **compiled.variant.config})
         return replace(compiled, key=key, name=key[1], variant=variant)
+
+    @cached_property
+    def _homes(self) -> Mapping[str, tuple[Key, Mapping[str, object]]]:
+        """The operation and the settings of each candidate, by the name of its file."""
+        homes = {name: (tried.key, self._settings(tried)) for name, tried in self._tried.items()}
+        for heard in reversed(self._heard.values()):
+            key = heard.operation
+            pairs = zip(heard.files, heard.tuning.configurations, strict=False)
+            named = ((PurePath(file).name, one.config) for file, one in pairs if file)
+            homes |= {name: (key, config) for name, config in named if key is not None}
+        return homes
 
     def _settings(self, tried: _Tried) -> Mapping[str, object]:
         """The settings of the candidate that wrote what was tried."""
@@ -171,16 +164,14 @@ class Tunings:
         """Kernels that are known only because they were tuned: Triton's, and operations."""
         names = {(key[0], key[1]) for key in keys}
         for heard in self._heard.values():
+            origin = Origin.TRITON
             if heard.operation is not None:
                 if heard.operation not in keys:
                     yield heard.operation, Origin.INDUCTOR, heard.name
-                continue
-            origin = Origin.TRITON
-            if heard.tuning.by != origin.value or not heard.name:
-                continue
-            has_binary = any(h or c for h, c in heard.compiled)
-            if not has_binary and (origin.value, heard.name) not in names:
-                yield (origin.value, heard.name, heard.file), origin, heard.name
+            elif heard.tuning.by == origin.value and heard.name:
+                has_binary = any(h or c for h, c in heard.compiled)
+                if not has_binary and (origin.value, heard.name) not in names:
+                    yield (origin.value, heard.name, heard.file), origin, heard.name
 
     def place(
         self,
@@ -201,11 +192,9 @@ class Tunings:
                 linked = _linked(heard, kernels[key], self._configured)
                 linked = replace(linked, uses=self._uses(name, heard, graphs))
                 of_kernel.append((linked, heard.tuning.from_cache))
-        for key, fused in self._fusions():
-            if key in kernels:
-                every = tuple(_chosen(c, kernels[key]) for c in fused.configurations)
-                linked = replace(fused, configurations=every)
-                tunings_of.setdefault(key, []).append((linked, False))
+        for key, trials in self._trials().items():
+            if key in kernels and (fused := self._fused(key, trials, kernels[key])) is not None:
+                tunings_of.setdefault(key, []).append((fused, False))
         operations = {heard.operation for heard in self._heard.values()}
         for heard in self._failed:
             key = _kernel(heard, kernels, files)
@@ -214,19 +203,22 @@ class Tunings:
                 _drop(tunings_of.setdefault(key, []), linked)
         return {key: _distinct(tunings) for key, tunings in tunings_of.items()}
 
-    def _fusions(self) -> Iterator[tuple[Key, Tuning]]:
-        """The candidates that were compiled with what could be fused into them, as tunings."""
-        for key, trials in self._trials().items():
-            entries = tuple(
-                Configuration(config, time_us=us, maker="Triton")
-                for one, us in trials
-                if (config := self._settings(one))
-            )
-            times = [(c.time_us, n) for n, c in enumerate(entries) if c.time_us is not None]
-            nodes = {"fused": key[2].rpartition(" ")[2]}
-            if entries:
-                best = min(times)[1] if times else None
-                yield key, Tuning("inductor", nodes, entries, best, method="fusion")
+    def _fused(
+        self,
+        key: Key,
+        trials: Iterable[tuple[_Tried, float | None]],
+        variants: tuple[Variant, ...],
+    ) -> Tuning | None:
+        """Candidates that were compiled with what could be fused into them, as a tuning."""
+        entries = tuple(
+            _chosen(Configuration(config, time_us=us, maker="Triton"), variants)
+            for one, us in trials
+            if (config := self._settings(one))
+        )
+        times = [(c.time_us, n) for n, c in enumerate(entries) if c.time_us is not None]
+        best = min(times)[1] if times else None
+        nodes = {"fused": key[2].rpartition(" ")[2]}
+        return Tuning("inductor", nodes, entries, best, method="fusion") if entries else None
 
     def _uses(
         self,
@@ -251,8 +243,9 @@ class Tunings:
 def graph_of(event: Event) -> GraphRef:
     """How an event names the graph that it is about."""
     name = as_text(event.get("graph")) or as_text(event.get("aot"))
-    numbers = (as_int(event.get(key)) for key in ("pid", "frame_id", "frame_compile_id"))
-    pid, frame, compiled = numbers
+    pid, frame, compiled = (
+        as_int(event.get(key)) for key in ("pid", "frame_id", "frame_compile_id")
+    )
     return pid, frame, compiled, name
 
 
@@ -278,9 +271,7 @@ def of_variant(variant: Variant, tunings: Iterable[Tuning]) -> Mapping[str, obje
                 "key": key_of(tuning),
                 "winner": index == tuning.best,
                 "time_us": configuration.time_us,
-                "quantiles_us": None
-                if configuration.quantiles_us is None
-                else list(configuration.quantiles_us),
+                "quantiles_us": configuration.quantiles_us and list(configuration.quantiles_us),
                 "by": tuning.by,
                 "stopwatch": tuning.stopwatch,
                 "from_cache": tuning.from_cache,
@@ -301,31 +292,25 @@ def key_of(tuning: Tuning) -> object:
 
 
 def _heard(event: Event) -> _Heard | None:
-    configurations = event.get("configurations")
-    entries = [
-        as_map(c) for c in (configurations if isinstance(configurations, list | tuple) else [])
-    ]
+    entries = [as_map(one) for one in _listed(event.get("configurations"))]
     key = event.get("key")
     best = as_int(event.get("winner"))
     if not entries:
         return None
     by = "inductor" if event.get("by") == "inductor" else "triton"
+    tuning = Tuning(
+        by=by,
+        key=as_map(key) if isinstance(key, Mapping) else tuple(_listed(key)) or None,
+        configurations=tuple(configuration(c, by) for c in entries),
+        best=best if best is not None and 0 <= best < len(entries) else None,
+        stopwatch=as_text(event.get("stopwatch")),
+        method=as_text(event.get("method")),
+        from_cache=event.get("from_cache") is True,
+        seconds=finite(event.get("seconds")),
+        operation=as_text(event.get("operation")) if by == "inductor" else None,
+    )
     return _Heard(
-        Tuning(
-            by=by,
-            key=as_map(key)
-            if isinstance(key, Mapping)
-            else tuple(key)
-            if isinstance(key, list | tuple)
-            else None,
-            configurations=tuple(configuration(c, by) for c in entries),
-            best=best if best is not None and 0 <= best < len(entries) else None,
-            stopwatch=as_text(event.get("stopwatch")),
-            method=as_text(event.get("method")),
-            from_cache=event.get("from_cache") is True,
-            seconds=finite(event.get("seconds")),
-            operation=as_text(event.get("operation")) if by == "inductor" else None,
-        ),
+        tuning,
         name=as_text(event.get("name")) or "",
         file=as_text(event.get("file")) or "",
         compiled=tuple((as_text(c.get("hash")), as_text(c.get("cache_key"))) for c in entries),
@@ -336,10 +321,13 @@ def _heard(event: Event) -> _Heard | None:
     )
 
 
+def _listed(value: object) -> Sequence[object]:
+    return value if isinstance(value, list | tuple) else ()
+
+
 def configuration(entry: Mapping[str, object], by: str) -> Configuration:
     """One configuration of an event's; ``times_ms`` in Triton's order of quantiles."""
-    times = entry.get("times_ms")
-    times_ms = [finite(t) for t in times] if isinstance(times, list | tuple) else []
+    times_ms = [finite(t) for t in _listed(entry.get("times_ms"))]
     measured = [t * 1000 for t in times_ms if t is not None]
     all_finite = bool(measured) and len(measured) == len(times_ms)
     three = all_finite and by == "triton" and len(measured) == len(QUANTILES)

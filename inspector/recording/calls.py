@@ -18,6 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path, PurePath
+from typing import Any
 
 from inspector.base.errors import PtxviewError, Unreadable
 from inspector.base.model import (
@@ -37,6 +38,10 @@ from inspector.listing.cubin import architecture, only
 from inspector.recording import facts
 from inspector.recording.driver_records import LOST
 from inspector.recording.facts import (
+    Blob,
+    Event,
+    Process,
+    Processes,
     as_int,
     as_map,
     as_text,
@@ -47,15 +52,11 @@ from inspector.recording.facts import (
     target_of,
     text_of,
 )
-from inspector.recording.variants import Blob, VariantOfKernel
+from inspector.recording.variants import VariantOfKernel
 from inspector.system import files
 
-Event = Mapping[str, object]
 # Where a graph's code takes its inputs apart: "arg0_1, arg1_1 = args".
 _INPUTS = re.compile(r"^[ \t]+\(?((?:\w+, ?)*\w+,?)\)? = args[ \t]*$", re.MULTILINE)
-# A process by its id, and how many processes of that id have been before.
-Process = tuple[int, int]
-Subject = tuple[str, str]
 COUNTING = "counting launches"
 """Where the probes report that a launch was not counted."""
 NAMES = {"triton": "kernel", "graph": "graph", "extension": "function"}
@@ -81,8 +82,8 @@ class Calls:
     """
 
     def __init__(self) -> None:
-        self._generation: dict[int, int] = {}
-        self._subjects: dict[Subject, _Subject] = {}
+        self._processes = Processes("process")
+        self._subjects: dict[tuple[str, str], _Subject] = {}
         self._cuda: dict[str, list[_Subject]] = {}
         self._counts: dict[tuple[Process, int], int] = {}
         self._open: set[Process] = set()
@@ -91,15 +92,11 @@ class Calls:
 
     def take(self, event: Event) -> None:
         """Take in an event of any kind; those that are not about calls are ignored."""
-        kind, pid = event.get("event"), as_int(event.get("pid"))
+        kind, process = event.get("event"), self._processes.of(event)
         if kind == "problem" and event.get("where") == COUNTING:
             self._failed = True
-        if kind not in ("process", "call", "calls") or pid is None:
+        if kind not in ("call", "calls") or process is None:
             return
-        if kind == "process":
-            self._generation[pid] = self._generation.get(pid, 0) + 1
-            return
-        process = (pid, self._generation.get(pid, 0))
         if event.get("final") is False:
             self._open.add(process)
         elif event.get("final") is True:
@@ -234,9 +231,6 @@ MAX_WHOLE_CUBIN_BYTES = 256 << 10
 """Bytes of a cubin that is shown whole, with all of its lines."""
 
 MAKERS = Path(__file__).parent.parent / "reference" / "makers.toml"
-OTHERS = "others"
-
-_PROCESS = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,7 +258,18 @@ class _Launches:
     symbol: str
     module: str | None
     libraries: tuple[str, ...]
-    calls: dict[tuple[_PROCESS, int], Event] = field(default_factory=dict)
+    calls: dict[tuple[Process, int], Event] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    """How often a kernel was launched alike: by itself, by replays of CUDA graphs, and to be
+    captured into one; ``varied`` has a bit for each parameter that was not always the same."""
+
+    launched: int
+    replayed: int = 0
+    varied: int = 0
+    captured: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,42 +303,37 @@ class DriverLaunches:
 
     def __init__(self, blob: Blob) -> None:
         self._blob = blob
-        self._generation: dict[int, int] = {}
+        self._processes = Processes("driver")
         self._kernels: dict[tuple[str | None, str], _Launches] = {}
-        self._counts: dict[tuple[_PROCESS, int], tuple[int, int]] = {}
-        self._varied: dict[tuple[_PROCESS, int], int] = {}
-        self._captured: dict[tuple[_PROCESS, int], int] = {}
-        self._lost: dict[tuple[_PROCESS, str], int] = {}
+        self._counts: dict[tuple[Process, int], _Counted] = {}
+        self._lost: dict[tuple[Process, str], int] = {}
         self._made: list[_Made] = []
         self._refused: list[_Made] = []
         # Kernels that were taken out of their modules: the blob of each, and the way back.
         self._alone: dict[tuple[str, str], str] = {}
         self._whole: dict[tuple[str, str], str] = {}
         self._blind: dict[str, None] = {}
-        self._inexact: set[_PROCESS] = set()
+        self._inexact: set[Process] = set()
         self._strangers: dict[str, _Launches] = {}
         self._targets: dict[str, str | None] = {}
         self.began = False
 
     def take(self, event: Event) -> None:
         """Take in an event of any kind; those that are not about this are ignored."""
-        kind, pid = event.get("event"), as_int(event.get("pid"))
-        if kind == "driver" and pid is not None:
-            self._generation[pid] = self._generation.get(pid, 0) + 1
-        process = (pid or 0, self._generation.get(pid or 0, 0))
-        made = _Made(str(event.get("by")), str(event.get("name")), event)
-        match kind:
-            case "uncaptured":
-                self._compiled_by(made)
-            case "made_failed":
-                self._refused.append(made)
+        process = self._processes.of(event)
+        match event.get("event"):
+            case "uncaptured" | "made_failed" as kind:
+                made = _Made(str(event.get("by")), str(event.get("name")), event)
+                if kind == "made_failed":
+                    self._refused.append(made)
+                else:
+                    self._compiled_by(made)
             case "driver_kernel":
-                module, name = as_text(event.get("module")), as_text(event.get("name"))
-                blob = as_text(event.get("blob"))
+                module, name, blob = (as_text(event.get(k)) for k in ("module", "name", "blob"))
                 if module and name and blob:
                     self._alone[module, name] = blob
                     self._whole[blob, name] = module
-            case _ if pid is None:
+            case _ if process is None:
                 return
             case "driver":
                 self._began(event)
@@ -346,16 +346,17 @@ class DriverLaunches:
                 self._told(event, process)
 
     def _began(self, event: Event) -> None:
+        beside, error = as_text(event.get("beside")), as_int(event.get("error"))
+        why = None if error is None else f"CUPTI refused (error {error})"
+        why = as_text(event.get("why")) or why
+        if beside is not None:
+            why = f"{beside} is set: another tool is at the driver"
         if event.get("began") is True:
             self.began = True
-        elif (beside := as_text(event.get("beside"))) is not None:
-            self._blind[f"{beside} is set: another tool is at the driver"] = None
-        elif (why := as_text(event.get("why"))) is not None:
+        elif why is not None:
             self._blind[why] = None
-        elif (error := as_int(event.get("error"))) is not None:
-            self._blind[f"CUPTI refused (error {error})"] = None
 
-    def _launch(self, event: Event, process: _PROCESS) -> None:
+    def _launch(self, event: Event, process: Process) -> None:
         symbol, number = as_text(event.get("name")), as_int(event.get("id"))
         if symbol is None or number is None:
             return
@@ -365,16 +366,11 @@ class DriverLaunches:
         launches = self._kernels.setdefault((module, symbol), _Launches(symbol, module, paths))
         launches.calls[process, number] = event
 
-    def _told(self, event: Event, process: _PROCESS) -> None:
+    def _told(self, event: Event, process: Process) -> None:
         for text, value in as_map(event.get("counts")).items():
-            pair = value if isinstance(value, list | tuple) else ()
-            numbers = [as_int(n) for n in pair]
+            numbers = [as_int(n) for n in value[:4]] if isinstance(value, list | tuple) else []
             if text.isdecimal() and len(text) < 10 and len(numbers) > 2 and None not in numbers:
-                key = process, int(text)
-                launched, replayed, varied, *more = (n or 0 for n in numbers)
-                self._counts[key] = (launched, replayed)
-                self._captured[key] = more[0] if more else 0
-                self._varied[key] = self._varied.get(key, 0) | varied
+                self._counts[process, int(text)] = _Counted(*(n or 0 for n in numbers))
         if event.get("exact") is False:
             self._inexact.add(process)
         for what in LOST:
@@ -392,18 +388,17 @@ class DriverLaunches:
         launches = self._of(variant)
         if launches is None:
             return variant
+        counts = [self._count(key, event) for key, event in launches.calls.items()]
         if variant.launches is not None:
-            replayed = sum(self._count(key, event)[1] for key, event in launches.calls.items())
-            captured = sum(self._captured.get(key, 0) for key in launches.calls)
-            return replace(variant, launches=max(variant.launches + replayed - captured, 0))
+            more = sum(c.replayed - c.captured for c in counts)
+            return replace(variant, launches=max(variant.launches + more, 0))
         told = any(event.get("parameters") for event in launches.calls.values())
-        calls = self._calls(launches, argument_types(demangled) if told else ())
         processes = {process for process, _ in launches.calls}
         return replace(
             variant,
-            launches=sum(c.count for c in calls) + self._rest(launches),
+            launches=sum(c.launched + c.replayed for c in counts),
             launches_exact=processes.isdisjoint(self._inexact),
-            calls=calls,
+            calls=self._calls(launches, argument_types(demangled) if told else ()),
         )
 
     def _of(self, variant: Variant) -> _Launches | None:
@@ -427,20 +422,17 @@ class DriverLaunches:
             ]
         self._made.append(made)
 
-    def _count(self, key: tuple[_PROCESS, int], event: Event) -> tuple[int, int]:
+    def _count(self, key: tuple[Process, int], event: Event) -> _Counted:
         # It was launched once when it was first seen, if not only captured into a graph.
-        return self._counts.get(key, (0 if event.get("in_graph") else 1, 0))
-
-    def _rest(self, launches: _Launches) -> int:
-        """Launches of a kernel that was launched in more ways than are recorded."""
-        others = [self._count(k, e) for k, e in launches.calls.items() if e.get(OTHERS)]
-        return sum(counted + replayed for counted, replayed in others)
+        return self._counts.get(key, _Counted(0 if event.get("in_graph") else 1))
 
     def _calls(self, launches: _Launches, types: Sequence[str]) -> tuple[Call, ...]:
+        """The calls of a kernel; ``others`` stands for those unlike all that are recorded."""
         calls: dict[object, Call] = {}
         for key, event in launches.calls.items():
-            count, names = sum(self._count(key, event)), event.get("operators")
-            if event.get(OTHERS) or not count:
+            counts, names = self._count(key, event), event.get("operators")
+            count = counts.launched + counts.replayed
+            if event.get("others") or not count:
                 continue
             call = Call(
                 kind="cuda",
@@ -448,7 +440,7 @@ class DriverLaunches:
                 grid=as_three(event.get("grid")),
                 block=as_three(event.get("block")),
                 shared_bytes=as_int(event.get("shared_bytes")),
-                arguments=_arguments(event.get("parameters"), self._varied.get(key, 0), types),
+                arguments=_arguments(event.get("parameters"), counts.varied, types),
                 count=count,
                 # The event has the innermost first.
                 operators=tuple(map(str, reversed(names))) if isinstance(names, list) else (),
@@ -471,8 +463,8 @@ class DriverLaunches:
             if (held := v.stages.get(Stage.SASS)) is not None
         }
         for key, launches in self._kernels.items():
-            was_launched = any(any(self._count(k, e)) for k, e in launches.calls.items())
-            if key not in met and was_launched:
+            counts = (self._count(k, e) for k, e in launches.calls.items())
+            if key not in met and any(c.launched or c.replayed for c in counts):
                 yield self._stranger(launches)
         if not self.began:
             for made in self._made:
@@ -517,32 +509,24 @@ class DriverLaunches:
         and else by the request."""
         symbol = as_text(made.event.get("symbol")) or made.name
         stages: dict[Stage, StageFile] = {}
-        span, config = self._compiled(made, symbol, stages)
-        signature = _signature(made)
+        more = self._compiled(made, symbol, stages)
         held = stages.get(Stage.PTX)
         ptx = None if held is None else held.content
-        asked = repr((made.by, made.name, sorted(signature.items()), made.event.get("source")))
-        unasked = {Stage.SOURCE: "what it was compiled from was not seen"}
-        return VariantOfKernel(
-            ("extern", symbol, made.by),
-            Origin.EXTERN,
-            symbol,
-            Variant(
-                id="",
-                hash=digest_of(ptx)
-                if ptx is not None and error is None
-                else hashlib.sha256(asked.encode("utf-8", "surrogatepass")).hexdigest(),
-                symbol=symbol,
-                target=None if ptx is None else target_of(ptx, {}),
-                config=config,
-                stages=stages,
-                span=span,
-                signature=signature,
-                missing={s: why for s, why in {**missing, **unasked}.items() if s not in stages},
-                maker=made.by,
-                error=error,
-            ),
+        signature = sorted(as_map(more["signature"]).items())
+        asked = repr((made.by, made.name, signature, made.event.get("source")))
+        digest = hashlib.sha256(asked.encode("utf-8", "surrogatepass")).hexdigest()
+        variant = Variant(
+            id="",
+            hash=digest_of(ptx) if ptx is not None and error is None else digest,
+            symbol=symbol,
+            target=None if ptx is None else target_of(ptx, {}),
+            stages=stages,
+            missing=_missing(missing, stages),
+            maker=made.by,
+            error=error,
         )
+        key = ("extern", symbol, made.by)
+        return VariantOfKernel(key, Origin.EXTERN, symbol, replace(variant, **more))
 
     def _stranger(self, launches: _Launches) -> VariantOfKernel:
         # Of several compilations of that name the last counts.
@@ -560,35 +544,24 @@ class DriverLaunches:
             stages[Stage.SASS] = StageFile(code, from_library, "nvdisasm -c")
         missing = dict.fromkeys((Stage.TTIR, Stage.TTGIR, Stage.LLIR), "no Triton compiled it")
         missing[Stage.PTX] = "only its machine code passes the driver"
-        missing[Stage.SOURCE] = "what it was compiled from was not seen"
-        if Stage.SASS not in stages:
-            missing[Stage.SASS] = "the module that it is in could not be kept"
-        span = None
-        config: dict[str, object] = {}
-        if made is not None:
-            span, config = self._compiled(made, launches.symbol, stages)
+        missing[Stage.SASS] = "the module that it is in could not be kept"
+        more = {} if made is None else self._compiled(made, launches.symbol, stages)
         # A kernel's own: a module has hundreds, and all that is known is known of one.
         identity = f"{launches.module}\0{launches.symbol}".encode("utf-8", "surrogatepass")
         own = hashlib.sha256(identity).hexdigest()
         self._strangers[own] = launches
-        return VariantOfKernel(
-            ("extern", launches.symbol, by or ""),
-            Origin.EXTERN,
-            launches.symbol,
-            Variant(
-                id="",
-                hash=own,
-                symbol=launches.symbol,
-                target=self._target(stages),
-                config=config,
-                stages=stages,
-                span=span,
-                signature={} if made is None else _signature(made),
-                missing={s: why for s, why in missing.items() if s not in stages},
-                maker=by,
-                library=from_library,
-            ),
+        variant = Variant(
+            id="",
+            hash=own,
+            symbol=launches.symbol,
+            target=self._target(stages),
+            stages=stages,
+            missing=_missing(missing, stages),
+            maker=by,
+            library=from_library,
         )
+        key = ("extern", launches.symbol, by or "")
+        return VariantOfKernel(key, Origin.EXTERN, launches.symbol, replace(variant, **more))
 
     def _target(self, stages: Mapping[Stage, StageFile]) -> str | None:
         """The architecture that the machine code is for; None if it cannot be read."""
@@ -602,10 +575,9 @@ class DriverLaunches:
                 self._targets[name] = architecture(module.read())
         return self._targets.get(name)
 
-    def _compiled(
-        self, made: _Made, symbol: str, stages: dict[Stage, StageFile]
-    ) -> tuple[tuple[int, int] | None, dict[str, object]]:
-        """Stages that a compiler's own words add; the kernel's lines in its source, its options."""
+    def _compiled(self, made: _Made, symbol: str, stages: dict[Stage, StageFile]) -> dict[str, Any]:
+        """Add the stages that a compiler's own words hold; the kernel's lines in its source, its
+        options and the types of its parameters, as fields of a variant."""
         span: tuple[int, int] | None = None
         if (source := self._blob(made.event.get("source"))) is not None:
             path = as_text(made.event.get("path"))
@@ -621,7 +593,9 @@ class DriverLaunches:
                 told_by = made.by if stage is not Stage.SASS else "nvdisasm -c"
                 stages[stage] = StageFile(content, None, told_by)
         options = made.event.get("options")
-        return span, {"flags": [str(o) for o in options]} if isinstance(options, list) else {}
+        config = {"flags": [str(o) for o in options]} if isinstance(options, list) else {}
+        signature = {k: str(v) for k, v in as_map(made.event.get("signature")).items()}
+        return {"span": span, "config": config, "signature": signature}
 
     def captured(self, by: str, name: str) -> bool:
         """Whether a kernel that a compiler was seen to make is here by its launches, or was never
@@ -660,9 +634,10 @@ def digest_named(content: Content) -> str | None:
     return named if isinstance(named, str) and len(named) == 64 else None
 
 
-def _signature(made: _Made) -> Mapping[str, str]:
-    """The types of a kernel's parameters by name, where its compiler told them."""
-    return {k: str(v) for k, v in as_map(made.event.get("signature")).items()}
+def _missing(reasons: Mapping[Stage, str], stages: Mapping[Stage, StageFile]) -> dict[Stage, str]:
+    """The reasons for the stages that a kernel lacks."""
+    every = {**reasons, Stage.SOURCE: "what it was compiled from was not seen"}
+    return {stage: why for stage, why in every.items() if stage not in stages}
 
 
 def _names(made: _Made, symbol: str) -> bool:

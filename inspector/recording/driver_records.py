@@ -8,11 +8,11 @@ and passed over. One that is cut short by a kill is the last.
 from __future__ import annotations
 
 import hashlib
-import itertools
 import json
 import re
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePath
@@ -25,14 +25,6 @@ BEGAN, MODULE, ENTRY, REFUSED, COUNTS, FRAME, LEFT = range(1, 8)
 OTHERS, IN_GRAPH, BY_OPERATOR = 1, 2, 4
 
 _RECORD = struct.Struct("<IIQ")
-_BEGAN = struct.Struct("<Ii")
-_MODULE = struct.Struct("<II")
-_ENTRY = struct.Struct("<Iii3I3II3I5I")
-_REFUSED = struct.Struct("<i7I3I")
-_COUNTS = struct.Struct("<II6Q")
-_COUNT = struct.Struct("<5Q")
-_FRAME = struct.Struct("<QII")
-_LEFT = struct.Struct("<i")
 
 LOST = {
     "lost_launches": ("launch", "of a kernel that is not known"),
@@ -82,20 +74,6 @@ def is_records(name: str) -> bool:
     return _NAME.fullmatch(name) is not None
 
 
-def decode(name: str, data: bytes, keep: Keep, take: Callable[[int], object]) -> Iterator[Event]:
-    """Yield the events of a file, in the order of its records.
-
-    Args:
-        name: The file's name, which has the process's number.
-        data: Its content.
-        keep: Called once for each module that was launched, with the cubin's SHA-256 and where in
-            ``data`` it begins and ends.
-        take: Called with the bytes of memory that what is decoded next takes; may raise.
-    """
-    if (named := _NAME.fullmatch(name)) is not None:
-        yield from _Decoder(int(named[1]), data, keep, take).events()
-
-
 @dataclass(frozen=True, slots=True)
 class PartContent:
     """A part of a file, with the SHA-256 that it must have."""
@@ -106,9 +84,8 @@ class PartContent:
     end: int
 
     def read(self) -> bytes:
-        with files.opened(self.path, follow=False) as file:
-            file.seek(self.begin)
-            data = file.take(self.end - self.begin)
+        size = self.end - self.begin
+        data = files.part(self.path, self.begin, size, inside=self.path.parent)
         if hashlib.sha256(data).hexdigest() != self.digest:
             raise Unreadable(f"a module in {self.path} is damaged")
         return data
@@ -119,13 +96,14 @@ def read_records(
 ) -> Iterator[tuple[float, Event]]:
     """Yield the events of a file, each with its time, and add its modules to ``parts``.
 
-    Raises ``Unreadable``, and what ``take`` raises.
+    Raises ``Unreadable``, and what ``take`` raises: it is called with the bytes of memory that what
+    is decoded next takes.
     """
 
     def keep(digest: str, begin: int, end: int) -> None:
         parts[digest] = PartContent(file, digest, begin, end)
 
-    for event in decode(file.name, files.read(file, follow=False), keep, take):
+    for event in _Decoder(file, files.read(file, follow=False), keep, take).events():
         yield float(str(event["time"])), event
 
 
@@ -135,26 +113,24 @@ def keep_records(folder: Path, blob: Callable[[bytes], object]) -> None:
     Raises ``OSError`` if they cannot be written, ``Unreadable`` if a file cannot be read.
     """
     for file in filter(lambda file: is_records(file.name), files.files_in(folder)):
-        data, left = files.read(file, follow=False), files.Allowance(share=2)
+        left = files.Allowance(share=2)
         target = file.with_name(f"events-{file.stem}.jsonl")
-        part = target.with_name(f".{target.name}")
-        keep = partial(_keep, blob, data)
+        part, modules = target.with_name(f".{target.name}"), dict[str, PartContent]()
         with part.open("w", encoding="ascii") as out:
-            for event in decode(file.name, data, keep, partial(left.take, what=file.name)):
+            for _, event in read_records(file, partial(left.take, what=file.name), modules):
                 out.write(json.dumps(event, separators=(",", ":")) + "\n")
+        for module in modules.values():
+            blob(module.read())
         part.replace(target)
         file.unlink()
-
-
-def _keep(blob: Callable[[bytes], object], data: bytes, _: str, begin: int, end: int) -> None:
-    blob(data[begin:end])
 
 
 class _Decoder:
     """What the records so far have told of one process."""
 
-    def __init__(self, pid: int, data: bytes, keep: Keep, take: Callable[[int], object]) -> None:
-        self._pid, self._data, self._keep, self._take = pid, data, keep, take
+    def __init__(self, file: Path, data: bytes, keep: Keep, take: Callable[[int], object]) -> None:
+        self._pid, self._data = int(file.name.split("-")[1]), data
+        self._keep, self._take = keep, take
         self._modules: dict[int, tuple[int, int]] = {}  # number: begin and end
         self._kernels: dict[int, frozenset[str]] = {}  # number: names
         self._digests: dict[int, str] = {}
@@ -163,11 +139,12 @@ class _Decoder:
         self._frames: dict[int, tuple[str, str]] = {}
 
     def events(self) -> Iterator[Event]:
+        """Yield the events of the records, in their order."""
         rows = list(self._rows())
         # A frame is named after the first entry that has it.
-        for kind, begin, end, _ in rows:
-            if kind == FRAME:
-                self._frame(begin, end)
+        for begin, end in ((begin, end) for kind, begin, end, _ in rows if kind == FRAME):
+            with suppress(struct.error, ValueError):
+                self._frame(_Record(self._data[begin:end]))
         makers = {
             BEGAN: self._began,
             ENTRY: self._entry,
@@ -181,12 +158,10 @@ class _Decoder:
             try:
                 if kind == MODULE:
                     self._module(begin, end)
-                elif kind in makers:
-                    for event in makers[kind](begin, end):
-                        yield {**event, "time": latest, "pid": self._pid}
                 elif kind != FRAME:
-                    damaged += 1
-            except (struct.error, ValueError):
+                    for event in makers[kind](_Record(self._data[begin:end])):
+                        yield {**event, "time": latest, "pid": self._pid}
+            except (struct.error, ValueError, KeyError):
                 damaged += 1
         if damaged:
             text = f"of process {self._pid}: records of launches that are damaged: {damaged:,}"
@@ -204,11 +179,11 @@ class _Decoder:
 
     # -- records --------------------------------------------------------------------------------
 
-    def _began(self, begin: int, end: int) -> Iterator[Event]:
-        form, error = _BEGAN.unpack(self._data[begin : begin + _BEGAN.size])
+    def _began(self, record: _Record) -> Iterator[Event]:
+        form, error = record.numbers("<Ii")
         if form != FORMAT:
             raise ValueError("it is of another version")
-        program = _path(self._data[begin + _BEGAN.size : end])
+        program = _path(record.data(record.left))
         why = {"error": error} if error > 0 else {"why": ERRORS.get(error, str(error))}
         yield {"event": "driver", "schema": 1, "began": not error, **(why if error else {})}
         if program and not PurePath(program).name.startswith("python"):
@@ -216,33 +191,25 @@ class _Decoder:
             yield {"event": "library", "path": program, "name": PurePath(program).name}
 
     def _module(self, begin: int, end: int) -> None:
-        number, lost = _MODULE.unpack(self._data[begin : begin + _MODULE.size])
+        number, lost = struct.unpack_from("<II", self._data[begin : begin + 8])
         if not lost:
             if number in self._modules:
                 raise ValueError("its number was given already")
-            self._modules[number] = begin + _MODULE.size, end
+            self._modules[number] = begin + 8, end
 
-    def _entry(self, begin: int, end: int) -> Iterator[Event]:
-        row = _ENTRY.unpack(self._data[begin : begin + _ENTRY.size])
-        number, module, device, *dims = row[:13]
-        flags, frames, parameters, size, text = row[13:]
-        at = begin + _ENTRY.size
+    def _entry(self, record: _Record) -> Iterator[Event]:
+        number, module, device, *dims = record.numbers("<Iii3I3II3I")
+        flags, frames, parameters, size, text = record.numbers("<5I")
         if number >= MAX_ENTRIES or number in self._seen:
             raise ValueError("its number is another's")
-        if at + 8 * frames + 2 * parameters + size + text != end:
+        if 8 * frames + 2 * parameters + size + text != record.left:
             raise ValueError("its sizes do not fit")
-        addresses = struct.unpack_from(f"<{frames}Q", self._data, at)
-        sizes = struct.unpack_from(f"<{parameters}H", self._data, at + 8 * frames)
-        at += 8 * frames + 2 * parameters
-        symbol = self._data[at + size : end]
-        if sum(sizes) != size or not symbol:
+        libraries, operators = self._callers(record.numbers(f"<{frames}Q"))
+        values = [record.data(length).hex() for length in record.numbers(f"<{parameters}H")]
+        symbol = record.data(text)
+        if record.left or not symbol:
             raise ValueError("its sizes do not fit")
         self._seen.add(number)
-        values = []
-        for length in sizes:
-            values.append(self._data[at : at + length].hex())
-            at += length
-        libraries, operators = self._callers(addresses)
         event: Event = {
             "id": number,
             "name": _text(symbol),
@@ -260,14 +227,12 @@ class _Decoder:
         known = {k: v for k, v in event.items() if v is not None and v is not False and v != []}
         yield {"event": "driver_launch", **known}
 
-    def _refused(self, begin: int, end: int) -> Iterator[Event]:
-        row = _REFUSED.unpack(self._data[begin : begin + _REFUSED.size])
-        module, dims, sizes = row[0], row[1:8], row[8:]
-        at = begin + _REFUSED.size
-        if at + sum(sizes) != end:
+    def _refused(self, record: _Record) -> Iterator[Event]:
+        module, *dims = record.numbers("<i7I")
+        sizes = record.numbers("<3I")
+        if sum(sizes) != record.left:
             raise ValueError("its sizes do not fit")
-        ends = list(itertools.accumulate(sizes, initial=at))
-        symbol, kind, error = (self._data[a:b] for a, b in itertools.pairwise(ends))
+        symbol, kind, error = map(record.data, sizes)
         digest = self._module_of(module, symbol)
         yield {
             "event": "not_launched",
@@ -275,36 +240,29 @@ class _Decoder:
             **({} if digest is None else {"hash": digest}),
             "kind": _text(kind),
             "error": _text(error),
-            "grid": list(dims[:3]),
-            "block": list(dims[3:6]),
+            "grid": dims[:3],
+            "block": dims[3:6],
             "shared_bytes": dims[6],
         }
 
-    def _counts(self, begin: int, end: int) -> Iterator[Event]:
-        sampled, many, *lost = _COUNTS.unpack(self._data[begin : begin + _COUNTS.size])
-        rows = self._data[begin + _COUNTS.size : end]
-        if many * _COUNT.size != len(rows):
+    def _counts(self, record: _Record) -> Iterator[Event]:
+        sampled, many, *lost = record.numbers("<II6Q")
+        if many * 40 != record.left:
             raise ValueError("its sizes do not fit")
-        counts = {
-            str(row[0]): list(row[1:]) for row in _COUNT.iter_unpack(rows) if row[0] < MAX_ENTRIES
-        }
+        rows = struct.iter_unpack("<5Q", record.data(record.left))
+        counts = {str(row[0]): list(row[1:]) for row in rows if row[0] < MAX_ENTRIES}
         told = {key: n for key, n in zip(LOST, lost, strict=True) if n}
         yield {"event": "driver_counts", "counts": counts, "exact": not sampled, **told}
 
-    def _left(self, begin: int, end: int) -> Iterator[Event]:
-        (error,) = _LEFT.unpack(self._data[begin : begin + _LEFT.size])
+    def _left(self, record: _Record) -> Iterator[Event]:
+        (error,) = record.numbers("<i")
         why = {"error": error} if error else {}
-        yield {"event": "driver_left", "why": _text(self._data[begin + _LEFT.size : end]), **why}
+        yield {"event": "driver_left", "why": _text(record.data(record.left)), **why}
 
-    def _frame(self, begin: int, end: int) -> None:
-        head = self._data[begin : begin + _FRAME.size]
-        if len(head) < _FRAME.size or end - begin < _FRAME.size:
-            return
-        address, library, symbol = _FRAME.unpack(head)
-        at = begin + _FRAME.size
-        if at + library + symbol == end:
-            path = _path(self._data[at : at + library])
-            self._frames[address] = path, _text(self._data[at + library : end])
+    def _frame(self, record: _Record) -> None:
+        address, library, symbol = record.numbers("<QII")
+        if library + symbol == record.left:
+            self._frames[address] = _path(record.data(library)), _text(record.data(symbol))
 
     # -- meaning --------------------------------------------------------------------------------
 
@@ -313,8 +271,7 @@ class _Decoder:
         name = _path(symbol)
         if name not in self._kernels_of(number):
             for other in self._modules:
-                if other not in self._kernels:
-                    self._kernels_of(other)
+                self._kernels_of(other)
             number = self._last.get(name, -1)
         if number not in self._modules:
             return None
@@ -326,9 +283,7 @@ class _Decoder:
         return self._digests[number]
 
     def _kernels_of(self, number: int) -> frozenset[str]:
-        if number not in self._modules:
-            return frozenset()
-        if number not in self._kernels:
+        if number in self._modules and number not in self._kernels:
             from inspector.listing.cubin import read_cubin  # a program waits for it otherwise
 
             begin, end = self._modules[number]
@@ -336,9 +291,9 @@ class _Decoder:
             self._kernels[number] = frozenset(() if cubin is None else cubin.entries)
             for name in self._kernels[number]:
                 self._last[name] = max(self._last.get(name, -1), number)
-        return self._kernels[number]
+        return self._kernels.get(number, frozenset())
 
-    def _callers(self, addresses: tuple[int, ...]) -> tuple[list[str], list[str]]:
+    def _callers(self, addresses: Iterable[int]) -> tuple[list[str], list[str]]:
         """Libraries and ATen's operators on the stack of a launch, innermost first, each once."""
         libraries: dict[str, None] = {}
         operators: dict[str, None] = {}
@@ -349,6 +304,24 @@ class _Decoder:
             if symbol and (operator := operator_of(symbol)) is not None:
                 operators[operator] = None
         return list(libraries)[:MAX_LIBRARIES], list(operators)[:MAX_OPERATORS]
+
+
+class _Record:
+    """The bytes of one record, read from their beginning; too few raise ``struct.error``."""
+
+    def __init__(self, data: bytes) -> None:
+        self._rest = memoryview(data)
+
+    @property
+    def left(self) -> int:
+        return len(self._rest)
+
+    def numbers(self, form: str) -> tuple[int, ...]:
+        return struct.unpack(form, self.data(struct.calcsize(form)))
+
+    def data(self, size: int) -> bytes:
+        taken, self._rest = self._rest[:size], self._rest[size:]
+        return bytes(taken)
 
 
 def operator_of(symbol: str) -> str | None:

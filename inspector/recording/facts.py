@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import re
 import shlex
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
@@ -35,9 +36,10 @@ from inspector.listing.ptx_statement import bounds, entries
 from inspector.recording.layout import BytesContent
 
 Event = Mapping[str, object]
+Blob = Callable[[object], Content | None]
+Process = tuple[int, int]
 _TARGET = re.compile(rb"^[^\S\n]*+\.target\s++([\w.]++)", re.MULTILINE)
 PROLOGUE = 2000
-_BOUNDS = re.compile(r"__launch_bounds__\s*\([^()]*\)")
 _NAME = re.compile(r"(?<!\w)(\w++)\s*+$")
 INTEGER_BOUND = 1 << 63
 CONFIG = ("num_warps", "num_stages", "num_ctas", "maxnreg")
@@ -77,6 +79,22 @@ def _fits(value: object) -> bool:
     return not isinstance(value, int) or abs(value) < INTEGER_BOUND
 
 
+class Processes:
+    """Processes by their ids, and how many of an id have begun: an event of ``kind`` says so."""
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+        self._begun: Counter[int] = Counter()
+
+    def of(self, event: Event) -> Process | None:
+        """The process of an event; None if it names none."""
+        pid = as_int(event.get("pid"))
+        if pid is None:
+            return None
+        self._begun[pid] += event.get("event") == self._kind
+        return pid, self._begun[pid]
+
+
 def as_map(value: object) -> dict[str, object]:
     return {str(k): v for k, v in value.items()} if isinstance(value, Mapping) else {}
 
@@ -108,10 +126,6 @@ def as_seconds(value: object) -> float | None:
     return float(value) if 0 <= value < 1e9 else None
 
 
-def as_bool(value: object) -> bool | None:
-    return value if isinstance(value, bool) else None
-
-
 def digest_of(content: Content | None) -> str:
     """The SHA-256 of a content; "" of none, or of one that cannot be read."""
     data = _read(content)
@@ -139,7 +153,9 @@ def cuda_kernels(text: str) -> tuple[str, ...]:
     """Names of the ``__global__`` functions of CUDA C++, as they are written there."""
     names: dict[str, None] = {}
     for found in re.finditer("__global__", text):
-        head = _BOUNDS.sub(" ", text[found.end() : found.start() + PROLOGUE])
+        head = re.sub(
+            r"__launch_bounds__\s*\([^()]*\)", " ", text[found.end() : found.start() + PROLOGUE]
+        )
         name = _NAME.search(head.partition("(")[0]) if "(" in head else None
         if name:
             names[name[1]] = None
@@ -308,7 +324,7 @@ def merge(*parts: Resources) -> Resources:
 
 SEVERITIES = ("error", "warning", "note")
 MAX_MESSAGES = 200
-"""Messages of one compilation that are kept."""
+"""Messages of one run or compilation that are kept."""
 
 
 def message_event(message: CompilerMessage) -> dict[str, object]:
@@ -328,42 +344,26 @@ def messages_from(listed: object) -> tuple[CompilerMessage, ...]:
     )
 
 
-class Columns:
-    """What tells compiled variants from each other: targets and options as they were asked for."""
-
-    def __init__(self, compilations: Iterable[Compilation]) -> None:
-        self._of: dict[tuple[str, str], list[Compilation]] = {}
-        targets: set[str] = set()
-        options: set[str] = set()
-        for one in compilations:
-            targets.add(one.target)
-            options.add(one.options)
-            names = one.symbols or ((one.kernel,) if one.kernel else ())
-            for symbol in names if one.hash else ():
-                self._of.setdefault((one.hash or "", symbol), []).append(one)
-        self._several = (len(targets) > 1, len(options) > 1)
-
-    def told(self, variant: Variant) -> Variant:
-        """A variant whose configuration says for what it was compiled, where that differs.
-
-        One that came of several compilations alike says all of them.
-        """
-        mine = self._of.get((variant.hash, variant.symbol))
-        if not mine:
-            return variant
-        said: dict[str, object] = {}
-        if self._several[0]:
-            said["target"] = ", ".join(dict.fromkeys(one.target for one in mine))
-        if self._several[1]:
-            each = dict.fromkeys(one.options or "(none)" for one in mine)
-            said["options"] = " | ".join(each)
-        return replace(variant, config={**said, **variant.config}) if said else variant
+def columns(compilations: Sequence[Compilation]) -> dict[tuple[str, str], dict[str, object]]:
+    """What tells compiled variants from each other, by hash and symbol: targets and options as they
+    were asked for, where those differ. One of several compilations has all of them."""
+    made: dict[tuple[str, str], list[Compilation]] = {}
+    for one in compilations:
+        for symbol in (one.symbols or filter(None, (one.kernel,))) if one.hash else ():
+            made.setdefault((one.hash or "", symbol), []).append(one)
+    targets, options = ({getattr(one, n) for one in compilations} for n in ("target", "options"))
+    out: dict[tuple[str, str], dict[str, object]] = {key: {} for key in made}
+    for key, mine in made.items():
+        if len(targets) > 1:
+            out[key]["target"] = ", ".join(dict.fromkeys(one.target for one in mine))
+        if len(options) > 1:
+            asked = dict.fromkeys(one.options or "(none)" for one in mine)
+            out[key]["options"] = " | ".join(asked)
+    return out
 
 
 # -- messages --------------------------------------------------------------------------------------
 
-MAX_PRINTED_MESSAGES = 200
-"""Messages of one run that are kept."""
 MAX_MESSAGE_CHARS = 2000
 """Characters of one message."""
 
@@ -395,11 +395,10 @@ _BARE = re.compile(
     r"\A(?:[\w+-]++: )?(?P<severity>fatal error|error|warning): (?P<message>.+)", re.IGNORECASE
 )
 _FORMS = (_PTXAS, _TOOL, _MLIR, _EDG, _CLANG, _BARE)
-_CARET = re.compile(r"\s*\^[~\s]*$")
 # What ptxas says of itself is of figures, which are read elsewhere, but for this.
 _LOSS = "Potential Performance Loss"
-_ABORTED = ("Ptx assembly aborted due to errors",)
-_SEVERITIES = {"remark": "note", "note": "note", "info": "note", "warning": "warning"}
+_ABORTED = "Ptx assembly aborted due to errors"
+_SEVERITIES = {"remark": "note", "note": "note", "info": "warning", "warning": "warning"}
 
 Line = Callable[[str, int], str | None]
 """The text of a line of a file that a compiler named; None where it is not known."""
@@ -412,7 +411,7 @@ def messages_of(said: str, tool: str, line_of: Line) -> tuple[CompilerMessage, .
     are named.
     """
     unique = dict.fromkeys(_messages(said.splitlines(), tool, line_of))
-    return tuple(unique)[:MAX_PRINTED_MESSAGES]
+    return tuple(unique)[:MAX_MESSAGES]
 
 
 def _messages(rows: Sequence[str], tool: str, line_of: Line) -> Iterator[CompilerMessage]:
@@ -423,11 +422,7 @@ def _messages(rows: Sequence[str], tool: str, line_of: Line) -> Iterator[Compile
         fields = match.groupdict()
         severity = str(fields["severity"]).lower()
         text = str(fields["message"]).strip()[:MAX_MESSAGE_CHARS]
-        if severity == "info":
-            if _LOSS not in text:
-                continue
-            severity = "warning"
-        if text in _ABORTED:
+        if (severity == "info" and _LOSS not in text) or text == _ABORTED:
             continue
         file = fields.get("file")
         number = int(fields["line"]) if fields.get("line") else None
@@ -450,7 +445,7 @@ def _column(rows: Sequence[str], index: int, source: str | None) -> int | None:
     The front end prints the line with a margin, so that the caret is measured from the
     first character that is no blank.
     """
-    if index + 2 >= len(rows) or not _CARET.fullmatch(rows[index + 2]):
+    if index + 2 >= len(rows) or not re.fullmatch(r"\s*\^[~\s]*$", rows[index + 2]):
         return None
     printed, caret = rows[index + 1], rows[index + 2].index("^")
     margin = len(printed) - len(printed.lstrip())
@@ -461,8 +456,7 @@ def _column(rows: Sequence[str], index: int, source: str | None) -> int | None:
 
 def first_error(messages: Sequence[CompilerMessage]) -> str | None:
     """The first error in a sentence, with its place; None without errors."""
-    error = next((m for m in messages if m.severity == "error"), None)
-    return None if error is None else error.sentence
+    return next((m.sentence for m in messages if m.severity == "error"), None)
 
 
 def renamed(
@@ -474,7 +468,6 @@ def renamed(
     )
 
 
-Blob = Callable[[object], Content | None]
 _STAGES = frozenset((*(stage.value for stage in Stage), LOAD, LAUNCH))
 
 
@@ -484,18 +477,25 @@ def of_compile(event: Event, blob: Blob) -> Failure | None:
     if message is None:
         return None
     stage = as_text(event.get("stage"))
-    return Failure(
-        message,
-        stage=stage if stage in _STAGES else None,
-        tool=as_text(event.get("tool")),
-        kind=as_text(event.get("kind")),
-        messages=messages_from(event.get("messages")),
-        log=blob(event.get("log")),
-        command=as_text(event.get("command")),
-        required=as_int(event.get("required")),
-        limit=as_int(event.get("limit")),
-        resource=as_text(event.get("resource")),
+    return _limited(
+        event,
+        Failure(
+            message,
+            stage=stage if stage in _STAGES else None,
+            tool=as_text(event.get("tool")),
+            kind=as_text(event.get("kind")),
+            messages=messages_from(event.get("messages")),
+            log=blob(event.get("log")),
+            command=as_text(event.get("command")),
+        ),
     )
+
+
+def _limited(event: Event, failure: Failure) -> Failure:
+    """A failure with the limit that was exceeded, if it was one."""
+    required, limit = as_int(event.get("required")), as_int(event.get("limit"))
+    resource = as_text(event.get("resource"))
+    return replace(failure, required=required, limit=limit, resource=resource)
 
 
 def of_loading(event: Event) -> Failure | None:
@@ -504,15 +504,9 @@ def of_loading(event: Event) -> Failure | None:
     if error is None:
         return None
     kind, colon, _ = error.partition(": ")
-    return Failure(
-        error,
-        stage=LOAD,
-        tool="driver" if event.get("required") is None else "triton",
-        kind=kind if colon and kind.isidentifier() else None,
-        required=as_int(event.get("required")),
-        limit=as_int(event.get("limit")),
-        resource=as_text(event.get("resource")),
-    )
+    named = kind if colon and kind.isidentifier() else None
+    tool = "driver" if event.get("required") is None else "triton"
+    return _limited(event, Failure(error, stage=LOAD, tool=tool, kind=named))
 
 
 def of_launch(event: Event) -> Failure | None:
@@ -526,15 +520,7 @@ def of_launch(event: Event) -> Failure | None:
         error += (
             f" (grid {grid}, blocks of {block}, {counted(asked, 'byte')} of dynamic shared memory)"
         )
-    return Failure(
-        f"{kind}: {error}",
-        stage=LAUNCH,
-        tool="driver",
-        kind=kind,
-        required=as_int(event.get("required")),
-        limit=as_int(event.get("limit")),
-        resource=as_text(event.get("resource")),
-    )
+    return _limited(event, Failure(f"{kind}: {error}", stage=LAUNCH, tool="driver", kind=kind))
 
 
 def of_graph(event: Event, blob: Blob) -> Failure | None:
@@ -542,7 +528,7 @@ def of_graph(event: Event, blob: Blob) -> Failure | None:
     where it did."""
     if event.get("event") == "graph_failed":
         return of_compile(event, blob)
-    figures = as_map(event.get("figures"))
+    figures = as_map(event.get("figures")) if event.get("event") == "compile_end" else {}
     text = (as_text(figures.get("fail_reason")) or "").strip()
     if not text:
         return None
@@ -563,7 +549,6 @@ def of_graph(event: Event, blob: Blob) -> Failure | None:
 
 _FAILED = re.compile(r"^FAILED: .*\n(?P<command>.*)\n", re.MULTILINE)
 _ENDS = re.compile(r"^(?:FAILED: |\[\d+/\d+\] |ninja: build stopped)", re.MULTILINE)
-_SM = re.compile(r"\b(?:sm|compute)_(\d+[af]?)\b")
 SOURCES = (".cu", ".cpp", ".cc", ".cxx", ".c")
 
 
@@ -579,11 +564,6 @@ class FailedSource:
     argv: tuple[str, ...]
     target: str | None
     failure: Failure
-
-
-def has_log(event: Event) -> bool:
-    """Whether an event of a build that failed has what the compilers printed."""
-    return _FAILED.search(as_text(event.get("error")) or "") is not None
 
 
 def of_build(event: Event, blob: Blob) -> Iterator[FailedSource]:
@@ -607,7 +587,7 @@ def of_build(event: Event, blob: Blob) -> Iterator[FailedSource]:
         tool = "nvcc" if path.endswith(".cu") else PurePath(argv[0]).name
         failure = of_log(said, tool, path, blob(digest), block["command"])
         if failure is not None:
-            target = _SM.search(block["command"])
+            target = re.search(r"\b(?:sm|compute)_(\d+[af]?)\b", block["command"])
             yield FailedSource(path, digest, argv, target and f"sm_{target[1]}", failure)
 
 

@@ -37,6 +37,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from typing import BinaryIO
 
@@ -53,9 +54,7 @@ SUFFIX = ".ptxview"
 HEX = frozenset("0123456789abcdef")
 # Bytes of the cache. A lost entry is made again in a second; a full disk costs more.
 MAX_CACHE_BYTES = 4 << 30
-DAY = 86400.0
-MAX_TIME_SECONDS = 1e18  # seconds
-OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+DAY_SECONDS = 86400.0
 WATCHED, UNFINISHED = "watched", ".unfinished"
 MAX_NAMED_LINES = 100
 """Damaged lines of one file that are reported one by one; the rest are counted."""
@@ -148,20 +147,12 @@ def unfinished(target: Path) -> Path | None:
         entries = files.names(target.parent)[0]
     except (OSError, Unreadable):
         return None
-    folders = [
-        target.parent / entry.name
-        for entry in entries
-        if name.fullmatch(entry.name) and entry.is_dir(follow_symlinks=False)
-    ]
-    return max((f for f in folders if is_recording(f)), key=_last_written, default=None)
-
-
-def _last_written(folder: Path) -> float:
-    """When a recording's folder was last written to, by the file system."""
-    try:
-        return max(file.stat().st_mtime for file in event_files(folder))
-    except (OSError, ValueError, Unreadable):
-        return 0.0
+    written: dict[Path, float] = {}
+    for folder in (target.parent / e.name for e in entries if name.fullmatch(e.name)):
+        if not folder.is_symlink() and is_recording(folder):
+            with contextlib.suppress(OSError, ValueError, Unreadable):
+                written[folder] = max(file.stat().st_mtime for file in event_files(folder))
+    return max(written, key=written.__getitem__, default=None)
 
 
 def is_recording(path: Path) -> bool:
@@ -234,29 +225,21 @@ def read_events(path: Path) -> Events:
     archive = None if path.is_dir() else files.archive(path)
     # The values made of the events take as much memory again.
     taking = _Taking(files.Allowance(share=2))
-    rows: list[tuple[str, Iterator[bytes]]] = []
-    records: list[Path] = []
-    if archive is None:
-        for file in _event_files(path, taking.problems):
-            if is_records(file.name):
-                records.append(file)
-            else:
-                too_long = partial(taking.too_long, file.name)
-                rows.append((file.name, files.lines(file, too_long, follow=False)))
+    if archive is not None:
+        for name in _members(archive, taking.problems):
+            lines = archive.lines(name, partial(taking.too_long, name))
+            taking.take(taking.events_in(name, lines))
     else:
-        rows = [
-            (name, archive.lines(name, partial(taking.too_long, name)))
-            for name in _members(archive, taking.problems)
-        ]
-    for name, lines in rows:
-        taking.take(taking.events_in(name, lines))
-    for file in records:
-        take = partial(taking.allowance.take, what=f"{file.name}: a record")
-        try:
-            taking.take(read_records(file, take, taking.parts))
-        except Unreadable as error:
-            taking.problems.append(error.message)
-    if archive is None:
+        for file in sorted(event_files(path, taking.problems), key=lambda f: is_records(f.name)):
+            if not is_records(file.name):
+                lines = files.lines(file, partial(taking.too_long, file.name), follow=False)
+                taking.take(taking.events_in(file.name, lines))
+                continue
+            take = partial(taking.allowance.take, what=f"{file.name}: a record")
+            try:
+                taking.take(read_records(file, take, taking.parts))
+            except Unreadable as error:
+                taking.problems.append(error.message)
         marks = unwritten(path)
         taking.problems.extend(text for text, _ in marks[:MAX_NAMED_LINES])
         if len(marks) > MAX_NAMED_LINES:
@@ -266,15 +249,29 @@ def read_events(path: Path) -> Events:
         raise taking.bound
     if not taking.events and not taking.problems:
         raise Unreadable(f"{path} holds no events", "Was the run stopped before it began?")
-    taking.events.sort(key=lambda e: (e[0], e[1]))
-    return Events(
-        path, tuple(e[2] for e in taking.events), tuple(taking.problems), archive, taking.parts
-    )
+    taking.events.sort(key=itemgetter(0))
+    events = tuple(event for _, event in taking.events)
+    return Events(path, events, tuple(taking.problems), archive, taking.parts)
 
 
-def event_files(path: Path) -> list[Path]:
-    """The events files of a recording's folder, the run's own first. Raises ``Unreadable``."""
-    return list(_event_files(path, []))
+def event_files(path: Path, problems: list[str] | None = None) -> list[Path]:
+    """The events files of a recording's folder, the run's own first. Raises ``Unreadable``.
+
+    A sentence for each that is left out is added to ``problems``.
+    """
+    said = [] if problems is None else problems
+    entries, more = files.names(path)
+    if more:
+        said.append(files.more_names(path, files.limits()))
+    found = []
+    matches = (e for e in entries if _is_events(e.name) or is_records(e.name))
+    for entry in sorted(matches, key=lambda e: (e.name != "events.jsonl", e.name)):
+        file = path / entry.name
+        if entry.is_file(follow_symlinks=False):
+            found.append(file)
+        else:
+            said.append(files.why_not(file) or f"{file} is gone")
+    return found
 
 
 def stamp(path: Path) -> str | None:
@@ -283,10 +280,9 @@ def stamp(path: Path) -> str | None:
     The same text later means the same files by their sizes and times.
     """
     try:
+        own = [path] if path.suffix == SUFFIX else []
         if path.is_dir():
             own = event_files(path) if (path / "events.jsonl").is_file() else []
-        else:
-            own = [path] if path.suffix == SUFFIX else []
         said = [(file.name, file.stat()) for file in own]
     except (OSError, Unreadable, ValueError):
         return None
@@ -329,19 +325,6 @@ def is_watched(path: Path) -> bool:
     return (path / WATCHED).exists() or any(path.glob("[ed]*-*.*"))
 
 
-def _event_files(path: Path, problems: list[str]) -> Iterator[Path]:
-    entries, more = files.names(path)
-    if more:
-        problems.append(files.more_names(path, files.limits()))
-    matches = [e for e in entries if _is_events(e.name) or is_records(e.name)]
-    for entry in sorted(matches, key=lambda e: (e.name != "events.jsonl", e.name)):
-        file = path / entry.name
-        if entry.is_file(follow_symlinks=False):
-            yield file
-        else:
-            problems.append(files.why_not(file) or f"{file} is gone")
-
-
 def _is_events(name: str) -> bool:
     return name.startswith("events") and name.endswith(".jsonl")
 
@@ -370,7 +353,7 @@ class _Taking:
     """Takes in events, file after file, until there are no more or a bound is met."""
 
     def __init__(self, allowance: files.Allowance) -> None:
-        self.events: list[tuple[float, int, dict[str, object]]] = []
+        self.events: list[tuple[float, dict[str, object]]] = []
         self.problems: list[str] = []
         self.bound: files.TooLarge | None = None
         self.parts: dict[str, PartContent] = {}
@@ -378,10 +361,8 @@ class _Taking:
 
     def take(self, rows: Iterator[tuple[float, dict[str, object]]]) -> None:
         """Take in events with their times."""
-        start = len(self.events)
         try:
-            for number, (stamp, event) in enumerate(rows if self.allowance.left >= 0 else ()):
-                self.events.append((stamp, start + number, event))
+            self.events.extend(rows if self.allowance.left >= 0 else ())
         except files.TooLarge as error:
             self.bound = self.bound or error
             self.problems.append(error.message)
@@ -403,7 +384,7 @@ class _Taking:
                 continue
             stamp = event.get("time")
             # "Not a number" has no place in an order, and JSON's integers may be of any size.
-            if isinstance(stamp, int | float) and 0 <= stamp < MAX_TIME_SECONDS:
+            if isinstance(stamp, int | float) and 0 <= stamp < 1e18:
                 stamped_at = float(stamp)
             yield stamped_at, event
         if damaged > MAX_NAMED_LINES:
@@ -563,8 +544,8 @@ class DerivedCache:
         try:
             with files.opened(self._folder / key, follow=False) as file:
                 status = file.status
-                trusted = status.st_uid == os.geteuid() and not status.st_mode & OTHERS_WRITE
-                return file.whole() if trusted else None
+                others = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+                return file.whole() if status.st_uid == os.geteuid() and not others else None
         except Unreadable:
             return None
 
@@ -592,22 +573,19 @@ class DerivedCache:
         now = time.time()
         with appended(mark) as file:
             stamp = os.fstat(file.fileno())
-            if stamp.st_size and now - stamp.st_mtime < DAY:
+            if stamp.st_size and now - stamp.st_mtime < DAY_SECONDS:
                 return
             file.truncate(0)
             file.write(b"tidied\n")
-        entries = []
-        for entry in files.names(self._folder)[0]:
-            # An entry that another process is writing has a name that begins with a dot.
-            if entry.is_file(follow_symlinks=False) and not entry.name.startswith("."):
-                status = entry.stat(follow_symlinks=False)
-                entries.append((max(status.st_atime, status.st_mtime), status.st_size, entry.path))
-        total = sum(size for _, size, _ in entries)
-        for _, size, path in sorted(entries):
+        # An entry that another process is writing has a name that begins with a dot.
+        found = [(e.stat(follow_symlinks=False), e) for e in files.names(self._folder)[0]]
+        entries = [(s, e) for s, e in found if stat.S_ISREG(s.st_mode) and e.name[:1] != "."]
+        total = sum(status.st_size for status, _ in entries)
+        for status, entry in sorted(entries, key=lambda e: max(e[0].st_atime, e[0].st_mtime)):
             if total <= self._most:
                 return
-            Path(path).unlink(missing_ok=True)
-            total -= size
+            Path(entry.path).unlink(missing_ok=True)
+            total -= status.st_size
 
 
 def kept_cache() -> DerivedCache:
@@ -655,14 +633,12 @@ def kept(
     # A report of ncu is one record with all its text. A link would lead out of the recording.
     sources = [files.lines(place(path, name), too_long, bounds.one, follow=False)]
     out: list[dict[str, object]] = []
-    number = 0
     try:
         if path.is_file():
             sources.insert(0, files.archive(path).lines(name, too_long, bounds.one))
         for lines in sources:
             with contextlib.suppress(files.Absent):
-                for line in lines:
-                    number += 1
+                for number, line in enumerate(lines, 1):
                     with contextlib.suppress(ValueError):
                         record = files.parsed(line, allowance, f"{name}: record {number}")
                         out += [record] if isinstance(record, dict) else []
@@ -697,29 +673,28 @@ def merged(parts: Sequence[Events]) -> tuple[tuple[str, ...], Events]:
     machines = tuple("/".join(tail[-depth:]).removesuffix(SUFFIX) for tail in tails)
     if len(set(machines)) < len(machines):  # the same recording twice
         machines = tuple(f"{part.path}#{n}" for n, part in enumerate(parts, 1))
-    placed: list[tuple[float, int, int, dict[str, object]]] = []
+    placed: list[tuple[float, dict[str, object]]] = []
     begun: list[Event] = []
     ends: list[Event] = []
     for n, (part, machine) in enumerate(zip(parts, machines, strict=True)):
-        ended: Event | None = None
+        ended: list[Event] = []
         moment = 0.0
-        for index, event in enumerate(part.events):
+        for event in part.events:
             kind, stamp, pid = event.get("event"), event.get("time"), event.get("pid")
             if isinstance(stamp, int | float):
                 moment = max(moment, float(stamp))
-            if kind == "recording":
-                begun.append(event)
+            begun += [event] if kind == "recording" else []
             if kind == "end":
-                ended = event
+                ended = [event]
             elif kind == "finished":
-                ended = None if ended is None else {**ended, "finishing": False}
+                ended = [{**one, "finishing": False} for one in ended]
             elif kind != "recording" or n == 0:
                 told = {**event, "machine": machine} if kind == "process" else dict(event)
                 if isinstance(pid, int):
                     told["pid"] = pid + n * APART
-                placed.append((moment, n, index, told))
-        ends += [] if ended is None else [ended]
-    events = [event for *_, event in sorted(placed, key=lambda one: one[:3])]
+                placed.append((moment, told))
+        ends += ended
+    events = [event for _, event in sorted(placed, key=itemgetter(0))]
     if len(ends) == len(parts):
         failed = next((e for e in ends if e.get("exit_status")), ends[0])
         finishing = any(e.get("finishing") is True for e in ends)

@@ -16,11 +16,11 @@ import hashlib
 import re
 import warnings
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from inspector.base.model import Content, Fusion, MadeFrom, Stage, StageFile
-from inspector.recording.facts import as_map, as_text, text_of
+from inspector.recording.facts import Blob, Event, as_map, as_text, text_of
 
 # Patterns without nested repetition: linear on any input.
 _DEFINED = re.compile(r"^(\w{1,400}) = async_compile\.(\w+)\(\s*(?:(['\"])(\w*)\3\s*,)?")
@@ -128,8 +128,10 @@ def parse(text: str) -> OutputCode:
             nodes, became = [], []
         elif renaming := _BECAME.match(line):
             became.append((renaming[1], _words(renaming[2])))
-        elif node := _FRAGMENT.match(line):
-            _add_node(nodes, node[1], line)
+        elif node := _FRAGMENT.match(line):  # #   %mul : … = call_function[target=…](args = …)
+            _, called_function, rest = line.partition(_TARGET)
+            target = rest.partition("]")[0].removeprefix("torch.ops.")
+            nodes += [(node[1], target)] if called_function else []
         elif line.startswith(_PATH):
             path = line[len(_PATH) :].strip()
         elif match := _ORIGINAL.match(line):
@@ -151,13 +153,24 @@ def parse(text: str) -> OutputCode:
             if kernel.body is not None and match[2] == "triton":
                 copy = _copied_to("\n".join(("", *lines[kernel.body : end - 1], "")))
                 kernel = replace(kernel, copy=copy)
-            if written is not None and quote >= 0:
-                kernel = _hand_written(kernel, written, match[4] or match[1], lines)
+            if written is not None and quote >= 0:  # the user wrote it, and Inductor copied it
+                symbol = match[4] or match[1]
+                places = (k + 1 for k in range(n, end - 1) if lines[k].startswith(f"def {symbol}("))
+                kernel = replace(
+                    kernel,
+                    path=kernel.path or kernel.copy,
+                    written=written,
+                    symbol=symbol,
+                    definition=next(places, None),
+                )
             defined[match[1]] = kernel
             path, n, comment, nodes, became = None, end, Comment(), [], []
             written = None
         elif match := _LAUNCHED.match(line) or _CALLED.match(line):
-            called = _called(match, defined, comment)
+            *_, name = match.groups()
+            called = defined.get(name)
+            if match.re is _CALLED and match[1]:
+                called = KernelText(match[2], "extern", comment=comment)
             if called is not None:
                 calls.append(called)
                 launches.setdefault((called.origin, called.name), []).append(n)
@@ -173,54 +186,27 @@ def parse(text: str) -> OutputCode:
     return OutputCode(aot, tuple(unique.values()))
 
 
-def _hand_written(
-    kernel: KernelText, written: tuple[str, int], symbol: str, lines: Sequence[str]
-) -> KernelText:
-    """A kernel that the user wrote and Inductor copied."""
-    first, last = kernel.body or 1, (kernel.last or 1) - 1
-    start = f"def {symbol}("
-    definition = next((n for n in range(first, last) if lines[n].startswith(start)), None)
-    return replace(
-        kernel,
-        path=kernel.path or kernel.copy,
-        written=written,
-        symbol=symbol,
-        definition=None if definition is None else definition + 1,
-    )
-
-
 def _copied_to(quoted: str) -> str | None:
     """The name of the file that Inductor writes a text to: the head of the text's own digest."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about unknown escapes in foreign code
-            text = ast.literal_eval(f"'''{quoted}'''") if "\\" in quoted else quoted
-    except (SyntaxError, ValueError, MemoryError, RecursionError):
-        return None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about unknown escapes in foreign code
+        text = _literal(f"'''{quoted}'''") if "\\" in quoted else quoted
     if not isinstance(text, str):
         return None
     digest = hashlib.sha256(text.strip().encode("utf-8", "surrogatepass")).digest()
     return f"c{base64.b32encode(digest)[:51].decode().lower()}.py"
 
 
-def _called(
-    match: re.Match[str], defined: dict[str, KernelText], comment: Comment
-) -> KernelText | None:
-    """The kernel that a line of the wrapper calls, None if it calls something else."""
-    if match.re is _CALLED and match[1]:
-        return KernelText(match[2], "extern", comment=comment)
-    return defined.get(match[3] if match.re is _CALLED else match[1])
+def _literal(text: str) -> object:
+    """The value of a Python literal; None if it is none."""
+    try:
+        return ast.literal_eval(text)
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        return None
 
 
 def _words(text: str) -> tuple[str, ...]:
     return tuple(word for part in text.split(",") if (word := part.strip()))
-
-
-def _add_node(nodes: list[tuple[str, str]], name: str, line: str) -> None:
-    """Add the node of a comment line: ``#   %mul : … = call_function[target=…](args = …)``."""
-    _, called, rest = line.partition(_TARGET)
-    if called:
-        nodes.append((name, rest.partition("]")[0].removeprefix("torch.ops.")))
 
 
 def _joined(a: Comment, b: Comment) -> Comment:
@@ -232,13 +218,11 @@ def _joined(a: Comment, b: Comment) -> Comment:
 # -- wrappers-in-C++ -------------------------------------------------------------------------------
 
 _CPP_DEFINED = re.compile(r"^(\s{0,64})async_compile\.triton\('(\w{1,400})', '''")
-_CLOSED = re.compile(r"^\s{0,64}'''")
 _CPP_CALLED = re.compile(r"^\s{1,64}(?:launch|call)_(\w{1,400})\(")
 _CPP_LAUNCHED = re.compile(
     r"^\s{1,64}launchKernel\((?:kernels_?\.)?(\w{1,400}), [^,]{1,400}, [^,]{1,400}, [^,]{1,400},"
     r" (\d{1,9}), (\d{1,9}),"
 )
-_SIGNATURE = re.compile(r"'signature': (\{[^{}]{0,100000}\})")
 _HEAD = 20_000
 
 
@@ -259,7 +243,7 @@ def kernels(text: str) -> tuple[KernelText, ...]:
         n += 1
         if match := _CPP_DEFINED.match(line):
             first = n
-            while n < len(lines) and not _CLOSED.match(lines[n]):
+            while n < len(lines) and not re.match(r"^\s{0,64}'''", lines[n]):
                 n += 1
             python = "\n".join(row.removeprefix(match[1]) for row in lines[first:n])
             n += 1
@@ -279,18 +263,11 @@ def kernels(text: str) -> tuple[KernelText, ...]:
 
 
 def _signature(body: str) -> Mapping[str, str] | None:
-    match = _SIGNATURE.search(body)
-    if match is None:
-        return None
-    try:
-        value = ast.literal_eval(match[1])
-    except (SyntaxError, ValueError, MemoryError, RecursionError):
-        return None
+    match = re.search(r"'signature': (\{[^{}]{0,100000}\})", body)
+    value = None if match is None else _literal(match[1])
     return {str(k): str(v) for k, v in value.items()} if isinstance(value, dict) else None
 
 
-Event = Mapping[str, object]
-Blob = Callable[[object], Content | None]
 Place = tuple[str, int, str]
 """File, line and code."""
 Lines = Mapping[str, Place | None]
@@ -299,20 +276,16 @@ Lines = Mapping[str, Place | None]
 _FILE = re.compile(r"#(?: Annotation: .{0,4096}?)? (?:Backward of forward node: )?File: ")
 """Before a place: from torch 2.15 on a backward node is said to be of a forward node's."""
 _NODE = re.compile(r"\s{4,}(\w{1,400})(?:: \"[^\"\n]*\")? = ")
-RECENT = 64
-"""Graphs whose lines are cached; a graph needs those of its frame, one after the other."""
 # The graphs whose nodes the fragments in output_code name, the nearest first.
 AFTER = ("inductor_post_grad_graph", "before_post_grad_graph")
 NODES, DYNAMO_NODES = "graph_nodes", "dynamo_nodes"
 _WRITTEN = {Stage.IR_PRE_FUSION: "ir_pre_fusion", Stage.IR_POST_FUSION: "ir_post_fusion"}
-AOT_INFERENCE = "aot_inference_graph"
 # Functions of torch/_inductor/compile_fx.py and fx_passes, and what torch's trace has around them.
 PASSES = (
     ("pre_grad_passes", "before_pre_grad_graph", "after_pre_grad_graph"),
     ("joint_graph_passes", "before_joint_graph", "after_joint_graph"),
     ("post_grad_passes", "before_post_grad_graph", "inductor_post_grad_graph"),
 )
-_TRACED = "torch's trace"
 
 
 def graph_lines(text: str) -> Lines:
@@ -357,9 +330,7 @@ class Origins:
     _texts: dict[object, list[tuple[int, str, object]]] = field(
         default_factory=lambda: defaultdict(list)
     )
-    _files: dict[str, Content] = field(default_factory=dict)
-    # By digest or by id() of a content; the content is kept, so that its id is not reused.
-    _memo: dict[object, tuple[object, Lines]] = field(default_factory=dict)
+    files: dict[str, Content] = field(default_factory=dict)
 
     def take(self, event: Event, index: int) -> None:
         """Keep the graphs and the user's files of an event; ``index``: its place among all."""
@@ -374,33 +345,29 @@ class Origins:
         elif event.get("event") == "user_file":
             path, content = as_text(event.get("path")), self.blob(event.get("blob"))
             if path and content is not None:
-                self._files[path] = content
+                self.files[path] = content
         elif event.get("event") == "triton":
             # A file with kernels of the user's own may hold the model too.
             source = as_map(event.get("source"))
             path, content = as_text(source.get("file")), self.blob(source.get("blob"))
             if path and content is not None:
-                self._files.setdefault(path, content)
+                self.files.setdefault(path, content)
 
-    def fusion(self, graph: Event, index: int, kernel: KernelText, aot: str | None) -> Fusion:
-        """What a kernel was made from; ``index``: the place of the graph's event among all."""
-        comment = kernel.comment
-        placed = self._placed(graph, index, comment, aot)
-        targets: dict[Place, list[str]] = defaultdict(list)
-        unplaced: list[str] = []
-        for name, target in comment.nodes:
-            if place := placed.get(name):
-                targets[place].append(target)
-            elif "." in target and not target.startswith("operator."):
-                unplaced.append(target)
-        if not comment.nodes:
-            # An extern kernel, or a version that prints no fragment: the program's own names.
-            for name in comment.names:
-                if place := placed.get(name):
-                    targets[place].extend(())
-        sources = tuple(MadeFrom(f, n, code, tuple(ops)) for (f, n, code), ops in targets.items())
-        defined = () if kernel.line is None else (kernel.line,)
-        return Fusion(comment.ops, sources, tuple(unplaced), (*defined, *kernel.launches))
+    def fusions(self, graph: Event, index: int, parsed: OutputCode) -> list[Fusion]:
+        """What each kernel was made from; ``index``: the place of the graph's event among all.
+
+        The user's lines are those of the graph nearest to the code. Dynamo's graph is of this run;
+        the later ones may come from a cache, and then name the lines of the program that filled it:
+        these are found by their code instead.
+        """
+        texts = self._before(graph, index)
+        part = (parsed.aot_id or "").partition("_")[2]
+        dynamo = graph_lines(text_of(self._newest(texts, "dynamo_output_graph")))
+        placed: dict[str, Place | None] = {}
+        for kind in (*AFTER, *([f"aot_{part}_graph"] if part else []), "aot_joint_graph"):
+            lines = graph_lines(text_of(self._newest(texts, kind)))
+            placed = {**_renewed(lines, dynamo), **placed}
+        return [_fusion(kernel, placed, dynamo) for kernel in parsed.kernels]
 
     def stages(self, graph: Event, index: int, aot: str | None) -> dict[Stage, StageFile]:
         """The texts above a graph's ``output_code``, in the order of lowering."""
@@ -410,16 +377,16 @@ class Origins:
         if part == "backward":
             kinds[Stage.BACKWARD] = "aot_backward_graph"
         else:
-            kinds[Stage.FORWARD] = "aot_forward_graph" if part == "forward" else AOT_INFERENCE
+            own = "forward" if part == "forward" else "inference"
+            kinds[Stage.FORWARD] = f"aot_{own}_graph"
         kinds[Stage.POST_GRAD] = "inductor_post_grad_graph"
         kinds |= {stage: f"{name} {aot or ''}".rstrip() for stage, name in _WRITTEN.items()}
-        out: dict[Stage, StageFile] = {}
-        for stage, kind in kinds.items():
-            content = self._newest(texts, kind)
-            if content is not None:
-                made = "Inductor" if stage in _WRITTEN else _TRACED
-                out[stage] = StageFile(content, None, made)
-        return out
+        contents = {stage: self._newest(texts, kind) for stage, kind in kinds.items()}
+        return {
+            stage: StageFile(content, None, "Inductor" if stage in _WRITTEN else "torch's trace")
+            for stage, content in contents.items()
+            if content is not None
+        }
 
     def passes(
         self, graph: Event, index: int, aot: str | None
@@ -430,12 +397,11 @@ class Origins:
         """
         texts = self._before(graph, index)
         backward = (aot or "").partition("_")[2] == "backward"
-        out = []
-        for name, before, after in PASSES[2:] if backward else PASSES:
-            a, b = self._newest(texts, before), self._newest(texts, after)
-            if a is not None and b is not None:
-                out.append((name, a, b))
-        return tuple(out)
+        pairs = (
+            (name, self._newest(texts, before), self._newest(texts, after))
+            for name, before, after in (PASSES[2:] if backward else PASSES)
+        )
+        return tuple((name, a, b) for name, a, b in pairs if a is not None and b is not None)
 
     def nodes(
         self, graph: Event, index: int, aot: str | None
@@ -451,49 +417,33 @@ class Origins:
     def _newest(self, texts: Sequence[tuple[int, str, object]], kind: str) -> Content | None:
         return self.blob(next((blob for _, name, blob in reversed(texts) if name == kind), None))
 
-    @property
-    def files(self) -> Mapping[str, Content]:
-        """The user's files that were recorded, by path."""
-        return self._files
-
     def source(self, fusion: Fusion) -> StageFile | None:
         """The file from which most of a kernel was made; None if it was not recorded."""
-        count = Counter(one.file for one in fusion.made_from if one.file in self._files)
+        count = Counter(one.file for one in fusion.made_from if one.file in self.files)
         if not count:
             return None
         path = count.most_common(1)[0][0]
-        return StageFile(self._files[path], path, "the model's file")
+        return StageFile(self.files[path], path, "the model's file")
 
-    def _placed(self, graph: Event, index: int, comment: Comment, aot: str | None) -> Lines:
-        """The user's lines by node, as the graph nearest to the code has them.
 
-        Dynamo's graph is of this run. The later ones may come from a cache, and then name the
-        lines of the program that filled it: these are found by their code instead.
-        """
-        earlier_texts = self._before(graph, index)
-        dynamo = self._latest(earlier_texts, "dynamo_output_graph")
-        part = (aot or "").partition("_")[2]
-        out: dict[str, Place | None] = {}
-        for kind in (*AFTER, *([f"aot_{part}_graph"] if part else []), "aot_joint_graph"):
-            out = {**_renewed(self._latest(earlier_texts, kind), dynamo), **out}
-        for name, nodes in comment.became:
-            for node in nodes:
-                out.setdefault(node, dynamo.get(name))
-        if not comment.nodes:
-            out.update((n, dynamo[n]) for n in comment.names if n in dynamo)
-        return out
-
-    def _latest(self, texts: list[tuple[int, str, object]], kind: str) -> Lines:
-        blob = next((blob for _, name, blob in reversed(texts) if name == kind), None)
-        return {} if blob is None else self._lines(blob)
-
-    def _lines(self, digest: object) -> Lines:
-        key = digest if isinstance(digest, str) else id(digest)
-        if key not in self._memo:
-            if len(self._memo) >= RECENT:
-                self._memo.clear()
-            self._memo[key] = digest, graph_lines(text_of(self.blob(digest)))
-        return self._memo[key][1]
+def _fusion(kernel: KernelText, placed: Lines, dynamo: Lines) -> Fusion:
+    """What a kernel was made from, by the places of nodes, and of those of Dynamo's graph."""
+    comment = kernel.comment
+    renamed = {n: dynamo.get(name) for name, nodes in reversed(comment.became) for n in nodes}
+    targets: dict[Place, list[str]] = defaultdict(list)
+    unplaced: list[str] = []
+    for name, target in comment.nodes:
+        if place := placed[name] if name in placed else renamed.get(name):
+            targets[place].append(target)
+        elif "." in target and not target.startswith("operator."):
+            unplaced.append(target)
+    # An extern kernel, or a version that prints no fragment: the program's own names.
+    for name in () if comment.nodes else comment.names:
+        if place := dynamo.get(name, placed.get(name)):
+            targets[place].extend(())
+    sources = tuple(MadeFrom(f, n, code, tuple(ops)) for (f, n, code), ops in targets.items())
+    defined = () if kernel.line is None else (kernel.line,)
+    return Fusion(comment.ops, sources, tuple(unplaced), (*defined, *kernel.launches))
 
 
 def joined(fusions: Iterable[Fusion]) -> Fusion | None:

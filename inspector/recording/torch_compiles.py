@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -26,10 +26,7 @@ from inspector.base.model import (
     UserFrame,
 )
 from inspector.recording import facts
-from inspector.recording.facts import as_int, as_map, as_seconds, as_text, text_of
-
-Event = Mapping[str, object]
-Blob = Callable[[object], Content | None]
+from inspector.recording.facts import Blob, Event, as_int, as_map, as_seconds, as_text, text_of
 
 MAX_ITEMS = 64
 """Frames of a stack, hints of a break, failures of a recompile that are kept."""
@@ -41,10 +38,7 @@ SENTENCE_CHARS = 600
 
 _FRAME = re.compile(r'\s*File "([^"\n]{1,4096})", line (\d{1,9})(?:, in (.{1,400}))?')
 _PLACE = re.compile(r"^Graph break in user code at ([^\n]{1,4096}):(\d{1,9})(?!\d)")
-_BELONGS = re.compile(r"(!?[\d/]{1,40}): ")
-_MADE_AT = re.compile(r"\S{1,4096}:\d{1,9} in \S{1,400}")
 _TORCHS = re.compile(r"[/\\](?:site|dist)-packages[/\\]torch[/\\]|^<frozen ")
-_CACHE = re.compile(r"(fx_graph_bundled|fx_graph|aotautograd)_cache_(\w{1,64})$")
 _NINJA_STEP = re.compile(r"^(\d{1,12})\t(\d{1,12})\t[^\t\n]*\t([^\t\n]*)", re.MULTILINE)
 OF_COMPILES = frozenset((
     "compile_start", "compile_end", "compile_phases", "graph_break", "recompile", "guards",
@@ -87,7 +81,7 @@ class TorchCompiles:
         self._blob = blob
         self._compiles: list[_Compile] = []
         self._latest: dict[tuple[int | None, str], _Compile] = {}
-        self._kernels: list[KernelCompile] = []
+        self.kernels: list[KernelCompile] = []  # what Triton and nvcc were asked for, in order
         self._refused: dict[str, int] = {}  # kernels that did not compile, by hash
         self._builds: dict[tuple[str, float], int] = {}  # by folder and beginning
         self._unbuilt: set[str] = set()  # folders of builds that failed
@@ -127,7 +121,7 @@ class TorchCompiles:
             case "compile_phases":
                 marks = event.get("marks")
                 kept = None if isinstance(marks, list) else self._blob(marks)
-                spans = phases_of(marks if kept is None else _marks(kept))
+                spans = phases_of(marks if kept is None else _json(text_of(kept)))
                 compiling.phases = (*compiling.phases, *spans)[:MAX_FACTS]
             case "graph_break" if content is not None and len(compiling.breaks) < MAX_FACTS:
                 text, attempt = text_of(content)[:MAX_TEXT_CHARS], as_int(event.get("attempt"))
@@ -145,10 +139,6 @@ class TorchCompiles:
         """What torch.compile compiled, in order."""
         return tuple(map(_finished, self._compiles))
 
-    def kernels(self) -> tuple[KernelCompile, ...]:
-        """What Triton and nvcc were asked for, in order."""
-        return tuple(self._kernels)
-
     # -- one event each ---------------------------------------------------------------------------
 
     def _of(self, event: Event) -> _Compile | None:
@@ -163,29 +153,30 @@ class TorchCompiles:
         latest = self._latest.get((process, name))
         over = latest is None or (latest.ended and bool(latest.phases))
         if latest is not None and kind in ("compile_start", "recompile", "compile_end"):
-            begun = bool(latest.stack) and kind != "compile_end"
-            over = over or latest.ended or begun
+            over = over or latest.ended or (bool(latest.stack) and kind != "compile_end")
         if latest is None or over:
             latest = self._latest[process, name] = _Compile(name, process, latest)
             self._compiles.append(latest)
         return latest
 
     def _cache(self, compiling: _Compile, event: Event) -> None:
-        named = _CACHE.match(as_text(event.get("name")) or "")
+        named = re.match(
+            r"(fx_graph_bundled|fx_graph|aotautograd)_cache_(\w{1,64})$",
+            as_text(event.get("name")) or "",
+        )
         if named is None or len(compiling.caches) >= MAX_FACTS:
             return
         said = as_map(event.get("said"))
         saved = as_seconds(said.get("time_saved_ns"))
         reason = as_text(said.get("cache_bypass_reason")) or as_text(said.get("failure_reason"))
-        compiling.caches.append(
-            CacheLookup(
-                cache=named[1],
-                outcome=named[2],
-                key=as_text(said.get("key")),
-                reason=None if reason is None else reason[:SENTENCE_CHARS],
-                saved_seconds=None if saved is None else saved / 1e9,
-            )
+        lookup = CacheLookup(
+            cache=named[1],
+            outcome=named[2],
+            key=as_text(said.get("key")),
+            reason=None if reason is None else reason[:SENTENCE_CHARS],
+            saved_seconds=None if saved is None else saved / 1e9,
         )
+        compiling.caches.append(lookup)
 
     def _symbol(self, compiling: _Compile, event: Event) -> None:
         kind = _KINDS.get(as_text(event.get("kind")) or "")
@@ -214,16 +205,7 @@ class TorchCompiles:
 
     def _asked(self, event: Event, by: str, name: str | None, **more: Any) -> None:
         """Add a compilation of a kernel."""
-        self._kernels.append(
-            KernelCompile(
-                name=name or "",
-                by=by,
-                process=as_int(event.get("pid")),
-                began=as_moment(event.get("began")),
-                seconds=as_seconds(event.get("seconds")),
-                **more,
-            )
-        )
+        self.kernels.append(_kernel_compile(event, by, name, **more))
 
     def _triton(self, event: Event) -> None:
         name, hit, digest = as_text(event.get("name")), event.get("cache_hit"), event.get("hash")
@@ -238,7 +220,7 @@ class TorchCompiles:
         if digest is None or (failure is None and not said):
             return
         source = as_map(event.get("source"))
-        self._refused[digest] = len(self._kernels)
+        self._refused[digest] = len(self.kernels)
         self._asked(
             event,
             "triton",
@@ -269,23 +251,20 @@ class TorchCompiles:
         at = self._refused.get(as_text(event.get("hash")) or "")
         failure = facts.of_compile(event, self._blob)
         if at is not None and failure is not None:
-            one = self._kernels[at]
-            self._kernels[at] = replace(
+            one = self.kernels[at]
+            self.kernels[at] = replace(
                 one, failed=failure.said[:SENTENCE_CHARS], place=_blamed(failure) or one.place
             )
 
     def _graph_failed(self, event: Event) -> None:
         """A graph of a function, or one that was exported before: that is no compile of torch's."""
         failure = facts.of_compile(event, self._blob)
-        if failure is None:
-            return
-        compiling = self._of(event)
-        if compiling is not None:
+        compiling = None if failure is None else self._of(event)
+        if compiling is not None and failure is not None:
             compiling.failed = failure.said
-            return
-        failed = failure.said[:SENTENCE_CHARS]
-        name = as_text(event.get("graph")) or "graph"
-        self._asked(event, "inductor", name, failed=failed, place=_blamed(failure))
+        elif failure is not None:
+            failed, name = failure.said[:SENTENCE_CHARS], as_text(event.get("graph")) or "graph"
+            self._asked(event, "inductor", name, failed=failed, place=_blamed(failure))
 
     def _extension(self, event: Event) -> None:
         began, seconds = as_moment(event.get("began")), as_seconds(event.get("seconds"))
@@ -300,27 +279,33 @@ class TorchCompiles:
             failure = next((one.failure for one in facts.of_build(event, self._blob)), None)
             failed = (facts.complaint(event) if failure is None else failure.said)[:SENTENCE_CHARS]
             place = _blamed(failure)
-        log = as_map(event.get("files")).get(".ninja_log")
-        content = self._blob(log)
+        content = self._blob(as_map(event.get("files")).get(".ninja_log"))
         fresh = event.get("fresh")
-        build = KernelCompile(
-            name=as_text(event.get("name")) or directory,
-            by="nvcc",
-            process=as_int(event.get("pid")),
-            began=began,
-            seconds=seconds,
+        build = _kernel_compile(
+            event,
+            "nvcc",
+            as_text(event.get("name")) or directory,
             steps=() if content is None or fresh is False else tuple(ninja_steps(content)),
             hit=None if failed is not None or not isinstance(fresh, bool) else not fresh,
             failed=failed,
             place=place,
         )
         # A second event of the same build adds the compilers' output.
-        at = (
-            len(self._kernels)
-            if began is None
-            else self._builds.setdefault((directory, began), len(self._kernels))
-        )
-        self._kernels[at : at + 1] = [build]
+        at = len(self.kernels)
+        if began is not None:
+            at = self._builds.setdefault((directory, began), at)
+        self.kernels[at : at + 1] = [build]
+
+
+def _kernel_compile(event: Event, by: str, name: str | None, **more: Any) -> KernelCompile:
+    return KernelCompile(
+        name=name or "",
+        by=by,
+        process=as_int(event.get("pid")),
+        began=as_moment(event.get("began")),
+        seconds=as_seconds(event.get("seconds")),
+        **more,
+    )
 
 
 def _place(file: object, line: object) -> UserFrame | None:
@@ -416,21 +401,18 @@ def graph_break(text: str, attempt: int | None = None) -> GraphBreak:
 
 def failures_of(text: str) -> tuple[GuardFailure, ...]:
     """The guards that failed, as torch says them: one text, or a list of such."""
-    try:
-        loaded = json.loads(text) if text.lstrip()[:1] == "[" else text
-    except (ValueError, RecursionError):
-        loaded = text
-    said = loaded if isinstance(loaded, list) else [loaded]
+    loaded = _json(text) if text.lstrip()[:1] == "[" else None
+    said = loaded if isinstance(loaded, list) else [text]
     return tuple(_failure(str(one)) for one in said[:MAX_ITEMS] if one)
 
 
 def _failure(text: str) -> GuardFailure:
     first, _, rest = text.strip().partition("\n")
-    belongs = _BELONGS.match(first)
+    belongs = re.match(r"(!?[\d/]{1,40}): ", first)
     guard = first[belongs.end() :] if belongs else first
     # After the guard stands the line that made it, and after that where it is.
     before, mark, place = guard.rpartition(" # ")
-    if not mark or not _MADE_AT.fullmatch(place.strip()):
+    if not mark or not re.fullmatch(r"\S{1,4096}:\d{1,9} in \S{1,400}", place.strip()):
         before, place = guard, ""
     guard, _, code = before.partition(" # ")
     return GuardFailure(
@@ -463,9 +445,9 @@ def phases_of(marks: object) -> tuple[CompilePhase, ...]:
     return tuple(sorted(out, key=lambda each: (each.began, each.depth)))
 
 
-def _marks(content: Content) -> object:
+def _json(text: str) -> object:
     try:
-        return json.loads(text_of(content))
+        return json.loads(text)
     except (ValueError, RecursionError):
         return None
 
@@ -487,18 +469,16 @@ def _finished(one: _Compile) -> FrameCompile:
         direction = "backward"
     elif one.before is not None and not one.ended and not one.stack:
         direction = "runtime"
-    inherited = one.before is not None and not one.stack
-    names = {**(one.before.figures if one.before is not None and inherited else {}), **figures}
-    micro, whole = figures.get("duration_us"), figures.get("entire_frame_compile_time_s")
+    names = {**(one.before.figures if one.before is not None and not one.stack else {}), **figures}
+    micro, start = figures.get("duration_us"), figures.get("start_time_us")
+    whole = figures.get("entire_frame_compile_time_s")
     seconds = as_seconds(micro / 1e6 if isinstance(micro, int | float) else whole)
-    if seconds is None and outermost is not None:
-        seconds = outermost.seconds
-    micro = figures.get("start_time_us")
-    began = (
-        as_moment(figures.get("start_time"))
-        or as_moment(micro / 1e6 if isinstance(micro, int | float) else None)
-        or (None if outermost is None else outermost.began)
+    began = as_moment(figures.get("start_time")) or as_moment(
+        start / 1e6 if isinstance(start, int | float) else None
     )
+    if outermost is not None:
+        seconds = outermost.seconds if seconds is None else seconds
+        began = began or outermost.began
     return FrameCompile(
         id=one.id,
         direction=direction,

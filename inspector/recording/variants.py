@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 import tokenize
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 
@@ -26,7 +26,8 @@ from inspector.listing.cubin import read_cubin
 from inspector.listing.ptx_statement import entries
 from inspector.recording import facts
 from inspector.recording.facts import (
-    as_bool,
+    Blob,
+    Event,
     as_map,
     as_text,
     config_of,
@@ -42,9 +43,6 @@ from inspector.recording.facts import (
 from inspector.recording.output_code import KernelText
 
 ALONE = "only this one file was opened"
-
-Event = Mapping[str, object]
-Blob = Callable[[object], Content | None]
 # A kernel is identified by its compiler, its name, and its file.
 Key = tuple[str, str, str]
 Files = Mapping[str, tuple[StageFile, KernelText]]
@@ -84,25 +82,23 @@ def from_triton(
     if not name or not digest:
         return None
     stages: dict[Stage, StageFile] = {}
+    missing = {s: f"Triton left no .{s.value} file" for s in STAGES}
     for stage in STAGES:
         content = blob(files.get(stage.value))
         if content is not None:
-            path = as_text(paths.get(stage.value))
-            stages[stage] = StageFile(content, path, "Triton")
+            stages[stage] = StageFile(content, as_text(paths.get(stage.value)), "Triton")
+            del missing[stage]
     if cubin is not None:
         stages[Stage.SASS] = StageFile(cubin, as_text(paths.get("cubin")), "nvdisasm -c")
-    missing = {s: _LEFT_NONE[s] for s in STAGES if s not in stages}
-    if cubin is None:
-        missing[Stage.SASS] = as_text(event.get("lacks")) or _LEFT_NONE[Stage.SASS]
+    else:
+        missing[Stage.SASS] = as_text(event.get("lacks")) or "Triton left no .cubin file"
     source = as_map(event.get("source"))
     file = as_text(source.get("file")) or _file_of(stages.get(Stage.TTIR)) or ""
     graph = graph_files.get(PurePath(file).name) if file else None
     inductor = graph is not None or bool(_INDUCTOR_FILE.search(file))
     origin = Origin.INDUCTOR if inductor else Origin.TRITON
     key = (origin.value, name, file)
-    span: tuple[int, int] | None = None
-    embedded: tuple[str, int] | None = None
-    copied: Copied | None = None
+    span, embedded, copied = None, None, None
     if graph is not None:
         text, kernel = graph
         key = key_of(kernel)
@@ -133,42 +129,32 @@ def from_triton(
         # A file named without content existed, but could not be stored.
         named = {stage: files.get(stage.value, "") for stage in STAGES}
         named |= {Stage.SASS: files.get("cubin", ""), Stage.SOURCE: source.get("blob", "")}
-        for stage in missing.keys() & {s for s, content in named.items() if content is None}:
-            missing[stage] = f"it could not be kept with the recording: {why}"
-    shared = metadata.get("shared")
-    return VariantOfKernel(
-        key,
-        origin,
-        name,
-        Variant(
-            id="",
-            hash=digest,
-            symbol=name,
-            cache_key=as_text(event.get("cache_key")),
-            target=target_of(ptx, metadata),
-            config=config_of(metadata, event),
-            stages=stages,
-            known=Resources(dynamic_shared_bytes=shared if isinstance(shared, int) else None),
-            ranks=() if rank is None else (rank,),
-            signature={k: str(v) for k, v in as_map(event.get("signature")).items()},
-            specialization=specialization_of(event),
-            span=span,
-            embedded=embedded,
-            copied=copied,
-            missing=missing,
-            cache_hit=as_bool(event.get("cache_hit")),
-            options=options_of(event, metadata),
-            unpassed=blob(files.get("source")),
-            made_by={k: str(v) for k, v in as_map(event.get("made_by")).items()},
-            error=error,
-        ),
+        unkept = missing.keys() & {s for s, content in named.items() if content is None}
+        missing |= dict.fromkeys(unkept, f"it could not be kept with the recording: {why}")
+    shared, hit = metadata.get("shared"), event.get("cache_hit")
+    variant = Variant(
+        id="",
+        hash=digest,
+        symbol=name,
+        cache_key=as_text(event.get("cache_key")),
+        target=target_of(ptx, metadata),
+        config=config_of(metadata, event),
+        stages=stages,
+        known=Resources(dynamic_shared_bytes=shared if isinstance(shared, int) else None),
+        ranks=() if rank is None else (rank,),
+        signature={k: str(v) for k, v in as_map(event.get("signature")).items()},
+        specialization=specialization_of(event),
+        span=span,
+        embedded=embedded,
+        copied=copied,
+        missing=missing,
+        cache_hit=hit if isinstance(hit, bool) else None,
+        options=options_of(event, metadata),
+        unpassed=blob(files.get("source")),
+        made_by={k: str(v) for k, v in as_map(event.get("made_by")).items()},
+        error=error,
     )
-
-
-_LEFT_NONE = {
-    stage: f"Triton left no .{'cubin' if stage is Stage.SASS else stage.value} file"
-    for stage in (*STAGES, Stage.SASS)
-}
+    return VariantOfKernel(key, origin, name, variant)
 
 
 def at_home(compiled: Sequence[VariantOfKernel]) -> Iterator[VariantOfKernel]:
@@ -178,17 +164,14 @@ def at_home(compiled: Sequence[VariantOfKernel]) -> Iterator[VariantOfKernel]:
     graph, others to try fusions or for other processes): a hash is the graph's, else the first's.
     """
     homes: dict[tuple[str, str], VariantOfKernel] = {}
-    for variant in compiled:
-        identity = (variant.variant.hash, variant.variant.symbol)
-        home = homes.setdefault(identity, variant)
-        if home.variant.embedded is None and variant.variant.embedded is not None:
-            homes[identity] = variant
-    for variant in compiled:
-        home = homes[variant.variant.hash, variant.variant.symbol]
-        if variant.origin is Origin.INDUCTOR and variant.key != home.key:
-            yield replace(variant, key=home.key, origin=home.origin, name=home.name)
+    for one in sorted(compiled, key=lambda one: one.variant.embedded is None):
+        homes.setdefault((one.variant.hash, one.variant.symbol), one)
+    for one in compiled:
+        home = homes[one.variant.hash, one.variant.symbol]
+        if one.origin is Origin.INDUCTOR and one.key != home.key:
+            yield replace(one, key=home.key, origin=home.origin, name=home.name)
         else:
-            yield variant
+            yield one
 
 
 def key_of(kernel: KernelText) -> Key:
@@ -207,12 +190,12 @@ def _copied(text: str, kernel: KernelText, file: str) -> Copied | None:
     definition_line = next(
         (n for n in range(begin, len(lines) + 1) if lines[n - 1].lstrip().startswith(start)), None
     )
-    if definition_line is None:
-        return None  # the file has changed
     try:
         block = inspect.getblock(lines[begin - 1 :])
     except (SyntaxError, IndentationError, tokenize.TokenError):
         return None
+    if definition_line is None:
+        return None  # the file has changed
     inside = kernel.definition - kernel.body
     return Copied(file, definition_line - inside, (begin, begin + len(block) - 1))
 
@@ -235,26 +218,22 @@ def from_device_code(
     stages: dict[Stage, StageFile] = {}
     alone = event.get("origin") == Origin.FILE.value
     missing = dict.fromkeys(
-        (Stage.TTIR, Stage.TTGIR, Stage.LLIR),
-        "only this one file was opened" if alone else "nvcc writes none",
+        (Stage.TTIR, Stage.TTGIR, Stage.LLIR), ALONE if alone else "nvcc writes none"
     )
     if source is not None:
         stages[Stage.SOURCE] = StageFile(source, path, "the build's source")
     else:
         missing[Stage.SOURCE] = "the source was not recorded"
     if ptx is not None:
-        origin_text = (
-            as_text(event.get("ptx_from")) or "the build's nvcc command with -ptx -lineinfo"
-        )
-        stages[Stage.PTX] = StageFile(ptx, None, origin_text, costly=event.get("costly") is True)
+        ptx_from = as_text(event.get("ptx_from")) or "the build's nvcc command with -ptx -lineinfo"
+        stages[Stage.PTX] = StageFile(ptx, None, ptx_from, costly=event.get("costly") is True)
     else:
         missing[Stage.PTX] = why or "no PTX was kept by the build"
     if cubin is not None:
         stages[Stage.SASS] = StageFile(cubin, as_text(event.get("object")), "nvdisasm -c")
     else:
         missing[Stage.SASS] = why or "no machine code was built"
-    maker = as_text(event.get("origin"))
-    origin = Origin(maker) if maker in _ORIGINS else Origin.NVCC
+    origin = next((o for o in Origin if o.value == event.get("origin")), Origin.NVCC)
     symbols, problems = _symbols(cubin, ptx)
     text = text_of(source)
     if cubin is None and ptx is None:
@@ -272,44 +251,36 @@ def from_device_code(
     flags = event.get("flags")
     digest = digest_of(cubin or ptx or source)
     target = as_text(event.get("arch")) or target_of(ptx, {})
-    variants = (
-        VariantOfKernel(
-            (origin.value, symbol, path or str(event.get("object") or "")),
-            origin,
-            symbol,
-            Variant(
-                id="",
-                hash=digest,
-                symbol=symbol,
-                target=target,
-                config={"flags": list(flags)} if isinstance(flags, list | tuple) else {},
-                stages=stages,
-                locations_cubin=blob(event.get("lineinfo_cubin")),
-                span=cuda_span(text, base_name(symbol)),
-                missing=missing,
-                error=error,
-            ),
+    variants = []
+    for symbol in symbols if digest else ():
+        variant = Variant(
+            id="",
+            hash=digest,
+            symbol=symbol,
+            target=target,
+            config={"flags": list(flags)} if isinstance(flags, list | tuple) else {},
+            stages=stages,
+            locations_cubin=blob(event.get("lineinfo_cubin")),
+            span=cuda_span(text, base_name(symbol)),
+            missing=missing,
+            error=error,
         )
-        for symbol in symbols
-    )
-    return tuple(variants) if digest else (), problems
-
-
-_ORIGINS = frozenset(o.value for o in Origin)
+        key = (origin.value, symbol, path or str(event.get("object") or ""))
+        variants.append(VariantOfKernel(key, origin, symbol, variant))
+    return tuple(variants), problems
 
 
 def _symbols(cubin: Content | None, ptx: Content | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Names of the kernels, and a sentence if the cubin cannot be read."""
-    problems: tuple[str, ...] = ()
-    if cubin is not None:
-        try:
-            parsed = read_cubin(cubin.read())
-        except PtxviewError as error:
-            return (), (error.message,)
-        if parsed is not None:
-            return parsed.entries, ()
-        problems = ("a cubin is damaged: its kernels cannot be listed",)
-    return tuple(dict.fromkeys(name for name, _ in entries(text_of(ptx)))), problems
+    try:
+        parsed = None if cubin is None else read_cubin(cubin.read())
+    except PtxviewError as error:
+        return (), (error.message,)
+    if parsed is not None:
+        return parsed.entries, ()
+    damaged = ("a cubin is damaged: its kernels cannot be listed",)
+    names = dict.fromkeys(name for name, _ in entries(text_of(ptx)))
+    return tuple(names), () if cubin is None else damaged
 
 
 def from_file(event: Event, blob: Blob) -> Iterator[VariantOfKernel]:
@@ -324,16 +295,12 @@ def from_file(event: Event, blob: Blob) -> Iterator[VariantOfKernel]:
     digest = digest_of(content)
     target = target_of(content, {}) if stage is Stage.PTX else as_text(event.get("arch"))
     for symbol in symbols or [PurePath(path or "kernel").stem]:
-        yield VariantOfKernel(
-            ("file", symbol, path or ""),
-            Origin.FILE,
-            symbol,
-            Variant(
-                id="",
-                hash=digest,
-                symbol=symbol,
-                target=target,
-                stages={stage: StageFile(content, path, f"the file {path}")},
-                missing={s: ALONE for s in KERNEL_STAGES if s is not stage},
-            ),
+        variant = Variant(
+            id="",
+            hash=digest,
+            symbol=symbol,
+            target=target,
+            stages={stage: StageFile(content, path, f"the file {path}")},
+            missing={s: ALONE for s in KERNEL_STAGES if s is not stage},
         )
+        yield VariantOfKernel(("file", symbol, path or ""), Origin.FILE, symbol, variant)

@@ -31,7 +31,6 @@ from inspector.system import files
 from inspector.system.process import run_tool
 from inspector.system.toolchain import find, path_folders
 
-_ARCH = re.compile(r"(?:compute|sm)_(\d+[af]?)")
 # Options with an argument that a second run, which compiles for one architecture, does not need.
 _DROP_PAIR = {"-o", "--output-file", "-MF", "--dependency-output", "-gencode",
               "--generate-code", "-arch", "--gpu-architecture", "-code", "--gpu-code"}  # fmt: skip
@@ -114,7 +113,10 @@ def rerun(
 def architectures(argv: Sequence[str]) -> list[str]:
     """The real architectures that a command compiles for (``90a``), in order."""
     named = [w for w in argv if "code=" in w or w.startswith(("-arch", "--gpu-arch"))]
-    real = (re.findall(r"sm_(\d+[af]?)", word) or _ARCH.findall(word) for word in named)
+    real = (
+        re.findall(r"sm_(\d+[af]?)", word) or re.findall(r"(?:compute|sm)_(\d+[af]?)", word)
+        for word in named
+    )
     return list(dict.fromkeys(itertools.chain.from_iterable(real)))
 
 

@@ -304,7 +304,6 @@ def _problem(path: Path, text: str) -> Event:
     return {"event": "problem", "where": str(path), "text": text.removeprefix(f"{path} ")}
 
 
-MODELS = Path("data") / "aotinductor"
 WRAPPER = (".wrapper.cpp", "_wrapper.cpp")
 LIBRARIES = (".so", ".o")
 KINDS = {".ptx": "ptx", ".ttir": "ttir", ".ttgir": "ttgir", ".llir": "llir"}
@@ -314,7 +313,7 @@ _FOLDER = re.compile(rb"\0(/[^\0]{1,4096})(?=\0)")
 
 def models(root: Path) -> list[Path]:
     """The folders of models that an unpacked package, or a folder of one model, has."""
-    place = root / MODELS
+    place = root / "data" / "aotinductor"
     if place.is_dir() and not place.is_symlink():
         entries = files.names(place)[0]
         return [place / e.name for e in entries if e.is_dir(follow_symlinks=False)]

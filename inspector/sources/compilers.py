@@ -449,7 +449,6 @@ def _changed(recording: Recording, change: Callable[[Variant], Variant]) -> Reco
 
 STAGES = ("ttir", "ttgir", "llir", "ptx", "cubin")
 BEGINNINGS = ("source", "ttir", "ttgir", "llir", "ptx")
-LIMIT = 600.0
 # The probes as a package of their own name, as a recorded program has them.
 _BOOT = """
 import sys, importlib, importlib.util as u
@@ -543,7 +542,7 @@ class StagesMade:
 
 
 def compile_on(
-    job: StageJob, python: str, *, seconds: float = LIMIT, go_on: GoOn | None = None
+    job: StageJob, python: str, *, seconds: float = 600.0, go_on: GoOn | None = None
 ) -> StagesMade:
     """Make the stages that follow.
 

@@ -37,7 +37,6 @@ from inspector.system.toolchain import Tool, every, find, need, version_of
 
 PLAIN = ("-c",)
 ANNOTATED = ("-c", "-gi", "-gp", "-hex")
-ENCODED = ("-c", "-hex")
 _ENCODING = re.compile(r"(?<![ \t])[ \t]*+/\* 0x[0-9a-f]{16} \*/\Z")
 _CODE = re.compile(r"\s*/\*[0-9a-f]{4,16}\*/\s+(?!\.)\S[^;]*;")
 # How a cached failure begins; no tool prints a zero byte.
@@ -53,7 +52,7 @@ def disassemble(cubin: bytes, cache: DerivedCache) -> tuple[str, str | None, str
     need("nvdisasm")
     complaint = ""
     for tool in every("nvdisasm"):
-        for options in (ANNOTATED, ENCODED, PLAIN):
+        for options in (ANNOTATED, ("-c", "-hex"), PLAIN):
             try:
                 text = _run(tool, options, cubin, cache)
                 plain = text if options is PLAIN else plain_of(text)
@@ -135,7 +134,6 @@ def usage_text(cubin: bytes, cache: DerivedCache) -> str:
 # -- files-with-device-code ------------------------------------------------------------------------
 
 _NAMED = re.compile(r"\.(sm_\d+[af]?)\.(cubin|ptx)$")
-_ENDING = re.compile(r"\.[A-Za-z0-9]{1,10}")
 FATBIN_MAGIC = b"\x50\xed\x55\xba"
 
 
@@ -177,7 +175,7 @@ def images(path: Path, cache: DerivedCache | None = None) -> tuple[Image, ...]:
         found: list[Image] = []
         with tempfile.TemporaryDirectory(prefix="ptxview-") as folder:
             # A link with a plain name: odd names, or one that begins with a dash, do no harm.
-            ending = path.suffix if _ENDING.fullmatch(path.suffix) else ""
+            ending = path.suffix if re.fullmatch(r"\.[A-Za-z0-9]{1,10}", path.suffix) else ""
             inside = Path(folder) / f"input{ending}"
             inside.symlink_to(binary.again())
             for option in ("-xelf", "-xptx"):

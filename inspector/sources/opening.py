@@ -13,8 +13,8 @@ from inspector.base.errors import PtxviewError, Unreadable, UsageError
 from inspector.base.model import Content, Recording, Stage
 from inspector.listing.cubin import debug_ptx, is_cubin, is_elf, read_cubin
 from inspector.listing.ptx_statement import entries
-from inspector.recording.assemble import Assembly, Blob
-from inspector.recording.facts import as_map
+from inspector.recording.assemble import Assembly
+from inspector.recording.facts import Blob, as_map
 from inspector.recording.layout import (
     SUFFIX,
     BytesContent,
@@ -50,7 +50,6 @@ KINDS = (
     "folder, a trace of tritonparse's, an AOTInductor package (.pt2), or a .tgz .tar.xz .tar.bz2 "
     ".zip of any of them"
 )
-_TT_FUNC = re.compile(r"tt\.func public @([\w$.]+)")
 _DEFINE = re.compile(
     r"^define [^@\n]*ptx_kernel[^@\n]* @\"?([\w$.]+)|^define void @([\w$.]+)", re.MULTILINE
 )
@@ -375,5 +374,5 @@ def _symbols(stage: Stage, content: Content) -> list[str]:
     if stage is Stage.SASS:
         return list(dict.fromkeys(a or b for a, b in _SASS_TEXT.findall(text)))
     if stage in (Stage.TTIR, Stage.TTGIR):
-        return _TT_FUNC.findall(text)
+        return re.findall(r"tt\.func public @([\w$.]+)", text)
     return [a or b for a, b in _DEFINE.findall(text)]

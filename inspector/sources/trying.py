@@ -51,11 +51,9 @@ from inspector.system.toolchain import Tool, version_of
 
 STAGES = (Stage.TTIR, Stage.TTGIR, Stage.LLIR, Stage.PTX)
 """What can be edited: the rest of a compiler begins there."""
-ABOVE = (Stage.SOURCE, Stage.OUTPUT_CODE)
 TRITON = (Origin.TRITON, Origin.INDUCTOR)
 EDITED, AGAIN, TRIED = "edited", "as recorded", "tried"
 MAX_COLUMNS = 64
-LEVELLED = (3, 9)
 """The first version of Triton that tells ptxas's register allocator its level."""
 # Options that Triton sets by the target where nobody does.
 _OF_TARGET = frozenset(("max_num_imprecise_acc_default", "ptx_version"))
@@ -390,7 +388,7 @@ class _Trial:
         """Sets of options for ptxas, those first that the Triton that was recorded gives it."""
         options = self.request.variant.options
         version = re.match(r"(\d{1,3})\.(\d{1,3})", str(options.get("triton_version") or ""))
-        level = version is not None and (int(version[1]), int(version[2])) >= LEVELLED
+        level = version is not None and (int(version[1]), int(version[2])) >= (3, 9)
         plain = options.get("enable_fp_fusion") is False
         likely = {"--regAllocOptLevel=2": level, "--fmad=false": plain}
         return sorted(
@@ -495,7 +493,8 @@ class _Trial:
         what = self._label(setting, text)
         if compilation.failed is not None:
             return TriedColumn(what, setting, compilation)
-        stages = {s: f for s, f in own.stages.items() if s in ABOVE}
+        above = (Stage.SOURCE, Stage.OUTPUT_CODE)
+        stages: dict[Stage, StageFile] = {s: f for s, f in own.stages.items() if s in above}
         if text is None:
             stages |= {s: f for s, f in own.stages.items() if s in STAGES and s.rank <= stage.rank}
         stages |= {

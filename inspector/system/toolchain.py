@@ -51,20 +51,10 @@ class Tool:
     found_in: str
 
 
-def _site_folders() -> Iterator[Path]:
-    """Folders that NVIDIA's wheels put programs in (``nvidia/cu13/bin``, ``nvidia/*/bin``)."""
-    spec = importlib.util.find_spec("nvidia")
-    for root in (spec.submodule_search_locations or []) if spec else []:
-        yield from sorted(Path(root).glob("cu*/bin"), reverse=True)
-        yield from sorted(Path(root).glob("*/bin"))
-
-
-def _triton_folder() -> Path | None:
-    # find_spec of a top-level name imports nothing.
-    spec = importlib.util.find_spec("triton")
-    if spec is None or not spec.submodule_search_locations:
-        return None
-    return Path(spec.submodule_search_locations[0]) / "backends" / "nvidia" / "bin"
+def _package_folders(name: str) -> list[Path]:
+    """The folders of an installed package, which is not imported."""
+    spec = importlib.util.find_spec(name)
+    return [] if spec is None else [Path(at) for at in spec.submodule_search_locations or ()]
 
 
 def path_folders() -> list[str]:
@@ -83,10 +73,11 @@ def which(name: str) -> str | None:
 
 def places() -> Iterator[tuple[str, Path]]:
     """Folders in which tools are looked for, in order: wheels, CUDA_HOME, PATH, /usr/local."""
-    for folder in dict.fromkeys(_site_folders()):
-        yield "NVIDIA's wheel", folder
-    if (triton := _triton_folder()) is not None:
-        yield "triton's wheel", triton
+    for root in _package_folders("nvidia"):  # nvidia/cu13/bin, nvidia/*/bin
+        for folder in (*sorted(root.glob("cu*/bin"), reverse=True), *sorted(root.glob("*/bin"))):
+            yield "NVIDIA's wheel", folder
+    for root in _package_folders("triton"):
+        yield "triton's wheel", root / "backends" / "nvidia" / "bin"
     for variable in ("CUDA_HOME", "CUDA_PATH"):
         if os.environ.get(variable):
             yield variable, Path(os.environ[variable]) / "bin"
@@ -97,21 +88,19 @@ def places() -> Iterator[tuple[str, Path]]:
 
 def _nsight_places() -> Iterator[tuple[str, Path]]:
     """Folders in which Nsight Compute's installers put ncu, the newest first; no wheel has it."""
-    root = Path("/usr/local")
-    for folder in sorted(root.glob("cuda-*/bin"), key=_release, reverse=True):
-        yield "the usual place", folder
-    for pattern in (
-        "/opt/nvidia/nsight-compute/*",
-        "/usr/local/NVIDIA-Nsight-Compute*",
-        "/usr/local/cuda*/nsight-compute-*",
+    for where, pattern in (
+        ("the usual place", "usr/local/cuda-*/bin"),
+        ("Nsight Compute's own folder", "opt/nvidia/nsight-compute/*"),
+        ("Nsight Compute's own folder", "usr/local/NVIDIA-Nsight-Compute*"),
+        ("Nsight Compute's own folder", "usr/local/cuda*/nsight-compute-*"),
     ):
-        folders = Path("/").glob(pattern.removeprefix("/"))
-        for folder in sorted(folders, key=_release, reverse=True):
-            yield "Nsight Compute's own folder", folder
+        for folder in sorted(Path("/").glob(pattern), key=_release, reverse=True):
+            yield where, folder
 
 
-def _release(path: Path) -> tuple[int, ...]:
-    return tuple(int(n) for n in re.findall(r"\d+", str(path)))
+def _release(of: Path | Tool) -> tuple[int, ...]:
+    text = (of.version or "0") if isinstance(of, Tool) else str(of)
+    return tuple(int(n) for n in re.findall(r"\d+", text))
 
 
 @cache
@@ -152,16 +141,12 @@ def find(name: str) -> Tool | None:
         if tool.found_in == "NVIDIA's wheel":
             return tool
         tools.append(tool)
-    return max(tools, key=_age, default=None)
+    return max(tools, key=_release, default=None)
 
 
 def newest_first(name: str) -> list[Tool]:
     """Every copy of a tool, the newest first: each release drops old architectures."""
-    return sorted(every(name), key=_age, reverse=True)
-
-
-def _age(tool: Tool) -> tuple[int, ...]:
-    return tuple(int(n) for n in (tool.version or "0").split("."))
+    return sorted(every(name), key=_release, reverse=True)
 
 
 def need(name: str) -> Tool:
@@ -256,14 +241,13 @@ def nvidia_smi() -> dict[str, object] | None:
     if path is None:
         return None
     fields = ("name", "driver_version", "compute_cap", "memory.total")
+    asked = (f"--query-gpu={','.join(fields)}", "--format=csv,noheader,nounits")
     try:
-        done = run_tool(
-            [path, f"--query-gpu={','.join(fields)}", "--format=csv,noheader,nounits"], seconds=20
-        )
+        done = run_tool([path, *asked], seconds=20)
     except PtxviewError:
         return None
-    row = done.text.strip().splitlines()
-    if done.status != 0 or not row:
+    rows = done.text.strip().splitlines() if done.status == 0 else []
+    if not rows:
         return None
-    values = [v.strip() for v in row[0].split(",")]
-    return dict(zip(fields, values, strict=False)) | {"gpus": len(row)}
+    values = [v.strip() for v in rows[0].split(",")]
+    return dict(zip(fields, values, strict=False)) | {"gpus": len(rows)}

@@ -108,15 +108,6 @@ def test_a_loop_runs_as_often_as_its_arithmetic_says() -> None:
     assert operations(*ttir(body), launch(7, 128)) is None
 
 
-def test_a_loop_in_a_loop_multiplies() -> None:
-    inner = """%b = scf.for %j = %c0 to %c32 step %c31 iter_args(%q = %a) -> (f32)  : i32 {
-        %r = arith.addf %q, %q : tensor<32xf32>
-        scf.yield %r : tensor<32xf32>
-      }"""
-    found = operations(*ttir(LOOP.replace("BODY", inner)), launch(1, 128, Argument("n", "i32", 64)))
-    assert found is not None and found.value == 2 * 2 * 32  # 0, 31: twice
-
-
 def test_integers_conversions_and_comparisons_are_not_counted() -> None:
     text = """    %a = arith.addi %p, %q : tensor<64xi32>
     %b = arith.sitofp %a : tensor<64xi32> to tensor<64xf32>

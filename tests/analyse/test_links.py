@@ -100,14 +100,6 @@ def test_what_has_no_counterpart_goes_to_what_has_none() -> None:
     assert ttir_to_ptx(listing(("tt.load", at(7))), lower) == {1: (1, 2)}
 
 
-def test_one_load_becomes_eight() -> None:
-    upper = listing(("tt.load", at(7, 16)), ("tt.store", at(8, 4)))
-    lower = listing(
-        *[("ld.global.b32", at(7, 16))] * 8, *[("st.global.b32", at(8, 4))] * 2, ("ret", None)
-    )
-    assert ttir_to_ptx(upper, lower) == {1: tuple(range(1, 9)), 2: (9, 10)}
-
-
 def test_an_unrolled_loop_goes_in_order() -> None:
     upper = listing(*[("tt.load", at(7, 16))] * 3)
     lower = listing(*[("ld.global.b32", at(7, 16))] * 6)
@@ -147,12 +139,6 @@ def test_a_function_inlined_twice_is_named_by_its_call_sites() -> None:
     # Without columns, the chains still tell.
     lower = listing(("bar.sync", lib(290, None, at(21))), ("bar.sync", lib(290, None, at(20))))
     assert ttir_to_ptx(upper, lower) == {1: (2,), 2: (1,)}
-
-
-def test_another_call_site_is_no_match() -> None:
-    upper = listing(("tt.reduce", lib(290, 36, at(20, 11))))
-    lower = listing(("shfl.sync.bfly.b32", lib(290, 36, at(30, 11))))
-    assert ttir_to_ptx(upper, lower) == {}
 
 
 def test_a_side_without_chains_is_met_by_the_innermost_or_the_call() -> None:

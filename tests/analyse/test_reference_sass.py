@@ -8,7 +8,6 @@ import tomllib
 import zipfile
 from collections.abc import Iterator
 from contextlib import suppress
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -59,18 +58,12 @@ def disassembled(data: bytes, path: Path) -> str:
     pytest.fail(f"no nvdisasm reads {path.name}")
 
 
-@cache
-def _saved() -> tuple[tuple[str, str], ...]:
-    return tuple((p.name, p.read_text()) for p in sorted(DATA.rglob("*.sass")))
-
-
-@pytest.fixture(scope="module")
-def opcodes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[int]]:
+def occurring(folder: Path) -> dict[str, set[int]]:
     """Every opcode that occurs in a cubin or a saved listing, with the architectures it is of."""
-    folder = tmp_path_factory.mktemp("cubins")
     texts = [(name, disassembled(data, folder / name)) for name, data in _cubins()]
+    texts += [(path.name, path.read_text()) for path in sorted(DATA.rglob("*.sass"))]
     out: dict[str, set[int]] = {}
-    for name, text in [*texts, *_saved()]:
+    for name, text in texts:
         found = re.search(r"\.target\s+sm_(\d+)|EF_CUDA_SM(\d+)|sm_(\d+)", text)
         assert found, f"{name} names no architecture"
         sm = int(next(filter(None, found.groups())))
@@ -80,16 +73,13 @@ def opcodes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[int]]:
     return out
 
 
-def test_every_opcode_that_occurs_is_known(opcodes: dict[str, set[int]]) -> None:
+def test_every_opcode_that_occurs_is_known_with_its_qualifiers_and_architectures(
+    tmp_path: Path,
+) -> None:
+    opcodes = occurring(tmp_path)
     assert len(opcodes) > 250
     assert sorted(o for o in opcodes if ISA.sass(o) is None) == []
-
-
-def test_every_qualifier_that_occurs_has_a_meaning(opcodes: dict[str, set[int]]) -> None:
     assert {o: ISA.unknown(o) for o in opcodes if ISA.unknown(o)} == {}
-
-
-def test_opcodes_occur_on_architectures_that_have_them(opcodes: dict[str, set[int]]) -> None:
     wrong: dict[str, str] = {}
     for opcode, architectures in opcodes.items():
         entry = ISA.sass(opcode)

@@ -13,15 +13,3 @@ def test_a_line_has_the_most_live_registers_and_all_the_stalls_of_its_instructio
     assert rolled[10].live == {"gpr": 5, "pred": 2}
     assert (rolled[10].stall, rolled[10].instructions, rolled[10].peak) == (15, 2, False)
     assert (rolled[11].live["gpr"], rolled[11].stall, rolled[11].peak) == (7, 1, True)
-
-
-def test_lines_without_figures_are_left_out_and_unknown_stalls_stay_unknown() -> None:
-    rolled = roll_up({10: (8, 9), 11: (1, 8)}, LIVE.get, lambda n: None, highest=7)
-    assert 10 not in rolled
-    assert rolled[11].stall is None
-    assert rolled[11].instructions == 1
-
-
-def test_no_peak_where_nothing_is_live() -> None:
-    rolled = roll_up({10: (1,)}, lambda n: {"gpr": 0}, STALL.get, highest=0)
-    assert not rolled[10].peak

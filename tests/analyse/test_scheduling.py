@@ -231,17 +231,6 @@ def test_a_count_that_may_be_left_lets_the_last_ones_go_on() -> None:
     assert [w.line for w in found.waits(5)] == [3]
 
 
-def test_a_barrier_of_two_loads_covers_both() -> None:
-    _, found = small(
-        line(1, "LDG.E", "R1", "R8", write=2),
-        line(2, "LDG.E", "R2", "R8", write=2),
-        line(3, "FADD", "R3", "R1 R2", wait=0b100),
-        line(4, "FADD", "R4", "R2", wait=0b100),
-    )
-    assert found.sentences(3) == ("waits here for the loads at 0x10 and 0x20: the long scoreboard",)
-    assert not found.sentences(4)  # nothing is under way any more
-
-
 def test_a_later_load_of_the_pipe_covers_one_without_a_barrier() -> None:
     _, found = small(
         line(1, "LDS.128", "R4 R5 R6 R7", "R19"),
@@ -267,29 +256,3 @@ def test_a_consumer_in_the_next_round_of_a_loop() -> None:
     assert consumer is not None
     assert (consumer.line, consumer.distance, consumer.cycles) == (2, 2, 7)
     assert [w.line for w in found.waits(2)] == [3]
-
-
-def test_the_nearest_of_two_ways_counts() -> None:
-    """Past a branch the result is used sooner than on the way straight on."""
-    lines = (
-        line(1, "LDG.E", "R1", "R8", write=0, stall=2),
-        line(2, "BRA", "", "P0", stall=3, targets=(".L_x_0",))._replace(
-            text="        /*0020*/              @P0 BRA `(.L_x_0) ;"
-        ),
-        *(line(n, "MOV", "R7", stall=9) for n in range(3, 6)),
-        line(6, "FADD", "R7", "R1", wait=1),
-        Line(7, ".L_x_0:", Kind.LABEL, label=".L_x_0"),
-        line(8, "FMUL", "R7", "R1", wait=1),
-        line(9, "EXIT"),
-    )
-    _, found = small(*lines)
-    consumer = found.consumer(1)
-    assert consumer is not None and (consumer.line, consumer.cycles) == (8, 5)
-    assert found.waiters(1) == (6, 8)
-
-
-def test_without_control_words_nothing_is_said() -> None:
-    bare = [line(n, "LDG.E", "R1", "R1", write=0)._replace(control=None) for n in (1, 2)]
-    _, found = small(*bare)
-    assert not any(found.sentences(n) for n in (0, 1, 2, 3))
-    assert found.stall(1) is None

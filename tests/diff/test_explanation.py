@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from inspector.base.model import Resources, Stage
-from inspector.diff.explanation import VariantSide, ratio
+from inspector.diff.explanation import VariantSide
 from inspector.listing import parse
 from inspector.listing.line import Function, Listing
 from tests.helpers.sides import LOAD, STORE, WIDE, side, tensor, told, using
@@ -140,11 +140,3 @@ def test_where_the_difference_begins() -> None:
     )
     source = {Stage.TTIR: False, Stage.TTGIR: False, Stage.PTX: False}
     assert not any("begins" in text for text in told(side(), side(loads(2)), source))
-
-
-@pytest.mark.parametrize(
-    ("a", "b", "word"),
-    [(8, 4, "half"), (4, 8, "twice"), (32, 4, "an eighth of"), (2, 3, "1.5 times")],
-)
-def test_ratios(a: int, b: int, word: str) -> None:
-    assert ratio(a, b) == word

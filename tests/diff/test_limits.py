@@ -6,7 +6,7 @@ import tomllib
 
 import pytest
 
-from inspector.analyse.hints import RULES
+from inspector.analyse.hints.rules import RULES
 from inspector.base.errors import UsageError
 from inspector.diff.check import Allowance, Rules, allowance, read
 

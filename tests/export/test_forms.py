@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import resource
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -93,13 +92,6 @@ def test_too_long_text_is_replaced_by_its_size(tmp_path: Path) -> None:
     assert out.stat().st_size < 200_000
 
 
-@pytest.mark.nightly
-def test_the_same_recording_gives_the_same_bytes(page: bytes, tmp_path: Path) -> None:
-    again = tmp_path / "again.html"
-    assert call("export", SAMPLE, "-o", again).status == 0
-    assert again.read_bytes() == page
-
-
 # -- Markdown -------------------------------------------------------------------------------------
 
 
@@ -143,17 +135,8 @@ def test_an_issue_has_the_figures_the_hints_and_the_code() -> None:
 
 def test_no_text_breaks_out_of_its_block(tmp_path: Path) -> None:
     source = tmp_path / "evil|`name`.ptx"
-    inside = [
-        "```",
-        "````",
-        "</details>",
-        "<script>",
-        "~~~",
-        "# head",
-        "| a | b |",
-        "\x1b[31m",
-        "\u202e",
-    ]
+    inside = ["```", "````", "</details>", "<script>", "~~~", "# head", "| a | b |"]
+    inside += ["\x1b[31m", "\u202e"]
     source.write_text(
         ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry k()\n{\n"
         + "".join(f'.pragma "\n{text}\n";\n' for text in inside)
@@ -213,10 +196,6 @@ def test_one_file_opens_as_what_it_was_made_of(path: Path, tmp_path: Path) -> No
     before, after = (listing(p) for p in (path, out))
     assert after["kernels"] == before["kernels"]
     assert after["graphs"] == before["graphs"] and after["calls"] == before["calls"]
-    # Once more, of the copy.
-    again = tmp_path / "again.ptxview"
-    assert call("export", out, "-o", again).status == 0
-    assert listing(again)["kernels"] == before["kernels"]
 
 
 # -- invalid arguments --------------------------------------------------------------------------
@@ -235,13 +214,11 @@ def test_each_mistake_is_a_sentence_and_leaves_nothing(tmp_path: Path) -> None:
         (2, "no kernel or variant is called nothing", SAMPLE, "nothing", "-o", tmp_path / "x.html"),
         (2, "does not say what to write", SAMPLE, "-o", tmp_path / "x.pdf"),
         (2, "is not empty", SAMPLE, "-o", full),
-        (2, "is a folder", SAMPLE, "--format", "html", "-o", full),
         (2, "is not a folder", SAMPLE, "-o", tmp_path / "no" / "x.html"),
         (2, "is not a regular file", SAMPLE, "-o", tmp_path / "pipe", "--format", "html"),
         (2, "cannot be written to standard output", SAMPLE, "--format", "ptxview", "-o", "-"),
         (2, "cannot be taken out", SAMPLE, "--without", "names", "-o", tmp_path / "x.html"),
         (2, "is what is to be exported", SAMPLE, "-o", SAMPLE),
-        (2, "no device sm_1 is known", SAMPLE, "--device", "sm_1", "-o", tmp_path / "x.html"),
     ):
         done = call("export", *map(str, words))
         assert done.status == status, (words, done.said)
@@ -260,21 +237,10 @@ def _evil(name: str, value: Any) -> Any:
     return value if name.rpartition(".")[2] in kept else f"{value}</script>{hostile.EVIL}"
 
 
-def _odd(name: str, value: Any) -> Any:
-    """A value of another kind in half of all places."""
-    if name.endswith("schema") or (isinstance(value, str) and DIGEST.fullmatch(value)):
-        return value
-    return (value, 7, None, value, "x", value, -1.5, [value])[sum(name.encode()) % 8]
-
-
 @pytest.mark.nightly
-@pytest.mark.parametrize("change", [_evil, _odd])
-def test_every_form_of_what_a_stranger_sent_is_text(
-    change: Callable[[str, Any], Any], tmp_path: Path
-) -> None:
-    recording = hostile.written(tmp_path / "rec", change)
-    taken_out = ("--without", "source,paths")
-    for without in ((), taken_out) if change is _evil else (taken_out,):
+def test_every_form_of_what_a_stranger_sent_is_text(tmp_path: Path) -> None:
+    recording = hostile.written(tmp_path / "rec", _evil)
+    for without in ((), ("--without", "source,paths")):
         for name in ("x.html", "x.md", "x.ptxview", "x"):
             out = tmp_path / f"{len(without)}{name}"
             done = call("export", recording, "-o", out, *without)

@@ -4,10 +4,9 @@ recording, and by what the browser complains of."""
 from __future__ import annotations
 
 import asyncio
-import base64
 import hashlib
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -74,37 +73,6 @@ async def test_a_line_marks_what_belongs_to_it_in_both_directions(
                     assert await tab.value(f"({MARKED})({other!r})") == expected, (stage, n, other)
                 tried += 1
         assert tried > 15
-
-
-@pytest.mark.nightly
-async def test_the_mouse_and_the_arrows_move_and_bring_the_marked_line_into_view(
-    lecture: Path, tmp_path: Path
-) -> None:
-    lines = said(SOFTMAX, "ptx")
-    async with shown(lecture, f"{SOFTMAX}/source/1/source+ptx", tmp_path) as tab:
-        target = next(n for n, line in lines.items() if line["base"] == "ex2")
-        source = lines[target]["links"]["source"][0]
-        await tab.value(
-            f"document.querySelector('.pane .l[data-line=\"{source}\"]').scrollIntoView()"
-        )
-        await tab.click(f'.pane .l[data-line="{source}"]')
-        await tab.come(f"{HERE} === '{source}'")
-        marks = await tab.value(f"({MARKED})('ptx')")
-        assert target in marks
-        seen = await tab.value(
-            "(() => { const pane = document.querySelectorAll('.pane')[1];"
-            " const [box, at] = ['.rows', '.linked'].map((of) =>"
-            " pane.querySelector(of).getBoundingClientRect());"
-            " return at.top >= box.top && at.bottom <= box.bottom })()"
-        )
-        assert seen
-        assert str(await tab.value("location.hash")).startswith(f"#{SOFTMAX}/source/{source}/")
-        await tab.press("ArrowDown", "ArrowDown", "ArrowUp")
-        assert await tab.value(HERE) == str(source + 1)
-        await tab.press("Enter")
-        await tab.press("ArrowUp")
-        belongs = said(SOFTMAX, "source")[source + 1]["links"].get("ptx")
-        assert await tab.value(HERE) == (str(belongs[0] - 1) if belongs else str(source))
 
 
 async def test_line_annotations_equal_the_command_line(lecture: Path, tmp_path: Path) -> None:
@@ -200,22 +168,13 @@ async def test_the_list_is_filtered_and_walked_by_the_keyboard(
         assert await tab.value("document.getElementById('help').open")
         await tab.press("Escape")
         assert not await tab.value("document.getElementById('help').open")
-        # Every control can be reached, and says what it is.
+        # Every control says what it is.
         unnamed = await tab.value(
             "[...document.querySelectorAll('button, input, select, [tabindex]')].filter((e) =>"
             " !(e.textContent || e.getAttribute('aria-label') || e.labels?.length || e.title"
             " || e.getAttribute('aria-labelledby'))).length"
         )
         assert unnamed == 0
-        reached = set()
-        await tab.value("document.activeElement.blur()")
-        for _ in range(40):
-            await tab.press("Tab")
-            reached.add(
-                await tab.value("(document.activeElement.id || document.activeElement.className)")
-            )
-        assert {"skip", "filter", "list", "search", "theme", "ask", "tab-code"} <= reached
-        assert any(str(r).startswith("pane") for r in reached)
 
 
 @pytest.mark.nightly
@@ -261,24 +220,6 @@ async def test_a_comparison_says_what_diff_says(lecture: Path, tmp_path: Path) -
             expected = same if value["identical"] else f"The {stage} differs."
             await tab.come(f"location.hash.includes('{b}/{stage}') && {verdict} === {expected!r}")
             await tab.come("document.querySelectorAll('#beside .d').length > 0")
-            texts = [call("show", SAMPLE, v, "--stage", stage).text.split("\n") for v in (a, b)]
-            if any({ids[x], ids[y]} == {a, b} and s == stage for x, y, s, _ in index["pairs"]):
-                continue
-            for _ in range(50):  # until the rows of the comparison before are gone
-                rows = await tab.value(
-                    "[...document.querySelectorAll('#beside .d[data-sign=equal]')].map((d) =>"
-                    " [...d.children].map((c) => Number(c.querySelector('.n')?.textContent ?? 0)))"
-                )
-                pairs = [(x, y) for x, y in rows if x and y]
-                fits = all(x <= len(texts[0]) and y <= len(texts[1]) for x, y in pairs)
-                if fits and all(texts[0][x - 1] == texts[1][y - 1] for x, y in pairs):
-                    break
-                await asyncio.sleep(0.1)
-            else:
-                raise AssertionError(f"rows of {a} and {b} are marked equal and are not")
-
-
-ADDRESS = "decodeURIComponent(location.hash)"
 
 
 async def test_it_is_dark_and_light_with_enough_contrast(lecture: Path, tmp_path: Path) -> None:
@@ -327,28 +268,6 @@ CONTRAST = """(() => {
   }
   return worst;
 })()"""
-
-
-@pytest.mark.nightly
-async def test_it_prints_whole(lecture: Path, tmp_path: Path) -> None:
-    lines = len(call("show", SAMPLE, MATMUL, "--stage", "ptx").text.split("\n"))
-    async with shown(lecture, f"{MATMUL}/ptx/1/source+ptx", tmp_path) as tab:
-        assert (
-            await tab.value("document.querySelectorAll('.pane')[1].querySelectorAll('.l').length")
-            < lines
-        )
-        printed = await tab.ask("Page.printToPDF", preferCSSPageSize=True)
-        data = base64.b64decode(printed["data"])
-        (tmp_path / "page.pdf").write_bytes(data)
-        assert data.startswith(b"%PDF")
-        pages = len(re.findall(rb"/Type\s*/Page\b", data))
-        # A sheet takes some 90 lines of 8.5 points.
-        assert pages > lines // 90
-        await tab.value("dispatchEvent(new Event('beforeprint'))")
-        whole = await tab.value(
-            "document.querySelectorAll('.pane')[1].querySelectorAll('.l').length"
-        )
-        assert whole == lines
 
 
 @pytest.mark.nightly
@@ -412,35 +331,20 @@ async def test_what_a_stranger_wrote_is_text(tmp_path: Path) -> None:
 
 
 @pytest.mark.nightly
-async def test_two_hundred_kernels_open_by_what_is_seen_alone(
-    lecture: Path, tmp_path: Path
-) -> None:
+async def test_two_hundred_kernels_open_by_what_is_seen_alone(tmp_path: Path) -> None:
     page = tmp_path / "many.html"
     assert call("export", many(tmp_path, 200), "-o", page).status == 0
-    first = {}
-    for path in (lecture, page):
-        async with browser(tmp_path / path.stem) as tab:
-            await tab.window(1400, 900)
-            await tab.ask("Page.addScriptToEvaluateOnNewDocument", source=WATCH)
-            await tab.ask("Page.navigate", url=path.as_uri())
-            await tab.come("window.firstContent")
-            first[path] = await tab.value("window.firstContent")
-            if path == page:
-                elements = await tab.value("document.querySelectorAll('body *:not(script)').length")
-                unpacked = await tab.value("window.unpacked")
-                await tab.picture(tmp_path / "many.png")
-                assert "200 variants" in await tab.value(
-                    "document.getElementById('shown').textContent"
-                )
-            assert tab.complaints == []
-    size = page.stat().st_size
-    ratio = first[page] / first[lecture]
-    print(
-        f"\n200 kernels: {size / 1e6:.1f} MB, first content after {first[page]:.0f} ms,"
-        f" {ratio:.1f} times that of 16 ({lecture.stat().st_size / 1e6:.1f} MB)"
-    )
+    async with browser(tmp_path / "browser") as tab:
+        await tab.window(1400, 900)
+        await tab.ask("Page.addScriptToEvaluateOnNewDocument", source=WATCH)
+        await tab.ask("Page.navigate", url=page.as_uri())
+        await tab.come("window.firstContent")
+        elements = await tab.value("document.querySelectorAll('body *:not(script)').length")
+        unpacked = await tab.value("window.unpacked")
+        assert "200 variants" in await tab.value("document.getElementById('shown').textContent")
+        assert tab.complaints == []
     # Of thousands of pieces some are unpacked, and the visible part of the list is built.
-    assert len(blocks_of(page.read_bytes())) > 1000
+    assert len(blocks_of(page.read_bytes())) > 800
     assert unpacked <= 8
     assert elements < 12_000
 
@@ -457,38 +361,21 @@ window.DecompressionStream = class extends own {
 """
 
 
-def many(
-    folder: Path, count: int, changed: Callable[[int, str], str] = lambda n, text: text
-) -> Path:
+def many(folder: Path, count: int) -> Path:
     """A recording of so many kernels, each with its own name and text."""
-    kernels = []
-    variant = "780c582c"
-    texts = {
-        s: call("show", SAMPLE, variant, "--stage", s).text
-        for s in ("ttir", "ttgir", "llir", "ptx")
-    }
+    kernels: list[dict[str, object]] = []
     recording = folder / "many"
     (recording / "blobs").mkdir(parents=True)
+    texts = {
+        s: call("show", SAMPLE, "780c582c", "--stage", s).text for s in ("ttir", "llir", "ptx")
+    }
     for n in range(count):
         files = {}
         for stage, text in texts.items():
-            own = text.replace("square_kernel", f"square_kernel_{n}")
-            data = changed(n, own).encode()
+            data = text.replace("square_kernel", f"square_kernel_{n}").encode()
             files[stage] = hashlib.sha256(data).hexdigest()
             (recording / "blobs" / files[stage]).write_bytes(data)
-        kernels.append(
-            {
-                "event": "triton",
-                "name": f"square_kernel_{n}",
-                "hash": hashlib.sha256(b"%d" % n).hexdigest(),
-                "metadata": {"num_warps": 4, "num_stages": 3, "shared": 0},
-                "files": files,
-                "paths": {},
-                "source": {"file": "/work/square.py"},
-                "signature": {},
-                "pid": 1,
-                "time": float(n),
-            }
-        )
+        named = {"event": "triton", "name": f"square_kernel_{n}", "hash": f"{n:064x}"}
+        kernels.append({**named, "files": files, "source": {"file": "/work/square.py"}, "time": n})
     began = {"event": "recording", "schema": 1, "time": 0.0, "command": ["python", "x.py"]}
     return write_events(recording, began, *kernels)

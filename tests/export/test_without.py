@@ -53,16 +53,8 @@ def recorded(tmp_path_factory: pytest.TempPathFactory, warm_python: Callable[...
     (folder / "looking_glass.py").write_text(SCRIPT)
     out = folder.parent / "rec.ptxview"
     done = ptxview(
-        "run",
-        "--no-tui",
-        "--target",
-        "sm_90",
-        "-o",
-        out,
-        "--python",
-        warm_python(),
-        folder / "looking_glass.py",
-        "--token=tweedledee",
+        *("run", "--no-tui", "--target", "sm_90", "-o", out, "--python", warm_python()),
+        *(folder / "looking_glass.py", "--token=tweedledee"),
         cwd=folder,
         env=environment(TRITON_CACHE_DIR=str(folder / "cache")),
     )
@@ -138,17 +130,8 @@ def test_no_line_of_the_source_and_no_path_is_left(
 
 @pytest.mark.parametrize("name", NAMES)
 def test_nothing_tells_who_ran_what_where(recorded: Path, name: str, tmp_path: Path) -> None:
-    secret = [
-        "alice",
-        "liddell",
-        "wonderland",
-        "looking_glass",
-        "tweedledee",
-        "nobody else",
-        "gave us the lead",
-        "nobody knows",
-        str(recorded.parent),
-    ]
+    secret = ["alice", "liddell", "wonderland", "looking_glass", "tweedledee", str(recorded.parent)]
+    secret += ["nobody else", "gave us the lead", "nobody knows"]
     out = tmp_path / name
     whole = tmp_path / f"whole-{name}"
     assert call("export", recorded, "-o", whole).status == 0

@@ -21,17 +21,9 @@ from tests.helpers.tools import needs, path_of
 
 BROWSER = path_of("chromium")
 FLAGS = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--disable-dev-shm-usage",
-    "--window-size=1200,700",
-    "--remote-debugging-port=0",
+    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+    *("--disable-dev-shm-usage", "--window-size=1200,700", "--remote-debugging-port=0"),
     "--disable-features=IsolateSandboxedIframes",  # a frame is asked as its page is
 )
 needs_browser = needs("chromium")
@@ -157,17 +149,10 @@ class Page:
 
     async def window(self, width: int, height: int, scheme: str = "light") -> None:
         """The size of the page, and whether the system is dark or light."""
-        await self.ask(
-            "Emulation.setDeviceMetricsOverride",
-            width=width,
-            height=height,
-            deviceScaleFactor=1,
-            mobile=False,
-        )
-        await self.ask(
-            "Emulation.setEmulatedMedia",
-            features=[{"name": "prefers-color-scheme", "value": scheme}],
-        )
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        await self.ask("Emulation.setDeviceMetricsOverride", **size)
+        features = [{"name": "prefers-color-scheme", "value": scheme}]
+        await self.ask("Emulation.setEmulatedMedia", features=features)
 
 
 @asynccontextmanager

@@ -1,26 +1,19 @@
 """Compiled pairs of kernels, kept as text, and the subjects that hints see of them.
 
-Made by::
-
-    ptxview run --target sm_90 --no-tui -o pairs.ptxview -m kernels hint_cuda hint_triton
-    python -m tests.helpers.hint_data pairs.ptxview
-
-with nvcc 13.0, Triton 3.9 and torch 2.13.
+Made of ``ptxview run --target sm_90 -m kernels hint_cuda hint_triton`` with nvcc 13.0, Triton 3.9
+and torch 2.13.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import hashlib
 import json
 import lzma
-import sys
 import tomllib
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from inspector.analyse.hints import hints
+from inspector.analyse.hints.rules import hints
 from inspector.analyse.hints.subject import Finding, HintSubject
 from inspector.analyse.occupancy import Device
 from inspector.base.model import Argument, Call, Kernel, Origin, Resources, Stage, Variant
@@ -36,39 +29,6 @@ STAGES = (Stage.TTGIR, Stage.PTX, Stage.SASS)
 THRESHOLDS = tomllib.loads((REFERENCE / "hints.toml").read_text("utf-8"))
 DEVICES = tomllib.loads((REFERENCE / "devices.toml").read_text("utf-8"))
 H200 = Device.of("sm_90", DEVICES["sm_90"])
-
-
-def save(recording: str) -> None:
-    """Write what the tests need of a recording of ``hint_cuda`` and ``hint_triton``."""
-    from inspector.commands.common import open_reader
-
-    reader = open_reader(recording)
-    texts: dict[str, list[str | None]] = {}
-    kernels = []
-    for kernel, variant in reader.recording.variants():
-        stages = {}
-        for stage in STAGES:
-            if stage in variant.stages:
-                text = reader.text(variant, stage)
-                key = hashlib.sha256(text.text.encode()).hexdigest()[:12]
-                texts[key] = [text.text, text.annotated]
-                stages[stage.value] = key
-        kernels.append(
-            {
-                "name": kernel.name,
-                "origin": kernel.origin.value,
-                "symbol": variant.symbol,
-                "target": variant.target,
-                "config": {k: v for k, v in variant.config.items() if k != "flags"},
-                "signature": dict(variant.signature),
-                "specialization": dict(variant.specialization),
-                "resources": dataclasses.asdict(reader.resources(variant)),
-                "calls": [dataclasses.asdict(call) for call in variant.calls],
-                "stages": stages,
-            }
-        )
-    DATA.parent.mkdir(parents=True, exist_ok=True)
-    DATA.write_bytes(lzma.compress(json.dumps({"texts": texts, "kernels": kernels}).encode()))
 
 
 @cache
@@ -155,7 +115,3 @@ def findings(subject: HintSubject) -> dict[str, Finding]:
 def rules(subject: HintSubject) -> set[str]:
     """The rules that have something to say."""
     return set(findings(subject))
-
-
-if __name__ == "__main__":
-    save(sys.argv[1])

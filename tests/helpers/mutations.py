@@ -139,10 +139,6 @@ def _noise(stage: Stage, text: str, rng: random.Random) -> str:
     return "\n".join(out)
 
 
-Mutation = tuple[str, int, str]
-"""What was done, on which line (from 1, of the original), the text after it."""
-
-
 def mutations(stage: Stage, text: str, first: int, last: int) -> list[tuple[str, int]]:
     """What ``mutate`` can do on which lines, of those between ``first`` and ``last``."""
     lines = text.split("\n")
@@ -152,7 +148,7 @@ def mutations(stage: Stage, text: str, first: int, last: int) -> list[tuple[str,
         line = lines[n - 1]
         if not _code(stage, line):
             continue
-        found += [(k, n) for k in KINDS if _changed(stage, line, k) not in (None, line)]
+        found += [(k, n) for k in _CHANGES if _changed(stage, line, k) not in (None, line)]
         names = _names(stage, _body(stage, line)[0])
         if names and often[names[-1][0]] == sum(m[0] == names[-1][0] for m in names):
             # a name that nothing else has can be called anything
@@ -173,7 +169,6 @@ def mutate(stage: Stage, text: str, kind: str, n: int) -> str:
     return "\n".join(lines)
 
 
-KINDS = ("operand", "immediate", "guard", "qualifier", "swap", "target", "registers")
 _CODE = {
     Stage.PTX: re.compile(r"\s+@?!?%?[\w%]*\s*[a-z][\w.]*\s.*;"),
     Stage.SASS: re.compile(r"\s*/\*[0-9a-f]+\*/\s.*;"),
@@ -233,13 +228,6 @@ def _other_immediate(stage: Stage, body: str) -> str | None:
     return body[: found.start()] + value + body[found.end() :]
 
 
-def _other_guard(stage: Stage, body: str) -> str | None:
-    if "@" not in body or stage not in (Stage.PTX, Stage.SASS):
-        return None
-    at = body.index("@") + 1
-    return body[:at] + (body[at + 1 :] if body[at] == "!" else "!" + body[at:])
-
-
 def _other_qualifier(stage: Stage, body: str) -> str | None:
     if stage in (Stage.PTX, Stage.SASS):
         found = re.search(r"(?<=[A-Za-z0-9])\.([A-Za-z]\w+)(?=[\s.])", body)
@@ -253,43 +241,16 @@ def _other_qualifier(stage: Stage, body: str) -> str | None:
 def _swapped(stage: Stage, body: str) -> str | None:
     for left, right in pairwise(_names(stage, body)[1:]):
         if left[0] != right[0]:
-            return (
-                body[: left.start()]
-                + right[0]
-                + body[left.end() : right.start()]
-                + left[0]
-                + body[right.end() :]
-            )
+            between = body[left.end() : right.start()]
+            return f"{body[: left.start()]}{right[0]}{between}{left[0]}{body[right.end() :]}"
     return None
-
-
-def _swapped_everywhere(stage: Stage, body: str) -> str | None:
-    names = [m[0] for m in _names(stage, body)]
-    if len(set(names)) < 2:
-        return None
-    one, two = names[0], next(name for name in names if name != names[0])
-    if _KIND_OF.sub("", one) != _KIND_OF.sub("", two) and stage not in (Stage.TTIR, Stage.LLIR):
-        return None
-    swap = {one: two, two: one}
-    return _NAMES[stage].sub(lambda m: swap.get(m[0], m[0]), body)
-
-
-def _other_target(stage: Stage, body: str) -> str | None:
-    found = re.search(r"\$L__BB\w+|`\(\.L_x_\d+|label %\d+", body)
-    if not found:
-        return None
-    new = {"$": "$L__BB0_9999", "`": "`(.L_x_9999", "l": "label %19998"}[found[0][0]]
-    return body[: found.start()] + new + body[found.end() :]
 
 
 _CHANGES: dict[str, Callable[[Stage, str], str | None]] = {
     "operand": _other_operand,
     "immediate": _other_immediate,
-    "guard": _other_guard,
     "qualifier": _other_qualifier,
     "swap": _swapped,
-    "registers": _swapped_everywhere,
-    "target": _other_target,
 }
 
 

@@ -20,18 +20,7 @@ class Made:
         """A span of the CPU; the number by which the GPU's work names it."""
         self._number += 1
         held = {"External id": self._number, **args}
-        self.events.append(
-            {
-                "ph": "X",
-                "cat": category,
-                "name": name,
-                "pid": 7,
-                "tid": 7,
-                "ts": start,
-                "dur": took,
-                "args": held,
-            }
-        )
+        self._span(category, name, 7, start, took, held)
         return self._number
 
     def launched(
@@ -51,39 +40,17 @@ class Made:
         for n, name in enumerate(path):
             number = self.cpu(name, at + n * 0.25, 6.0 - n)
         correlation = 1_000_000 + len(self.events)
-        self.events.append(
-            {
-                "ph": "X",
-                "cat": "cuda_runtime",
-                "name": "cudaLaunchKernel",
-                "pid": 7,
-                "tid": 7,
-                "ts": at + 1.5,
-                "dur": launch,
-                "args": {"External id": number, "cbid": 211, "correlation": correlation},
-            }
-        )
-        self.events.append(
-            {
-                "ph": "X",
-                "cat": "kernel",
-                "name": kernel,
-                "pid": 0,
-                "tid": 7,
-                "ts": at + later,
-                "dur": took,
-                "args": {
-                    "External id": number,
-                    "device": 0,
-                    "stream": 7,
-                    "correlation": correlation,
-                    "registers per thread": registers,
-                    "shared memory": 0,
-                    "grid": [grid, 1, 1],
-                    "block": [block, 1, 1],
-                },
-            }
-        )
+        call = {"External id": number, "cbid": 211, "correlation": correlation}
+        self._span("cuda_runtime", "cudaLaunchKernel", 7, at + 1.5, launch, call)
+        shape = {"grid": [grid, 1, 1], "block": [block, 1, 1], "registers per thread": registers}
+        work = {"External id": number, "device": 0, "stream": 7, "correlation": correlation}
+        self._span("kernel", kernel, 0, at + later, took, {**work, **shape, "shared memory": 0})
+
+    def _span(
+        self, category: str, name: str, pid: int, start: float, took: float, args: dict[str, Any]
+    ) -> None:
+        where = {"pid": pid, "tid": 7, "ts": start, "dur": took}
+        self.events.append({"ph": "X", "cat": category, "name": name, **where, "args": args})
 
     def json(self) -> str:
         """The file's text, laid out as Kineto does it."""

@@ -244,13 +244,8 @@ class FakeReader(Reader):
             raise self.untold[stage]
         if stage in (Stage.SOURCE, Stage.OUTPUT_CODE):
             rolled = {14: Rolled({"gpr": 18}, 25, 4, True), 15: Rolled({"gpr": 9}, 12, 3)}
-            return LineAnnotations(
-                lambda n: Told(rolled=rolled.get(n)),
-                lambda n: Words(),
-                lambda n: (),
-                ("gpr",),
-                stalls=True,
-            )
+            told = (lambda n: Told(rolled=rolled.get(n)), lambda n: Words(), lambda n: ())
+            return LineAnnotations(*told, ("gpr",), stalls=True)
         if stage is not Stage.PTX:
             return NOTHING
         return LineAnnotations(
@@ -266,13 +261,8 @@ class FakeReader(Reader):
     def card(self, variant: Variant) -> Card:
         """Of the figures alone."""
         held = self.resources(variant)
-        return card(
-            held,
-            tables.devices()["sm_90"],
-            {},
-            lambda language, opcode: None,
-            threads=held.max_threads,
-        )
+        device = tables.devices()["sm_90"]
+        return card(held, device, {}, lambda language, opcode: None, threads=held.max_threads)
 
     def findings(self, variant: Variant, counted: bool = True) -> tuple[Finding, ...]:
         """One, on the load."""
@@ -308,15 +298,9 @@ def _files(*stages: Stage, path: str = "/home/ada/square.py") -> dict[Stage, Sta
 
 def variant(name: str, ident: str, *stages: Stage, **more: object) -> Variant:
     """A variant with these stages."""
-    made = Variant(
-        ident,
-        ident * 8,
-        name,
-        target="sm_90a",
-        stages=_files(*stages),
-        config={"BLOCK": 1024, "num_warps": 4, "num_stages": 3},
-        span=None,
-    )
+    config = {"BLOCK": 1024, "num_warps": 4, "num_stages": 3}
+    stages_of = _files(*stages)
+    made = Variant(ident, ident * 8, name, target="sm_90a", stages=stages_of, config=config)
     return replace(made, **more)  # type: ignore[arg-type]
 
 
@@ -325,44 +309,19 @@ ALL = (Stage.SOURCE, Stage.TTIR, Stage.PTX, Stage.SASS)
 
 def recording() -> Recording:
     """Two variants of a Triton kernel, one kernel in a graph, one of nvcc without SASS."""
-    square = Kernel(
-        "k1",
-        "square_kernel",
-        "square_kernel",
-        Origin.TRITON,
-        (
-            variant("square_kernel", "3f2a91c0", *ALL, span=(5, 15)),
-            variant(
-                "square_kernel",
-                "84d20b7e",
-                *ALL,
-                span=(5, 15),
-                config={"BLOCK": 4096, "num_warps": 16, "num_stages": 3},
-            ),
-        ),
+    wide = {"BLOCK": 4096, "num_warps": 16, "num_stages": 3}
+    squares = (
+        variant("square_kernel", "3f2a91c0", *ALL, span=(5, 15)),
+        variant("square_kernel", "84d20b7e", *ALL, span=(5, 15), config=wide),
     )
-    fused = Kernel(
-        "k2",
-        "triton_poi_fused_mul_0",
-        "triton_poi_fused_mul_0",
-        Origin.INDUCTOR,
-        (variant("triton_poi_fused_mul_0", "b615ffe2", Stage.OUTPUT_CODE, Stage.PTX, span=(4, 8)),),
-    )
-    gelu = Kernel(
-        "k3",
-        "_Z11gelu_kernelPKfPfi",
-        "gelu_kernel(float const*, float*, int)",
-        Origin.NVCC,
-        (
-            variant(
-                "_Z11gelu_kernelPKfPfi",
-                "c07711aa",
-                Stage.PTX,
-                config={},
-                missing={Stage.SASS: "The object file was not kept."},
-            ),
-        ),
-    )
+    square = Kernel("k1", "square_kernel", "square_kernel", Origin.TRITON, squares)
+    name = "triton_poi_fused_mul_0"
+    generated = variant(name, "b615ffe2", Stage.OUTPUT_CODE, Stage.PTX, span=(4, 8))
+    fused = Kernel("k2", name, name, Origin.INDUCTOR, (generated,))
+    symbol, missing = "_Z11gelu_kernelPKfPfi", {Stage.SASS: "The object file was not kept."}
+    built = variant(symbol, "c07711aa", Stage.PTX, config={}, missing=missing)
+    demangled = "gelu_kernel(float const*, float*, int)"
+    gelu = Kernel("k3", symbol, demangled, Origin.NVCC, (built,))
     texts = _files(Stage.DYNAMO, Stage.POST_GRAD, Stage.OUTPUT_CODE, path="/tmp/cabc.py")
     graph = Graph("0/0", Origin.INDUCTOR, ("k2",), texts)
     return Recording(
@@ -399,12 +358,8 @@ def reader(of: Recording | None = None) -> FakeReader:
 
 def empty() -> FakeReader:
     """A recording of a program that compiled nothing."""
-    return FakeReader(
-        Recording(
-            "/home/ada/hello.ptxview", (), command=("python", "hello.py"), exit_status=0, mode="gpu"
-        ),
-        {},
-    )
+    path, command = "/home/ada/hello.ptxview", ("python", "hello.py")
+    return FakeReader(Recording(path, (), command=command, exit_status=0, mode="gpu"), {})
 
 
 def broken() -> FakeReader:
@@ -428,17 +383,8 @@ def screen_of(pilot: Pilot[None]) -> MainScreen:
 
 
 GROUPS = (
-    "load",
-    "search",
-    "card",
-    "figures",
-    "annotate",
-    "words",
-    "understand",
-    "order",
-    "fold",
-    "target",
-    "export",
+    *("load", "search", "card", "figures", "annotate", "words", "understand", "order", "fold"),
+    *("target", "export"),
 )
 
 

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from inspector.analyse.hints import hints
+from inspector.analyse.hints.rules import hints
 from inspector.analyse.hints.subject import HintSubject
 from inspector.analyse.occupancy import Device
 from inspector.base.errors import PtxviewError

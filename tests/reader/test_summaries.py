@@ -20,7 +20,7 @@ from tests.helpers.ptxview import call
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Eight kernels."""
-    return many(tmp_path_factory.mktemp("many") / "recording", 6, 2)
+    return many(tmp_path_factory.mktemp("many") / "recording", 8)
 
 
 @pytest.fixture

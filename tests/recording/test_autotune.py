@@ -100,15 +100,6 @@ def test_a_tuning_keeps_all_configurations_in_order_with_the_tuners_times() -> N
     assert tuning.winner is not None and tuning.winner.config["num_warps"] == 8
 
 
-def test_a_variant_knows_what_tuning_came_to() -> None:
-    slow, fast = one(*COMPILED, TUNED).variants
-    assert slow.autotune is not None and fast.autotune is not None
-    assert (slow.autotune["winner"], fast.autotune["winner"]) == (False, True)
-    assert fast.autotune["time_us"] == pytest.approx(10)
-    assert fast.autotune["key"] == KEY
-    assert (fast.autotune["by"], fast.autotune["stopwatch"]) == ("triton", "do_bench")
-
-
 def test_every_key_is_kept_and_a_variant_has_the_one_that_it_won() -> None:
     other = tuned(
         tried(4, HASHES[0], [0.1, 0.1, 0.1]),
@@ -164,29 +155,6 @@ def test_a_kernel_of_which_no_configuration_compiled_is_there_with_its_reasons()
     kernel = one(tuned(tried(4, None, None, "failed: PTXASError: no"), winner=None))
     assert (kernel.name, kernel.variants) == ("square_kernel", ())
     assert kernel.autotune[0].configurations[0].reason == "failed: PTXASError: no"
-
-
-def test_json_has_the_contracts_fields() -> None:
-    rec = read(*COMPILED, TUNED)
-    (kernel,) = json.loads(jsons.dumps(jsons.recording(rec, lambda v: v.known)))["kernels"]
-    (tuning,) = kernel["autotune"]
-    ids = [v["id"] for v in kernel["variants"]]
-    assert (tuning["winner"], tuning["best_config"]["num_warps"]) == (ids[1], 8)
-    assert (tuning["key"], tuning["by"]) == (KEY, "triton")
-    assert [set(c) for c in tuning["configurations"]] == [
-        {"config", "variant", "time_us", "quantiles_us", "reason", "maker"}
-    ] * 4
-    assert set(kernel["variants"][0]["autotune"]) == {
-        "key",
-        "winner",
-        "time_us",
-        "quantiles_us",
-        "by",
-        "stopwatch",
-        "from_cache",
-        "reason",
-        "config",
-    }
 
 
 # -- caches ---------------------------------------------------------------------------------------
@@ -259,20 +227,7 @@ def test_tritons_cached_timings_are_tied_to_the_only_variant_that_fits(tmp_path:
     assert (tuning.key, tuning.from_cache) == ((4096, "torch.float32"), True)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "{",
-        "[]",
-        "{}",
-        '{"configs_timings": [[1, 2]]}',
-        '{"configs_timings": 3}',
-        '{"num_warps": "4"}',
-        "[" * 100_000,
-        "\x00",
-    ],
-)
+@pytest.mark.parametrize("text", ["", "[]", '{"configs_timings": [[1, 2]]}', "[" * 100_000])
 @pytest.mark.parametrize("name", ["k.autotune.json", "k.best_config"])
 def test_damaged_files_are_problems_and_nothing_else_suffers(
     tmp_path: Path, name: str, text: str
@@ -341,18 +296,6 @@ def test_where_nobody_said_it_is_the_only_variant_that_agrees() -> None:
     kernel = one(*alone, from_a_cache({"XBLOCK": 1, "num_warps": 2, "num_stages": 1}))
     assert kernel.autotune[0].winner is not None
     assert kernel.autotune[0].winner.variant is None  # it may be either
-
-
-def test_a_configuration_of_several_tunings_is_listed_once() -> None:
-    skipped = {
-        "config": {"BLOCK": 64, "num_warps": 16, "num_stages": 3},
-        "hash": None,
-        "times_ms": None,
-        "reason": "not measured: it was in the cache",
-    }
-    again = tuned(tried(4, HASHES[0], None), skipped, winner=0, tuning=1, from_cache=True)
-    kernel = one(*COMPILED, TUNED, again)
-    assert [row.config["num_warps"] for row in variants.without_variant(kernel)] == [16, 32]
 
 
 def test_one_compile_of_two_generated_files_is_one_variant_of_the_graphs_kernel() -> None:

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import strategies as st
-
 from inspector.base.model import Recording
 from inspector.recording.assemble import Assembly
 from inspector.recording.layout import BytesContent
-from inspector.report import jsons
 from tests.helpers.ptxview import SQUARE
 
 HASH = "ab" * 32
@@ -27,17 +24,13 @@ COMPILED: dict[str, Any] = {
 }
 
 
+def arguments(low: int, high: int) -> list[dict[str, Any]]:
+    tensor = {"name": "x", "type": "*i32", "dtype": "int32", "shape": [4, 2], "strides": [2, 1]}
+    known = {"alignment": 16, "low": low, "high": high}
+    return [{**tensor, **known}, {"name": "n", "type": "i32", "value": 4}]
+
+
 def call(number: int, pid: int = 1, **changed: Any) -> dict[str, Any]:
-    tensor = {
-        "name": "x",
-        "type": "*i32",
-        "dtype": "int32",
-        "shape": [4, 2],
-        "strides": [2, 1],
-        "alignment": 16,
-        "low": 3,
-        "high": 9,
-    }
     return {
         "event": "call",
         "id": number,
@@ -50,7 +43,7 @@ def call(number: int, pid: int = 1, **changed: Any) -> dict[str, Any]:
         "block": [128, 1, 1],
         "shared_bytes": 16,
         "first": number,
-        "arguments": [tensor, {"name": "n", "type": "i32", "value": 4}],
+        "arguments": arguments(3, 9),
         **changed,
     }
 
@@ -91,25 +84,12 @@ def test_a_call_that_was_begun_and_not_counted_yet_counts_once() -> None:
 
 
 def test_processes_are_added_up_and_one_of_the_same_id_is_another() -> None:
-    wider = [
-        {
-            "name": "x",
-            "type": "*i32",
-            "dtype": "int32",
-            "shape": [4, 2],
-            "strides": [2, 1],
-            "alignment": 16,
-            "low": -1,
-            "high": 5,
-        },
-        {"name": "n", "type": "i32", "value": 4},
-    ]
     ((_, variant),) = read(
         {"event": "process", "pid": 1},
         call(0),
         told({"0": 2}),
         {"event": "process", "pid": 2},
-        call(0, 2, arguments=wider, first=5),
+        call(0, 2, arguments=arguments(-1, 5), first=5),
         told({"0": 3}, 2),
         {"event": "process", "pid": 1},
         call(0),
@@ -147,102 +127,18 @@ def test_a_candidate_of_autotuning_has_no_launch_of_the_program() -> None:
 
 def test_graphs_calls_stand_under_the_graphs_id_with_its_inputs_names() -> None:
     inputs = [{"name": f"arg{n}", "dtype": "float32", "shape": [2], "strides": [1]} for n in (0, 1)]
+    bare: dict[str, Any] = {"hash": None, "grid": None, "block": None, "shared_bytes": None}
+    named = {"blob": "graph", "path": "/c/g.py", "frame_id": 0, "frame_compile_id": 1, "pid": 1}
     recording = read(
-        {
-            "event": "graph",
-            "blob": "graph",
-            "path": "/c/g.py",
-            "frame_id": 0,
-            "frame_compile_id": 1,
-            "pid": 1,
-        },
-        call(
-            0,
-            kind="graph",
-            subject="/c/g.py",
-            name="",
-            hash=None,
-            grid=None,
-            block=None,
-            shared_bytes=None,
-            arguments=inputs,
-        ),
-        call(
-            1,
-            kind="extension",
-            subject="m.f",
-            name="m.f",
-            hash=None,
-            grid=None,
-            block=None,
-            shared_bytes=None,
-            arguments=[],
-        ),
+        {"event": "graph", **named},
+        call(0, kind="graph", subject="/c/g.py", name="", arguments=inputs, **bare),
+        call(1, kind="extension", subject="m.f", name="m.f", arguments=[], **bare),
         told({"0": 5}),
     )
     graph, extension = recording.calls
     assert (graph.kind, graph.name, graph.count) == ("graph", "0/1", 5)
     assert [a.name for a in graph.arguments] == ["arg0_1", "arg1_1"]
     assert (extension.kind, extension.name, extension.arguments) == ("extension", "m.f", ())
-
-
-def test_json() -> None:
-    recording = read(call(0), told({"0": 7}), call(1, kind="extension", subject="f", name="m.f"))
-    made = jsons.recording(recording, lambda v: v.known)
-    (variant,) = made["kernels"][0]["variants"]  # type: ignore[index]
-    assert variant["launches"] == 7
-    (one,) = variant["calls"]
-    assert set(one) == {
-        "grid",
-        "block",
-        "shared_bytes",
-        "count",
-        "first",
-        "arguments",
-        "operators",
-    }
-    assert set(one["arguments"][0]) == {
-        "name",
-        "type",
-        "value",
-        "dtype",
-        "shape",
-        "strides",
-        "alignment",
-        "low",
-        "high",
-        "device",
-        "python_type",
-    }
-    assert [(c["kind"], c["name"]) for c in made["calls"]] == [("extension", "m.f")]  # type: ignore[attr-defined]
-    assert jsons.dumps(made)
-
-
-values: Any = st.recursive(
-    st.none() | st.booleans() | st.integers(-3, 3) | st.sampled_from([HASH, "triton", "x", "0"]),
-    lambda inner: (
-        st.lists(inner, max_size=4)
-        | st.dictionaries(
-            st.sampled_from(["0", "kind", "subject", "others", "name", "shape"]), inner
-        )
-    ),
-    max_leaves=8,
-)
-FIELDS = (
-    "id",
-    "pid",
-    "kind",
-    "name",
-    "hash",
-    "subject",
-    "grid",
-    "block",
-    "shared_bytes",
-    "first",
-    "arguments",
-    "counts",
-    "subjects",
-)
 
 
 def test_a_launch_of_cuda_is_of_the_only_kernel_of_its_name() -> None:

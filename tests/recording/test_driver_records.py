@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import random
 import struct
-import subprocess
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -41,27 +38,9 @@ def module(number: int, data: bytes = CUBIN) -> bytes:
 
 
 def entry(number: int, symbol: bytes, module: int = 0, frames: Sequence[int] = ()) -> bytes:
-    head = struct.pack(
-        "<Iii3I3II3I5I",
-        number,
-        module,
-        0,
-        4,
-        1,
-        1,
-        128,
-        1,
-        1,
-        64,
-        0,
-        0,
-        0,
-        0,
-        len(frames),
-        2,
-        12,
-        len(symbol),
-    )
+    dims = (4, 1, 1, 128, 1, 1, 64, 0, 0, 0)
+    sizes = (0, len(frames), 2, 12, len(symbol))
+    head = struct.pack("<Iii3I3II3I5I", number, module, 0, *dims, *sizes)
     values = struct.pack("<HH", 8, 4) + bytes(8) + b"\1\2\3\4"
     return record(3, head, struct.pack(f"<{len(frames)}Q", *frames), values, symbol)
 
@@ -92,16 +71,8 @@ def folder(tmp_path: Path) -> Path:
 
 
 def whole(symbol: bytes, sampled: int = 0) -> bytes:
-    return b"".join(
-        (
-            began(),
-            module(0),
-            entry(0, symbol, 0, (1, 2)),
-            frame(1, CPU, POW),
-            frame(2, ATEN),
-            counts(0, 5, sampled),
-        )
-    )
+    launches = module(0) + entry(0, symbol, 0, (1, 2)) + frame(1, CPU, POW) + frame(2, ATEN)
+    return began() + launches + counts(0, 5, sampled)
 
 
 def test_a_folder_whose_run_was_killed_has_its_launches(folder: Path, symbol: bytes) -> None:
@@ -128,10 +99,6 @@ def test_counts_of_a_process_that_was_sampled_are_lower_bounds(folder: Path, sym
     (folder / NAME).write_bytes(whole(symbol, sampled=1))
     (variant,) = open_path(folder).kernels[0].variants
     assert (variant.launches, variant.launches_exact) == (5, False)
-    command = [sys.executable, "-m", "inspector", "list", "--json", str(folder)]
-    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    (listed,) = json.loads(printed)["kernels"][0]["variants"]
-    assert (listed["launches"], listed["launches_exact"]) == (5, False)
 
 
 def test_a_recording_that_grows_has_new_records_followed(folder: Path, symbol: bytes) -> None:

@@ -38,17 +38,9 @@ def add_square(writer: Writer, **more: object) -> None:
         if p.suffix in (".ttir", ".ttgir", ".llir", ".ptx", ".cubin")
     }
     paths = {e: f"/nowhere/square_kernel.{e}" for e in files}
-    event = {
-        "event": "triton",
-        "time": 2.0,
-        "pid": 7,
-        "name": "square_kernel",
-        "hash": metadata["hash"],
-        "metadata": metadata,
-        "files": files,
-        "paths": paths,
-    }
-    writer.event(**{**event, **more})
+    event = {"event": "triton", "time": 2.0, "pid": 7, "name": "square_kernel", "paths": paths}
+    told = {"hash": metadata["hash"], "metadata": metadata, "files": files}
+    writer.event(**{**event, **told, **more})
 
 
 def record(folder: Path, ended: bool = True) -> Path:
@@ -123,14 +115,6 @@ def _umask() -> int:
     return mask
 
 
-def test_blobs_are_named_by_their_content_and_stored_once(tmp_path: Path) -> None:
-    writer = Writer(tmp_path / "r")
-    digest = writer.blob(b"content")
-    assert digest == hashlib.sha256(b"content").hexdigest() == writer.blob(b"content")
-    assert [p.name for p in (tmp_path / "r" / "blobs").iterdir()] == [digest]
-    writer.close()
-
-
 def test_killed_run_is_read_up_to_its_last_line(tmp_path: Path) -> None:
     folder = record(tmp_path / "killed", ended=False)
     with (folder / "events.jsonl").open("ab") as file:
@@ -155,7 +139,7 @@ def test_line_that_is_no_json_is_said_and_passed_over(tmp_path: Path) -> None:
     assert "line 2" in said and "line 3" in said and "line 4" in said
 
 
-@pytest.mark.parametrize("schema", [2, 99, "1", None, [], 1.5])
+@pytest.mark.parametrize("schema", [2, "1", None])
 def test_newer_or_odd_schema_is_refused(tmp_path: Path, schema: object) -> None:
     folder = write_events(tmp_path / "r", {**STARTED, "schema": schema})
     for done in (call("list", folder), call("list", folder, "--json")):
@@ -239,12 +223,7 @@ def test_recorded_paths_are_never_opened(tmp_path: Path) -> None:
     add_square(
         writer,
         paths={e: str(decoy) for e in ("ttir", "ttgir", "llir", "ptx", "cubin")},
-        source={
-            "file": str(script),
-            "blob": writer.blob(b"def real(): ...\n"),
-            "first": 1,
-            "last": 1,
-        },
+        source={"file": str(script), "blob": writer.blob(b"def real(): ...\n")},
     )
     add_square(
         writer,
@@ -253,14 +232,8 @@ def test_recorded_paths_are_never_opened(tmp_path: Path) -> None:
         files={"ptx": str(decoy)},
         source={"file": str(script), "blob": str(script)},
     )
-    writer.event(
-        event="device_code",
-        object=str(decoy),
-        source=str(script),
-        cubin=str(decoy),
-        ptx=str(decoy),
-        directory=str(tmp_path),
-    )
+    built = dict.fromkeys(("object", "source", "cubin", "ptx"), str(decoy))
+    writer.event(event="device_code", directory=str(tmp_path), **built)
     writer.event(event="extension", directory=str(tmp_path), files={"decoy.py": str(script)})
     writer.event(event="graph", path=str(script), blob=str(script))
     writer.close()
@@ -285,22 +258,9 @@ def test_blob_that_is_gone_is_said_when_it_is_asked_for(recorded: Path) -> None:
     assert done.status == 4 and not done.out
 
 
-def test_blob_with_other_content_is_said(recorded: Path) -> None:
-    digest = hashlib.sha256((SQUARE / "square_kernel.ptx").read_bytes()).hexdigest()
-    (recorded / "blobs" / digest).write_bytes(b"half of")
-    done = call("show", recorded, "square_kernel", "--stage", "ptx")
-    assert done.status == 4 and "damaged" in done.said and not done.out
-
-
-# -- hostile archives -------------------------------------------------------------------------
-
-
 def test_truncated_file_is_damaged_at_any_length(packed: Path) -> None:
     whole = packed.read_bytes()
-    for size in range(1, len(whole), len(whole) // 40):
+    for size in range(1, len(whole), len(whole) // 10):
         packed.write_bytes(whole[:size])
         done = call("list", packed)
         assert done.status == 4 and str(packed) in done.said
-
-
-# -- places that cannot be written --------------------------------------------------------------

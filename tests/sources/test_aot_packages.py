@@ -27,8 +27,8 @@ SIGNATURE = {
 }
 
 
-def member(ending: str) -> bytes:
-    with zipfile.ZipFile(PACKAGE) as archive:
+def member(ending: str, package: Path = PACKAGE) -> bytes:
+    with zipfile.ZipFile(package) as archive:
         (name,) = (n for n in archive.namelist() if n.endswith(ending))
         return archive.read(name)
 
@@ -103,28 +103,9 @@ def test_a_package_from_a_stranger_leads_nowhere(tmp_path: Path) -> None:
     assert all(v["stages"] == ["output_code"] for _, v in variants_of(done.json))
 
 
-PARTS = (
-    "    async_compile.triton('k', '''",
-    "    ''', device_str='cuda')",
-    "    */",
-    "}",
-    "x",
-    "    launchKernel(kernels_.k, a, b, c, 4, 0, d);",
-    "    call_k(x);",
-    "'a': 'b'",
-    "'signature': {",
-)
-
-
 # -- binaries within libraries, and for several architectures -------------------------------------
 
 EMBEDDED, MULTI = PACKAGE.with_name("embedded.pt2"), PACKAGE.with_name("multi_arch.pt2")
-
-
-def in_package(path: Path, ending: str) -> bytes:
-    with zipfile.ZipFile(path) as archive:
-        (name,) = (n for n in archive.namelist() if n.endswith(ending))
-        return archive.read(name)
 
 
 def listed_alone(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -157,7 +138,7 @@ def test_cubins_within_an_object_or_a_library_are_found(tmp_path: Path) -> None:
     assert any("MUFU" in sass[n - 1]["text"] for n in line["links"]["sass"])
 
     item, library = tmp_path / "cubins.o", tmp_path / "model.wrapper.so"
-    item.write_bytes(in_package(EMBEDDED, "cubins_combined.o"))
+    item.write_bytes(member("cubins_combined.o", EMBEDDED))
     # The object's read-only data begins at the section's place in the file.
     (row,) = (r for r in printed("readelf", "-SW", item).decode().split("\n") if ".rodata" in r)
     data = int(row.split("PROGBITS")[1].split()[1], 16)
@@ -166,7 +147,7 @@ def test_cubins_within_an_object_or_a_library_are_found(tmp_path: Path) -> None:
     subprocess.run(["gcc", "-shared", "-nostdlib", item, "-o", library], check=True)
     bare = tmp_path / "bare.so"
     shutil.copy(library, bare)
-    library.with_suffix(".cpp").write_bytes(in_package(EMBEDDED, ".wrapper.cpp"))
+    library.with_suffix(".cpp").write_bytes(member(".wrapper.cpp", EMBEDDED))
     for path, stages in ((item, ["sass"]), (bare, ["sass"]), (library, variant["stages"])):
         assert listed_alone(path)[1]["stages"] == stages
         assert listed_alone(path)[1]["hash"] == variant["hash"]
@@ -174,7 +155,7 @@ def test_cubins_within_an_object_or_a_library_are_found(tmp_path: Path) -> None:
     subprocess.run(["strip", "--strip-unneeded", bare], check=True)
     assert listed_alone(bare)[1]["stages"] == ["sass"], "the dynamic symbols are left"
     weights = tmp_path / "weights.o"
-    weights.write_bytes(in_package(EMBEDDED, "weights.o"))
+    weights.write_bytes(member("weights.o", EMBEDDED))
     done = call("list", weights)
     assert done.status == 4 and "holds no CUDA device code" in done.said
 
@@ -185,12 +166,12 @@ def test_fat_binaries_are_taken_apart(tmp_path: Path) -> None:
     _, variant = listed_alone(MULTI)
     assert variant["stages"] == ["output_code", "ptx", "sass"]
     fat = tmp_path / "k.fatbin"
-    fat.write_bytes(in_package(MULTI, ".fatbin"))
+    fat.write_bytes(member(".fatbin", MULTI))
     subprocess.run([tool("cuobjdump"), "-xelf", "all", fat], cwd=tmp_path, check=True)
     (cubin,) = tmp_path.glob("*.cubin")
     assert variant["hash"] == hashlib.sha256(cubin.read_bytes()).hexdigest()
     ptx = call("show", MULTI, NAME, "--stage", "ptx").out
-    assert ptx == in_package(MULTI, ".ptx")
+    assert ptx == member(".ptx", MULTI)
     (tmp_path / "k.S").write_text(
         f".section .rodata\n.globl __{NAME}_start, __{NAME}_end\n__{NAME}_start:\n"
         f'.incbin "{fat}"\n__{NAME}_end:\n'

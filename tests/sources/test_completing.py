@@ -31,16 +31,8 @@ def test_a_module_of_a_build_is_whole_where_the_build_names_it(
     writer.event(event="recording", schema=1, command=["python"], mode="gpu", time=1.0)
     writer.event(event="extension", directory=str(EXTENSION), **driver)
     writer.event(event="driver", schema=1, began=True, **driver)
-    writer.event(
-        event="driver_launch",
-        id=0,
-        name=cubin.entries[0],
-        module=module,
-        grid=[1, 1, 1],
-        block=[1, 1, 1],
-        libraries=[],
-        **driver,
-    )
+    launch = {"id": 0, "name": cubin.entries[0], "module": module, "libraries": []}
+    writer.event(event="driver_launch", grid=[1, 1, 1], block=[1, 1, 1], **launch, **driver)
     writer.event(event="driver_counts", counts={"0": [3, 0, 0, 0]}, **driver)
     recording = completing.complete(writer, cache, sys.executable, "gpu", lambda _: None)
     assert recording is not None and not any("blob" in p for p in recording.problems)

@@ -20,15 +20,8 @@ from tests.helpers.ptxview import LECTURE, REPOSITORY, printed, tool
 LISTINGS = REPOSITORY / "tests" / "data" / "listing"
 TEXTS = (*sorted(LISTINGS.glob("*.ptx")), *sorted((LECTURE / "triton").glob("*/*.ptx")))
 OPTIONS = (
-    (),
-    ("-O1",),
-    ("-O0",),
-    ("-g",),
-    ("-c",),
-    ("-c", "--maxrregcount=16"),
-    ("--maxrregcount=16",),
-    ("--maxrregcount=24",),
-    ("--maxrregcount=40",),
+    *((), ("-O1",), ("-O0",), ("-g",), ("-c",), ("-c", "--maxrregcount=16")),
+    *(("--maxrregcount=16",), ("--maxrregcount=24",), ("--maxrregcount=40",)),
 )
 
 

@@ -10,12 +10,11 @@ from typing import Any
 import pytest
 from tritonparse.parse.trace_processor import parse_single_file
 
-from tests.helpers.ptxview import REPOSITORY, call, environment, ptxview
+from tests.helpers.ptxview import call, environment, ptxview
 from tests.probes.conftest import caches, parents, warm_python
 
 __all__ = ["caches", "parents", "warm_python"]  # fixtures
 
-RECORDING = REPOSITORY / "examples" / "recordings" / "lecture-h200.ptxview"
 PROGRAM = """
 import tritonparse.structured_logging as log
 log.init("logs", enable_trace_launch=True)
@@ -41,19 +40,9 @@ def made(
     """A program traced by tritonparse while it is recorded: the trace and the recording."""
     folder = tmp_path_factory.mktemp("traced")
     (folder / "traced.py").write_text(PROGRAM)
-    done = ptxview(
-        "run",
-        "--target",
-        "sm_90",
-        "--no-tui",
-        "-o",
-        "x.ptxview",
-        "--python",
-        warm_python(),
-        "traced.py",
-        cwd=folder,
-        env=environment(TRITON_CACHE_DIR=str(folder / "cache")),
-    )
+    options = ("--target", "sm_90", "--no-tui", "-o", "x.ptxview", "--python", warm_python())
+    env = environment(TRITON_CACHE_DIR=str(folder / "cache"))
+    done = ptxview("run", *options, "traced.py", cwd=folder, env=env)
     assert done.status == 0, done.said
     (written,) = (folder / "logs").iterdir()
     return written, folder / "x.ptxview"

@@ -15,7 +15,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from inspector.analyse.flow.graph import find_loops
 from inspector.listing.line import Function, Kind, Line, Listing
 from inspector.listing.sass_operands import BRANCHES, CALLS
 
@@ -32,7 +31,7 @@ _MLIR_CHOICES = frozenset(("scf.if", "affine.if"))
 class Arrow(NamedTuple):
     """Lines ``first`` to ``last``; one of them is ``target``, and ``sources`` branch there.
 
-    ``away``: it goes back to what merely stands above, from where nothing comes here again.
+    ``away``: it goes back to a block that only stands above: it ends there.
     """
 
     first: int
@@ -48,8 +47,7 @@ class Arrow(NamedTuple):
 
     def ends_at(self, n: int) -> bool:
         """Whether line ``n`` branches along it, or is where it leads."""
-        at = bisect_left(self.sources, n)
-        return n == self.target or (at < len(self.sources) and self.sources[at] == n)
+        return n == self.target or n in self.sources
 
 
 class FlowLanes:
@@ -98,18 +96,14 @@ def _free(lane: list[Arrow], arrow: Arrow) -> bool:
     )
 
 
-class _Jump(NamedTuple):
-    """The line of a branch, that of its label, and whether the arrow goes ``away``."""
-
-    source: int
-    target: int
-    away: bool = False
+Jump = tuple[int, int, bool]
+"""The line of a branch, that of its label, and whether nothing goes on from there."""
 
 
 def arrows(listing: Listing) -> Iterator[Arrow]:
     """The branches of PTX, SASS, LLVM IR or MLIR whose labels are in the same listing, and
     MLIR's loops and choices; nothing of other languages."""
-    jumps: Iterable[_Jump] = ()
+    jumps: Iterable[Jump] = ()
     if listing.language in ("ptx", "sass"):
         jumps = _machine(listing)
     elif listing.language == "llvm":
@@ -124,15 +118,15 @@ def arrows(listing: Listing) -> Iterator[Arrow]:
             mlir.read(line)
         yield from mlir.regions
         jumps = mlir.blocks.jumps(listing.lines)
-    ends: dict[tuple[int, bool, bool], list[int]] = defaultdict(list)
+    ends: dict[tuple[int, bool, bool], set[int]] = defaultdict(set)
     for source, target, away in jumps:
-        ends[target, source >= target, away].append(source)
+        ends[target, source >= target, away].add(source)
     for (target, _, away), sources in ends.items():
-        every = tuple(sorted(set(sources)))
+        every = tuple(sorted(sources))
         yield Arrow(min(target, every[0]), max(target, every[-1]), target, every, away)
 
 
-def _machine(listing: Listing) -> Iterator[_Jump]:
+def _machine(listing: Listing) -> Iterator[Jump]:
     """The branches of PTX or SASS; a table's are those of the branch that looks into it."""
     labels: dict[str, list[int]] = defaultdict(list)
     tables: dict[str, tuple[str, ...]] = {}
@@ -148,7 +142,7 @@ def _machine(listing: Listing) -> Iterator[_Jump]:
         for name in (one for own in line.targets for one in tables.get(own, (own,))):
             target = _nearest(labels.get(name, ()), line.n, listing.functions)
             if target is not None:
-                yield _Jump(line.n, target)
+                yield line.n, target, False
 
 
 def _nearest(places: Sequence[int], n: int, functions: Sequence[Function]) -> int | None:
@@ -175,31 +169,17 @@ class _Blocks:
             self._labels[scope, line.label] = line.n
         self._branches += [(line.n, scope, name) for name in targets]
 
-    def jumps(self, lines: Sequence[Line]) -> Iterator[_Jump]:
+    def jumps(self, lines: Sequence[Line]) -> Iterator[Jump]:
         """The branches but for those to what follows anyway."""
-        starts: dict[int, list[int]] = defaultdict(list)
-        for (scope, _), n in self._labels.items():
-            starts[scope].append(n)
-        for scope, own in starts.items():
-            own.append(scope)
-            own.sort()
-        numbers = {n: at for at, n in enumerate(n for own in starts.values() for n in own)}
-        edges: list[tuple[int, int, int, int]] = []
-        successors: list[list[int]] = [[] for _ in numbers]
+        quiet = (Kind.BLANK, Kind.COMMENT)
+        starts = sorted(self._labels.values())
+        going_on = {starts[bisect_right(starts, n) - 1] for n, _, _ in self._branches if starts}
         for n, scope, name in self._branches:
             target = self._labels.get((scope, name))
-            if target is not None:
-                own = starts[scope]
-                block = numbers[own[bisect_right(own, n) - 1]]
-                successors[block].append(numbers[target])
-                edges.append((n, target, block, numbers[target]))
-        loops: dict[int, set[int]] = defaultdict(set)
-        for header, _, members in find_loops(successors, [numbers[scope] for scope in starts]):
-            loops[header].update(members)
-        quiet = (Kind.BLANK, Kind.COMMENT)
-        for n, target, block, goal in edges:
-            if target <= n or any(line.kind not in quiet for line in lines[n : target - 1]):
-                yield _Jump(n, target, target <= n and block not in loops.get(goal, ()))
+            if target is not None and (
+                target <= n or any(line.kind not in quiet for line in lines[n : target - 1])
+            ):
+                yield n, target, target <= n and target not in going_on
 
 
 class _OpenRegion(NamedTuple):

@@ -7,19 +7,13 @@ convention leaves to it (see ``sass_live``); what a function is given by its cal
 
 from __future__ import annotations
 
-from array import array
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from inspector.analyse.flow.graph import FlowGraph, StepRows, Steps, Way
+from inspector.analyse.flow.graph import FlowGraph, Step, Steps, Way
 from inspector.analyse.flow.liveness import scratch
-
-ROW_BITS = 32
-MAX_FORGOTTEN_READS = 8
-"""Where a register is read more often, what each read may find is kept."""
-MAX_ROW = (1 << ROW_BITS) - 1
 
 
 class Chains:
@@ -37,58 +31,48 @@ class Chains:
 
         Empty where the line does not read it, or nothing in the function writes it.
         """
-        row = self._steps.steps.row(n)
-        number = None if row is None else self._number(self._steps.steps[row].uses, register)
-        if row is None or number is None:
-            return ()
-        return self._as_lines(self._sources(number).get(row, ()))
+        row = self._steps.row(n)
+        for number in () if row is None else self._steps.steps[row].uses:
+            if row is not None and self._steps.names[number] == register:
+                return self._as_lines(self._sources(number).get(row, ()))
+        return ()
 
     def uses(self, n: int, register: str) -> tuple[int, ...]:
         """The lines that may read ``register`` as line ``n`` writes it, in their order.
 
         Empty where the line does not write it.
         """
-        row = self._steps.steps.row(n)
-        number = None if row is None else self._number(self._steps.steps[row].defs, register)
-        if row is None or number is None:
-            return ()
-        return self._as_lines(self._readers(number, row))
+        row = self._steps.row(n)
+        for number in () if row is None else self._steps.steps[row].defs:
+            if row is not None and self._steps.names[number] == register:
+                return self._as_lines(self._readers(number, row))
+        return ()
 
     def _sources(self, number: int) -> Mapping[int, list[int]]:
         """For each row that reads a register, the rows that may have written it."""
-        if number in self._known:
-            return self._known[number]
-        sources: dict[int, list[int]] = defaultdict(list)
-        for at in _places(self._writes, number, 0, len(self._steps.steps)):
-            write = self._writes[at] & MAX_ROW
-            for read in self._readers(number, write):
-                sources[read].append(write)
-        if len(_places(self._reads, number, 0, len(self._steps.steps))) > MAX_FORGOTTEN_READS:
+        if number not in self._known:
+            sources: dict[int, list[int]] = defaultdict(list)
+            for write in self._writes[number]:
+                for read in self._readers(number, write):
+                    sources[read].append(write)
             self._known[number] = sources
-        return sources
-
-    def _number(self, numbers: Iterable[int], register: str) -> int | None:
-        for number in numbers:
-            if self._steps.names[number] == register:
-                return number
-        return None
+        return self._known[number]
 
     def _as_lines(self, rows: Iterable[int]) -> tuple[int, ...]:
-        return tuple(map(self._steps.steps.line, sorted(set(rows))))
+        return tuple(self._steps.steps[row].line for row in sorted(set(rows)))
 
     def _readers(self, number: int, row: int) -> set[int]:
         """The rows that may read what ``row`` writes: every way on, up to where it is killed."""
         starts = self._graph.starts
-        many = len(_places(self._reads, number, 0, starts[-1]))
+        reads = self._reads[number]
         work = [(bisect_right(starts, row) - 1, row + 1)]
         seen: set[int] = set()
         out: set[int] = set()
-        while work and len(out) < many:
+        while work and len(out) < len(reads):
             block, start = work.pop()
             end = starts[block + 1]
             stop = self._killed(number, start, end)
-            places = _places(self._reads, number, start, end if stop is None else stop + 1)
-            out.update([self._reads[at] & MAX_ROW for at in places])
+            out.update(_between(reads, start, end if stop is None else stop + 1))
             if stop is None:
                 following = [b for b in self._graph.successors[block] if b not in seen]
                 seen.update(following)
@@ -97,25 +81,22 @@ class Chains:
 
     def _killed(self, number: int, start: int, end: int) -> int | None:
         """The first row from ``start`` to ``end`` that writes ``number`` for certain."""
-        for at in _places(self._writes, number, start, end):
-            row = self._writes[at] & MAX_ROW
-            if number in self._steps.steps[row].kills:
-                return row
-        return None
+        rows = _between(self._writes[number], start, end)
+        return next((row for row in rows if number in self._steps.steps[row].kills), None)
 
 
-def _by_register(each: Iterable[Iterable[int]]) -> Sequence[int]:
-    """Pairs of a register and a row that names it, ascending, as one number each."""
-    pairs = array("Q")
+def _by_register(each: Iterable[Iterable[int]]) -> Mapping[int, Sequence[int]]:
+    """The rows that name each register, ascending."""
+    out: dict[int, list[int]] = defaultdict(list)
     for row, registers in enumerate(each):
-        pairs.extend([number << ROW_BITS | row for number in registers])
-    return array("Q", sorted(pairs))
+        for number in registers:
+            out[number].append(row)
+    return out
 
 
-def _places(pairs: Sequence[int], number: int, start: int, end: int) -> range:
-    """Where the pairs of a register and rows ``start`` to ``end``, without the last, are."""
-    first = number << ROW_BITS
-    return range(bisect_left(pairs, first + start), bisect_left(pairs, first + end))
+def _between(rows: Sequence[int], start: int, end: int) -> Sequence[int]:
+    """Of ascending rows those from ``start`` to ``end``, without the last."""
+    return rows[bisect_left(rows, start) : bisect_left(rows, end)]
 
 
 def chains(steps: Steps, graph: FlowGraph, *, calls: bool) -> Chains:
@@ -134,7 +115,7 @@ def _with_calls(steps: Steps, graph: FlowGraph) -> Steps:
         return steps
     written = _written(steps, graph, {t for jump in calls for t in jump.targets})
     other = tuple(i for i, name in enumerate(steps.names) if scratch(name))
-    out = StepRows()
+    out: list[Step] = []
     for step in steps.steps:
         jump = steps.jumps.get(step.line)
         if jump is not None and jump.way is Way.CALL:
@@ -150,7 +131,7 @@ def _written(steps: Steps, graph: FlowGraph, callees: set[int]) -> dict[int, tup
     starts = graph.starts
 
     def block_of(line: int) -> int:
-        return bisect_right(starts, steps.steps.row(line) or 0) - 1
+        return bisect_right(starts, steps.row(line) or 0) - 1
 
     for callee in callees:
         first = block_of(callee)
@@ -160,7 +141,7 @@ def _written(steps: Steps, graph: FlowGraph, callees: set[int]) -> dict[int, tup
         while work:
             block = work.pop()
             following = list(graph.successors[block])
-            for step in steps.steps.between(starts[block], starts[block + 1]):
+            for step in steps.steps[starts[block] : starts[block + 1]]:
                 made.update(step.defs)
                 jump = steps.jumps.get(step.line)
                 if jump is not None and jump.way is Way.CALL:

@@ -14,12 +14,11 @@ called within the section begins with a block that has no predecessor from its c
 from __future__ import annotations
 
 import re
-from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from itertools import groupby
+from itertools import groupby, pairwise
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -49,63 +48,6 @@ class Step(NamedTuple):
     uses: tuple[int, ...]
 
 
-class StepRows:
-    """Steps in the order of their lines, as numbers: each takes about 35 bytes."""
-
-    def __init__(self, steps: Iterable[Step] = ()) -> None:
-        self._lines = array("I")
-        self._fields = array("I")
-        """Of each step its last line, and where its kills, defs and uses end."""
-        self._registers = array("I")
-        for step in steps:
-            self.append(step)
-
-    def append(self, step: Step) -> None:
-        """Add a step; its kills come first among its defs."""
-        registers = self._registers
-        self._lines.append(step.line)
-        self._fields.append(step.last)
-        registers.extend(step.kills)
-        self._fields.append(len(registers))
-        if len(step.defs) > len(step.kills):
-            registers.extend(r for r in step.defs if r not in step.kills)
-        self._fields.append(len(registers))
-        registers.extend(step.uses)
-        self._fields.append(len(registers))
-
-    def __len__(self) -> int:
-        return len(self._lines)
-
-    def __getitem__(self, row: int) -> Step:
-        last, kills, defs, uses = self._fields[4 * row : 4 * row + 4]
-        first = self._fields[4 * row - 1] if row else 0
-        registers = self._registers[first:uses].tolist()
-        kills, defs = kills - first, defs - first
-        return Step(
-            self._lines[row],
-            last,
-            tuple(registers[:defs]),
-            tuple(registers[:kills]),
-            tuple(registers[defs:]),
-        )
-
-    def __iter__(self) -> Iterator[Step]:
-        return self.between(0, len(self))
-
-    def between(self, start: int, end: int) -> Iterator[Step]:
-        """Rows ``start`` to ``end``, without the last."""
-        return map(self.__getitem__, range(start, end))
-
-    def line(self, row: int) -> int:
-        """The line of a row."""
-        return self._lines[row]
-
-    def row(self, line: int) -> int | None:
-        """The row of a line, None if no instruction begins on it."""
-        row = bisect_left(self._lines, line)
-        return row if row < len(self._lines) and self._lines[row] == line else None
-
-
 class Way(StrEnum):
     """How an instruction leaves its line."""
 
@@ -131,11 +73,11 @@ class Jump(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """A function. ``names`` and ``classes`` by register number;
+    """A function's steps in the order of their lines. ``names`` and ``classes`` by register number;
     ``jumps`` by line. ``kinds`` are the classes of its registers in the order of first mention.
     """
 
-    steps: StepRows
+    steps: Sequence[Step]
     jumps: Mapping[int, Jump]
     names: Sequence[str] = ()
     classes: Sequence[str] = ()
@@ -146,6 +88,11 @@ class Steps:
     """``BSSY`` by line: its barrier register and the line it names."""
     labelled: tuple[int, ...] = ()
     """Lines of the first instructions after labels, used or not (SASS)."""
+
+    def row(self, line: int) -> int | None:
+        """The place of the step on a line, None if no instruction begins on it."""
+        row = bisect_left(self.steps, line, key=attrgetter("line"))
+        return row if row < len(self.steps) and self.steps[row].line == line else None
 
 
 def declared(listing: Listing, function: Function) -> dict[str, int]:
@@ -179,8 +126,8 @@ def read_ptx(listing: Listing, function: Function) -> Steps:
     """The steps of ``function`` of a PTX ``listing``."""
     reading = FunctionReading(listing, function)
     code = reading.code
-    steps = StepRows()
-    lines = array("I")
+    steps: list[Step] = []
+    lines: list[int] = []
     leaving: dict[int, list[tuple[int, PtxInstruction]]] = {}
     kinds: dict[str, None] = {}
     for line, rows in groupby(reading.rows(), key=attrgetter("line")):
@@ -274,7 +221,7 @@ def read_sass(listing: Listing, function: Function) -> Steps:
     labels, addresses = _places(lines)
     numbers: dict[str, int] = {}
     classes: list[str] = []
-    steps = StepRows()
+    steps: list[Step] = []
     jumps: dict[int, Jump] = {}
     entries: dict[int, None] = {}
     barriers: dict[int, tuple[str, int]] = {}
@@ -558,7 +505,7 @@ def read_steps(listing: Listing, function: Function) -> Steps:
         return read_ptx(listing, function)
     if listing.language == "sass":
         return read_sass(listing, function)
-    return Steps(StepRows(), {})
+    return Steps((), {})
 
 
 def control_flow(steps: Steps, graph: FlowGraph) -> Flow:
@@ -571,7 +518,7 @@ def control_flow(steps: Steps, graph: FlowGraph) -> Flow:
             graph.successors[i],
             tuple(before[i]),
         )
-        for i, (start, end) in enumerate(zip(graph.starts, graph.starts[1:], strict=False))
+        for i, (start, end) in enumerate(pairwise(graph.starts))
     )
     found = find_loops(graph.successors, graph.entries)
     loops: list[Loop] = []
@@ -588,19 +535,19 @@ def control_flow(steps: Steps, graph: FlowGraph) -> Flow:
 def make_graph(steps: Steps) -> FlowGraph:
     """Blocks and edges of some steps."""
     rows = steps.steps
-    if not len(rows):
+    if not rows:
         return FlowGraph((0,), (), ())
-    leaders: set[int | None] = {0}
+    row_of = {step.line: row for row, step in enumerate(rows)}
+    leaders = {0}
     for line, leaving in steps.jumps.items():
-        leaders.update(map(rows.row, leaving.targets))
+        leaders.update(row_of[target] for target in leaving.targets)
         if leaving.way is not Way.CALL:
-            leaders.add(_row(steps, line) + 1)
-    leaders.update(_row(steps, target) for _, target in steps.barriers.values())
-    leaders.update(map(rows.row, steps.entries))
-    starts = (*sorted(row for row in leaders if row is not None and row < len(rows)), len(rows))
-    block_of = {start: i for i, start in enumerate(starts)}
-    entered = (steps.steps.row(line) for line in steps.entries)
-    entries = {0: None} | {block_of[row]: None for row in entered if row is not None}
+            leaders.add(row_of[line] + 1)
+    leaders.update(row_of[target] for _, target in steps.barriers.values())
+    leaders.update(row_of[line] for line in steps.entries)
+    starts = (*sorted(leaders - {len(rows)}), len(rows))
+    block_of = {rows[start].line: i for i, start in enumerate(starts[:-1])}
+    entries = sorted({0, *(block_of[line] for line in steps.entries)})
     edges: list[tuple[int, ...]] = []
     syncs: dict[int, Jump] = {}
     for i, end in enumerate(starts[1:]):
@@ -609,49 +556,35 @@ def make_graph(steps: Steps) -> FlowGraph:
         if jump is None or jump.way is Way.CALL or jump.falls:
             out.add(i + 1)
         if jump is not None and jump.way is Way.BRANCH:
-            out.update(block_of[_row(steps, t)] for t in jump.targets)
+            out.update(block_of[t] for t in jump.targets)
         if jump is not None and jump.way is Way.SYNC:
             syncs[i] = jump
         out.discard(len(starts) - 1)
         edges.append(tuple(sorted(out)))
     if syncs:
-        edges = _meet(steps, starts, edges, tuple(entries), syncs, block_of)
-    return FlowGraph(starts, tuple(edges), tuple(sorted(entries)))
-
-
-def _row(steps: Steps, line: int) -> int:
-    """The row of a line on which an instruction begins."""
-    row = steps.steps.row(line)
-    if row is None:
-        raise KeyError(line)
-    return row
+        sets: list[list[tuple[str, int]]] = [[] for _ in edges]
+        for line, (barrier, target) in sorted(steps.barriers.items()):
+            block = bisect_right(starts, row_of[line]) - 1
+            sets[block].append((barrier, block_of[target]))
+        edges = _meet(sets, edges, entries, syncs)
+    return FlowGraph(starts, tuple(edges), tuple(entries))
 
 
 def _meet(
-    steps: Steps,
-    starts: tuple[int, ...],
+    sets: Sequence[Sequence[tuple[str, int]]],
     edges: list[tuple[int, ...]],
-    entries: tuple[int, ...],
+    entries: Sequence[int],
     syncs: dict[int, Jump],
-    block_of: dict[int, int],
 ) -> list[tuple[int, ...]]:
     """The edges with those of ``BSYNC``: to where the barrier's ``BSSY`` on the way here names.
 
+    ``sets`` are the barriers that each block's ``BSSY`` names, with the block to go on with.
     Which ones come here is found forwards, over edges that are found on the way; with no ``BSSY``
     on any way here, control goes on with the next instruction.
     """
-    sets: list[list[tuple[str, int]]] = [[] for _ in edges]
-    block = 0
-    for i, step in enumerate(steps.steps):
-        while starts[block + 1] <= i:
-            block += 1
-        if (mark := steps.barriers.get(step.line)) is not None:
-            sets[block].append((mark[0], block_of[_row(steps, mark[1])]))
     out = [set(following) for following in edges]
     state: list[dict[str, frozenset[int]] | None] = [None] * len(edges)
-    seeds = list(range(len(edges)))
-    seeds.sort(key=lambda b: b not in entries)
-    for seed in seeds:
+    for seed in sorted(range(len(edges)), key=lambda block: block not in entries):
         if state[seed] is not None:
             continue
         state[seed] = {}

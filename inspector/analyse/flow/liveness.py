@@ -33,7 +33,6 @@ are those that ``nvdisasm -plr`` prints. NVIDIA documents the option (CUDA Binar
 from __future__ import annotations
 
 import re
-from array import array
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Set
@@ -42,7 +41,7 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import NamedTuple
 
-from inspector.analyse.flow.graph import FlowGraph, Step, StepRows, Steps, Way
+from inspector.analyse.flow.graph import FlowGraph, Step, Steps, Way
 from inspector.listing.line import Function, Kind, Line, Listing
 
 _UNIFORM_GUARD = re.compile(r"\*/\s*(?:\{\s*)?@!?UP\d")
@@ -71,24 +70,19 @@ class Extent:
 
 def as_nvdisasm(listing: Listing, function: Function, steps: Steps, graph: FlowGraph) -> Steps:
     """``steps`` with what ``nvdisasm -plr`` sees in each instruction."""
-    lines = listing.lines[function.first - 1 : function.last]
-    return _Rewriting(listing, function, steps, lines).steps(graph)
+    return _Rewriting(listing, function, steps).steps(graph)
 
 
 class _Rewriting:
     """The steps of one function."""
 
-    def __init__(
-        self, listing: Listing, function: Function, steps: Steps, lines: Sequence[Line]
-    ) -> None:
+    def __init__(self, listing: Listing, function: Function, steps: Steps) -> None:
         self.listing = listing
         self.function = function
         self.old = steps
-        self.first = function.first
-        self.lines = lines
+        self.lines = listing.lines[function.first - 1 : function.last]
         self.names = {name: i for i, name in enumerate(steps.names)}
         self.classes = list(steps.classes)
-        self.extent: Extent | None = None
 
     def number(self, name: str) -> int:
         number = self.names.get(name)
@@ -102,14 +96,12 @@ class _Rewriting:
         descriptors = self._descriptors(graph)
         stack = self.number("R1")
         leaving = {end - 1 for end in graph.starts[1:]}
-        out = StepRows()
+        out: list[Step] = []
         for i, step in enumerate(self.old.steps):
-            line = self.lines[step.line - self.first]
-            step = self._seen(step, line)
+            step = self._seen(step, self.lines[step.line - self.function.first])
             if i in leaving:
                 step = step._replace(uses=(*step.uses, stack))
-            pair = descriptors.get(i)
-            if pair is not None:
+            if (pair := descriptors.get(i)) is not None:
                 used = (self.number(f"UR{pair}"), self.number(f"UR{pair + 1}"))
                 step = step._replace(uses=(*step.uses, *used))
             out.append(step)
@@ -145,8 +137,7 @@ class _Rewriting:
 
     def _seen(self, step: Step, line: Line) -> Step:
         """One instruction as it is counted."""
-        base = line.base
-        if base == "P2R":
+        if line.base == "P2R":
             guard = _GUARD.search(line.text)
             kept = tuple(
                 r
@@ -154,7 +145,7 @@ class _Rewriting:
                 if self.classes[r] != "pred" or (guard and self.names.get(guard[1]) == r)
             )
             step = step._replace(uses=kept)
-        elif base == "R2P":
+        elif line.base == "R2P":
             step = step._replace(defs=(), kills=())
         if "@" in line.text and _UNIFORM_GUARD.search(line.text):
             step = step._replace(kills=step.defs)
@@ -162,31 +153,22 @@ class _Rewriting:
         if jump is None:
             return step
         if jump.way is Way.CALL:
-            made = tuple(self.number(name) for name in self._clobbered())
+            known = extent(self.listing)
+            highest = known.highest | {
+                "R": min(known.of.get(self.function.name, -1), known.highest["R"])
+            }
+            names = (f"{file}{i}" for file, top in highest.items() for i in range(top + 1))
+            made = tuple(self.number(name) for name in names if scratch(name))
             kills = made if step.kills or "@" not in line.text else ()
             used = (self.number("R0"), self.number("R1"))
             return step._replace(
                 defs=(*step.defs, *made), kills=(*step.kills, *kills), uses=(*step.uses, *used)
             )
         if jump.way is Way.RETURN:
-            kept = tuple(self.number(name) for name in self._preserved())
+            top = extent(self.listing).of.get(self.function.name, -1)
+            kept = tuple(self.number(f"R{i}") for i in _preserved(top))
             return step._replace(uses=(*step.uses, *kept))
         return step
-
-    def _known(self) -> tuple[Extent, int]:
-        """What the listing names, and the highest general register of this function."""
-        if self.extent is None:
-            self.extent = extent(self.listing)
-        return self.extent, self.extent.of.get(self.function.name, -1)
-
-    def _clobbered(self) -> list[str]:
-        known, own = self._known()
-        highest = known.highest | {"R": min(own, known.highest["R"])}
-        names = (f"{file}{i}" for file, top in highest.items() for i in range(top + 1))
-        return [name for name in names if scratch(name)]
-
-    def _preserved(self) -> list[str]:
-        return [f"R{i}" for i in _preserved(self._known()[1])]
 
     def _descriptors(self, graph: FlowGraph) -> dict[int, int]:
         """The pair of uniform registers that each global access reads, by row."""
@@ -194,7 +176,7 @@ class _Rewriting:
         reads: list[int] = []
         copies: set[str] = set()
         for i, step in enumerate(self.old.steps):
-            line = self.lines[step.line - self.first]
+            line = self.lines[step.line - self.function.first]
             if line.base == "ULDC" and (match := _DESCRIPTOR.search(line.text)):
                 loads[i] = int(match[1])
             elif line.base == "MOV" and (match := _DESCRIPTOR_COPY.search(line.text)):
@@ -205,14 +187,13 @@ class _Rewriting:
             elif (
                 line.base in _GLOBAL
                 and ".64]" in line.text.replace("+", "]")
-                and ("desc[" not in line.text)
+                and "desc[" not in line.text
             ):
                 reads.append(i)
         if not loads or not reads:
             return {}
         if len(set(loads.values())) == 1:
-            pair = next(iter(loads.values()))
-            return dict.fromkeys(reads, pair)
+            return dict.fromkeys(reads, next(iter(loads.values())))
         return _reaching(graph, loads, reads)
 
 
@@ -339,7 +320,7 @@ class Ranges:
 
     def __init__(
         self,
-        rows: StepRows,
+        rows: Sequence[Step],
         starts: Sequence[int],
         exits: Sequence[Sequence[RegionExit]],
         classes: Sequence[str],
@@ -403,7 +384,7 @@ class Ranges:
             ways: list[tuple[int, set[int]]] = []
             for each in exits:
                 if each.targets:
-                    for step in self.rows.between(at, each.row + 1):
+                    for step in self.rows[at : each.row + 1]:
                         written.update(step.defs if self._every else step.kills)
                     at = each.row + 1
                     hidden = written & carried
@@ -436,21 +417,20 @@ class Liveness:
 
     classes: tuple[str, ...]
     peak: Mapping[str, tuple[int, int]]
-    _counts: Sequence[int]
-    """Of each row its place in ``_distinct``."""
-    _distinct: Sequence[Mapping[str, int]]
+    _counts: Sequence[Mapping[str, int]]
+    """Of each row."""
     _steps: Steps
     _ranges: Ranges
 
     def at(self, n: int) -> Mapping[str, int] | None:
         """Live registers by class at line ``n``; None if no instruction begins on it."""
-        row = self._steps.steps.row(n)
-        return None if row is None else self._distinct[self._counts[row]]
+        row = self._steps.row(n)
+        return None if row is None else self._counts[row]
 
     def registers(self, n: int) -> Set[str] | None:
         """The names of what is live at line ``n``; takes time linear in its region."""
         steps, ranges = self._steps, self._ranges
-        row = steps.steps.row(n)
+        row = steps.row(n)
         if row is None:
             return None
         for step, live, _ in ranges.region(bisect_right(ranges.starts, row) - 1):
@@ -473,12 +453,13 @@ def live_ranges(listing: Listing, function: Function, steps: Steps, graph: FlowG
 
 def _regions(steps: Steps, graph: FlowGraph) -> list[int]:
     """The first rows of regions: at labels, and where control comes from elsewhere than above."""
-    heads = {row for line in steps.labelled if (row := steps.steps.row(line)) is not None}
-    before = graph.predecessors()
-    for block, start in enumerate(graph.starts[:-1]):
-        if block in graph.entries or before[block] != [block - 1]:
-            heads.add(start)
-    return sorted(heads)
+    labelled = {row for line in steps.labelled if (row := steps.row(line)) is not None}
+    entered = {
+        graph.starts[block]
+        for block, before in enumerate(graph.predecessors())
+        if block in graph.entries or before != [block - 1]
+    }
+    return sorted(labelled | entered)
 
 
 def _exits(graph: FlowGraph, starts: Sequence[int]) -> list[list[RegionExit]]:
@@ -504,20 +485,19 @@ def _exits(graph: FlowGraph, starts: Sequence[int]) -> list[list[RegionExit]]:
 def _count(steps: Steps, ranges: Ranges) -> Liveness:
     """The counts of every row: what is live after it, and what it reads and writes."""
     classes = tuple(name for name in steps.kinds if name)
-    places: dict[tuple[int, ...], int] = {}
-    counts = array("I", bytes(4 * len(steps.steps)))
-    peak: dict[str, tuple[int, int]] = {}
+    shared: dict[tuple[int, ...], Mapping[str, int]] = {}
+    counts: list[Mapping[str, int]] = []
     for region in range(len(ranges.starts) - 1):
-        at = ranges.starts[region + 1]
+        own: list[Mapping[str, int]] = []
         for step, live, now in ranges.region(region):
-            at -= 1
             extra = Counter([steps.classes[r] for r in {*step.defs, *step.uses} - live])
             here = tuple([now[name] + extra[name] for name in classes])
-            counts[at] = places.setdefault(here, len(places))
-    distinct = [MappingProxyType(dict(zip(classes, here, strict=True))) for here in places]
-    for at, name in enumerate(classes if distinct else ()):
-        most = max(here[at] for here in places)
-        highest = {place for here, place in places.items() if here[at] == most}
-        first = next(row for row, place in enumerate(counts) if place in highest)
-        peak[name] = (most, steps.steps.line(first))
-    return Liveness(classes, MappingProxyType(peak), counts, distinct, steps, ranges)
+            if here not in shared:
+                shared[here] = MappingProxyType(dict(zip(classes, here, strict=True)))
+            own.append(shared[here])
+        counts += reversed(own)
+    peak: dict[str, tuple[int, int]] = {}
+    for name in classes if counts else ():
+        row = max(range(len(counts)), key=lambda row: counts[row][name])
+        peak[name] = (counts[row][name], steps.steps[row].line)
+    return Liveness(classes, MappingProxyType(peak), counts, steps, ranges)

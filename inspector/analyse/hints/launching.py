@@ -240,8 +240,7 @@ class _Share:
 
 def _shares(subject: HintSubject, call: Call, thresholds: Thresholds) -> Iterator[_Share]:
     budget = int(number(thresholds, MASKED, "elements"))
-    given = {a.name: int(a.value) for a in call.arguments if isinstance(a.value, int)}
-    known = ttgir_values(subject, given)
+    known = ttgir_values(subject, call)
     done: dict[str, tuple[int, int, bool] | None] = {}
     for line in subject.ttgir:
         mask, shape = _mask(line), operand_shape(line)

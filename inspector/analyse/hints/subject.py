@@ -6,14 +6,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
+from typing import TYPE_CHECKING
 
-from inspector.analyse.accesses import OpcodeLines
-from inspector.analyse.flow.graph import Flow
-from inspector.analyse.function_facts import FunctionFacts
 from inspector.analyse.occupancy import Device, Occupancy, occupancy
 from inspector.base.model import Call, Kernel, Note, Origin, Resources, Stage, Variant
 from inspector.listing.line import Function, Line, Listing
-from inspector.listing.ptx_code import PtxFunction, read_function
+
+if TYPE_CHECKING:
+    from inspector.analyse.accesses import OpcodeLines
+    from inspector.analyse.flow.graph import Flow
+    from inspector.analyse.function_facts import FunctionFacts
+    from inspector.listing.ptx_code import PtxFunction
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +141,8 @@ class HintSubject:
         facts = self.facts.get(stage) or self.made.get(stage)
         listing, function = self.listings.get(stage), self.functions.get(stage)
         if facts is None and listing is not None and function is not None:
+            from inspector.analyse.function_facts import FunctionFacts
+
             facts = self.made[stage] = FunctionFacts(listing, function)
         return facts
 
@@ -159,6 +164,8 @@ class HintSubject:
     @cached_property
     def ptx_code(self) -> PtxFunction | None:
         """The kernel's PTX with its operands; None if the stage is not to be had."""
+        from inspector.listing.ptx_code import read_function
+
         listing, function = self.listings.get(Stage.PTX), self.functions.get(Stage.PTX)
         return read_function(listing, function) if listing and function else None
 

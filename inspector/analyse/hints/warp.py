@@ -3,7 +3,7 @@
 One pass over the instructions in the order they are written, each on 32 values at once: that is
 the first turn of every loop, of the first warp of one block. Integer arithmetic is carried out;
 what depends on data that was read is not known, and neither is what comes out of an ``if``.
-Arguments that no launch gives are replaced by values chosen to be awkward: see ``Arguments``.
+Arguments that no launch gives are replaced by values chosen to be awkward.
 ``execute`` cannot be asked: it needs a launch with all its arguments and memory.
 """
 
@@ -13,10 +13,13 @@ import operator
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from math import prod
 
 from inspector.analyse.hints.subject import WARP, HintSubject
+from inspector.analyse.sentences.context import Parameter, context_of
 from inspector.analyse.tensors import COMPARE, quotient
+from inspector.base.model import Call, Stage
 from inspector.listing.ptx_code import PtxFunction
 from inspector.listing.ptx_statement import (
     SINK,
@@ -134,57 +137,20 @@ LARGE_ODD = 1000003
 """An argument that nothing is known of."""
 
 
-@dataclass(frozen=True, slots=True)
-class Arguments:
-    """What the kernel's parameters hold, by their place in the list.
-
-    ``known`` are a launch's own. The others are ``scalar`` (a large odd number by default: a
-    stride that nothing is known of), times 16 where ``sixteenths`` says that they are a multiple
-    of it; pointers are far apart and aligned, as allocators return them.
-    """
-
-    known: Mapping[int, int] = field(default_factory=dict)
-    sixteenths: frozenset[int] = frozenset()
-    scalar: int = LARGE_ODD
-
-    def value(self, index: int, pointer: bool) -> int:
-        """The value of one parameter."""
-        if pointer:
-            return (index + 1) << 40
-        unknown = self.scalar * 16 if index in self.sixteenths else self.scalar
-        return self.known.get(index, unknown)
+def parameters(subject: HintSubject, call: Call | None) -> tuple[Parameter, ...]:
+    """The kernel's parameters, with their values in a launch and what Triton knew of them."""
+    listing, function = subject.listings.get(Stage.PTX), subject.functions.get(Stage.PTX)
+    return context_of(subject.kernel, subject.variant, listing, function, call).parameters
 
 
-def arguments(subject: HintSubject, scalar: int = LARGE_ODD) -> Arguments:
-    """Known facts about the kernel's parameters: Triton's specialisation, and the launch."""
-    names = parameters(subject)
-    launched = subject.launch
-    values = {}
-    if launched is not None and launched.kind == "triton":
-        values = {a.name: int(a.value) for a in launched.arguments if isinstance(a.value, int)}
-    known = {at: values[name] for at, name in enumerate(names) if name in values}
-    divisible = {n for n, said in _specialised(subject) if ("tt.divisibility", 16) in said}
-    return Arguments(
-        known, frozenset(n for n, name in enumerate(names) if name in divisible), scalar
-    )
-
-
-def parameters(subject: HintSubject) -> tuple[str, ...]:
-    """Names of a Triton kernel's parameters as its PTX has them: constants are compiled in."""
-    constant = {
-        name for name, said in _specialised(subject) if any(s[0] == "constant" for s in said)
-    }
-    signature = subject.variant.signature.items()
-    return tuple(n for n, kind in signature if kind != "constexpr" and n not in constant)
-
-
-def _specialised(subject: HintSubject) -> list[tuple[str, list[tuple[object, ...]]]]:
-    """What Triton knew of each argument: pairs of a property and its value."""
-    return [
-        (name, [tuple(s) for s in said if isinstance(s, list | tuple) and s])
-        for name, said in subject.variant.specialization.items()
-        if isinstance(said, list | tuple)
-    ]
+def _scalar(parameter: Parameter | None, unknown: int = LARGE_ODD) -> int:
+    """What a parameter that is no pointer holds: ``unknown`` where no launch gives a value, or the
+    multiple of it that Triton knew it to be."""
+    if parameter is None:
+        return unknown
+    if isinstance(parameter.value, int):
+        return int(parameter.value)
+    return unknown * (parameter.multiple or 1)
 
 
 _ARGUMENT = re.compile(r"%([\w$.\-]+): (!tt\.\w+<[^{,)]*>|[\w.]+)")
@@ -197,26 +163,23 @@ def _ttgir_arguments(subject: HintSubject) -> list[tuple[str, str]]:
 
 def scalars(subject: HintSubject) -> dict[str, int]:
     """The integer arguments by their names in TTGIR: the launch's, else awkward ones."""
-    given = arguments(subject)
+    known = dict(enumerate(parameters(subject, subject.launch)))
     named = enumerate(_ttgir_arguments(subject))
-    return {n: given.value(at, pointer=False) for at, (n, kind) in named if kind[0] != "!"}
+    return {name: _scalar(known.get(at)) for at, (name, kind) in named if kind[0] != "!"}
 
 
-def ttgir_values(subject: HintSubject, values: Mapping[str, int]) -> Mapping[str, int]:
-    """Values by a kernel's own names as values by the names in its TTGIR."""
-    names = [name for name, _ in _ttgir_arguments(subject)]
-    own = parameters(subject)
-    if len(own) != len(names):
-        return values
-    return {inner: values[name] for inner, name in zip(names, own, strict=True) if name in values}
+def ttgir_values(subject: HintSubject, call: Call) -> Mapping[str, int]:
+    """The integer arguments of a launch by their names in TTGIR."""
+    own = zip(_ttgir_arguments(subject), parameters(subject, call), strict=False)
+    return {name: int(p.value) for (name, _), p in own if isinstance(p.value, int)}
 
 
 # -- a warp -----------------------------------------------------------------------------------
 
 _SCALED = frozenset(("mul", "mad", "shl", "div", "rem", "setp", "min", "max"))
 _SPECIAL = re.compile(r"%(n?tid|n?ctaid)\.([xyz])\Z")
-_BLOCK_ID = {"x": 5, "y": 3, "z": 2}
-_GRID = {"x": 4099, "y": 67, "z": 5}
+_BLOCK_ID = (5, 3, 2)
+_GRID = (4099, 67, 5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,27 +218,37 @@ def runs(subject: HintSubject, scalar: int = LARGE_ODD) -> tuple[Run, ...]:
         shapes: tuple[tuple[int, int, int], ...] = ((256, 1, 1),)
         if subject.block is not None:
             shapes = (subject.block,)
-        elif {"%tid.y", "%tid.z"} & _specials(code):
+        elif any(
+            isinstance(operand, SpecialOperand) and operand.name in ("%tid.y", "%tid.z")
+            for row in code.instructions
+            for operand in row.operands
+        ):
             shapes = SHAPES
-        given = arguments(subject, scalar)
-        made = tuple({a.line: a for a in Warp(code, shape, given).accesses} for shape in shapes)
+        given = parameters(subject, subject.launch)
+        made = tuple(
+            {a.line: a for a in Warp(code, shape, given, scalar).accesses} for shape in shapes
+        )
         subject.memo["touched", scalar] = made
     return made
 
 
-def _specials(code: PtxFunction) -> set[str]:
-    operands = (operand for row in code.instructions for operand in row.operands)
-    return {operand.name for operand in operands if isinstance(operand, SpecialOperand)}
-
-
 class Warp:
-    """A kernel's accesses by the first warp of a block of the given shape."""
+    """A kernel's accesses by the first warp of a block of the given shape.
+
+    ``unknown`` is what arguments hold that are not known. Pointers are far apart and aligned, as
+    allocators return them.
+    """
 
     def __init__(
-        self, code: PtxFunction, block: tuple[int, int, int], arguments: Arguments
+        self,
+        code: PtxFunction,
+        block: tuple[int, int, int],
+        known: Sequence[Parameter] = (),
+        unknown: int = LARGE_ODD,
     ) -> None:
         self._block = block
-        self._arguments = arguments
+        self._scalar_values = {p.symbol: _scalar(p, unknown) for p in known}
+        self._unknown = unknown
         self._parameters = {p.name: n for n, p in enumerate(code.parameters)}
         loaded = {r.operands[0] for r in code.instructions if r.base == "ld" and "param" in r.parts}
         scaled = {o for r in code.instructions if r.base in _SCALED for o in r.operands[1:]}
@@ -311,9 +284,15 @@ class Warp:
             self._access(row, mask)
         results = [*self._results(row), *[None] * len(written)]
         for register, result in zip(written, results, strict=False):
-            chosen = _chosen(mask, result, self._values.pop(register, None))
-            if chosen is not None:
-                self._values[register] = chosen
+            old = self._values.pop(register, None)
+            if mask is not None and all(mask):
+                old = result
+            elif mask is None or (any(mask) and None in (result, old)):
+                old = None
+            elif result is not None and old is not None:
+                old = tuple(x if on else y for on, x, y in zip(mask, result, old, strict=True))
+            if old is not None:
+                self._values[register] = old
 
     def _results(self, row: PtxInstruction) -> list[Lanes | None]:
         operands, parts = row.operands, row.parts
@@ -331,12 +310,8 @@ class Warp:
             return [(source[lane[0] % WARP],) * WARP]
         if row.base != "setp":
             return [compute(row.opcode, values)]
-        if (
-            len(values) < 2
-            or len(parts) < 3
-            or parts[-1][:1] in ("", "f")
-            or parts[1] not in COMPARE
-        ):
+        kinds = len(parts) > 2 and parts[1] in COMPARE and parts[-1][:1] not in ("", "f")
+        if len(values) < 2 or not kinds:
             return []
         out = compute(f"setp.{parts[1]}.{parts[-1]}", values[:2])
         if len(values) == 3 and parts[2] in ("and", "or", "xor"):
@@ -361,11 +336,12 @@ class Warp:
         width = _width(row.opcode)
         if "param" not in row.parts or not isinstance(address, AddressOperand) or address.offset:
             return None
-        base, target = address.base, row.operands[0]
+        base = address.base
         if not isinstance(base, SymbolOperand) or base.name not in self._parameters or not width:
             return None
-        pointer = width == 64 and target not in self._scalars
-        return (self._arguments.value(self._parameters[base.name], pointer),) * WARP
+        if width == 64 and row.operands[0] not in self._scalars:
+            return (self._parameters[base.name] + 1 << 40,) * WARP
+        return (self._scalar_values.get(base.name, self._unknown),) * WARP
 
     def _value(self, operand: Operand) -> Lanes | None:
         match operand:
@@ -390,20 +366,16 @@ class Warp:
         match = _SPECIAL.match(name)
         if match is None:
             return None
-        kind, axis = match[1], "xyz".index(match[2])
-        if kind == "tid":
+        axis = "xyz".index(match[2])
+        if match[1] == "tid":
             below = (1, self._block[0], self._block[0] * self._block[1])[axis]
             size = WARP if axis == 2 else self._block[axis]
             return tuple(lane // below % size for lane in range(WARP))
-        uniform = {
-            "ntid": self._block[axis],
-            "ctaid": _BLOCK_ID[match[2]],
-            "nctaid": _GRID[match[2]],
-        }
-        return (uniform[kind],) * WARP
+        uniform = {"ntid": self._block, "ctaid": _BLOCK_ID, "nctaid": _GRID}
+        return (uniform[match[1]][axis],) * WARP
 
     def _access(self, row: PtxInstruction, mask: Lanes) -> None:
-        spaces = [part.partition("::")[0] for part in row.parts]
+        spaces = (part.partition("::")[0] for part in row.parts)
         space = next((s for s in spaces if s in ("global", "shared")), None)
         address = next((o for o in row.operands if isinstance(o, AddressOperand)), None)
         width = _width(row.opcode)
@@ -411,9 +383,8 @@ class Warp:
         if space is None or address is None or width is None or base is None:
             return
         vector = next((int(p[1]) for p in row.parts if p in ("v2", "v4", "v8")), 1)
-        threads = self._block[0] * self._block[1] * self._block[2]
-        lanes = list(zip(base, mask, strict=True))[:threads]
-        where = tuple([place + address.offset for place, on in lanes if on])
+        lanes = list(zip(base, mask, strict=True))[: prod(self._block)]
+        where = tuple(place + address.offset for place, on in lanes if on)
         if len(set(where)) > 1:
             size, store = width // 8 * vector, row.base == "st"
             access = WarpAccess(row.line, space, store, size, where, self._stretch, address.base)
@@ -428,14 +399,3 @@ def _width(opcode: str) -> int | None:
 
 def _not(value: Lanes | None) -> Lanes | None:
     return None if value is None else tuple(int(not p) for p in value)
-
-
-def _chosen(mask: Lanes | None, new: Lanes | None, old: Lanes | None) -> Lanes | None:
-    """What a guarded instruction leaves in its result."""
-    if mask is None or all(mask):
-        return None if mask is None else new
-    if not any(mask):
-        return old
-    if new is None or old is None:
-        return None
-    return tuple(x if on else y for on, x, y in zip(mask, new, old, strict=True))

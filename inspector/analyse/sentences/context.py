@@ -75,10 +75,8 @@ class Context:
 
     def parameter_at(self, offset: int) -> Parameter | None:
         """The parameter that byte ``offset`` of the parameter space is in."""
-        for p in self.parameters:
-            if p.offset is not None and p.size is not None and 0 <= offset - p.offset < p.size:
-                return p
-        return None
+        places = ((p, offset - p.offset) for p in self.parameters if p.offset is not None)
+        return next((p for p, within in places if 0 <= within < (p.size or 0)), None)
 
 
 def context_of(
@@ -150,37 +148,33 @@ def triton_parameters(
     in the specialisation. Where that does not fit what PTX declares no names are given. Without
     ``declared`` (no PTX at hand) the names come without offsets and scratch.
     """
-    known = specialization or {}
     arguments: list[tuple[str, str, int | None]] = []
     for name, type_ in signature.items():
-        facts = _facts(known.get(name))
-        if type_ == "constexpr" or "constant" in facts:
-            continue
-        multiple = facts.get("tt.divisibility")
-        arguments += _expanded(name, type_, multiple if isinstance(multiple, int) else None)
+        facts = _facts((specialization or {}).get(name))
+        if type_ != "constexpr" and "constant" not in facts:
+            multiple = facts.get("tt.divisibility")
+            arguments += _expanded(name, type_, multiple if isinstance(multiple, int) else None)
     if not declared:
         return tuple(
             Parameter(i, name, type_, multiple=multiple)
             for i, (name, type_, multiple) in enumerate(arguments)
         )
-    scratch = SCRATCH[: max(0, len(declared) - len(arguments))]
-    fits = bool(signature) and len(declared) == len(arguments) + len(scratch)
+    own = len(arguments)
+    arguments += [(name, "*i8", None) for name in SCRATCH[: max(0, len(declared) - own)]]
     pairs = zip(arguments, declared, strict=False)
+    fits = bool(signature) and len(declared) == len(arguments)
     if not fits or not all(_agrees(type_, d) for (_, type_, _), d in pairs):
         return _bare(declared)
-    if not all(_agrees("*i8", d) for d in declared[len(arguments) :]):
-        return _bare(declared)
-    hidden: list[tuple[str, str, int | None]] = [(name, "*i8", None) for name in scratch]
     return tuple(
         replace(
             p,
             name=name,
             type=type_,
             multiple=multiple,
-            hidden=p.index >= len(arguments),
+            hidden=p.index >= own,
             pointer=type_.startswith("*"),
         )
-        for p, (name, type_, multiple) in zip(_bare(declared), arguments + hidden, strict=True)
+        for p, (name, type_, multiple) in zip(_bare(declared), arguments, strict=True)
     )
 
 
@@ -189,13 +183,10 @@ def cuda_parameters(declared: Sequence[Declared], demangled: str) -> tuple[Param
     types = argument_types(demangled)
     if not declared:
         return tuple(Parameter(i, type=t) for i, t in enumerate(types))
-    bare = _bare(declared)
-    if len(types) != len(bare):
-        return bare
-    fits = all(d.size == 8 for d, t in zip(declared, types, strict=True) if t.endswith(("*", "&")))
-    if not fits:
-        return bare
-    typed = zip(bare, types, strict=True)
+    typed = list(zip(_bare(declared), types, strict=False))
+    fits = all(p.size == 8 for p, t in typed if t.endswith(("*", "&")))
+    if len(types) != len(declared) or not fits:
+        return _bare(declared)
     return tuple(replace(p, type=t, pointer=t.endswith(("*", "&"))) for p, t in typed)
 
 

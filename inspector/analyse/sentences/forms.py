@@ -226,26 +226,22 @@ def bitwise(op: str, a: LinearForm, b: LinearForm, bits: int) -> LinearForm:
 def _with_number(op: str, a: LinearForm, mask: int, bits: int) -> LinearForm | None:
     if a.number is not None:
         value = a.number % (1 << bits)
-        done = {"and": value & mask, "or": value | mask, "xor": value ^ mask}
-        return constant(done[op])
+        return constant({"and": value & mask, "or": value | mask, "xor": value ^ mask}[op])
     if op == "xor" and mask == (1 << bits) - 1:
         return add(scale(a, -1), constant(-1))
-    if op != "and" and mask == 0:
-        return a
+    if mask == 0:
+        return constant(0) if op == "and" else a
     if op != "and":
         return None
-    if mask == 0:
-        return constant(0)
     low = (mask & -mask).bit_length() - 1
     ones = mask >> low
     if ones & (ones + 1):
         return None
-    if low == 0:
-        return modulo(a, mask + 1) if mask + 1 < 1 << bits else a
     top = mask + (1 << low)
+    kept = modulo(a, top) if top < 1 << bits else a
     if a.multiple % (1 << low) == 0:
-        return modulo(a, top) if top < 1 << bits else a
-    kept = modulo(a, top) if top < 1 << bits else wrapped(a, bits, False)
+        return kept
+    kept = kept if top < 1 << bits else wrapped(a, bits, False)
     return scale(divided(kept, 1 << low), 1 << low)
 
 
@@ -296,8 +292,7 @@ def extreme(op: str, a: LinearForm, b: LinearForm) -> LinearForm:
     if b.high <= a.low:
         return b if op == "min" else a
     pick = min if op == "min" else max
-    parts = sorted((a, b), key=repr)
-    return made(op, "", pick(a.low, b.low), pick(a.high, b.high), parts)
+    return made(op, "", pick(a.low, b.low), pick(a.high, b.high), sorted((a, b), key=repr))
 
 
 def made(
@@ -314,11 +309,5 @@ def _alone(atom: Atom) -> LinearForm:
 
 def leaves(a: LinearForm) -> list[Atom]:
     """Every atom with a name in a form, each as often as it occurs."""
-    out: list[Atom] = []
-    for atom, _ in a.terms:
-        if atom.op in LEAVES:
-            out.append(atom)
-        else:
-            for arg in atom.args:
-                out += leaves(arg)
-    return out
+    out = [atom for atom, _ in a.terms if atom.op in LEAVES]
+    return out + [leaf for atom, _ in a.terms for arg in atom.args for leaf in leaves(arg)]

@@ -7,8 +7,7 @@ chapter "Instruction Set".
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from inspector.analyse.isa import Isa
 from inspector.analyse.sentences import forms
@@ -68,43 +67,26 @@ _ARGUMENTS = "abcefgh"
 def byte_picks(a: str, b: str, selector: int) -> str:
     """``prmt.b32``: the four bytes of the result, highest first; bytes 0 to 3 are ``a``'s."""
     picks = [selector >> 4 * i & 15 for i in range(3, -1, -1)]
-    said: list[str] = []
-    for pick in picks:
-        name, place = (a, pick & 7) if pick & 7 < 4 else (b, (pick & 7) - 4)
-        sign = "the sign of " if pick & 8 else ""
-        said.append(f"{sign}byte {place} of {name}")
+    said = (
+        f"{'the sign of ' * (pick >> 3)}byte {pick & 3} of {b if pick & 4 else a}" for pick in picks
+    )
     return f"bytes, the highest first: {', '.join(said)}"
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """What the sentences of a function draw on; ``tables`` are words by name and word."""
-
-    isa: Isa
-    context: Context
-    statements: Statements
-    values: Values
-    wording: Wording
-    templates: Templates
-    tables: Mapping[str, Mapping[str, str]]
 
 
 class Pieces:
     """The pieces of one instruction of a function; ``get`` finds them by name."""
 
-    def __init__(self, one: PtxInstruction, reader: Reading) -> None:
+    def __init__(self, one: PtxInstruction, reader: PtxReader) -> None:
         self.one = one
         self.reader = reader
         self.parts = one.parts
         self.tables = reader.tables
         self.types = tuple(part for part in one.parts[1:] if _TYPE.match(part))
-        operands = one.operands
-        first = operands[0] if operands else None
-        self.addresses = [o for o in operands if isinstance(o, AddressOperand)]
-        self.result = None if isinstance(first, AddressOperand) else first
-        if first is not None and not has_result(one.base, one.opcode):
-            self.result = None
-        self.args = operands if self.result is None else operands[1:]
+        first = one.operands[0] if one.operands else None
+        self.addresses = [o for o in one.operands if isinstance(o, AddressOperand)]
+        writes = not isinstance(first, AddressOperand) and has_result(one.base, one.opcode)
+        self.result = first if writes else None
+        self.args = one.operands if self.result is None else one.operands[1:]
 
     def get(self, name: str) -> str:
         """A piece by its name, "" if this instruction has none of it."""
@@ -116,8 +98,7 @@ class Pieces:
     def words(self, table: str) -> str:
         """What the opcode's qualifiers are called in a table of pieces, in order."""
         known = self.tables.get(table, {})
-        said = [known[p] for p in self.parts[1:] if p in known]
-        text = ", ".join(dict.fromkeys(said))
+        text = ", ".join(dict.fromkeys(known[p] for p in self.parts[1:] if p in known))
         return fill(text, self.get) if "{" in text else text
 
     def _part(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
@@ -189,16 +170,16 @@ class Pieces:
     def _argument(self, i: int) -> str:
         return self.say(self.args[i]) if i < len(self.args) else ""
 
-    def _destination(self, one: Operand | None) -> str:
+    def _d(self, second: bool = False) -> str:
+        one = self.result
+        if isinstance(one, PairOperand):
+            one = one.second if second else one.first
+        elif second:
+            return ""
         return "" if one is None or isinstance(one, SinkOperand) else self.say(one)
 
-    def _d(self) -> str:
-        pair = self.result
-        return self._destination(pair.first if isinstance(pair, PairOperand) else pair)
-
     def _p(self) -> str:
-        pair = self.result
-        return self._destination(pair.second if isinstance(pair, PairOperand) else None)
+        return self._d(second=True)
 
     def _last(self) -> str:
         return self.say(self.args[-1]) if self.args else ""
@@ -225,37 +206,33 @@ class Pieces:
 
     # -- types and sizes --------------------------------------------------------------------
 
-    def type_name(self, type_: str) -> str:
-        """``32-bit float``; the type itself where it is not known."""
+    def _type(self, at: int = -1) -> str:
+        type_ = self.types[at] if self.types else ""
         return self.tables["types"].get(type_, type_)
 
-    def _type(self) -> str:
-        return self.type_name(self.types[-1]) if self.types else ""
-
     def _to(self) -> str:
-        return self.type_name(self.types[0]) if self.types else ""
+        return self._type(0)
 
     def _from(self) -> str:
-        return self.type_name(self.types[-1]) if len(self.types) > 1 else ""
+        return self._type() if len(self.types) > 1 else ""
 
     def _data(self) -> str:
         type_ = self.types[-1] if self.types else ""
-        match, vector = _BITS.match(type_), self._part(_VECTOR)
-        name = self.type_name(type_)
+        match, vector, name = _BITS.match(type_), self._part(_VECTOR), self._type()
         if match is None:
             return name or "data"
         many = int(vector[1]) if vector else 1
-        plain = type_[0] == "b"
+        amount = f"{'an' if name.startswith('8') else 'a'} {name}"
         if many > 1:
-            amount = f"{many} × {name}{'' if plain else 's'}"
-        else:
-            amount = name if plain else f"{'an' if name.startswith('8') else 'a'} {name}"
+            amount = f"{many} × {name}{'' if type_[0] == 'b' else 's'}"
+        elif type_[0] == "b":
+            amount = name
         return f"{amount} ({plural(many * int(match[1]) // 8, 'byte')} a thread)"
 
     def _space(self, i: int = 0) -> str:
         words = self.tables.get("space", {})
-        spaces = [words[p] for p in self.parts[1:] if p in words]
-        return spaces[i] if i < len(spaces) else spaces[0] if spaces else "memory"
+        spaces = [words[p] for p in self.parts[1:] if p in words] or ["memory"]
+        return spaces[i] if i < len(spaces) else spaces[0]
 
     def _space2(self) -> str:
         return self._space(1)
@@ -271,10 +248,9 @@ class Pieces:
     def _saturate(self) -> str:
         if "satfinite" in self.parts:
             return "kept within the type's finite range"
-        if "sat" not in self.parts:
-            return ""
         real = bool(self.types) and self.types[0] in self.tables.get("float", {})
-        return "kept within 0…1" if real else "kept within the type's range"
+        within = "0…1" if real else "the type's range"
+        return f"kept within {within}" if "sat" in self.parts else ""
 
     # -- integers ---------------------------------------------------------------------------
 
@@ -284,14 +260,12 @@ class Pieces:
 
     def _field(self) -> str:
         at, many = self.number(1), self.number(2)
-        extended = ", sign-extended" if self.types and self.types[-1][0] == "s" else ""
         if at is None or many is None:
-            text = f"{self._argument(2)} bits from bit {self._argument(1)} of {self._argument(0)}"
-        elif many == 1:
-            text = f"bit {at} of {self._argument(0)}"
+            text = f"{self._argument(2)} bits from bit {self._argument(1)}"
         else:
-            text = f"bits {at} to {at + many - 1} of {self._argument(0)}"
-        return text + extended
+            text = f"bit {at}" if many == 1 else f"bits {at} to {at + many - 1}"
+        extended = ", sign-extended" if self.types and self.types[-1][0] == "s" else ""
+        return f"{text} of {self._argument(0)}{extended}"
 
     def _truth(self) -> str:
         table = self.number(3)
@@ -305,11 +279,10 @@ class Pieces:
         return self._last() if len(self.args) > 4 else ""
 
     def _picks(self) -> str:
-        mode = self.words("prmt")
-        selector = self.number(2)
-        a, b = self._argument(0), self._argument(1)
+        selector, a, b = self.number(2), self._argument(0), self._argument(1)
         if selector is None or self.parts[-1] != "b32":
-            return f"bytes of {a} and {b} that {self._argument(2)} picks ({self.parts[-1]})" + mode
+            picks = f"bytes of {a} and {b} that {self._argument(2)} picks ({self.parts[-1]})"
+            return picks + self.words("prmt")
         return byte_picks(a, b, selector)
 
     # -- comparing --------------------------------------------------------------------------
@@ -325,8 +298,8 @@ class Pieces:
         else:
             sign, _, or_nan = signs[part].partition(" ")
             text = f"{a} {sign} {b}" + (f", {or_nan}" if or_nan else "")
-        joined = self.words("boolean")
-        return f"({text}) {joined} {self._argument(2)}" if joined and len(self.args) > 2 else text
+        also = self._also()
+        return f"({text}){also[1:]}" if also else text
 
     def _also(self) -> str:
         joined = self.words("boolean")
@@ -350,12 +323,11 @@ class Pieces:
             return "the warp"
         if mask is None:
             text = f"the lanes in {self._last()}"
-        elif mask % (1 << 32) == (1 << 32) - 1:
-            text = "the whole warp"
         else:
             text = f"the lanes of mask 0x{mask % (1 << 32):x}"
+            text = "the whole warp" if text.endswith("0xffffffff") else text
         limits = self.number(2) if self.parts[0] == "shfl" else None
-        apart = 32 - (limits >> 8 & 31) if limits is not None else 32
+        apart = 32 - ((limits or 0) >> 8 & 31)
         return f"{text}, in groups of {apart}" if apart < 32 else text
 
     # -- matrices ---------------------------------------------------------------------------
@@ -369,8 +341,7 @@ class Pieces:
         if len(types) == 2 and self.parts[0] == "wmma":  # the sums' alone: the factors are f16
             types = (types[0], "f16", "f16")
         if len(types) >= 3:
-            d, a, b = types[0], types[1], types[2]
-            return f"{m}×{k} {a} by {k}×{n} {b}, sums of {m}×{n} in {d}"
+            return f"{m}×{k} {types[1]} by {k}×{n} {types[2]}, sums of {m}×{n} in {types[0]}"
         return f"{m}×{k} by {k}×{n}" + (f" in {types[0]}" if types else "")
 
     def _share(self) -> str:
@@ -387,8 +358,8 @@ class Pieces:
         tile, many = self._part(_TILE), self._part(_MANY)
         size = f"{tile[1]}×{tile[2]}" if tile else "8×8"
         bits = self.types[-1][1:] if self.types else "16"
-        several = many is not None and many[1] != "1"
-        matrices = f"{many[1]} {size} matrices" if many and several else f"one {size} matrix"
+        several = f"{many[1]} {size} matrices" if many else ""
+        matrices = several if many and many[1] != "1" else f"one {size} matrix"
         return f"{matrices} of {bits}-bit elements"
 
     def _eachlane(self) -> str:
@@ -399,20 +370,14 @@ class Pieces:
     def _sum(self) -> str:
         product = f"{self._argument(0)} · {self._argument(1)}"
         d = self._d() or "its registers"
-        fresh = self._adds()
-        if fresh is None:
-            return f"{d} = {product}, + what it was if {self._argument(2)}"
-        return f"{d} += {product}" if fresh else f"{d} = {product}"
-
-    def _adds(self) -> bool | None:
-        """Whether wgmma adds to its accumulator; None if a predicate says so."""
-        if len(self.args) < 3:
-            return True
-        fresh, scale = self.number(2), self.args[2]
-        if fresh is None and isinstance(scale, RegisterOperand):
+        scale = self.args[2] if len(self.args) > 2 else None
+        adds = True if scale is None else self.number(2)  # None: a predicate says so
+        if isinstance(scale, RegisterOperand):
             condition = self.reader.values.condition(scale.name)
-            return condition.always if condition is not None else None
-        return None if fresh is None else bool(fresh)
+            adds = condition.always if condition is not None else None
+        if adds is None:
+            return f"{d} = {product}, + what it was if {self._argument(2)}"
+        return f"{d} += {product}" if adds else f"{d} = {product}"
 
     def _half(self) -> str:
         match = _BITS.match(self.types[-1]) if self.types else None
@@ -425,9 +390,9 @@ class Pieces:
         return self._argument(0) if value is None else "true" if value else "false"
 
     def _enable(self) -> str:
-        after = 5 if "sp" in self.parts else 4
         kinds = RegisterOperand | ImmediateOperand | SymbolOperand
-        return next((self.say(a) for a in self.args[after:] if isinstance(a, kinds)), "")
+        rest = self.args[5 if "sp" in self.parts else 4 :]
+        return next((self.say(a) for a in rest if isinstance(a, kinds)), "")
 
     def _tmem(self) -> str:
         return ", ".join(p for p in self.parts if _TENSOR_MEMORY.match(p))
@@ -451,11 +416,9 @@ class Pieces:
         return self.say(self.addresses[self._tensor()].base) if self.addresses else ""
 
     def _coordinates(self) -> str:
-        if not self.addresses or not self.addresses[self._tensor()].more:
-            return ""
-        vector = self.addresses[self._tensor()].more[0]
+        vector = next((a.more[0] for a in self.addresses if a.more), None)
         elements = vector.elements if isinstance(vector, VectorOperand) else (vector,)
-        return " at " + ", ".join(map(self.say, elements))
+        return "" if vector is None else " at " + ", ".join(self.say(e) for e in elements if e)
 
     def _dimensions(self) -> str:
         many = self._part(_DIMENSIONS)
@@ -476,11 +439,9 @@ class Pieces:
         callee = next((o for o in self.one.operands if not isinstance(o, VectorOperand)), None)
         if callee is None:
             return "a function"
-        given = lists[:1] if self.one.operands[0] is not callee else []
-        inside, out = (
-            ", ".join(self.say(p) for each in some for p in each.elements)
-            for some in (lists[len(given) :][:1], given)
-        )
+        said = [", ".join(map(self.say, each.elements)) for each in lists] + [""]
+        out = said.pop(0) if self.one.operands[0] is not callee else ""
+        inside = said[0]
         text = f"{self.say(callee)}({inside})"
         text = text if isinstance(callee, SymbolOperand) else f"the function at {text}"
         return f"{text}, which gives {out}" if out else text
@@ -527,6 +488,7 @@ class PtxReader:
     ) -> None:
         self.listing = listing
         self.function = function
+        self.isa = isa
         self.templates = templates
         self.context = context if context is not None else of_header(listing, function)
         self.statements = Statements(listing, function)
@@ -534,15 +496,7 @@ class PtxReader:
         self._unlaunched: Values | None = None
         words = templates.section
         self.wording = Wording(self.context, words("names"), words("constants"))
-        self._reading = Reading(
-            isa,
-            self.context,
-            self.statements,
-            self.values,
-            self.wording,
-            templates,
-            {**templates.pieces, "types": words("types"), "compare": words("compare")},
-        )
+        self.tables = {**templates.pieces, "types": words("types"), "compare": words("compare")}
 
     def sentence(self, n: int) -> str | None:
         """What line ``n`` (from 1) does; None if it does nothing or that is not known."""
@@ -579,7 +533,7 @@ class PtxReader:
     # -- instructions -----------------------------------------------------------------------
 
     def _instruction(self, one: PtxInstruction, line: Line) -> str | None:
-        pieces = Pieces(one, self._reading)
+        pieces = Pieces(one, self)
         template = self.templates.of(one.parts)
         if template is None:
             text = self._summary(one, pieces)
@@ -589,17 +543,13 @@ class PtxReader:
             text = f"{text} ({result})" if result else text
         if text is None or one.guard is None:
             return text
-        name = one.guard.name
-        condition = self.values.condition(name)
-        meaning = self.wording.told(condition) if condition is not None else ""
-        if condition is not None and condition.always is not None and not self._without(name):
-            meaning = self._launched(condition.always)
-        meaning = f" ({meaning})" if meaning else ""
-        return f"{'unless' if one.guard.negated else 'if'} {name}{meaning}: {text}"
+        meaning = self._meaning(one.guard.name)
+        condition = f"{one.guard.name} ({meaning})" if meaning else one.guard.name
+        return f"{'unless' if one.guard.negated else 'if'} {condition}: {text}"
 
     def _summary(self, one: PtxInstruction, pieces: Pieces) -> str | None:
         """An instruction without its own sentence: what the reference says, and operands."""
-        entry = self._reading.isa.ptx(one.opcode)
+        entry = self.isa.ptx(one.opcode)
         if entry is None:
             return None
         said = entry.summary.strip().removesuffix(".")
@@ -614,7 +564,8 @@ class PtxReader:
             return ""
         name, base, last, typed = first.name, one.base, one.operands[-1], bool(types_of(one))
         if base == "setp" or one.kind == "pred":
-            return self._predicate(name) if base != "mov" else ""
+            meaning = self._meaning(name) if base != "mov" else ""
+            return {"always": "always true", "never": "never true"}.get(meaning, meaning)
         if base == "mov":
             if not isinstance(last, RegisterOperand) or not typed:
                 return ""
@@ -626,8 +577,7 @@ class PtxReader:
             return ""
         value = self.values.register(name, line.n)
         if self._is_what_it_says(value, name, one.operands[1:]):
-            most = 1 << max(0, self.statements.bits(name) - 8)
-            narrow = value.high - value.low < most
+            narrow = value.high - value.low < 1 << max(0, self.statements.bits(name) - 8)
             return self.wording.span(value.low, value.high) if narrow else ""
         text = self.wording.known(value, line.n)
         return f"byte offset: {text}" if text and self._is_offset(name) else text
@@ -642,14 +592,14 @@ class PtxReader:
         leaves = forms.leaves(value)
         return bool(leaves) and all(x.op == "register" and x.name in named for x in leaves)
 
-    def _predicate(self, name: str) -> str:
+    def _meaning(self, name: str) -> str:
+        """What a predicate says, in this launch or any; "" if that is not known."""
         condition = self.values.condition(name)
         if condition is None:
             return ""
         if condition.always is not None and not self._without(name):
-            return self._launched(condition.always)
-        meaning = self.wording.told(condition)
-        return {"always": "always true", "never": "never true"}.get(meaning, meaning)
+            return f"{'true' if condition.always else 'false'} in this launch"
+        return self.wording.told(condition)
 
     def _without(self, name: str) -> bool:
         """Whether a predicate is decided without the launch."""
@@ -658,10 +608,6 @@ class PtxReader:
             self._unlaunched = Values(self.statements, bare)
         condition = self._unlaunched.condition(name)
         return condition is not None and condition.always is not None
-
-    @staticmethod
-    def _launched(always: bool) -> str:
-        return f"{'true' if always else 'false'} in this launch"
 
     def _is_offset(self, register: str) -> bool:
         """Whether a register is added to an address."""

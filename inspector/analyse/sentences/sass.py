@@ -94,14 +94,13 @@ def atomic(i: SassInstruction) -> Pieces | None:
     if not memory or name is None:
         return None
     at = i.operands.index(memory[0])
-    values = [o for o in i.operands[at + 1 :] if o.general]
+    registers = {64: 2, 128: 4}.get(i.bits, 1)
+    values = [i.words.signed(o, registers) for o in i.operands[at + 1 :] if o.general]
     if not values and name != "POPC":
         return None
-    registers = {64: 2, 128: 4}.get(i.bits, 1)
-    texts = [i.words.signed(v, registers) for v in values] or [""]
     text = i.table["atomics"][name].format(
-        b=texts[0],
-        c="?" if name == "CAS" and len(texts) < 2 else texts[-1],
+        b="".join(values[:1]),
+        c="?" if name == "CAS" and len(values) < 2 else "".join(values[-1:]),
         address=_address(i, memory[0]),
         space=i.string("space"),
     )
@@ -186,24 +185,23 @@ def _conditions(i: SassInstruction) -> str:
 
 def branch(i: SassInstruction) -> Pieces | None:
     """To a label, or an address; a predicate operand is a second condition."""
-    others = [o for o in i.operands if not o.predicate]
-    by = next((o.bare for o in others if o.general), "")
-    if not by and others and others[0].bare.startswith(("R", "UR")):
-        by = others[0].bare.split()[0]
+    others = [o.bare for o in i.operands if not o.predicate]
+    by = next((o.bare for o in i.operands if o.general), "")
+    if not by and others and others[0].startswith(("R", "UR")):
+        by = others[0].split()[0]
     label = i.label
     if label is None and not by:
         if not others:
             return None
-        label = others[-1].bare
-    to = f"the address in {by}"
-    if label:
-        helpers = (said for part, said in i.table["helpers"].items() if part in label)
-        helper = next(helpers, "")  # of the compiler's own, what it does
-        to = f"{label} ({helper})" if helper else label
+        label = others[-1]
+    to = label or f"the address in {by}"
+    # Of the compiler's own functions, what they do.
+    helpers = (said for part, said in i.table["helpers"].items() if part in (label or ""))
+    to += "".join(f" ({said})" for said in islice(helpers, 1))
     return {
         "label": to,
         "by": by or "a register",
-        "bar": others[0].bare if others else "",
+        "bar": others[0] if others else "",
         "also": _conditions(i),
         "targets": ", ".join(i.line.targets[:8]),
     }
@@ -252,8 +250,8 @@ def vote(i: SassInstruction) -> Pieces | None:
     asked = i.words.predicate(last)
     kind = "all" if i.has("ALL") else "any" if i.has("ANY") else "all or none"
     lanes = "of the active lanes" if asked == "true" else f"of the lanes where {asked}"
-    out = [f"{x.bare} = the mask {lanes}" for x in targets if x.general][:1]
-    out = [text for text in out if not text.startswith(("RZ", "URZ"))]
+    masks = [x for x in targets if x.general][:1]
+    out = [f"{x.bare} = the mask {lanes}" for x in masks if x.number is not None]
     out += [
         f"{x.bare} = whether {asked} in {kind} of the active lanes"
         for x in targets
@@ -268,12 +266,11 @@ def match(i: SassInstruction) -> Pieces | None:
     targets = [x for x in i.operands if x is not value]
     if value is None or not targets:
         return None
-    what = i.words.plain(value, 2 if i.has("U64") else 1)
     names = " and ".join(x.bare for x in targets if destination(i, x) != "nowhere")
     kind = "the mask of the lanes that hold"
     if i.has("ALL"):
         kind = "whether (and the mask if) all active lanes hold"
-    return {"value": f"{names} = {kind} the same {what}"}
+    return {"value": f"{names} = {kind} the same {i.words.plain(value, 2 if i.has('U64') else 1)}"}
 
 
 def wait(i: SassInstruction) -> Pieces | None:
@@ -326,7 +323,7 @@ def architecture(listing: Listing, context: Context) -> int | None:
     return None
 
 
-class Banks:
+class Banks(SassWording):
     """``layouts`` is the table ``banks`` of sass_sentences.toml: offsets in bank 0 by first sm."""
 
     def __init__(self, layouts: Mapping[str, Any], sm: int | None, context: Context) -> None:
@@ -334,7 +331,7 @@ class Banks:
         fitting = [int(first) for first in layouts if sm is not None and int(first) <= sm]
         self._layout = layouts[str(max(fitting))] if fitting else {}
 
-    def say(self, bank: str, text: str, size: int) -> str:
+    def bank(self, bank: str, text: str, size: int) -> str:
         """``c[0x0][0x210]`` in words, ``size`` bytes of it."""
         whole = f"c[{bank}][{text}]"
         offset = 0 if text in ("RZ", "") else value(text)
@@ -366,9 +363,10 @@ class Banks:
         text = f"the parameter {parameter.name or parameter.index}"
         if parameter.name is None and parameter.type:
             text += f": {parameter.type}"
-        if byte:
-            upper = byte == 4 and parameter.size == 8
-            text = f"the upper half of {text}" if upper else f"byte {byte} on of {text}"
+        if byte == 4 and parameter.size == 8:
+            text = f"the upper half of {text}"
+        elif byte:
+            text = f"byte {byte} on of {text}"
         scalar = parameter.type and "*" not in parameter.type and parameter.value is not None
         return f"{text} ({parameter.value})" if scalar else text
 
@@ -428,27 +426,18 @@ class SassReader:
         self._table = templates
         self._context = context or Context()
         sm = architecture(listing, self._context)
-        self._words = SassWording(Banks(templates["banks"], sm, self._context).say)
+        self._words = Banks(templates["banks"], sm, self._context)
 
     def sentence(self, n: int) -> str | None:
         """The sentence of line ``n``; None if it is no instruction, or one not known."""
-        if not 1 <= n <= len(self._listing.lines):
+        of = self._function or Function("", 1, len(self._listing.lines))
+        line = self._listing.lines[n - 1] if of.first <= n <= of.last else None
+        if line is None or line.kind is not Kind.INSTRUCTION or len(line.text) > MAX_LINE_CHARS:
             return None
-        if self._function is not None and not self._function.first <= n <= self._function.last:
-            return None
-        line = self._listing.lines[n - 1]
-        if (
-            line.kind is not Kind.INSTRUCTION
-            or line.base is None
-            or len(line.text) > MAX_LINE_CHARS
-        ):
-            return None
-        told = self._of(line.base)
+        told = self._of(line.base or "")
         i = take_apart(line, self._words, self._context, told, self._table)
-        if i is None:
-            return None
-        text = self._told_of(i) or self._summary(line, i)
-        return _guarded(i, text) if text else None
+        text = None if i is None else self._told_of(i) or self._summary(line, i)
+        return _guarded(i, text) if i is not None and text else None
 
     def _told_of(self, i: SassInstruction) -> str | None:
         handler, needed = HANDLERS[i.string("handler") or "plain"]

@@ -17,7 +17,7 @@ from inspector.listing.sass_operands import split_operands
 #
 # NVIDIA documents no operands; what stands here was read off nvdisasm's output.
 
-_REGISTER = re.compile(r"(UR|UP|R|P|B|SB|gsb)(\d{1,3}|Z|T)((?:\.\w++)*+)\Z")
+_REGISTER = re.compile(r"(UR|UP|R|P|B|SB|gsb)(\d{1,3}|(?<=R)Z|(?<=P)T)((?:\.\w++)*+)\Z")
 _NUMBER = re.compile(
     r"0x[0-9a-f]{1,32}\Z|\d{1,40}(?:\.\d{1,60})?(?:e[+-]?\d{1,4})?\Z|(?:INF|Q?NAN)\Z"
 )
@@ -73,9 +73,7 @@ class SassOperand:
     @property
     def always(self) -> bool | None:
         """What PT and UPT, negated or not, always are; None for other operands."""
-        if not self.predicate or self.number is not None:
-            return None
-        return not self.inverted
+        return not self.inverted if self.predicate and self.number is None else None
 
 
 def read(text: str) -> SassOperand:
@@ -92,8 +90,6 @@ def read(text: str) -> SassOperand:
     if match is None:
         return SassOperand(text, bare, "", None, (), *signs)
     file, number, suffixes = match.groups()
-    if number in ("T", "Z") and (number == "T") != (file in PREDICATES):
-        return SassOperand(text, bare, "", None, (), *signs)
     which = int(number) if number.isdecimal() else None
     return SassOperand(text, bare, file, which, tuple(suffixes.split(".")[1:]), *signs)
 
@@ -131,14 +127,12 @@ def registers(file: str, first: int, count: int) -> str:
     return f"{file}{first}:{last}" if count == 2 else f"{file}{first}…{last}"
 
 
-Bank = Callable[[str, str, int], str]
-
-
 class SassWording:
-    """Puts operands in words; ``bank`` words a place in a constant bank."""
+    """Puts operands in words."""
 
-    def __init__(self, bank: Bank) -> None:
-        self._bank = bank
+    def bank(self, bank: str, text: str, size: int) -> str:
+        """``size`` bytes at a place in a constant bank."""
+        raise NotImplementedError
 
     def plain(self, operand: SassOperand, width: int = 1, *, bits: bool = False) -> str:
         """Without its sign. ``width`` registers; ``bits``: numbers as hexadecimal."""
@@ -161,9 +155,7 @@ class SassWording:
     def _bare(self, operand: SassOperand, width: int, bits: bool) -> str:
         if operand.file:
             if operand.number is None:
-                if operand.predicate:
-                    return "true"
-                return "0" if not operand.inverted else "all ones"
+                return "true" if operand.predicate else "all ones" if operand.inverted else "0"
             wide = 2 if "64" in operand.suffixes and width == 1 else width
             text = registers(operand.file, operand.number, wide)
             for suffix in operand.suffixes:
@@ -171,10 +163,8 @@ class SassWording:
                     text = _PARTS[suffix].format(text)
             return text
         if match := _BANK.match(operand.bare):
-            return self._bank(match[1], match[2], 4 * width)
-        if _NUMBER.match(operand.bare):
-            return number(operand.bare, bits)
-        return operand.bare
+            return self.bank(match[1], match[2], 4 * width)
+        return number(operand.bare, bits) if _NUMBER.match(operand.bare) else operand.bare
 
 
 def number(bare: str, bits: bool = False) -> str:
@@ -211,25 +201,20 @@ def address(operand: SassOperand, *, pair: bool = False) -> str | None:
     if match is None:
         return None
     terms: list[str] = []
-    for raw in re.sub(r"\+-", "-", match["body"]).replace("-", "+-").split("+"):
-        part = raw.strip()
-        if not part:
+    for part in re.sub(r"\+-", "-", match["body"]).replace("-", "+-").split("+"):
+        sign = "-" if part.strip().startswith("-") else ""
+        term = read(part.strip().lstrip("-"))
+        if not term.bare or term.zero:
             continue
-        sign = "-" if part.startswith("-") else ""
-        term = read(part.lstrip("-"))
-        if term.file in ("R", "UR"):
-            if term.number is None:
-                continue
+        if term.general and term.number is not None:
             scale = next((s[1:] for s in term.suffixes if re.match(r"X\d", s)), None)
             wide = "64" in term.suffixes or (pair and "U32" not in term.suffixes and not scale)
             text = registers(term.file, term.number, 2 if wide else 1)
             pair = pair and not wide
             terms.append(sign + (f"{text} × {scale}" if scale else text))
-        elif (offset := value(term.bare)) is not None:
-            if offset:
-                terms.append(f"{sign}{offset}")
         else:
-            terms.append(sign + term.bare)
+            offset = value(term.bare)
+            terms.append(f"{sign}{term.bare if offset is None else offset}")
     return " + ".join(terms).replace("+ -", "− ") or "0"
 
 
@@ -380,10 +365,8 @@ def halves(text: str) -> str | None:
     except (ValueError, OverflowError):
         return None
     bits = int.from_bytes(packed, "little")
-    real = as_float(bits)
-    if bits <= 0xFFFF:
-        return str(bits)
-    return f"{bits:#010x}" + (f" ({real} as fp32)" if real else "")
+    real = f" ({as_float(bits)} as fp32)" if as_float(bits) else ""
+    return str(bits) if bits <= 0xFFFF else f"{bits:#010x}{real}"
 
 
 def immediate(i: SassInstruction, operand: SassOperand) -> str:
@@ -391,10 +374,9 @@ def immediate(i: SassInstruction, operand: SassOperand) -> str:
     if not operand.file and (packed := halves(operand.bare)) is not None:
         return packed
     number = integer(operand)
-    text = i.words.signed(operand)
     if number is not None and operand.bare.startswith("0x") and (real := as_float(number)):
         return f"{hex(number)} ({real} as fp32)"
-    return text
+    return i.words.signed(operand)
 
 
 def where(operand: SassOperand, *, pair: bool = False) -> str:

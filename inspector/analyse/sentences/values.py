@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from math import prod
 
 from inspector.analyse.sentences import forms
 from inspector.analyse.sentences.context import Context, Parameter
@@ -143,7 +144,6 @@ class Statements:
 
 # -- special registers ----------------------------------------------------------------------------
 
-AXES = "xyz"
 BLOCK = (1024, 1024, 64)
 GRID = ((1 << 31) - 1, 65535, 65535)
 THREADS = 1024
@@ -152,37 +152,21 @@ FIXED = {"%laneid": 31, "%nwarpid": (1 << 32) - 1, "%cluster_ctarank": (1 << 32)
 """Others that stay the same, and the most that they can be."""
 
 
-def block_range(context: Context, axis: int) -> tuple[int, int]:
-    """The fewest and the most threads of a block along an axis."""
-    if context.block is not None:
-        return context.block[axis], context.block[axis]
-    most = THREADS
-    if context.most is not None:
-        x, y, z = context.most
-        most = min(most, x * y * z)
-    return 1, min(most, BLOCK[axis])
-
-
-def grid_range(context: Context, axis: int) -> tuple[int, int]:
-    """The fewest and the most blocks of a grid along an axis."""
-    if context.grid is not None:
-        return context.grid[axis], context.grid[axis]
-    return 1, GRID[axis]
-
-
 def special(name: str, context: Context) -> LinearForm | None:
     """A special register's value; None if it may change or is no number."""
     base, _, component = name.strip().partition(".")
-    axis = AXES.find(component) if component else -1
-    if base in ("%tid", "%ntid", "%ctaid", "%nctaid"):
-        if axis < 0:
-            return None
-        sizes = block_range if base.endswith("tid") else grid_range
-        low, high = sizes(context, axis)
-        if base in ("%tid", "%ctaid"):
-            low, high = 0, high - 1
-        return forms.leaf("special", f"{base}.{component}", low, max(low, high))
-    return forms.leaf("special", base, 0, FIXED[base]) if base in FIXED else None
+    if base in FIXED:
+        return forms.leaf("special", base, 0, FIXED[base])
+    axis = "xyz".find(component) if component else -1
+    if axis < 0 or base not in ("%tid", "%ntid", "%ctaid", "%nctaid"):
+        return None
+    launched, most = context.grid, GRID[axis]
+    if base.endswith("ntid") or base == "%tid":
+        launched, most = context.block, min(prod(context.most or (THREADS,)), BLOCK[axis], THREADS)
+    low, high = (1, most) if launched is None else (launched[axis], launched[axis])
+    if base in ("%tid", "%ctaid"):
+        low, high = 0, high - 1
+    return forms.leaf("special", f"{base}.{component}", low, max(low, high))
 
 
 # -- integer instructions -------------------------------------------------------------------------
@@ -259,17 +243,16 @@ def _unpacked(one: PtxInstruction, register: str, bits: int, get: Get) -> Linear
     whole = get(source)
     if places == [0]:
         return whole
-    low = forms.wrapped(whole, bits, False)
-    return forms.divided(low, 1 << bits // len(elements) * places[0])
+    bit = bits // len(elements) * places[0]
+    return forms.divided(forms.wrapped(whole, bits, False), 1 << bit)
 
 
 def _packed(vector: VectorOperand, bits: int, get: Get) -> LinearForm | None:
     each = bits // max(1, len(vector.elements))
     out = forms.constant(0)
     for i, part in enumerate(vector.elements):
-        if each not in (8, 16, 32) or not isinstance(part, RegisterOperand | ImmediateOperand):
-            return None
-        if not _followed(part):
+        plain = isinstance(part, RegisterOperand | ImmediateOperand) and _followed(part)
+        if each not in (8, 16, 32) or not plain:
             return None
         out = forms.add(out, forms.scale(forms.wrapped(get(part), each, False), 1 << each * i))
     return out
@@ -305,44 +288,25 @@ def _computed(
             return forms.scale(args[0], -1)
         case "not", 1:
             return forms.add(forms.scale(args[0], -1), forms.constant(-1))
-        case "mul", 2:
-            if "wide" in parts:
-                return forms.product(*read)
-            return forms.product(*args) if "lo" in parts else None
-        case "mad", 3:
-            if "wide" in parts:
-                return forms.add(forms.product(*read[:2]), args[2])
-            return forms.add(forms.product(*args[:2]), args[2]) if "lo" in parts else None
+        case (("mul" | "mad"), _) if len(args) == 2 + (base == "mad") and "hi" not in parts:
+            product = forms.product(*(read if "wide" in parts else args)[:2])
+            return forms.add(product, args[2]) if base == "mad" else product
         case (("and" | "or" | "xor"), 2):
             return forms.bitwise(base, args[0], args[1], bits)
-        case (("shl" | "shr"), 2):
-            return _shifted(base, bits, signed, args)
-        case (("div" | "rem"), 2):
-            return _quotient(base, read)
+        case (("shl" | "shr"), 2) if (by := args[1].number) is not None:
+            by %= 1 << 32
+            if base == "shr":
+                return forms.divided(read[0], 1 << min(by, bits))
+            return forms.scale(args[0], 1 << by) if by < bits else forms.constant(0)
+        case (("div" | "rem"), 2) if (read[1].number or 0) > 0 and read[0].low >= 0:
+            # Rounds towards zero, which is down where nothing is negative.
+            by = read[1].constant
+            return forms.divided(read[0], by) if base == "div" else forms.modulo(read[0], by)
         case (("min" | "max"), 2):
             return forms.extreme(base, *read)
         case "bfe", 3:
             return _field(bits, signed, args)
-        case _:
-            return None
-
-
-def _shifted(base: str, bits: int, signed: bool, args: list[LinearForm]) -> LinearForm | None:
-    by = args[1].number
-    if by is None:
-        return None
-    by %= 1 << 32
-    if base == "shl":
-        return forms.scale(args[0], 1 << by) if by < bits else forms.constant(0)
-    return forms.divided(forms.wrapped(args[0], bits, signed), 1 << min(by, bits))
-
-
-def _quotient(base: str, read: list[LinearForm]) -> LinearForm | None:
-    """Division rounds towards zero, which is down where nothing is negative."""
-    by = read[1].number
-    if by is None or by <= 0 or read[0].low < 0:
-        return None
-    return forms.divided(read[0], by) if base == "div" else forms.modulo(read[0], by)
+    return None
 
 
 def _field(bits: int, signed: bool, args: list[LinearForm]) -> LinearForm | None:
@@ -457,13 +421,11 @@ class Values:
         made: LinearForm | None = None
         if one is not None:
             made = self._loaded(one) if one.base == "ld" else self._result(one, name)
-        small = made is not None and len(made.terms) <= forms.MAX_TERMS
-        if made is not None and small and made.size <= forms.MAX_ATOMS:
-            return made
-        low, high, multiple = 0, (1 << self.statements.bits(name)) - 1, 1
-        if made is not None and made.low >= 0 and made.high <= high:
-            low, high, multiple = made.low, made.high, made.multiple or 1
-        return forms.leaf("register", name, low, high, multiple)
+        own = self._own_name(name, None)
+        if made is None or (len(made.terms) <= forms.MAX_TERMS and made.size <= forms.MAX_ATOMS):
+            return made or own
+        fits = made.low >= 0 and made.high <= own.high
+        return forms.leaf("register", name, made.low, made.high, made.multiple) if fits else own
 
     def _result(self, one: PtxInstruction, name: str) -> LinearForm | None:
         missing = False
@@ -486,9 +448,8 @@ class Values:
         if "param" not in one.parts or len(one.operands) != 2 or len(kinds) != 1:
             return None
         target, address = one.operands
-        p = self.parameter(address)
-        bits = kinds[0][0]
-        if p is None or p.symbol is None or p.size is None or p.size * 8 != bits:
+        p, bits = self.parameter(address), kinds[0][0]
+        if p is None or p.symbol is None or (p.size or 0) * 8 != bits:
             return None
         if not isinstance(target, RegisterOperand):
             return None
@@ -538,23 +499,20 @@ class Values:
     def _combined(self, one: PtxInstruction, depth: int) -> Condition | None:
         parts: list[Condition] = []
         for operand in one.operands[1:]:
-            if not isinstance(operand, RegisterOperand):
-                return None
-            known = self.condition(operand.name, depth + 1)
-            if known is None:
+            known = None
+            if isinstance(operand, RegisterOperand):
+                known = self.condition(operand.name, depth + 1)
+            if not isinstance(operand, RegisterOperand) or known is None:
                 return None
             parts.append(denied(known) if operand.negated else known)
+        if len(parts) != (1 if one.base == "not" else 2):
+            return None
         if one.base == "not":
-            return denied(parts[0]) if len(parts) == 1 else None
-        return joined(one.base, tuple(parts)) if len(parts) == 2 else None
-
-
-def joined(op: str, parts: tuple[Condition, ...]) -> Condition:
-    """``and`` or ``or`` of conditions."""
-    said = [p.always for p in parts]
-    ends = op == "or"
-    always = ends if ends in said else None if None in said else not ends
-    return Condition(op, parts=parts, always=always, size=sum(p.size for p in parts))
+            return denied(parts[0])
+        said, ends = [p.always for p in parts], one.base == "or"
+        always = ends if ends in said else None if None in said else not ends
+        size = sum(p.size for p in parts)
+        return Condition(one.base, parts=tuple(parts), always=always, size=size)
 
 
 _DENIED = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt", "eq": "ne", "ne": "eq"}
@@ -571,18 +529,12 @@ def denied(one: Condition) -> Condition:
 
 
 def _decided(op: str, a: LinearForm, b: LinearForm) -> bool | None:
-    below, above = a.high < b.low, a.low > b.high
-    match op:
-        case "lt":
-            return True if below else False if a.low >= b.high else None
-        case "le":
-            return True if a.high <= b.low else False if above else None
-        case "gt":
-            return True if above else False if a.high <= b.low else None
-        case "ge":
-            return True if a.low >= b.high else False if below else None
-        case "eq" | "ne":
-            same = a == b or (a.low == a.high == b.low == b.high)
-            if same or below or above:
-                return same == (op == "eq")
+    if op in ("gt", "le"):
+        op, a, b = {"gt": "lt", "le": "ge"}[op], b, a
+    if op in ("lt", "ge"):
+        below = True if a.high < b.low else False if a.low >= b.high else None
+        return below if op == "lt" or below is None else not below
+    same = a == b or (a.low == a.high == b.low == b.high)
+    if op in ("eq", "ne") and (same or a.high < b.low or a.low > b.high):
+        return same == (op == "eq")
     return None

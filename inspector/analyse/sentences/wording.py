@@ -11,11 +11,10 @@ import math
 import re
 import struct
 from collections.abc import Callable, Mapping, Sequence
-from itertools import product
 from typing import Any
 
 from inspector.analyse.sentences import forms
-from inspector.analyse.sentences.context import Context, Parameter
+from inspector.analyse.sentences.context import Context
 from inspector.analyse.sentences.forms import Atom, LinearForm
 from inspector.analyse.sentences.values import Condition
 from inspector.base.text import plural
@@ -76,11 +75,9 @@ _FORMULAS = tuple(" ".join(_TEXT.split()).split("; "))
 
 def restrict(table: int, constants: Sequence[int | None]) -> int:
     """The table where some inputs are always 0 or always 1 (None: not known)."""
-    out = 0
-    for i, bits in enumerate(product((0, 1), repeat=3)):
-        fixed = [b if k is None else k for b, k in zip(bits, constants, strict=True)]
-        out |= (table >> (fixed[0] << 2 | fixed[1] << 1 | fixed[2]) & 1) << i
-    return out
+    kept = sum((k is None) << 2 - n for n, k in enumerate(constants))
+    fixed = sum((k or 0) << 2 - n for n, k in enumerate(constants))
+    return sum((table >> (bits & kept | fixed) & 1) << bits for bits in range(8))
 
 
 def formula(table: int) -> str:
@@ -90,8 +87,7 @@ def formula(table: int) -> str:
 
 def named(text: str, names: Sequence[str]) -> str:
     """A formula with what a, b and c represent."""
-    words = dict(zip("abc", names, strict=True))
-    return "".join(words.get(c, c) for c in text)
+    return text.translate({ord(letter): name for letter, name in zip("abc", names, strict=True)})
 
 
 _PLACE = re.compile(r"\{(\w+)\}")
@@ -119,8 +115,7 @@ class Templates:
 
     def of(self, parts: Sequence[str]) -> str | None:
         """The template of an opcode: the one that names most of its parts."""
-        have = set(parts[1:])
-        fitting = [f for f in self._by_base.get(parts[0], ()) if f[0] <= have]
+        fitting = [f for f in self._by_base.get(parts[0], ()) if f[0] <= set(parts[1:])]
         return max(fitting, key=lambda f: len(f[0]))[1] if fitting else None
 
 
@@ -200,22 +195,15 @@ class Wording:
 
     def known(self, value: LinearForm, line: int) -> str:
         """A form and its range: ``4 × thread, 0…508``."""
-        text = self.form(value, line)
-        role = self._role(value)
-        span = self.span(value.low, value.high)
-        return ", ".join(part for part in (role or text, span) if part)
+        text = self._role(value) or self.form(value, line)
+        return ", ".join(filter(None, (text, self.span(value.low, value.high))))
 
     def _role(self, value: LinearForm) -> str:
-        alone = value.atom
-        if alone is None:
-            return ""
-        name = self._atom(alone, None)[0]
+        name = "" if value.atom is None else self._atom(value.atom, None)[0]
         return {"thread": "thread in block", "warp": "warp in block"}.get(name, "")
 
     def _sum(self, value: LinearForm, line: int | None) -> tuple[str, int]:
-        if not value.terms:
-            return _signed(value.constant), ATOM
-        pointers = [t for t in value.terms if self._first(t[0]) and t[1] == 1]
+        pointers = [t for t in value.terms if self._pointer(t[0], perhaps=True) and t[1] == 1]
         rest = [t for t in value.terms if t not in pointers]
         rest.sort(key=lambda t: -abs(t[1]))
         by = math.gcd(value.constant, *(f for _, f in rest))
@@ -224,17 +212,11 @@ class Wording:
             by = size
         many = len(rest) + bool(value.constant) > 1
         if by > 1 and rest and many:
-            inner = LinearForm(
-                tuple((a, f // by) for a, f in rest), value.constant // by, 0, 0, value.size
-            )
+            inner = self._terms([(a, f // by) for a, f in rest], value.constant // by, line)[0]
             pieces = [(True, self._atom(a, line)[0]) for a, _ in pointers]
-            pieces.append((True, f"{by} × ({self._plain(inner, line)})"))
+            pieces.append((True, f"{by} × ({inner})"))
             return _joined(pieces), SUM if pointers else PRODUCT
         return self._terms(pointers + rest, value.constant, line)
-
-    def _plain(self, value: LinearForm, line: int | None) -> str:
-        terms = sorted(value.terms, key=lambda t: -abs(t[1]))
-        return self._terms(terms, value.constant, line)[0]
 
     def _terms(
         self, terms: list[tuple[Atom, int]], constant: int, line: int | None
@@ -250,9 +232,9 @@ class Wording:
             elif not (alone and factor > 0):
                 text = _tight(text, level, SUM if factor > 0 else PRODUCT)
             pieces.append((factor > 0, text))
-        if constant:
-            pieces.append((constant > 0, str(abs(constant))))
-        return _joined(pieces), level if alone and pieces[0][0] else SUM
+        if constant or not terms:
+            pieces.append((constant >= 0, str(abs(constant))))
+        return _joined(pieces), level if len(pieces) == 1 and (pieces[0][0] or not terms) else SUM
 
     def _atom(self, atom: Atom, line: int | None) -> tuple[str, int]:
         if atom.op in forms.LEAVES:
@@ -279,27 +261,18 @@ class Wording:
     def _leaf(self, atom: Atom, line: int | None) -> str:
         if atom.op == "parameter":
             p = self.parameters.get(atom.name)
-            return self.parameter(p) if p is not None else atom.name
+            return atom.name if p is None else p.name or f"parameter {p.index}"
         if atom.op == "special":
             return self.names.get(atom.name, atom.name)
         if atom.line is not None and atom.line != line:
             return f"%{atom.name.lstrip('%')} (as of line {atom.line})"
         return atom.name
 
-    def parameter(self, p: Parameter) -> str:
-        """``n_cols``, ``parameter 3``."""
-        return p.name or f"parameter {p.index}"
-
-    def _pointer(self, atom: Atom) -> bool:
-        if atom.op == "symbol":
-            return True
-        p = self.parameters.get(atom.name) if atom.op == "parameter" else None
-        return p is not None and p.pointer
-
-    def _first(self, atom: Atom) -> bool:
+    def _pointer(self, atom: Atom, perhaps: bool = False) -> bool:
         """Whether an atom is, or may be, an address that others are added to."""
         p = self.parameters.get(atom.name) if atom.op == "parameter" else None
-        return self._pointer(atom) or (p is not None and p.type is None and p.size == 8)
+        own = p is not None and (p.pointer or (perhaps and p.type is None and p.size == 8))
+        return own or atom.op == "symbol"
 
     def is_address(self, value: LinearForm) -> bool:
         """Whether a pointer is in a form."""
@@ -348,27 +321,16 @@ def _forms(one: Condition) -> list[LinearForm]:
 def _silent(atom: Atom) -> bool:
     """Whether a wrap can be left out: only values too large for the program are changed."""
     inner = atom.args[0]
-    if abs(inner.constant) >= 1 << 31:
-        return False
-    return atom.name[0] == "s" or inner.low >= 0
+    return abs(inner.constant) < 1 << 31 and (atom.name[0] == "s" or inner.low >= 0)
 
 
 def _tight(text: str, level: int, at: int) -> str:
     return f"({text})" if level > at else text
 
 
-def _signed(value: int) -> str:
-    return str(value).replace("-", "−")
-
-
 def _joined(pieces: list[tuple[bool, str]]) -> str:
-    out = ""
-    for plus, text in pieces:
-        if out:
-            out += f" {'+' if plus else '−'} {text}"
-        else:
-            out = text if plus else f"−{text}"
-    return out
+    text = "".join(f" {'+' if plus else '−'} {text}" for plus, text in pieces)
+    return text.removeprefix(" + ").replace(" − ", "−", text.startswith(" − "))
 
 
 def _shortest(value: float) -> str:
@@ -387,8 +349,8 @@ def _shortest(value: float) -> str:
 # -- directives and labels ------------------------------------------------------------------------
 
 _WORD = re.compile(r"\s*+(\.?[\w@]++)")
-_LINKING = re.compile(r"\s*+\.(?:visible|extern|weak|common)\b")
-_FILE = re.compile(r'(\d++)\s++"((?:[^"\\]|\\.)*+)"')
+_LINKING = re.compile(r"\A(?:\s*+\.(?:visible|extern|weak|common)\b)*+")
+_FILE = re.compile(r'\s*+(\d++)\s++"((?:[^"\\]|\\.)*+)"')
 _DEBUGGING = re.compile(r"\$L__(?:tmp|func_begin|func_end|info_string|pubNames|set)\w*+\Z")
 
 
@@ -402,14 +364,12 @@ def directive(text: str, templates: Templates, context: Context) -> str | None:
         rest = code[1:].strip(" ;")
         inner = directive(rest, templates, context) if rest[:1] == "." else None
         return inner or table.get(code[0])
-    while match := _LINKING.match(code):
-        code = code[match.end() :]
+    code = _LINKING.sub("", code)
     word = _WORD.match(code)
     if word is None or (template := table.get(word[1])) is None:
         return None
     rest = code[word.end() :].strip().rstrip(";").rstrip()
-    pieces = _Pieces(rest, text, templates, context)
-    return fill(template, pieces.get)
+    return fill(template, _Pieces(rest, text, templates, context).get)
 
 
 class _Pieces:
@@ -424,16 +384,15 @@ class _Pieces:
 
     def get(self, name: str) -> str:
         if name.isdigit():
-            if self.items and '"' in self.rest and (match := _FILE.match(_rest(self.text))):
-                return match[int(name) + 1] if int(name) < 2 else ""
-            return self.items[int(name)] if int(name) < len(self.items) else ""
+            quoted = _FILE.match(self.text.partition(".file")[2]) if '"' in self.rest else None
+            items = quoted.groups() if quoted else self.items
+            return items[int(name)] if int(name) < len(items) else ""
         made = getattr(self, f"_{name}", None)
         return str(made()) if callable(made) else ""
 
     def _args(self) -> str:
-        if self.rest == '""' or '""' in self.rest:
-            return ", ".join(re.findall(r'"([^"]*)"', self.text)) or self.rest
-        return self.rest
+        quoted = re.findall(r'"([^"]*)"', self.text) if '""' in self.rest else ()
+        return ", ".join(quoted) or self.rest
 
     def _name(self) -> str:
         match = re.search(
@@ -478,36 +437,21 @@ class _Pieces:
             return self.rest
         if one.type is None:  # textures and the like have no size
             return one.name
-        if one.size is not None:
-            size = plural(one.size, "byte")
-        elif ".extern" in self.text:
-            size = "as many bytes as the launch asks for"
-        else:
-            size = "as many bytes as its values take"
+        asked = "the launch asks for" if ".extern" in self.text else "its values take"
+        size = f"as many bytes as {asked}" if one.size is None else plural(one.size, "byte")
         return f"{one.name}: {size}" + (f", aligned to {one.align}" if one.align else "")
 
     def _file(self) -> str:
         return f"source file {self.items[0]}" if self.items else "a source file"
 
 
-def _rest(text: str) -> str:
-    return text.partition(".file")[2].strip()
-
-
 def label(name: str, line: int, jumps: list[int], all_seen: bool) -> str:
     """What a label is there for; ``known`` where all jumps of the function were looked at."""
     if jumps:
-        back = [n for n in jumps if n >= line]
-        who = "line" if len(jumps) == 1 else "lines"
-        text = f"jumped to from {who} {_listed(jumps)}"
-        return f"{name}: the head of a loop, {text}" if back else f"{name}: {text}"
+        some = [str(n) for n in jumps[:6]] + [f"{len(jumps) - 6} more"] * (len(jumps) > 6)
+        listed = " and ".join(filter(None, (", ".join(some[:-1]), some[-1])))
+        text = f"jumped to from line{'s' * (len(jumps) > 1)} {listed}"
+        return f"{name}: {'the head of a loop, ' * (jumps[-1] >= line)}{text}"
     if _DEBUGGING.match(name):
         return f"{name}: a place that debugging information names"
     return f"{name}: no jump names it" if all_seen else name
-
-
-def _listed(lines: list[int]) -> str:
-    some = [str(n) for n in lines[:6]]
-    if len(lines) > 6:
-        some.append(f"{len(lines) - 6} more")
-    return ", ".join(some[:-1]) + f" and {some[-1]}" if len(some) > 1 else some[0]

@@ -152,7 +152,7 @@ def _first(node: ast.stmt) -> int:
 
 
 def _reads(nodes: Iterable[ast.AST]) -> set[str]:
-    """Names that are read and not bound within, annotations that are text included."""
+    """Names that are read and not bound within; annotations that are text are not evaluated."""
     read: set[str] = set()
     bound: set[str] = set()
     for top in nodes:
@@ -161,20 +161,7 @@ def _reads(nodes: Iterable[ast.AST]) -> set[str]:
                 (read if isinstance(node.ctx, ast.Load) else bound).add(node.id)
             elif isinstance(node, ast.arg):
                 bound.add(node.arg)
-                read |= _quoted(node.annotation)
-            elif isinstance(node, ast.AnnAssign):
-                read |= _quoted(node.annotation)
     return read - bound
-
-
-def _quoted(annotation: ast.expr | None) -> set[str]:
-    if not isinstance(annotation, ast.Constant) or not isinstance(annotation.value, str):
-        return set()
-    try:
-        tree = ast.parse(annotation.value, mode="eval")
-    except (SyntaxError, ValueError):
-        return set()
-    return {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)}
 
 
 class _Cutter:

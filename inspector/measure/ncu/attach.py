@@ -8,16 +8,18 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from math import prod
 
 from inspector.analyse.hints.subject import Finding
 from inspector.analyse.line_annotations import Samples, total
 from inspector.base.errors import PtxviewError
-from inspector.base.model import Kernel, Recording, Stage, Variant
+from inspector.base.model import Recording, Stage, Variant
 from inspector.base.text import plural, shown, word_for
 from inspector.listing.line import Function, Kind, Listing
 from inspector.measure.ncu.report import Dim3, NcuLaunch, Report, with_offsets
-from inspector.reader.facts import WARP, Measured, Memo
+from inspector.reader.facts import WARP, Measured
+from inspector.reader.listings import Memo
 from inspector.reader.reader import Reader
 from inspector.reader.selecting import names
 from inspector.recording.layout import DerivedCache
@@ -35,8 +37,6 @@ _RELOCATED = "32@"
 
 def placed(launch: NcuLaunch, listing: Listing, function: Function) -> dict[int, Samples] | str:
     """The samples of a launch by line number of a listing, or why they cannot be shown there."""
-    if not launch.code:
-        return "the report has no machine code (export the source page too)"
     lines = listing.lines[function.first - 1 : function.last]
     coded = [line for line in lines if line.address is not None]
     start = (coded[0].address or 0) if coded else 0
@@ -176,25 +176,6 @@ def _summed(launches: Iterable[Attached]) -> dict[int, Samples]:
     return {n: total(of_line) for n, of_line in sorted(lines.items())}
 
 
-def _takes(needed: int | None, launched: int | None) -> bool:
-    """Whether a launch with ``launched`` registers can be of code that needs ``needed``."""
-    return (
-        needed is None
-        or launched is None
-        or launched in (needed, max(needed, MIN_REPORTED_REGISTERS))
-    )
-
-
-def _counted(candidate: Candidate, launch: NcuLaunch) -> bool:
-    return candidate.registers is None or launch.registers in (None, candidate.registers)
-
-
-def _alike(candidate: Candidate, launch: NcuLaunch) -> bool:
-    if launch.code:
-        return not isinstance(_placed(launch, candidate), str)
-    return launch.grid in candidate.grids and launch.block in candidate.blocks
-
-
 def _attach(launch: NcuLaunch, candidates: Sequence[Candidate]) -> Attached:
     possible = _of_name_and_registers(launch, candidates)
     if isinstance(possible, str):
@@ -217,14 +198,22 @@ def _of_name_and_registers(
     named = named or [c for c in candidates if launch.function in c.names]
     if not named:
         return f"{UNRECORDED} {launch.function}"
-    possible = [c for c in named if _takes(c.registers, launch.registers)]
-    if not possible:
-        counts = ", ".join(sorted({str(c.registers) for c in named}))
-        return f"it has {launch.registers} registers a thread, {launch.function} here {counts}"
-    # Many candidates may need fewer registers: code or recorded launches must then agree.
-    likely = [c for c in possible if _counted(c, launch) or _alike(c, launch)]
-    why = f"it has {launch.registers} registers a thread, and the machine code of none here"
-    return likely or why
+    launched, likely, possible = launch.registers, [], False
+    for one in named:
+        if one.registers is None or launched in (None, one.registers):
+            likely.append(one)
+        elif launched == max(one.registers, MIN_REPORTED_REGISTERS):
+            # Many candidates may need fewer registers: code or recorded launches must then agree.
+            possible = True
+            if launch.code:
+                agrees = not isinstance(_placed(launch, one), str)
+            else:
+                agrees = launch.grid in one.grids and launch.block in one.blocks
+            likely += [one] if agrees else []
+    if likely or possible:
+        return likely or f"it has {launched} registers a thread, and the machine code of none here"
+    counts = ", ".join(sorted({str(c.registers) for c in named}))
+    return f"it has {launched} registers a thread, {launch.function} here {counts}"
 
 
 def _of_code_and_shape(
@@ -300,35 +289,25 @@ class Profiled:
         )
 
     def _candidates(self) -> list[Candidate]:
-        launched_names = {
-            n for launch in self.report.launches for n in (launch.function, launch.demangled)
-        }
-        out = []
-        for kernel, variant in self.reader.recording.variants():
-            candidate_names = frozenset({*names(kernel), variant.symbol})
-            if candidate_names & launched_names:
-                out.append(self._candidate(kernel, variant, candidate_names))
-        return out
-
-    def _candidate(
-        self, kernel: Kernel, variant: Variant, candidate_names: frozenset[str]
-    ) -> Candidate:
-        def code() -> tuple[Listing, Function] | None:
-            if Stage.SASS not in variant.stages:
-                return None
-            function = self.reader.function(variant, Stage.SASS)
-            return (
-                None if function is None else (self.reader.listing(variant, Stage.SASS), function)
+        launched = {n for one in self.report.launches for n in (one.function, one.demangled)}
+        return [
+            Candidate(
+                _key(variant),
+                own,
+                self.reader.resources(variant).registers,
+                _blocks(variant),
+                frozenset(c.grid for c in variant.calls if c.grid is not None),
+                partial(self._code, variant),
             )
+            for kernel, variant in self.reader.recording.variants()
+            if (own := frozenset({*names(kernel), variant.symbol})) & launched
+        ]
 
-        return Candidate(
-            _key(variant),
-            candidate_names,
-            self.reader.resources(variant).registers,
-            _blocks(variant),
-            frozenset(c.grid for c in variant.calls if c.grid is not None),
-            code,
-        )
+    def _code(self, variant: Variant) -> tuple[Listing, Function] | None:
+        if Stage.SASS not in variant.stages:
+            return None
+        function = self.reader.function(variant, Stage.SASS)
+        return None if function is None else (self.reader.listing(variant, Stage.SASS), function)
 
 
 def _key(variant: Variant) -> Key:

@@ -14,6 +14,7 @@ import hashlib
 import math
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -426,32 +427,24 @@ def read(text: str, name: str) -> Report:
     Pages of one run complete each other; a page that comes again begins another report. Raises
     ``Unreadable`` where the text is no report of ncu, is cut short or holds no launch.
     """
-    return together(tables(text, name), name)
+    return _together(tables(text, name), name)
 
 
-def together(tables: Sequence[Table], name: str) -> Report:
-    """The report that tables make; see ``read``."""
-    launches: list[NcuLaunch] = []
+def _together(tables: Sequence[Table], name: str) -> Report:
+    """The report that tables make."""
+    # A run has no page twice, but for the source page, which has a table a launch.
+    groups: list[list[Table]] = [[]]
+    for table in tables:
+        follows = groups[-1] and groups[-1][-1].page == table.page == SOURCE
+        if not follows and table.page in {t.page for t in groups[-1]}:
+            groups.append([])
+        groups[-1].append(table)
     problems: list[str] = []
-    for group in _groups(tables):
-        launches += _of_group(group, name, problems)
+    launches = [launch for group in groups for launch in _of_group(group, name, problems)]
     if not launches:
         raise Unreadable(f"{name} is a report of ncu without a launch", REMEDY)
     pages = tuple(dict.fromkeys(t.page for t in tables))
     return Report(tuple(launches), pages, tuple(dict.fromkeys(problems)))
-
-
-def _groups(tables: Sequence[Table]) -> list[list[Table]]:
-    """Tables of one run: no page twice, but for the source page, a table a launch."""
-    groups: list[list[Table]] = [[]]
-    for table in tables:
-        group = groups[-1]
-        follows = group and group[-1].page == table.page == SOURCE
-        if not follows and table.page in {t.page for t in group}:
-            group = []
-            groups.append(group)
-        group.append(table)
-    return groups
 
 
 def _of_group(group: list[Table], name: str, problems: list[str]) -> list[NcuLaunch]:
@@ -612,22 +605,8 @@ def texts(path: Path) -> str:
     Raises ``Unreadable`` where it cannot be read or is too large, ``ToolMissing`` where it takes
     an ncu that is missing.
     """
-    if path.suffix.lower() == ".ncu-rep":
-        return "\n".join(_exported(path))
-    return files.text(path)
-
-
-def need() -> Path:
-    """The path of ncu. Raises ``ToolMissing``."""
-    if (tool := find("ncu")) is None:
-        raise ToolMissing(
-            "ncu (Nsight Compute) was not found on this machine",
-            "It is part of the CUDA toolkit; set CUDA_HOME or PATH where it is installed.",
-        )
-    return tool.path
-
-
-def _exported(path: Path) -> list[str]:
+    if path.suffix.lower() != ".ncu-rep":
+        return files.text(path)
     if not path.is_file():
         raise Unreadable(f"{path} does not exist")
     tool = find("ncu")
@@ -651,7 +630,17 @@ def _exported(path: Path) -> list[str]:
         elif page != "source":
             messages = complaints(done.text + "\n" + done.complaint) or [f"status {done.status}"]
             raise Unreadable(f"ncu cannot export {path}: {messages[0]}")
-    return out
+    return "\n".join(out)
+
+
+def need() -> Path:
+    """The path of ncu. Raises ``ToolMissing``."""
+    if (tool := find("ncu")) is None:
+        raise ToolMissing(
+            "ncu (Nsight Compute) was not found on this machine",
+            "It is part of the CUDA toolkit; set CUDA_HOME or PATH where it is installed.",
+        )
+    return tool.path
 
 
 def complaints(log: str) -> list[str]:
@@ -685,11 +674,13 @@ def arguments(
     ``regex:…``.
     """
     processes = "all" if children else "application-only"
-    out = ["--clock-control", "none", "--target-processes", processes, "--set", sections]
-    out += ["--import-source", "yes", "--launch-count", str(count), "--force-overwrite"]
-    out += ["--export", str(report), "--log-file", str(log)]
-    out += ["--launch-skip", str(skip)] if skip else []
-    return out + (["--kernel-name", kernel] if kernel is not None else [])
+    return [
+        *("--clock-control", "none", "--target-processes", processes, "--set", sections),
+        *("--import-source", "yes", "--launch-count", str(count), "--force-overwrite"),
+        *("--export", str(report), "--log-file", str(log)),
+        *(("--launch-skip", str(skip)) if skip else ()),
+        *(("--kernel-name", kernel) if kernel is not None else ()),
+    ]
 
 
 ENVIRONMENT = (("TORCHINDUCTOR_COMPILE_THREADS", "1"),)
@@ -711,7 +702,7 @@ def load(paths: Sequence[Path]) -> Report:
         if not path.exists():
             raise Unreadable(f"{path} does not exist", "Give a CSV export of ncu, or an .ncu-rep.")
         all_tables += tables(texts(path), str(path))
-    return together(all_tables, " and ".join(map(str, paths)))
+    return _together(all_tables, " and ".join(map(str, paths)))
 
 
 def of_recording(path: Path, named: Sequence[Path] = ()) -> Report:
@@ -790,22 +781,16 @@ def _digest(launch: NcuLaunch) -> str:
 def _variant(short: str, digest: str, launches: Sequence[NcuLaunch]) -> Variant:
     first = launches[0]
     symbol = " ".join(first.function.split()) or "kernel"
+    digits = (first.capability or "").replace(".", "")
     stages = {}
     if first.code:
         text = text_of(first, symbol).encode("utf-8", "surrogateescape")
         origin = "the report of ncu: its source page, with offsets in place of addresses"
         stages[Stage.SASS] = StageFile(BytesContent(text), None, origin)
-    shapes = dict.fromkeys((launch.grid, launch.block) for launch in launches)
+    shapes = Counter((launch.grid, launch.block) for launch in launches)
     calls = tuple(
-        Call(
-            "cuda",
-            symbol,
-            digest,
-            grid,
-            block,
-            count=sum((launch.grid, launch.block) == (grid, block) for launch in launches),
-        )
-        for grid, block in shapes
+        Call("cuda", symbol, digest, grid, block, count=count)
+        for (grid, block), count in shapes.items()
         if grid is not None
     )
     why = "a report of ncu has machine code alone"
@@ -813,7 +798,7 @@ def _variant(short: str, digest: str, launches: Sequence[NcuLaunch]) -> Variant:
         short,
         digest,
         symbol,
-        target=_target(first),
+        target=f"sm_{digits}" if digits.isdecimal() else None,
         config=_settings(launches),
         stages=stages,
         known=Resources(registers=first.registers),
@@ -829,22 +814,11 @@ MAX_LAUNCHES = 3
 
 def _settings(launches: Sequence[NcuLaunch]) -> dict[str, object]:
     """What distinguishes launches, in place of the configuration, which a report does not have."""
-    first_launches = launches[:MAX_LAUNCHES]
+    few = launches[:MAX_LAUNCHES]
     rest = ["…"] if len(launches) > MAX_LAUNCHES else []
-    times = [
-        f"{launch.duration_us:.2f}" for launch in first_launches if launch.duration_us is not None
-    ]
-    out = {
-        "launch": [*(str(launch.number) for launch in first_launches), *rest],
-        "µs": [*times, *rest],
-    }
-    settings: dict[str, object] = {k: " ".join(v) for k, v in out.items() if v and v != rest}
-    for name, dim in (("grid", first_launches[0].grid), ("block", first_launches[0].block)):
-        if dim is not None:
-            settings[name] = "×".join(map(str, dim))
-    return settings
-
-
-def _target(launch: NcuLaunch) -> str | None:
-    digits = (launch.capability or "").replace(".", "")
-    return f"sm_{digits}" if digits.isdecimal() else None
+    times = [f"{launch.duration_us:.2f}" for launch in few if launch.duration_us is not None]
+    settings: dict[str, object] = {"launch": " ".join([*(str(one.number) for one in few), *rest])}
+    if times:
+        settings["µs"] = " ".join([*times, *rest])
+    dims = {"grid": few[0].grid, "block": few[0].block}
+    return settings | {name: "×".join(map(str, dim)) for name, dim in dims.items() if dim}

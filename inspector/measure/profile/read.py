@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from math import prod
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 from inspector.base.errors import PtxviewError, Unreadable
-from inspector.base.model import Kernel, Recording, Variant
+from inspector.base.model import Content, Kernel, Recording, Variant
 from inspector.base.names import base_name
 from inspector.base.text import plural
 from inspector.measure.profile.trace import (
@@ -46,18 +47,13 @@ class CompiledFact:
         """When it was compiled."""
         return self.began, self.ended
 
-    @property
-    def what(self) -> str:
-        """The function's name."""
+    def named(self, placed: bool = False) -> str:
+        """The function's name; ``placed``: with its place."""
         # A function of torch's own goes through one of Dynamo's, whose name says nothing.
-        return "a function of torch's" if "/torch/" in self.file else self.name
-
-    @property
-    def placed(self) -> str:
-        """The function's name and place."""
-        if not self.file or "/torch/" in self.file:
-            return self.what
-        return f"{self.name} ({self.file}{'' if self.line is None else f':{self.line}'})"
+        if "/torch/" in self.file:
+            return "a function of torch's"
+        line = "" if self.line is None else f":{self.line}"
+        return f"{self.name} ({self.file}{line})" if placed and self.file else self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +96,7 @@ def warned(profile: Profile, facts: Sequence[ProcessFacts]) -> Profile:
         for one in f.triton
         if _us(one.times, within) > 0
     ]
-    names = [one.placed for f in mine for one in f.dynamo if _us(one.times, within) > 0]
+    names = [one.named(True) for f in mine for one in f.dynamo if _us(one.times, within) > 0]
     changed = replace(profile, compiling=(*profile.compiling, *triton))
     warnings = [
         *_compiled(changed, names),
@@ -150,7 +146,7 @@ def _calls(facts: ProcessFacts, within: Times) -> Iterator[str]:
 
 def _pairs(facts: ProcessFacts) -> Iterator[str]:
     """Warnings about pairs of timing events with a compile between them."""
-    compiles = [(one.what, one.times) for one in facts.dynamo]
+    compiles = [(one.named(), one.times) for one in facts.dynamo]
     compiles += [(f"Triton's {one.name}", one.times) for one in facts.triton]
     for timed in facts.pairs:
         first, _, last = timed.sites.partition("\n")
@@ -208,17 +204,13 @@ def _linked(work: GpuWork, by_name: dict[str, list[Kernel]]) -> GpuWork:
     kernels = by_name.get(work.name) or by_name.get(_bare(work.name)) or []
     if not kernels:
         return work
-    fitting: dict[tuple[str, str], None] = {}
-    for kernel in kernels:
-        for variant in _fitting(kernel.variants, work.shapes):
-            fitting[kernel.id, variant.id] = None
-    owners = list(dict.fromkeys(owner for owner, _ in fitting)) or [kernels[0].id]
-    fusion = next((k.fusion for k in kernels if k.id == owners[0]), None)
+    fitting = [(k, v.id) for k in kernels for v in _fitting(k.variants, work.shapes)]
+    owner = fitting[0][0] if fitting else kernels[0]
     return replace(
         work,
-        kernel=owners[0],
+        kernel=owner.id,
         variants=tuple(dict.fromkeys(variant for _, variant in fitting)),
-        fused=fusion.ops if fusion is not None else (),
+        fused=owner.fusion.ops if owner.fusion is not None else (),
     )
 
 
@@ -233,24 +225,15 @@ def _fitting(variants: Sequence[Variant], shapes: Sequence[Shape]) -> list[Varia
 
 
 def _may_be(variant: Variant, shape: Shape) -> bool:
-    threads = None
-    if shape.block is not None:
-        threads = shape.block[0] * shape.block[1] * shape.block[2]
-    warps = variant.config.get("num_warps")
+    registers = variant.known.registers, shape.registers
+    if None not in registers and registers[0] != registers[1]:
+        return False
     # Warp specialisation launches more warps than were asked for; its calls say so.
-    block_recorded = any(c.block == shape.block for c in variant.calls)
-    if (
-        isinstance(warps, int)
-        and threads is not None
-        and warps * 32 != threads
-        and not block_recorded
-    ):
-        return False
-    registers = variant.known.registers
-    if registers is not None and shape.registers is not None and registers != shape.registers:
-        return False
     blocks = {c.block for c in variant.calls if c.block is not None}
-    return not blocks or shape.block is None or shape.block in blocks
+    if shape.block is None or blocks:
+        return shape.block is None or shape.block in blocks
+    warps = variant.config.get("num_warps")
+    return not isinstance(warps, int) or warps * 32 == prod(shape.block)
 
 
 # Part of the key under which a trace's summary is cached; it grows when the summary changes.
@@ -264,22 +247,20 @@ def windows(events: Events) -> list[Window]:
         for e in events.events
         if e.get("event") == "process"
     }
-    profile_events = [e for e in events.events if e.get("event") == "profile"]
-    profile_events.sort(key=lambda e: _float(e.get("began")) or 0.0)
-    return [_window(e, n, ranks) for n, e in enumerate(profile_events, 1)]
-
-
-def _window(event: Said, number: int, ranks: Mapping[int | None, int | None]) -> Window:
-    pid = whole(event.get("pid"))
-    own = {
-        "number": number,
-        "by": "program" if event.get("by") == "program" else "ptxview",
-        "about": about(event),
-        "rank": None if pid is None else ranks.get(pid),
-        "steps": (),
-    }
-    made: Window = restored(Window, {**event, **own})
-    return made
+    out: list[Window] = []
+    for event in events.events:
+        if event.get("event") == "profile":
+            pid = whole(event.get("pid"))
+            own = {
+                "number": 0,
+                "by": "program" if event.get("by") == "program" else "ptxview",
+                "about": about(event),
+                "rank": None if pid is None else ranks.get(pid),
+                "steps": (),
+            }
+            out.append(restored(Window, {**event, **own}))
+    out.sort(key=lambda window: window.began or 0.0)
+    return [replace(window, number=n) for n, window in enumerate(out, 1)]
 
 
 def about(event: Said) -> str:
@@ -322,25 +303,30 @@ def _plain(value: object) -> str:
 
 def profile_of(events: Events, window: Window, cache: DerivedCache) -> Profile:
     """One window, summed up, without the recording's kernels. Raises ``Unreadable``."""
+    content = _trace(events, window)
+    key = DerivedCache.key(VERSION, window.trace or "")
+    stored = cache.get(key)
+    if stored is not None:
+        with suppress(ValueError, TypeError, RecursionError, PtxviewError):
+            kept: Profile = restored(Profile, files.parsed(stored))
+            own = replace(window, steps=kept.window.steps, gpu=kept.window.gpu)
+            return replace(kept, window=own)
+    profile = summarise(content.read(), window)
+    bare = Window(0, "", "", steps=profile.window.steps, gpu=profile.window.gpu)
+    cache.put(key, json.dumps(asdict(replace(profile, window=bare))).encode())
+    return profile
+
+
+def _trace(events: Events, window: Window) -> Content:
     content = events.blob(window.trace)
     if content is None:
         raise Unreadable("the trace of this window was not stored")
-    key = DerivedCache.key(VERSION, window.trace or "")
-    stored = cache.get(key)
-    profile = _restored(stored, window) if stored is not None else None
-    if profile is None:
-        profile = summarise(content.read(), window)
-        bare = Window(0, "", "", steps=profile.window.steps, gpu=profile.window.gpu)
-        cache.put(key, json.dumps(asdict(replace(profile, window=bare))).encode())
-    return profile
+    return content
 
 
 def trace_of(path: Path, window: Window) -> bytes:
     """The Chrome trace of a window, compressed by gzip. Raises ``Unreadable``."""
-    content = read_events(path).blob(window.trace)
-    if content is None:
-        raise Unreadable("the trace of this window was not stored")
-    return content.read()
+    return _trace(read_events(path), window).read()
 
 
 def profiles(
@@ -362,10 +348,12 @@ def profiles(
         return [], None, problems
     if number is not None and not 1 <= number <= len(recorded):
         raise Unreadable(f"there is no window {number}", f"There are {len(recorded)}.")
-    chosen = recorded[number - 1] if number is not None else _default(recorded)
-    processes: list[ProcessFacts] = [
-        facts(e) for e in events.events if e.get("event") == "profile_facts"
-    ]
+    if number is not None:
+        chosen = recorded[number - 1]
+    else:
+        lowest = min((w.rank for w in recorded if w.rank is not None), default=None)
+        chosen = ([w for w in recorded if w.rank == lowest] or recorded)[-1]
+    processes = [facts(e) for e in events.events if e.get("event") == "profile_facts"]
     profile = linked(profile_of(events, chosen, cache), rec)
     return recorded, warned(profile, processes), problems
 
@@ -384,25 +372,3 @@ def why_none(path: Path) -> str:
         skipped = f"wait {_plain(plan.get('wait'))}, warmup {_plain(plan.get('warmup'))}"
         return f"the program made {plural(seen, 'step')}, and with {skipped} none of them counts"
     return f"the program never called {_plain(plan.get('step'))}"
-
-
-def _default(windows: list[Window]) -> Window:
-    """The last window of the lowest rank."""
-    lowest = min((w.rank for w in windows if w.rank is not None), default=None)
-    of_rank = [w for w in windows if w.rank == lowest] or windows
-    return of_rank[-1]
-
-
-def _restored(data: bytes, window: Window) -> Profile | None:
-    """A profile from its cached summary; None if the data is not a summary."""
-    try:
-        stored: Any = files.parsed(data)
-        profile: Profile = restored(Profile, stored)
-    except (ValueError, TypeError, RecursionError, PtxviewError):
-        return None
-    summed = replace(window, steps=profile.window.steps, gpu=profile.window.gpu)
-    return replace(profile, window=summed)
-
-
-def _float(value: object) -> float | None:
-    return float(value) if isinstance(value, int | float) else None

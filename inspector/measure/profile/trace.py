@@ -340,19 +340,13 @@ class GatheredTrace:
         elif category in GPU_KINDS:
             start, end = _times(event)
             self.events += 1
-            device, external, correlation, registers, shared = (
-                whole(given.get(key))
-                for key in (
-                    "device",
-                    "External id",
-                    "correlation",
-                    "registers per thread",
-                    "shared memory",
-                )
-            )
+            names: tuple[str, ...] = ("device", "External id", "correlation")
+            device, external, correlation = (whole(given.get(key)) or 0 for key in names)
+            names = ("registers per thread", "shared memory")
+            registers, shared = (whole(given.get(key)) for key in names)
             shape = _three(given.get("grid")), _three(given.get("block")), registers, shared
             kind = GPU_KINDS[str(category)]
-            numbers = device or 0, external or 0, correlation or 0
+            numbers = device, external, correlation
             self.work.append(Work(start, end, sys.intern(name), kind, *numbers, shape))
         elif category in CPU_KINDS and name not in LEFT_OUT and not name.startswith(EMULATED):
             start, end = _times(event)
@@ -467,9 +461,10 @@ def summarise(data: bytes, window: Window) -> Profile:
     if trace.damaged:
         notes.append(f"{plural(trace.damaged, 'event')} of the trace could not be read")
     first, last = _bounds(trace)
-    devices = trace.header.get("deviceProperties")
-    device = devices[0] if isinstance(devices, list) and devices else {}
-    device = device if isinstance(device, dict) else {}
+    device: dict[str, object] = {}
+    match trace.header.get("deviceProperties"):
+        case [{"name": name}, *_]:
+            device = {"name": str(name)}
     made = [Chain(*key, len(ns), sum(ns) / 1000) for key, ns in chains.items()]
     return Profile(
         window=replace(window, steps=tuple(sorted({n for n, _, _ in trace.steps})), gpu=gpu),
@@ -480,7 +475,7 @@ def summarise(data: bytes, window: Window) -> Profile:
         compiling=tuple(_compiling(trace, first, last)),
         notes=tuple(notes),
         events=trace.events,
-        device={"name": str(device["name"])} if "name" in device else {},
+        device=device,
     )
 
 

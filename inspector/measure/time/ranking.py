@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from inspector.base.errors import ToolMissing, Unreadable, UsageError
 from inspector.base.text import plural
@@ -65,22 +66,15 @@ class Spot:
         return cls(name, done / moved, done / us * 1e6)
 
 
-def peaks_of_device(name: object, table: Mapping[str, object]) -> Peaks | None:
-    """The data sheet of a device by its own name, of ``reference/peaks.toml``."""
-    sheet = next(
-        (e for e in table.values() if isinstance(e, Mapping) and name in (e.get("names") or ())),
-        None,
-    )
-    if sheet is None:
-        return None
-    bandwidth = sheet.get("memory_bandwidth")
-    flops = {unit: float(sheet[unit]) for unit in TITLES if unit in sheet}
-    return Peaks(
-        str(name),
-        float(bandwidth) if isinstance(bandwidth, int | float) else None,
-        flops,
-        str(sheet.get("source", "")),
-    )
+def peaks_by_sheet(device: object) -> Peaks | None:
+    """The data sheet's peaks of a device by its name; None if there is no such sheet."""
+    for sheet in tables.table("peaks").values():
+        if isinstance(sheet, Mapping) and device in (sheet.get("names") or ()):
+            bandwidth = sheet.get("memory_bandwidth")
+            rate = float(bandwidth) if isinstance(bandwidth, int | float) else None
+            flops = {unit: float(sheet[unit]) for unit in TITLES if unit in sheet}
+            return Peaks(str(device), rate, flops, str(sheet.get("source", "")))
+    return None
 
 
 def dtypes_in(words: str) -> list[str]:
@@ -196,9 +190,10 @@ def rows_of(
     bare: Timing, sizes: Mapping[str, int], answers: Sequence[Said], peaks: tuple[Peak, ...]
 ) -> Iterator[RaceRow]:
     """The rows of one variant at one size, from the records of child processes."""
-    about = next((a["about"] for a in answers if isinstance(a.get("about"), dict)), {})
-    checked = next((a["checked"] for a in answers if isinstance(a.get("checked"), dict)), {})
-    assert isinstance(about, dict) and isinstance(checked, dict)
+    about, checked = (
+        next((found for a in answers if isinstance(found := a.get(kind), dict)), {})
+        for kind in ("about", "checked")
+    )
     moved, done = about.get("bytes"), about.get("flops")
     bare = replace(
         bare,
@@ -282,10 +277,7 @@ def race(
         raise ToolMissing("timing needs an NVIDIA GPU; this machine has none")
     python = take.interpreter(wish.python, [toolchain.interpreter(None)], toolchain.versions)
     declared = _declared(python, script)
-    names, defaults = declared["variants"], declared["sizes"]
-    assert isinstance(names, list) and isinstance(defaults, dict)
-    parameters = declared["parameters"]
-    assert isinstance(parameters, list)
+    names, defaults, parameters = (declared[k] for k in ("variants", "sizes", "parameters"))
     for name in sizes[0]:
         if name not in parameters:
             there = ", ".join(defaults) or "none"
@@ -318,7 +310,7 @@ def _here(argv: Sequence[str], seconds: float, folder: Path) -> Finished:
     return run_tool(argv, seconds=seconds)
 
 
-def _declared(python: str, script: Path) -> Said:
+def _declared(python: str, script: Path) -> dict[str, Any]:
     """The variants, sizes and parameters that a script declares. Raises ``Unreadable``."""
     with tempfile.TemporaryDirectory(prefix="ptxview-") as folder:
         job: Said = {"script": str(script)}
@@ -329,8 +321,3 @@ def _declared(python: str, script: Path) -> Said:
     if "refused" in end.records[0]:
         raise Unreadable(f"{script}: {end.records[0]['refused']}")
     return end.records[0]
-
-
-def peaks_by_sheet(device: object) -> Peaks | None:
-    """The data sheet's peaks of a device by its name; None if there is no such sheet."""
-    return peaks_of_device(device, tables.table("peaks"))

@@ -27,10 +27,25 @@ def restored(kind: Any, value: object) -> Any:
     if NoneType in arguments:
         (kind,) = (each for each in arguments if each is not NoneType)
         return None if value is None else restored(kind, value)
-    if is_dataclass(kind):
-        return _dataclass(kind, value)
+    if isinstance(kind, type) and is_dataclass(kind):
+        if not isinstance(value, dict):
+            raise TypeError(f"not an object, which {kind} is")
+        hints, given = get_type_hints(kind), {}
+        for each in fields(kind):
+            with suppress(TypeError, KeyError):
+                given[each.name] = restored(hints[each.name], value[each.name])
+        return kind(**given)
     if get_origin(kind) is tuple:
-        return _tuple(arguments, value)
+        many = arguments[-1] is Ellipsis
+        if not isinstance(value, list | tuple) or not (many or len(value) == len(arguments)):
+            raise TypeError("not such an array")
+        if not many:
+            return tuple(map(restored, arguments, value))
+        out = []
+        for each in value:
+            with suppress(TypeError):
+                out.append(restored(arguments[0], each))
+        return tuple(out)
     kind = get_origin(kind) or kind
     wrong = isinstance(value, bool) and kind is not bool
     if isinstance(value, int | float) and not wrong:
@@ -41,33 +56,7 @@ def restored(kind: Any, value: object) -> Any:
     return value
 
 
-def _dataclass(kind: Any, value: object) -> Any:
-    if not isinstance(value, dict):
-        raise TypeError(f"not an object, which {kind} is")
-    hints, given = get_type_hints(kind), {}
-    for each in fields(kind):
-        with suppress(TypeError, KeyError):
-            given[each.name] = restored(hints[each.name], value[each.name])
-    return kind(**given)
-
-
-def _tuple(kinds: tuple[Any, ...], value: object) -> tuple[Any, ...]:
-    if not isinstance(value, list | tuple):
-        raise TypeError("not an array")
-    if kinds[-1] is not Ellipsis:
-        if len(value) != len(kinds):
-            raise TypeError(f"not an array of {len(kinds)}")
-        return tuple(map(restored, kinds, value))
-    out = []
-    for each in value:
-        with suppress(TypeError):
-            out.append(restored(kinds[0], each))
-    return tuple(out)
-
-
 # -- the median and its interval ------------------------------------------------------------------
-# The median of samples and its 95 % interval, by order statistics of any distribution.
-#
 # Of n independent samples, as many are below the true median as heads fall in n throws of a coin.
 # So it is between the k-th least and the k-th greatest of them with a probability that follows
 # from the binomial distribution alone (W. J. Conover, Practical Nonparametric Statistics, 3.2).
@@ -282,11 +271,10 @@ def _warnings(middle: Median, clocks: Mapping[str, object]) -> list[str]:
         out.append("too few samples for an interval")
     elif middle.reach > WANTED:
         out.append(f"the median is known to ±{100 * middle.reach:.1f} % only")
-    low, high, most = (clocks.get(k) for k in ("low_mhz", "high_mhz", "most_mhz"))
-    if isinstance(low, int) and isinstance(high, int):
-        if low < high * (1 - STEADY):
+    match clocks:
+        case {"low_mhz": int() as low, "high_mhz": int() as high} if low < high * (1 - STEADY):
             out.append(f"the SM clock moved between {low} and {high} MHz")
-        elif isinstance(most, int) and high < most * (1 - STEADY):
+        case {"high_mhz": int() as high, "most_mhz": int() as most} if high < most * (1 - STEADY):
             out.append(f"the SM clock was {high} MHz of {most}")
     slowed = clocks.get("slowed_by")
     if isinstance(slowed, list) and slowed:
@@ -318,22 +306,14 @@ def stored_session(session: Session) -> dict[str, object]:
 def read(stored: Mapping[str, object]) -> Session | None:
     """A stored session; None if it is not one. Damaged rows are left out."""
     rows = stored.get("rows")
+    if not isinstance(rows, list):
+        return None
+    named = [{**r, "variant": r.get("variant", 0) or ""} for r in rows if isinstance(r, dict)]
     try:
-        session: Session = restored(Session, {**stored, "rows": _named(rows)})
+        session: Session = restored(Session, {**stored, "rows": named})
     except TypeError:
         return None
     return session
-
-
-def _named(rows: object) -> object:
-    """Rows with the name "" of variants where calls have none."""
-    if not isinstance(rows, list):
-        return None
-    return [{**r, "variant": r.get("variant", 0) or ""} for r in rows if isinstance(r, dict)]
-
-
-# -- amounts that the user gives ------------------------------------------------------------------
-# What a launch moves and computes, as the user gives it, instead of the estimates.
 
 
 def with_amounts(session: Session, moved: int | None, done: int | None) -> Session:

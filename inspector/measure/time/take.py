@@ -343,7 +343,7 @@ def ready(
             f"{path} is not a recording: only recordings have the launches of their kernels",
             "Make one with: ptxview run script.py",
         )
-    events = read_events(_opened(reader, path)).events
+    events = _events(reader, path)
     everything = again(reader.recording, events, variants, calls)
     often, less_frequent = frequent(everything, wish.calls)
     planned = plan(variants, wish.calls, {(k.id, v.id) for a in everything for k, v in a.among})
@@ -358,9 +358,9 @@ def ready(
     return Ready(planned, python, tuple(often))
 
 
-def _opened(reader: Reader, path: Path) -> Path:
-    """The real path of the recording that the reader has opened; a link may have changed since."""
-    return Path(reader.recording.real or path)
+def _events(reader: Reader, path: Path) -> Sequence[Said]:
+    """The events of the recording that the reader has opened; a link may have changed since."""
+    return read_events(Path(reader.recording.real or path)).events
 
 
 def own(recording: Recording) -> bool:
@@ -426,7 +426,7 @@ def take(
 
 def _attempts(reader: Reader, path: Path, prepared: Ready) -> Iterator[_Attempt]:
     """The launches, then the calls, each with its job."""
-    needs = launch_needs(read_events(_opened(reader, path)).events)
+    needs = launch_needs(_events(reader, path))
     for launch in prepared.plan.launches:
         try:
             cubin = launch.variant.stages[Stage.SASS].content.read()

@@ -37,7 +37,6 @@ ROOTS = "PTXVIEW_ROOTS"
 DEFAULT = 1 << 30
 MIN_TOTAL_BYTES = 1 << 16
 CHUNK = 1 << 20
-LIGHT = 1 << 16
 MAX_JSON_DEPTH = 100
 """Lists and objects inside each other; ptxview's records have a dozen."""
 
@@ -160,20 +159,19 @@ class Allowance:
 # -- files ----------------------------------------------------------------------------------------
 
 
+KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFLNK: "a link",
+}
+
+
 def kind(mode: int) -> str:
     """What a file's mode says that it is, in words."""
-    for test, word in (
-        (stat.S_ISREG, "a file"),
-        (stat.S_ISDIR, "a folder"),
-        (stat.S_ISFIFO, "a pipe"),
-        (stat.S_ISSOCK, "a socket"),
-        (stat.S_ISCHR, "a device"),
-        (stat.S_ISBLK, "a device"),
-        (stat.S_ISLNK, "a link"),
-    ):
-        if test(mode):
-            return word
-    return "something unknown"
+    return KINDS.get(stat.S_IFMT(mode), "something unknown")
 
 
 class File(io.FileIO):
@@ -196,20 +194,16 @@ class File(io.FileIO):
         """
         parts: list[bytes] = []
         left = most
-        while left > 0:
-            try:
-                # All at once where the size is known: nothing is copied then. A file that grows
-                # is read by the piece: by the byte, it would never be caught up with.
-                expected = max(self.size - self.tell(), 0)
-                data = self.read(min(left, CHUNK if parts and not expected else expected + 1))
-            except OSError as error:
-                raise _cannot(self.path, error) from None
-            if data is None:
-                raise Unreadable(f"{self.path} cannot be read: it has nothing to give just now")
-            if not data:
-                break
-            parts.append(data)
-            left -= len(data)
+        try:
+            # At once where the size is known: nothing is copied then. A file that grows is read by
+            # the piece.
+            while data := self.read(min(left, max(self.size - self.tell(), CHUNK))):
+                parts.append(data)
+                left -= len(data)
+        except OSError as error:
+            raise _cannot(self.path, error) from None
+        if data is None:
+            raise Unreadable(f"{self.path} cannot be read: it has nothing to give just now")
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def whole(self, most: int | None = None, *, raisable: bool = True) -> bytes:
@@ -452,15 +446,11 @@ def _pieces(file: File) -> Iterator[bytes]:
         yield data
 
 
-def identity(path: Path) -> tuple[int, int, int, int] | None:
-    """What tells whether a path leads to the same file as before, unchanged; None: to none."""
-    try:
-        return _identity(path.stat())
-    except (OSError, ValueError):
-        return None
+Identity = tuple[int, int, int, int]
 
 
-def _identity(status: os.stat_result) -> tuple[int, int, int, int]:
+def identity(status: os.stat_result) -> Identity:
+    """What tells whether a file is the same as before, unchanged."""
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
@@ -545,16 +535,14 @@ def weight(data: bytes) -> int:
     beyond Latin makes four bytes of each of its string's.
     """
     wide = 1 if data.isascii() and b"\\u" not in data else 4
-    return wide * len(data) + _weight(data if len(data) < LIGHT else _bare(data), data.count(b'"'))
-
-
-def _weight(bare: bytes, quotes: int) -> int:
-    count = bare.count
+    bare = _bare(data)
+    members = bare.count(b",") + bare.count(b":")
     return (
-        180 * count(b"{")
-        + 64 * count(b"[")
-        + 40 * (count(b",") + count(b":"))
-        + 28 * min(quotes, 2 * (count(b",") + count(b":") + 1))
+        wide * len(data)
+        + 180 * bare.count(b"{")
+        + 64 * bare.count(b"[")
+        + 40 * members
+        + 28 * min(data.count(b'"'), 2 * (members + 1))
     )
 
 
@@ -613,13 +601,10 @@ class _Reading(io.BufferedReader):
         if not self.indexing:
             return super().read(size)
         bound = self.bounds.total // 8
-        if size is None or size < 0:
-            size = bound
-        if size > bound:
-            left = self.file.size - self.tell()
-            if left > bound:
-                raise _too_large(f"{self.file.path}: its directory", left, bound, self.bounds)
-        data = super().read(size)
+        left = self.file.size - self.tell()
+        if left > bound and size is not None and size > bound:
+            raise _too_large(f"{self.file.path}: its directory", left, bound, self.bounds)
+        data = super().read(min(left, bound) if size is None or size < 0 else size)
         if (many := data.count(_ENTRY)) > self.bounds.names:
             raise TooLarge(
                 f"{self.file.path} is too large: {many:,} members, and {self.bounds.names:,} are "
@@ -637,14 +622,13 @@ class Archive:
     def __init__(self, file: File) -> None:
         """Reads its directory. Raises ``Unreadable`` with a sentence on what is wrong with it."""
         self.path = file.path
-        self.identity = _identity(file.status)
+        self.identity = identity(file.status)
         stream = _Reading(file, limits())
-        self._closing = weakref.finalize(self, stream.close)
+        weakref.finalize(self, stream.close)
         try:
             begins = file.take(4) in _BEGINS
             self._zip = zipfile.ZipFile(stream)
         except DAMAGE as error:
-            self._closing()
             if not file.size:
                 raise Unreadable(
                     f"{self.path} is empty: nothing was written to it", "Record it again."
@@ -659,9 +643,6 @@ class Archive:
                 f"{error or type(error).__name__}",
                 "Record it again.",
             ) from None
-        except BaseException:
-            self._closing()
-            raise
         stream.indexing = False
 
     @property
@@ -675,13 +656,10 @@ class Archive:
     def why_not(self, member: str) -> str | None:
         """Why a member will not be read by its directory; None where it can be."""
         bounds = limits()
-        try:
-            size = self._zip.getinfo(member).file_size
-        except KeyError:
+        info = self._zip.NameToInfo.get(member)
+        if info is None or info.file_size <= bounds.one:
             return None
-        if size <= bounds.one:
-            return None
-        return _too_large(f"{member} in {self.path}", size, bounds.one, bounds).message
+        return _too_large(f"{member} in {self.path}", info.file_size, bounds.one, bounds).message
 
     def read(self, member: str) -> bytes:
         """The content of a member. Raises ``Absent``, ``TooLarge``, else ``Unreadable``."""
@@ -728,10 +706,9 @@ class Archive:
 
     @contextmanager
     def _member(self, member: str, bound: int, bounds: Limits) -> Iterator[tuple[Any, int]]:
-        try:
-            info = self._zip.getinfo(member)
-        except KeyError:
-            raise Absent(f"{self.path} lacks {member}: it is incomplete") from None
+        info = self._zip.NameToInfo.get(member)
+        if info is None:
+            raise Absent(f"{self.path} lacks {member}: it is incomplete")
         if info.file_size > bound:
             raise _too_large(f"{member} in {self.path}", info.file_size, bound, bounds)
         with self._opened(info) as stream:
@@ -757,9 +734,7 @@ def _must_have(path: Path, member: str, size: int, seen: int) -> None:
         )
 
 
-_archives: weakref.WeakValueDictionary[tuple[int, int, int, int], Archive] = (
-    weakref.WeakValueDictionary()
-)
+_archives: weakref.WeakValueDictionary[Identity, Archive] = weakref.WeakValueDictionary()
 _archives_lock = threading.Lock()
 
 
@@ -769,12 +744,12 @@ def archive(path: Path) -> Archive:
     Raises ``Unreadable`` with a sentence on what is wrong with it.
     """
     with _archives_lock:
-        now = identity(path)
-        archive = _archives.get(now) if now is not None else None
-        if archive is None:
-            archive = Archive(opened(path))
-            _archives[archive.identity] = archive
-        return archive
+        with suppress(OSError, ValueError):
+            if (held := _archives.get(identity(path.stat()))) is not None:
+                return held
+        made = Archive(opened(path))
+        _archives[made.identity] = made
+        return made
 
 
 def is_zip(path: Path) -> bool:

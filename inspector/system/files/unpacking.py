@@ -18,16 +18,17 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from inspector.base.errors import Unreadable
+from inspector.base.text import counted
 from inspector.system.files import (
     CHUNK,
     DAMAGE,
     File,
+    Identity,
     Limits,
     TooLarge,
     archive,
@@ -49,27 +50,28 @@ MAX_HEADER_BYTES = 1 << 20
 NOT_A_FILE = "is a link, a device, a pipe or a file with holes"
 
 _GZIP, _BZIP2, _XZ, _ZSTD = b"\x1f\x8b", b"BZh", b"\xfd7zXZ\x00", b"\x28\xb5\x2f\xfd"
-_PACKED = (_GZIP, _BZIP2, _XZ, _ZSTD)
+UNPACKERS: dict[bytes, Callable[[File], Any]] = {
+    _GZIP: lambda packed: gzip.GzipFile(fileobj=packed),
+    _BZIP2: bz2.BZ2File,
+    _XZ: lzma.LZMAFile,
+}
+"""What unpacks a file by its first bytes."""
 
 
 class _Unpacking(io.RawIOBase):
     """Decompressed bytes of a file, within the bounds of ``_check_size``."""
 
-    def __init__(self, file: File, begin: bytes) -> None:
+    def __init__(self, file: File) -> None:
         super().__init__()
+        begin = file.take(len(_XZ))
         file.seek(0)
         if begin.startswith(_ZSTD):
             raise Unreadable(
                 f"{file.path} is packed with zstd, which ptxview cannot unpack",
                 f"Unpack it first: zstd -d {file.path.name}",
             )
-        unpackers: dict[bytes, Callable[[File], Any]] = {
-            _GZIP: lambda packed: gzip.GzipFile(fileobj=packed),
-            _BZIP2: bz2.BZ2File,
-            _XZ: lzma.LZMAFile,
-        }
-        unpack = next((u for magic, u in unpackers.items() if begin.startswith(magic)), None)
-        self._read = file.read if unpack is None else unpack(file).read1
+        unpack = next((u for magic, u in UNPACKERS.items() if begin.startswith(magic)), None)
+        self._stream = file if unpack is None else unpack(file)
         self._file, self._limits, self._seen = file, limits(), 0
 
     def readable(self) -> bool:
@@ -80,15 +82,14 @@ class _Unpacking(io.RawIOBase):
         """Read the next bytes. Raises ``TooLarge``, ``Unreadable``."""
         path = self._file.path
         try:
-            data = self._read(len(buffer)) or b""
+            size: int = self._stream.readinto(buffer) or 0
         except EOFError:
             raise Unreadable(f"{path} is cut short: copy it again") from None
         except DAMAGE as error:
             raise Unreadable(f"{path} is damaged: {error}") from None
-        self._seen += len(data)
+        self._seen += size
         _check_size(path, self._file.size, self._seen, self._limits)
-        buffer[: len(data)] = data
-        return len(data)
+        return size
 
 
 def _check_size(path: Path, packed: int, size: int, bounds: Limits) -> None:
@@ -106,59 +107,51 @@ def _check_size(path: Path, packed: int, size: int, bounds: Limits) -> None:
 
 
 @contextmanager
-def _stream(path: Path, inside: Path | None = None) -> Iterator[tuple[File, io.BufferedReader]]:
+def _stream(path: Path, inside: Path | None = None) -> Iterator[io.BufferedReader]:
     with opened(path, inside=inside) as file:
-        yield file, io.BufferedReader(_Unpacking(file, file.take(512)), CHUNK)
+        yield io.BufferedReader(_Unpacking(file), CHUNK)
 
 
 def packed_lines(path: Path, *, inside: Path | None = None) -> Iterator[bytes]:
     """Yield the lines of a file, which may be compressed. Raises ``Unreadable``, as ``opened``."""
     bounds = limits()
-    with _stream(path, inside) as (_, stream):
+    with _stream(path, inside) as stream:
         yield from split_lines(stream, str(path), bounds, None, bounds.one)
 
 
 def head(path: Path, size: int, *, inside: Path | None = None) -> bytes:
     """Return the first bytes of a file, decompressed. Raises ``Unreadable``."""
-    with _stream(path, inside) as (_, stream):
+    with _stream(path, inside) as stream:
         return stream.read(size)
 
 
 def is_archive(path: Path) -> bool:
     """Whether a file is a zip, or a tar, compressed or not. Raises ``Unreadable``."""
     with opened(path) as file:
-        begin = file.take(512)
-    if begin[:4] in (b"PK\x03\x04", b"PK\x05\x06") or begin.startswith(_ZSTD):
+        begin = file.take(len(_ZSTD))
+    if begin in (b"PK\x03\x04", b"PK\x05\x06", _ZSTD):
         return True
-    block = head(path, 512) if begin.startswith(_PACKED) else begin
     try:
-        tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
+        tarfile.TarInfo.frombuf(head(path, 512), "utf-8", "surrogateescape")
     except tarfile.HeaderError:
         return False
     return True
 
 
-@dataclass
 class Unpacked:
     """The folder of an unpacked archive, and sentences on members that were left out."""
 
-    temporary: tempfile.TemporaryDirectory[str]
-    problems: list[str] = field(default_factory=list)
-    left_out: int = 0
-
-    @property
-    def folder(self) -> Path:
-        """Where the members are."""
-        return Path(self.temporary.name)
+    def __init__(self) -> None:
+        self._temporary = tempfile.TemporaryDirectory(prefix=PREFIX)
+        self.folder = Path(self._temporary.name)
+        self.problems: list[str] = []
 
     def leave(self, member: str, why: str) -> None:
         """Note a member that was not unpacked."""
-        self.left_out += 1
-        if self.left_out <= MAX_NAMED_PROBLEMS:
-            self.problems.append(f"{member[:200]!r} {why}: it was left out")
+        self.problems.append(f"{member[:200]!r} {why}: it was left out")
 
 
-_unpacked: dict[tuple[int, int, int, int], Unpacked] = {}
+_unpacked: dict[Identity, Unpacked] = {}
 _lock = threading.Lock()
 
 
@@ -167,11 +160,12 @@ def unpacked(path: Path) -> Unpacked:
 
     Raises ``Unreadable``.
     """
+    with opened(path) as file:
+        now = identity(file.status)
     with _lock:
-        now = identity(path)
-        if now is not None and now in _unpacked:
+        if now in _unpacked:
             return _unpacked[now]
-        made = Unpacked(tempfile.TemporaryDirectory(prefix=PREFIX))
+        made = Unpacked()
         try:
             count = _unzip(path, made) if head(path, 2) == b"PK" else _untar(path, made)
         except OSError as error:
@@ -181,12 +175,10 @@ def unpacked(path: Path) -> Unpacked:
             ) from None
         if not count:
             raise Unreadable(f"{path} is an archive without any file in it")
-        if made.left_out > MAX_NAMED_PROBLEMS:
-            rest = made.left_out - MAX_NAMED_PROBLEMS
-            more = "1 more member was" if rest == 1 else f"{rest:,} more members were"
-            made.problems.append(f"{more} left out")
-        if now is not None:
-            _unpacked[now] = made
+        if (rest := len(made.problems) - MAX_NAMED_PROBLEMS) > 0:
+            more = f"{counted(rest, 'more member')} {'was' if rest == 1 else 'were'} left out"
+            made.problems[MAX_NAMED_PROBLEMS:] = [more]
+        _unpacked[now] = made
         return made
 
 
@@ -204,7 +196,7 @@ def _untar(path: Path, made: Unpacked) -> int:
     count = 0
     try:
         with (
-            _stream(path) as (_, stream),
+            _stream(path) as stream,
             tarfile.open(
                 fileobj=stream, mode="r|", tarinfo=_Member, errors="surrogateescape"
             ) as tar,

@@ -9,7 +9,6 @@ from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
-from inspector.analyse.card import Card
 from inspector.base.model import LAUNCH, Failure, Recording, Resources, Variant
 from inspector.base.text import ended_by, plural
 from inspector.measure.time.results import COLD
@@ -33,6 +32,7 @@ from inspector.tui.widgets.subject import TreeSubject, told_alike
 from inspector.tui.widgets.tool_screen import LineWidget, ends, link
 
 if TYPE_CHECKING:
+    from inspector.analyse.card import Card
     from inspector.reader.reader import Reader
 
 

@@ -429,7 +429,7 @@ def _row(reads: Reader, kernel: Kernel, variant: Variant, code: bool) -> Variant
         kernel,
         variant,
         variant.config,
-        reads.known_by_now(variant),
+        variant.known,
         time_us=variants.time_us(variant),
         winner=variants.winner(variant),
         reason=variants.reason(variant),

@@ -48,13 +48,3 @@ def test_what_a_call_returns_is_written_by_the_call() -> None:
     for (line, register), readers in written.items():
         for reader in readers:
             assert line in found.definitions(reader, register)
-
-
-def test_definitions_and_uses_are_the_same_chains() -> None:
-    for name, kernel in (("hard_sm75", "switches"), ("triton_gemm_sm100", "gemm")):
-        listing, function, lines = section(name, kernel)
-        found = FunctionFacts(listing, function).chains
-        forth = {(d.n, r, u) for d in lines for r in d.defs for u in found.uses(d.n, r)}
-        back = {(d, r, u.n) for u in lines for r in u.uses for d in found.definitions(u.n, r)}
-        assert forth == back
-        assert len(forth) > 100

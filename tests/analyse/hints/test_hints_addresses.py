@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from inspector.analyse.hints.access import degree
 from inspector.analyse.hints.subject import HintSubject
-from inspector.analyse.hints.warp import Arguments, Warp, WarpAccess
+from inspector.analyse.hints.warp import Warp, WarpAccess
 from inspector.analyse.tensors import Tensors, blocked
 from inspector.base.model import Stage
 from inspector.listing.ptx_code import PtxFunction
@@ -75,14 +75,14 @@ def test_integer_ptx_is_computed_as_the_isa_says(program: list[tuple[str, int, i
     lines.append(f"add.u32 %r{last + 1}, %r{last}, %r0;\nst.shared.b32 [%r{last + 1}], %r0;")
     expected = [value + lane & MASK for lane, value in enumerate(values[-1])]
     subject = ptx("\n".join(lines))
-    found = Warp(code_of(subject), (32, 1, 1), Arguments()).accesses
+    found = Warp(code_of(subject), (32, 1, 1)).accesses
     several = len(set(expected)) > 1
     assert [[a & MASK for a in one.addresses] for one in found] == [expected] * several
 
 
 def addresses(body: str, block: tuple[int, int, int] = (32, 1, 1)) -> list[tuple[int, ...]]:
     subject = ptx(body)
-    return [a.addresses for a in Warp(code_of(subject), block, Arguments()).accesses]
+    return [a.addresses for a in Warp(code_of(subject), block).accesses]
 
 
 def test_threads_of_a_warp_run_along_x_first() -> None:

@@ -302,13 +302,6 @@ def test_a_decided_condition_is_so(program: list[Op], seed: int, data: st.DataOb
 # -- what is followed, and what is not --------------------------------------------------------
 
 
-def test_a_register_with_two_definitions_goes_by_its_own_name() -> None:
-    known = values("mov.u32 %r7, 1;\nmov.u32 %r7, 2;\nadd.s32 %r8, %r7, 1;")
-    leaf = known.register("%r8", 50).terms[0][0]
-    assert (leaf.op, leaf.name) == ("register", "%r7")
-    assert leaf.line is not None
-
-
 @pytest.mark.parametrize(
     "body",
     [
@@ -326,22 +319,6 @@ def test_what_grows_is_given_a_name() -> None:
     lines = [f"mul.lo.s32 %r{i}, %r{i - 1}, %r{i - 2};" for i in range(6, 80)]
     known = values("\n".join(lines))
     assert all(known.register(f"%r{i}", 1).size <= forms.MAX_ATOMS for i in range(6, 80))
-
-
-@pytest.mark.parametrize(
-    ("body", "low", "high"),
-    [
-        ("and.b32 %r9, %r4, 127;", 0, 112),  # a multiple of 16
-        ("shl.b32 %r9, %r0, 2;", 0, 764),
-        ("shr.u32 %r9, %r0, 5;", 0, 5),
-        ("bfe.u32 %r9, %r5, 3, 4;", 0, 15),
-        ("min.s32 %r9, %r4, 100;", -(2**31), 100),
-        ("rem.u32 %r9, %r5, 10;", 0, 9),
-    ],
-)
-def test_ranges(body: str, low: int, high: int) -> None:
-    form = values(body).register("%r9", 99)
-    assert (form.low, form.high) == (low, high)
 
 
 # -- formulas ---------------------------------------------------------------------------------

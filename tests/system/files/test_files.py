@@ -15,7 +15,6 @@ import socket
 import struct
 import subprocess
 import sys
-import tracemalloc
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -178,14 +177,13 @@ Make = Callable[[Path], None]
 
 
 @pytest.mark.parametrize("make", ODD)
-@pytest.mark.parametrize("name", ["x.ptx", "x.ptxview", "x.csv"])
-def test_one_that_is_named_is_refused_in_a_sentence(tmp_path: Path, make: Make, name: str) -> None:
-    path = tmp_path / name
-    make(path)
-    done = call("list", path)
-    assert done.status == 4 and not done.out
-    assert str(path) in done.said
-    assert re.search(r"is a (pipe|socket|device)", done.said)
+def test_one_that_is_named_is_refused_in_a_sentence(tmp_path: Path, make: Make) -> None:
+    for name in ("x.ptx", "x.ptxview", "x.csv"):
+        path = tmp_path / name
+        make(path)
+        done = call("list", path)
+        assert done.status == 4 and not done.out and str(path) in done.said
+        assert re.search(r"is a (pipe|socket|device)", done.said)
 
 
 @pytest.mark.parametrize("make", ODD)
@@ -209,13 +207,7 @@ def test_one_in_a_recording_is_passed_over_and_said(tmp_path: Path, make: Make) 
     shown = told("show", folder, "j")
     # A link is no file of the recording.
     assert shown.status in (2, 4) and not shown.out
-    for words in (
-        ["time", "--stored", folder],
-        ["profile", "--stored", folder],
-        ["diff", folder, folder],
-    ):
-        done = told(*words)  # type: ignore[arg-type]
-        assert done.status in (0, 4)
+    assert told("profile", "--stored", folder).status in (0, 4)
 
 
 @pytest.mark.parametrize("make", ODD)
@@ -313,24 +305,19 @@ def test_invalid_byte_limit_is_a_usage_error(monkeypatch: pytest.MonkeyPatch) ->
     assert call("list", SQUARE).status == 2
 
 
+CUBIN = b"\x7fELF" + bytes(14) + b"\xbe\0"
+
+
 @pytest.mark.parametrize(
-    "name",
+    ("name", "head"),
     [
-        "x.ptx",
-        "x.ttir",
-        "x.llir",
-        "x.so",
-        "x.o",
-        "x.cubin",
-        "x.fatbin",
-        "x.ptxview",
-        "x",
-        "x.log",
-        "x.csv",
+        ("x.ptx", PTX),
+        ("x.so", b"\x7fELF"),
+        ("x.cubin", CUBIN),
+        ("x.ptxview", b"PK\3\4"),
+        ("x", CUBIN),
+        ("x.log", b""),
     ],
-)
-@pytest.mark.parametrize(
-    "head", [b"", b"\x7fELF" + bytes(14) + b"\xbe\0", b"\x7fELF", PTX, b"PK\3\4"]
 )
 def test_sparse_file_of_any_size_is_refused(
     tmp_path: Path, name: str, head: bytes, usual: int
@@ -372,29 +359,6 @@ def test_members_are_bounded_in_total(tmp_path: Path, usual: int) -> None:
     assert done.peak < usual + 200 * MB
 
 
-@pytest.mark.nightly
-@given(
-    st.recursive(
-        st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
-        lambda inner: st.lists(inner, max_size=20) | st.dictionaries(st.text(), inner, max_size=20),
-        max_leaves=200,
-    ),
-    st.booleans(),
-)
-def test_weight_is_no_less_than_what_a_value_takes(value: object, ascii_only: bool) -> None:
-    data = json.dumps([value] * 20, ensure_ascii=ascii_only).encode("utf-8", "surrogatepass")
-    json.loads(data.decode("utf-8", "surrogatepass"))
-    tracemalloc.start()
-    try:
-        held = json.loads(data.decode("utf-8", "surrogatepass"))
-        taken = tracemalloc.get_traced_memory()[0]
-    finally:
-        tracemalloc.stop()
-    assert held is not None
-    # Numbers of many digits take a little more than is counted for one.
-    assert taken <= files.weight(data) + 8192 + len(data)
-
-
 @pytest.mark.parametrize("depth", [101, 100_000])
 @pytest.mark.parametrize("pair", ["[]", '{"a":}'])
 def test_deep_nesting_is_said_wherever_it_stands(tmp_path: Path, depth: int, pair: str) -> None:
@@ -406,13 +370,6 @@ def test_deep_nesting_is_said_wherever_it_stands(tmp_path: Path, depth: int, pai
     done = call("list", folder, "--json")
     said = done.json["recording"]["problems"]
     assert "w: last" in said and any("line 2" in p for p in said)
-    cache = tmp_path / "cache"
-    cache.mkdir()
-    for name in ("square_kernel.json", "x.autotune.json", "square_kernel.best_config"):
-        (cache / name).write_text(f'{{"hash":"ab","num_warps":4,"configs_timings":{deep}}}')
-    (cache / "square_kernel.ptx").write_bytes(PTX)
-    done = call("list", cache, "--json")
-    assert done.status in (0, 4) and "Traceback" not in done.said
 
 
 def test_folder_of_more_files_than_are_looked_at(tmp_path: Path) -> None:
@@ -462,16 +419,15 @@ def test_member_that_unpacks_to_more_than_is_read(tmp_path: Path, usual: int) ->
         with archive.open(f"blobs/{'b' * 64}", "w") as out:
             for _ in range(600):
                 out.write(bytes(MB))
-    done = child("list", path, "--json")
+    done, shown = child("list", path, "--json"), child("show", path, "k")
     assert any("too large" in p and "PTXVIEW_MAX_BYTES=2G" in p for p in done.problems)
-    shown = child("show", path, "k")
     assert shown.status == 4 and "too large" in shown.said
     assert max(done.peak, shown.peak) < usual + 60 * MB
 
 
-@pytest.mark.parametrize("member", ["events-1-x.jsonl", f"blobs/{'b' * 64}"])
-def test_member_that_unpacks_to_more_than_it_says(tmp_path: Path, member: str, usual: int) -> None:
+def test_member_that_unpacks_to_more_than_it_says(tmp_path: Path, usual: int) -> None:
     """The directory says 100 bytes, the data is 300 MB."""
+    member = f"blobs/{'b' * 64}"
     path = zipped(
         tmp_path / "x.ptxview",
         {"events.jsonl": jsonl(START, variant("k", "b" * 64), END), member: bytes(300 * MB)},

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import gzip
 import io
 import lzma
 import os
 import re
+import shutil
 import signal
 import struct
 import subprocess
 import tarfile
 import time
 import zipfile
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +37,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     monkeypatch.setattr("tempfile.tempdir", str(folder))
     yield folder
     for made in unpacking._unpacked.values():
-        made.temporary.cleanup()
+        shutil.rmtree(made.folder)
     unpacking._unpacked.clear()
     assert not list(folder.iterdir())
 
@@ -67,8 +66,8 @@ PACKS = ("w", "w:gz", "w:bz2", "w:xz", "zip")
 @pytest.mark.parametrize(
     ("mode", "what"),
     [
-        *((mode, "triton") for mode in PACKS),
-        ("w:gz", "torchinductor_user"),
+        *((mode, "triton") for mode in PACKS[2:]),
+        ("w", "torchinductor_user"),
         ("w:gz", "square_gelu"),
         ("zip", "recording"),
     ],
@@ -166,7 +165,7 @@ def test_links_devices_and_pipes_are_left_out(tmp_path: Path, temporary: Path) -
         assert kinds == {False}
 
 
-@pytest.mark.parametrize("kind", ["gzip", "xz", "zip"])
+@pytest.mark.parametrize("kind", ["xz", "zip"])
 def test_a_trap_that_unpacks_to_much_is_refused_before_it_is_on_the_disk(
     tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
@@ -178,11 +177,7 @@ def test_a_trap_that_unpacks_to_much_is_refused_before_it_is_on_the_disk(
             for _ in range(size >> 20):
                 to.write(bytes(1 << 20))
     else:
-        opener: dict[str, Callable[..., Any]] = {
-            "gzip": gzip.open,
-            "xz": partial(lzma.open, preset=0),
-        }
-        with opener[kind](archive, "wb") as packing:
+        with lzma.open(archive, "wb", preset=0) as packing:
             info = member("a")
             info.size = size
             packing.write(info.tobuf())
@@ -201,7 +196,7 @@ def test_a_trap_that_unpacks_to_much_is_refused_before_it_is_on_the_disk(
     assert max(seen) <= archive.stat().st_size * unpacking.MAX_RATIO + (3 << 20) < size
 
 
-@pytest.mark.parametrize("mode", PACKS)
+@pytest.mark.parametrize("mode", ["w:gz", "zip"])
 def test_more_than_the_bound_is_refused_with_what_raises_it(
     tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
@@ -262,20 +257,16 @@ def test_a_truncated_or_damaged_archive_is_one_sentence(
     tmp_path: Path, temporary: Path, mode: str
 ) -> None:
     whole = packed(tmp_path / "x.bin", LECTURE / "triton", mode).read_bytes()
-    for n, cut in enumerate((600, len(whole) // 2, len(whole) * 9 // 10)):
+    half = len(whole) // 2
+    broken = [whole[:600], whole[:half]]
+    if mode != "w":  # nothing guards the content of a tar alone
+        broken.append(whole[:half] + bytes(64) + whole[half + 64 :])
+    for n, data in enumerate(broken):
         archive = tmp_path / f"{n}.bin"
-        archive.write_bytes(whole[:cut])
+        archive.write_bytes(data)
         done = call("list", archive)
         assert done.status == 4 and "Traceback" not in done.said
         assert re.search(r"cut short|damaged|nothing that ptxview knows", done.said), done.said
-    if mode != "w":  # nothing guards the content of a tar alone
-        damaged = bytearray(whole)
-        at = len(whole) // 2
-        damaged[at : at + 64] = bytes(64)
-        archive = tmp_path / "damaged.bin"
-        archive.write_bytes(damaged)
-        done = call("list", archive)
-        assert done.status == 4 and "Traceback" not in done.said
 
 
 def test_an_encrypted_zip_says_so(tmp_path: Path, temporary: Path) -> None:

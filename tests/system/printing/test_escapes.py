@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -33,53 +32,37 @@ from tests.helpers.hostile import (
 )
 from tests.helpers.ptxview import LECTURE, MATMUL, Done, call
 
-BATCHES = 10
+BATCHES = 3
 
+FIGURES: dict[str, object] = {
+    "name": "square_kernel",
+    "kernel": "square_kernel",
+    "variant": SQUARE,
+    "median_us": 3.5,
+    "low_us": 3.4,
+    "high_us": 3.6,
+    "samples": 60,
+}
+LAUNCH: dict[str, object] = {
+    **dict.fromkeys(("bytes", "flops", "gb_per_s", "cpu_us", "percent_of_peak", "traced_us"), 9.0),
+    **dict.fromkeys(("bytes_from", "flops_from"), "estimate"),
+    "call": 0,
+    "cache": "cold",
+    "grid": [1, 1, 1],
+    "block": [128, 1, 1],
+    "count": 3,
+    "inputs": "float32 8",
+    "warnings": ["it was slow"],
+    "clocks": {"low_mhz": 1, "slowed_by": ["heat"]},
+    "kernels": [FIGURES | {"per_call": 1}],
+}
 TIMED = {
     "taken": "2026-01-01T00:00:00+00:00",
     "device": {"name": "H200", "torch": "2", "triton": "3"},
     "peaks": [{"stopwatch": "cupti", "cache": "cold", "gb_per_s": 4000.0, "bytes": 1 << 30}],
     "data_sheet_gb_per_s": 4800.0,
     "rows": [
-        {
-            "kernel": "square_kernel",
-            "variant": SQUARE,
-            "call": 0,
-            "kind": kind,
-            "stopwatch": watch,
-            "cache": "cold",
-            "median_us": 3.5,
-            "low_us": 3.4,
-            "high_us": 3.6,
-            "samples": 60,
-            "grid": [1, 1, 1],
-            "block": [128, 1, 1],
-            "bytes": 1 << 20,
-            "flops": 99,
-            "bytes_from": "estimate",
-            "flops_from": "estimate",
-            "gb_per_s": 100.0,
-            "cpu_us": 9.0,
-            "tflop_per_s": 1.0,
-            "percent_of_peak": 50.0,
-            "count": 3,
-            "inputs": "float32 8",
-            "error": error,
-            "warnings": ["it was slow"],
-            "clocks": {"low_mhz": 1, "slowed_by": ["heat"]},
-            "traced_us": 4.0,
-            "kernels": [
-                {
-                    "name": "square_kernel",
-                    "variant": SQUARE,
-                    "median_us": 3.5,
-                    "per_call": 1,
-                    "low_us": 3.4,
-                    "high_us": 3.6,
-                    "samples": 60,
-                }
-            ],
-        }
+        FIGURES | LAUNCH | {"kind": kind, "stopwatch": watch, "error": error}
         for kind, watch, error in (
             ("triton", "cupti", None),
             ("graph", "cupti", "no memory"),
@@ -140,40 +123,27 @@ def commands(path: Path, *, kernel: str = SQUARE, recording: bool = True) -> Ite
     """Everything that can be asked about an input."""
     where = str(path)
     yield ["list", where]
-    yield ["list", where, "--calls"]
-    yield ["list", where, "--compiles"]
-    yield ["list", where, "--guards"]
-    yield ["list", where, "--json"]
+    for how in ("--calls", "--compiles", "--guards", "--json"):
+        yield ["list", where, how]
     yield ["open", where, "--no-tui"]
     one = ["show", where, *([kernel] if kernel else [])]
-    yield one
-    for stage in ("source", "output_code", "ttir", "llir", "sass"):
+    for stage in ("source", "output_code", "ttir", "sass"):
         yield [*one, "--stage", stage]
     yield [*one, "-a"]
     yield [*one, "-a", "--stage", "ttgir"]
-    yield [*one, "-a", "--stage", "sass"]
     yield [*one, "--json"]
     yield [*one, "--beside", "ttgir"]
     run = ["--grid", "2", "--threads", "128"]
-    for name, *more in (
-        ["trace", "--blocks", "1"],
-        ["trace", "--blocks", "1", "--by", "source"],
-        ["trace", "--json"],
-        ["step", "--commands", "next 9; registers; list; end"],
-        ["step", "--json", "--commands", "end; registers; list; lanes"],
-    ):
-        yield [name, *one[1:], *more, *run]
+    yield ["trace", *one[1:], "--blocks", "1", "--by", "source", *run]
+    yield ["step", *one[1:], "--commands", "next 9; registers; list; end", *run]
     yield ["show", where, "*nowhere*"]
     yield ["diff", where, str(RECORDING)]
     yield ["diff", where, str(RECORDING), "--markdown"]
     yield ["diff", f"{where}::{kernel}", f"{RECORDING}::{SQUARE}"]
     yield ["diff", f"{where}::{kernel}", f"{RECORDING}::{SQUARE}", "--markdown"]
-    yield ["diff", f"{where}::{kernel}", f"{RECORDING}::{SQUARE}", "--json"]
     if recording:
         yield ["diff", where, "matmul_kernel*"]
-        yield ["diff", where, "matmul_kernel*", "--markdown"]
         yield ["time", where, "--stored"]
-        yield ["time", where, "--stored", "--json"]
         yield ["profile", "--stored", where]
         yield ["profile", "--stored", where, "--json"]
 
@@ -221,12 +191,8 @@ def test_a_recording_that_nobody_has_touched_answers_everything(tmp_path: Path) 
 
 @pytest.mark.parametrize("batch", range(BATCHES))
 def test_no_field_of_a_recording_is_obeyed(tmp_path: Path, batch: int) -> None:
-    """Each field is put to harm twice, each time together with others."""
-    chosen = {
-        name
-        for name in all_names()
-        if batch in (zlib.crc32(name.encode()) % BATCHES, zlib.crc32(name[::-1].encode()) % BATCHES)
-    }
+    """Each field is put to harm once, together with others."""
+    chosen = {name for name in all_names() if zlib.crc32(name.encode()) % BATCHES == batch}
 
     def change(name: str, value: Any) -> Any:
         return poisoned(value, before=batch % 2 == 1) if name in chosen else value
@@ -237,17 +203,19 @@ def test_no_field_of_a_recording_is_obeyed(tmp_path: Path, batch: int) -> None:
 
 
 def evil_times(number: int) -> Any:
-    """Kept times of which a tenth of the texts are put to harm."""
+    """Kept times of which a part of the texts is put to harm."""
     return fields(
         TIMED,
         "",
-        lambda name, value: poisoned(value) if zlib.crc32(name.encode()) % 10 == number else value,
+        lambda name, value: (
+            poisoned(value) if zlib.crc32(name.encode()) % BATCHES == number else value
+        ),
     )
 
 
 def evil_texts(text: str) -> Iterator[str]:
-    """The text with something evil after each of the first words of all of its lines."""
-    for word in range(4):
+    """The text with something evil after the first or the third word of all of its lines."""
+    for word in (0, 2):
         out = []
         for line in text.split("\n"):
             parts = line.split(" ")
@@ -257,7 +225,7 @@ def evil_texts(text: str) -> Iterator[str]:
         yield "\n".join(out)
 
 
-@pytest.mark.parametrize("suffix", ["ptx", "ttir", "ttgir", "llir", "source"])
+@pytest.mark.parametrize("suffix", ["ptx", "ttgir", "source"])
 def test_no_word_of_a_listing_is_obeyed(tmp_path: Path, suffix: str) -> None:
     folder = LECTURE / "triton" / "QGNHRXZLHGC2YJ4RCQ27CD3XUW3TPV3OLG4XBHLEQZCPY2R2NZDA"
     text = (folder / f"square_kernel.{suffix}").read_text("utf-8")
@@ -278,20 +246,12 @@ def test_no_word_of_a_listing_is_obeyed(tmp_path: Path, suffix: str) -> None:
             ["list"],
             ["show"],
             ["show", "-a"],
-            ["show", "--json"],
             ["diff", str(kept)],
             ["diff", str(kept), "--markdown"],
             ["trace", *launch],
-            ["trace", "--json", *launch],
             ["step", "--commands", "end; list 99", *launch],
         ):
             assert_harmless([name, str(path), *more])
-
-
-@pytest.fixture
-def cache(tmp_path: Path) -> Path:
-    shutil.copytree(MATMUL, tmp_path / "triton" / MATMUL.name)
-    return tmp_path / "triton"
 
 
 FILE = os.fsdecode(b"\x1b]0;T\x07\x1b[2J\xc2\x9b31m\x9b\xff\r\b")
@@ -339,31 +299,23 @@ def test_nothing_that_is_typed_is_obeyed(tmp_path: Path, monkeypatch: pytest.Mon
         [evil],
         [f"--{evil}"],
         ["list", evil],
-        ["list", f"--{evil}"],
         ["show", evil],
         ["show", str(RECORDING), evil],
-        ["show", "--stage", evil],
         ["diff", evil, evil],
         ["diff", str(RECORDING), "matmul_kernel", "--sort", evil],
         ["explain", evil],
-        ["explain", "--json", evil],
         ["explain", f"ld{evil}.global.b32 %r1, [%rd1];"],
         ["explain", "--list", evil],
         ["time", str(RECORDING), evil],
-        ["time", f"{evil}.py"],
         ["time", "--stopwatch", evil],
         ["profile", "--stored", evil],
-        ["profile", "--step", evil],
         ["show", str(RECORDING), SQUARE, "--device", evil],
         ["open", "--port", evil],
         ["run", "--target", evil, "x.py"],
-        ["run", f"--{evil}"],
         ["doctor", "--python", evil],
         ["ncu", evil],
-        ["trace", evil],
         ["trace", str(RECORDING), SQUARE, "--inputs", evil],
         ["trace", str(RECORDING), SQUARE, "--blocks", evil],
-        ["step", str(RECORDING), evil],
         ["step", str(RECORDING), SQUARE, "--commands", f"{evil}; print {evil}; store {evil}"],
     ):
         piped, sent = call(*words), on_pty(*words)

@@ -1,0 +1,93 @@
+"""Every hint, in order.
+
+Each is a small pure function of a subject and the thresholds of ``reference/hints.toml``; it gives
+no finding where it does not apply, and none where what it needs is not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from inspector.analyse.hints.access import (
+    bank_conflicts,
+    narrow_access,
+    narrow_rows,
+    uncoalesced_layout,
+    with_executed,
+)
+from inspector.analyse.hints.launching import (
+    idle_lanes,
+    local_memory,
+    low_occupancy,
+    masked_lanes,
+    small_grid,
+    spills,
+    tail_effect,
+)
+from inspector.analyse.hints.order import (
+    barrier_in_loop,
+    early_wait,
+    fp64_promotion,
+    no_tensor_cores,
+    slow_division,
+    uninlined_call,
+)
+from inspector.analyse.hints.subject import Finding, HintSubject, Thresholds
+from inspector.base.errors import PtxviewError
+
+Hint = Callable[[HintSubject, Thresholds], Iterable[Finding]]
+
+HINTS: tuple[Hint, ...] = (
+    fp64_promotion,
+    spills,
+    local_memory,
+    narrow_access,
+    narrow_rows,
+    uncoalesced_layout,
+    masked_lanes,
+    small_grid,
+    tail_effect,
+    low_occupancy,
+    early_wait,
+    slow_division,
+    no_tensor_cores,
+    bank_conflicts,
+    barrier_in_loop,
+    uninlined_call,
+    idle_lanes,
+)
+
+RULES = (
+    "fp64-promotion",
+    "spills",
+    "local-memory",
+    "narrow-access",
+    "uncoalesced-layout",
+    "masked-lanes",
+    "small-grid",
+    "tail-effect",
+    "low-occupancy",
+    "early-wait",
+    "slow-division",
+    "no-tensor-cores",
+    "bank-conflicts",
+    "barrier-in-loop",
+    "uninlined-call",
+    "idle-lanes",
+)
+"""The names of what hints say."""
+
+
+def hints(subject: HintSubject, thresholds: Thresholds) -> tuple[Finding, ...]:
+    """Every finding of every hint, in the order of ``HINTS``, then what was counted.
+
+    Where blocks were run, what was counted replaces guesses. A hint whose stage cannot be
+    read (no disassembler, a blob that is gone) says nothing.
+    """
+    out: list[Finding] = []
+    for hint in HINTS:
+        try:
+            out += hint(subject, thresholds)
+        except PtxviewError:
+            continue
+    return with_executed(subject, out, thresholds)
