@@ -87,50 +87,21 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     takes(
         parser,
         {
-            "--target": option(
-                "sm_90",
-                "compile for this architecture on an emulated device (default without a GPU: "
-                "sm_90)",
-            ),
-            "--no-ranges": flag(
-                "do not read the value range of integer tensors (one device wait for each "
-                "distinct call)"
-            ),
-            "--no-driver": flag(
-                "on a GPU, record known compilers alone, not every launch of the CUDA driver"
-            ),
-            "--operators": flag(
-                "on a GPU, attribute every launch to its ATen operator, about 10 µs a launch "
-                "(default: first launches)"
-            ),
+            "--target": option("sm_90", "run on an emulated device (default without a GPU)"),
+            "--no-ranges": flag("do not read the value range of integer tensors"),
+            "--no-driver": flag("on a GPU, record known compilers alone, not every launch"),
+            "--operators": flag("on a GPU, the ATen operator of every launch (10 µs each)"),
+            "--time": flag(f"then time the recorded calls, for {TIME_BUDGET} s at most"),
+            "--no-tui": flag("print the table of kernels in place of the interface"),
         },
     )
-    emulated = parser.add_argument_group("the emulated device")
+    ways = ("budget", "all", "ptx")
     takes(
-        emulated,
+        parser.add_argument_group("the emulated device"),
         {
             "--devices": option("N", "number of emulated devices (1)", type=int),
-            "--values": option(
-                None,
-                "launches to compute: within the budget (budget), all (all), or within it with "
-                "graphs as their generated kernels (ptx)",
-                choices=("budget", "all", "ptx"),
-            ),
-            "--value-seconds": option(
-                "S", "budget of one launch in seconds, each a fixed amount of work (20)", type=float
-            ),
-        },
-    )
-    takes(
-        parser,
-        {
-            "--time": flag(
-                f"when the program has ended, run the recorded calls again and take their time, "
-                f"for {TIME_BUDGET} s at most; on a GPU, and without the terminal interface"
-            ),
-            "--no-tui": flag(
-                "print the table of kernels on standard error in place of the interface"
-            ),
+            "--values": option(None, "launches to compute; ptx: graphs by kernels", choices=ways),
+            "--value-seconds": option("S", "budget of one launch in seconds (20)", type=float),
         },
     )
 

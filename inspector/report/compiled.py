@@ -18,9 +18,7 @@ from inspector.diff.compare import Compared
 from inspector.diff.hunks import Hunk
 from inspector.measure.experiment import Experiment, ExperimentColumn
 from inspector.report import diff_text, tables
-from inspector.report.diff_text import settings
 from inspector.report.jsons import SCHEMA, compilation, members, plain
-from inspector.report.tables import UNKNOWN
 
 Column = tuple[str, str]
 """A target, and options as one writes them."""
@@ -216,17 +214,6 @@ class RowChange:
     def title(self) -> str:
         return f"{self.row.kernel or PurePath(self.row.file).name} {self.column}"
 
-    def figures(self) -> Iterator[tuple[str, str, str]]:
-        """The figures that differ: name, before, after."""
-        if self.before is None or self.after is None:
-            return
-        for title, make in FIGURES:
-            if title in ("compiled in", "variant"):
-                continue
-            before, after = (_cell(title, make, cell) for cell in (self.before, self.after))
-            if before != after and "" not in (before, after):
-                yield title.partition(",")[0], before, after
-
 
 def changes(before: CompiledTable, after: CompiledTable) -> Iterator[RowChange]:
     earlier = {_key(row): row for row in before.rows}
@@ -252,7 +239,9 @@ def _hash(cell: CompiledCell | None) -> str | None:
 def change_lines(changed: Iterable[RowChange]) -> Iterator[Text]:
     """A line for each cell that changed: ``square sm_90a: registers 8 → 12``."""
     for one in changed:
-        figures = [f"{name} {a} → {b}" for name, a, b in one.figures()]
+        cells = [dict(figures_of([cell])) for cell in (one.before, one.after)]
+        pairs = [(title, cells[0][title][0], cells[1][title][0]) for title, _ in FIGURES[:-2]]
+        figures = [f"{t.partition(',')[0]} {a} → {b}" for t, a, b in pairs if a != b and a and b]
         if one.before is None or one.before.variant is None:
             figures = ["compiles" if one.before is not None else "is new"]
         elif one.after is None or one.after.variant is None:
@@ -313,7 +302,9 @@ def trial_title(trial: Experiment) -> Text:
     request = trial.outcome.request
     variant = request.variant
     told = "  ".join(
-        shown(p) for p in (variant.id, variant.target or "", settings(variant.config)) if p
+        shown(p)
+        for p in (variant.id, variant.target or "", diff_text.settings(variant.config))
+        if p
     )
     what = (
         f"from the recorded {request.stage.value} on"
@@ -478,7 +469,7 @@ def pass_title(run: PassRun) -> str:
 def pass_milliseconds(run: PassRun) -> str:
     """A pass's time: to a tenth as MLIR and LLVM tell it, what was measured here with a tilde."""
     if run.milliseconds is None:
-        return UNKNOWN
+        return tables.UNKNOWN
     about = "~" if run.timed_by == BY_ARRIVAL else ""
     return f"{about}{run.milliseconds:.1f}"
 

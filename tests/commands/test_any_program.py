@@ -160,25 +160,6 @@ if __name__ == "__main__":
     files={"child.py": "import noting\nnoting.note('subprocess')\n"},
     notes=("fork", "spawn", "forkserver", "subprocess"),
 )
-ROWS["fork and os._exit"] = Row(
-    """
-import os, sys
-from noting import note
-print("written once")
-sys.stdout.flush()
-pid = os.fork()
-if pid == 0:
-    note("child")
-    os.write(1, b"child\\n")
-    os._exit(3)
-note("parent")
-print(os.waitpid(pid, 0)[1] >> 8, flush=True)
-sys.stdout.write("never written")
-os._exit(9)
-""",
-    notes=("child", "parent"),
-    status=9,
-)
 ROWS["exec"] = Row(
     """
 import os, sys
@@ -210,23 +191,6 @@ sys.exit(6)
 """,
     status=6,
     gone=True,
-)
-ROWS["its own signal handlers"] = Row(
-    """
-import os, signal, subprocess, sys
-from noting import note
-got = []
-for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGCHLD", "SIGPIPE"):
-    number = getattr(signal, name)
-    print(name, signal.getsignal(number))
-    signal.signal(number, lambda n, frame: got.append(signal.Signals(n).name))
-for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGPIPE"):
-    os.kill(os.getpid(), getattr(signal, name))
-subprocess.run(["true"])
-note(" ".join(got))
-print(got)
-""",
-    notes=("SIGINT SIGTERM SIGHUP SIGUSR1 SIGPIPE SIGCHLD",),
 )
 for name in ("SIGKILL", "SIGTERM"):
     ROWS[f"death by {name}"] = Row(

@@ -6,12 +6,8 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from inspector.base.text import words
-from inspector.commands.explain import meaning, opcode_of
-from inspector.reader import tables
 from tests.helpers.ptxview import call
 
 FIELDS = words(
@@ -74,12 +70,3 @@ def test_what_is_not_known_is_reported_with_what_is_near() -> None:
     (found,) = explained("ld.globl.v4.b32")
     assert found["summary"] is None and found["language"] is None and found["members"] == []
     assert found["nearest"][0] == "ld.global.v4.b32"
-
-
-@settings(max_examples=200, deadline=None)
-@given(st.text(max_size=80))
-def test_any_text_has_an_answer(text: str) -> None:
-    isa = tables.isa()
-    found = meaning(isa, text)
-    assert found.known == bool(found.entry or found.members)
-    opcode_of(isa, text)

@@ -111,21 +111,6 @@ def listed(capsys: pytest.CaptureFixture[str], *args: str | Path) -> Any:
     return json.loads(capsys.readouterr().out)
 
 
-def test_a_report_alone_is_a_list_of_launches(
-    pages: dict[str, Path], capsys: pytest.CaptureFixture[str]
-) -> None:
-    for words in (["list"], ["open", "--no-tui"]):
-        assert main([*words, str(pages["details"])]) == 0
-        head, *rows = capsys.readouterr().out.splitlines()[3:]
-        assert " ".join(head.split()) == (
-            "# est. speed-up % function µs improvement µs compute % memory % regs grid block"
-        )
-        assert " ".join(rows[1].split()) == (
-            "1 55.89 square_kernel 4.83 2.70 10.71 44.11 22 1823×1×1 128×1×1"
-        )
-        assert len(rows) == 5
-
-
 def test_json_of_a_report_beside_a_recording(
     recording: Path, pages: dict[str, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -76,15 +76,3 @@ def test_several_variants_are_a_usage_error_with_the_choices(lecture: Path) -> N
 def test_stage_that_is_not_there_is_unreadable_with_the_reason(lecture: Path) -> None:
     done = call("show", lecture, "matmul_kernel", "--stage", "llir")
     assert done.status == 4 and "llir" in done.said and not done.out
-
-
-@pytest.mark.parametrize(
-    "path", sorted(p for p in SQUARE.iterdir() if p.suffix in (".ptx", ".ttir", ".ttgir", ".llir"))
-)
-def test_single_text_files_open(path: Path) -> None:
-    value = call("list", path, "--json").json
-    (kernel,) = value["kernels"]
-    assert (kernel["name"], kernel["origin"]) == ("square_kernel", "file")
-    assert kernel["variants"][0]["stages"] == [path.suffix[1:]]
-    assert call("show", path).out == path.read_bytes()
-    assert call("show", path, "square_kernel").out == path.read_bytes()

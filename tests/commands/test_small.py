@@ -102,20 +102,6 @@ def test_lines_are_those_of_the_text(asked: str, first: int, last: int | None) -
     assert shown["functions"] == long["functions"]
 
 
-def test_two_variants_in_short_have_the_figures_that_differ() -> None:
-    words = (RECORDED, "square_grid_kernel", "square_loop_kernel")
-    short, long = (call("diff", *words, *options, "--json").json for options in (["--brief"], []))
-    assert short["resources"] == [r for r in long["resources"] if r["a"] != r["b"]] != []
-    assert short["identical"] is False and short["explanation"] == long["explanation"]
-    ops = [h["op"] for h in long["hunks"]]
-    assert short["hunks"] == {op: ops.count(op) for op in ("moved", "replace", "delete", "insert")}
-    lines = call("diff", *words, "--lines", "40:50", "--json").json["hunks"]
-    assert lines == [
-        h for h in long["hunks"] if any(side[0] <= 50 and side[1] > 40 for side in (h["a"], h["b"]))
-    ]
-    assert 0 < len(lines) < len(long["hunks"])
-
-
 def test_every_answer_fits_with_any_content() -> None:
     """The bound holds by construction: of a value that has far too much of everything."""
     text = "\x1b[31m‮" + "ü" * 5000

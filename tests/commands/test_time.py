@@ -17,7 +17,7 @@ from inspector.commands.cli import main
 from inspector.measure.time import planning
 from inspector.measure.time import take as running
 from inspector.measure.time.planning import Library
-from inspector.recording.layout import keep, kept, place
+from inspector.recording.layout import kept, place
 from inspector.sources.opening import open_path
 from inspector.sources.running import RunOutcome
 from inspector.system import toolchain
@@ -170,25 +170,3 @@ def test_a_run_with_time_keeps_its_status_and_has_the_times_of_all_its_calls(
     rows = session["rows"]
     assert isinstance(rows, list) and {r["kind"] for r in rows} == {"triton", "extension", "graph"}
     assert gpu[0]["budget"] is not None
-
-
-def test_stored_times_are_shown_with_their_age_and_need_no_gpu(
-    recording: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["time", str(recording), "--stored"]) == 0
-    assert "no times are kept" in capsys.readouterr().err
-    row = {
-        "kernel": "softmax_kernel",
-        "variant": "ed6dc2ce",
-        "call": 0,
-        "stopwatch": "cupti",
-        "cache": "cold",
-        "median_us": 4.03,
-        "samples": 60,
-    }
-    keep(recording, {"taken": "2020-01-01T00:00:00+00:00", "device": {"name": "H"}, "rows": [row]})
-    assert main(["time", str(recording), "--stored"]) == 0
-    text = capsys.readouterr().out
-    assert "days ago" in text and "4.03" in text
-    assert main(["time", str(recording), "matmul_kernel", "--stored"]) == 0
-    assert "4.03" not in capsys.readouterr().out

@@ -23,7 +23,6 @@ from tests.helpers.ptxview import (
     call,
     command,
     environment,
-    ptxview,
     variants_of,
 )
 from tests.helpers.tools import needs
@@ -214,19 +213,6 @@ def no_tools(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("no_tools")
-def test_without_tools_the_list_has_no_figures_and_all_the_rest() -> None:
-    value = call("list", SQUARE, "--json").json
-    ((kernel, variant),) = variants_of(value)
-    assert kernel["name"] == "square_kernel"
-    for name in ("registers", "stack_bytes", "static_shared_bytes", "spill_store_bytes"):
-        assert variant["resources"][name] is None
-    assert variant["resources"]["dynamic_shared_bytes"] == 0, "Triton's metadata says so"
-    assert call("list", SQUARE).status == 0
-    assert "–" in call("list", SQUARE).text
-    assert call("show", SQUARE, "square_kernel").out == (SQUARE / "square_kernel.ptx").read_bytes()
-
-
-@pytest.mark.usefixtures("no_tools")
 def test_doctor_without_tools_says_the_cost_of_each() -> None:
     value = call("doctor", "--json").json
     for each in value["tools"]:
@@ -263,12 +249,3 @@ def test_unexpected_errors_are_sentences(
     monkeypatch.setenv("PTXVIEW_TRACEBACK", "1")
     done = call(where, SQUARE)
     assert "Traceback" in done.said and "\x1b" not in done.said
-
-
-def test_a_terminal_of_another_encoding_and_odd_sizes_is_no_traceback() -> None:
-    for changes in (
-        {"PYTHONIOENCODING": "ascii"},
-        {"COLUMNS": "9" * 5000},
-    ):
-        done = ptxview("list", LECTURE, env=environment(**changes))
-        assert done.status == 0 and "Traceback" not in done.said, (changes, done.said)
