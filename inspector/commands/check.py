@@ -128,9 +128,6 @@ def _reading(reader: Reader) -> check.Reading:
     return check.Reading(reader, times(reader.recording.path))
 
 
-# -- what is allowed ------------------------------------------------------------------------------
-
-
 def _rules(args: argparse.Namespace) -> Rules:
     """Limits of the options over those of the file."""
     settings: dict[str, object] = {
@@ -183,9 +180,6 @@ def _found() -> Path | None:
         if (folder / GIT).exists():
             return None
     return None
-
-
-# -- checking -------------------------------------------------------------------------------------
 
 
 def _checked(
@@ -248,9 +242,6 @@ def _checked(
 def _key(variant: Variant) -> tuple[str, str]:
     """What tells a variant from others: kernels of one cubin share its hash."""
     return variant.hash, variant.symbol
-
-
-# -- output --------------------------------------------------------------------------------------
 
 
 def _print(args: argparse.Namespace, checked: report.Checked, passed: bool) -> None:

@@ -205,9 +205,6 @@ def _standard_input(asked: str | None, folder: Path) -> CompilerInput:
     return compiling.checked(CompilerInput(path, "<stdin>", language, data))
 
 
-# -- results -------------------------------------------------------------------------------------
-
-
 def finish(args: argparse.Namespace, outcome: CompileOutcome) -> int:
     """Print the table, JSON or a diff, or open the interface; the exit status."""
     status = Exit.DIFFERENT if outcome.failed else Exit.OK
@@ -355,9 +352,6 @@ def _column(table: CompiledTable, word: str) -> int:
     listed = "; ".join(f"{n} {name}" for n, name in enumerate(names, 1))
     how = "fits several columns" if fits else "is not a column"
     raise UsageError(f"{word} {how}", f"Name one by its number: {listed}")
-
-
-# -- watching -------------------------------------------------------------------------------------
 
 
 def _watch(args: argparse.Namespace, common: Sequence[str], argv: Sequence[str]) -> int:

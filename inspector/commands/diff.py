@@ -132,9 +132,6 @@ def _single_file(reader: Reader) -> bool:
     return len(paths) == 1 and all(k.origin is Origin.FILE for k in kernels)
 
 
-# -- answers --------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class Answer:
     """One comparison in its four forms; only the form that is asked for is made.

@@ -145,9 +145,6 @@ def _rest(path: Path, selectors: Sequence[str], without: tuple[str, ...]) -> col
     return Remover(without).collected(every) if without else every
 
 
-# -- arguments -----------------------------------------------------------------------------------
-
-
 def _form(asked: str | None, output: str | None) -> str:
     if asked is not None:
         return asked
@@ -201,9 +198,6 @@ def _without(text: str) -> tuple[str, ...]:
             f"--without knows: {', '.join(WHAT)}, or several of them.",
         )
     return tuple(what for what in WHAT if what in words)
-
-
-# -- what is written ------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

@@ -234,8 +234,6 @@ def command(words: list[str]) -> None:
     main(words)
 
 
-# -- the page in a frame --------------------------------------------------------------------------
-
 HEIGHT_PIXELS = 760
 MAX_CHARS, MAX_VARIANTS = 8_000_000, 200
 """Bounds of a whole page: a notebook keeps what it shows."""
@@ -285,8 +283,6 @@ def _table_alone(reader: Reader) -> str:
         f"<p>{escape(shown(tables.heading(rec)))}</p>{more if rec.kernels else ''}"
     )
 
-
-# -- %%ptxview ------------------------------------------------------------------------------------
 
 NAME = "ptxview"
 HELP = """\

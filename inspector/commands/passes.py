@@ -198,9 +198,6 @@ def _pass_texts(chosen: PassRun, args: argparse.Namespace) -> Iterator[Text]:
     yield from beside_texts(change, rows, args.width)
 
 
-# -- try ------------------------------------------------------------------------------------------
-
-
 def arguments_try(parser: argparse.ArgumentParser) -> None:
     """Options of ``try``."""
     stage = "ttir, ttgir, llir or ptx, and the file with the edited text (- is standard input); "
@@ -242,9 +239,6 @@ def run_try(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     else:
         _print(made, differences, args.diff)
     return Exit.DIFFERENT if outcome.failed else Exit.OK
-
-
-# -- the request ---------------------------------------------------------------------------------
 
 
 def _try_request(parser: argparse.ArgumentParser, args: argparse.Namespace) -> TryRequest:
@@ -334,9 +328,6 @@ def _numbers(option: str, texts: Sequence[str]) -> tuple[int, ...]:
     return tuple(out)
 
 
-# -- differences -----------------------------------------------------------------------------------
-
-
 def _differences(made: Experiment, asked: str | None) -> Iterator[Difference]:
     """The columns that compiled, compared with the recorded variant."""
     columns = [one for one in made.tried if one.variant is not None]
@@ -355,9 +346,6 @@ def _differences(made: Experiment, asked: str | None) -> Iterator[Difference]:
             yield Difference(one, None, error.message)
             continue
         yield Difference(one, compared)
-
-
-# -- output ---------------------------------------------------------------------------------------
 
 
 def _print(made: Experiment, differences: Sequence[Difference], asked: str | None) -> None:

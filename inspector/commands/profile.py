@@ -244,9 +244,6 @@ def _print(
         out.print(part, soft_wrap=True)
 
 
-# -- Nsight Compute --------------------------------------------------------------------------------
-
-
 def arguments_ncu(parser: argparse.ArgumentParser) -> None:
     """Options of ``ncu``, all of them before the program."""
     takes_program(parser)

@@ -128,9 +128,6 @@ def _script(reader: Reader, selector: str | None, args: argparse.Namespace) -> W
     return _triton(reader, events, kernel, variant, args)
 
 
-# -- a function of an extension -------------------------------------------------------------------
-
-
 def _extension(
     reader: Reader, events: Events, calls: list[Call], kernel: str, args: argparse.Namespace
 ) -> WrittenScript:
@@ -183,9 +180,6 @@ def _extension(
     outside = () if reference is None else reference.outside
     check = "none" if reference is None else "reference"
     return WrittenScript(kernel, None, number, len(calls), check, outside, (), text)
-
-
-# -- a Triton kernel ------------------------------------------------------------------------------
 
 
 def _triton(
@@ -274,9 +268,6 @@ def _compiled(events: Events, variant: Variant) -> list[Mapping[str, object]]:
     return sorted(same, key=lambda source: source.get("blob") is None)
 
 
-# -- what it is given -----------------------------------------------------------------------------
-
-
 def _with(passed: tuple[Argument, ...], given: Mapping[str, Array]) -> tuple[Argument, ...]:
     """Recorded arguments, with the shapes of those that are given."""
     names = [a.name for a in passed]
@@ -324,9 +315,6 @@ def _kept(given: Mapping[str, Array]) -> dict[str, tuple[str, tuple[int, ...], s
             )
         out[name] = (str(array.dtype), array.shape, data)
     return out
-
-
-# -- its source and its reference -----------------------------------------------------------------
 
 
 def _source(

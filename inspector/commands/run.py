@@ -67,18 +67,8 @@ DRAIN_SECONDS = 0.5
 # What a terminal sends to all that run on it; what else is sent is the program's alone.
 TO_ALL = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
 # Faults are our own, where they are faults; the rest is of stopping, going on and window sizes.
-_OURS = {
-    signal.SIGSEGV,
-    signal.SIGBUS,
-    signal.SIGFPE,
-    signal.SIGILL,
-    signal.SIGABRT,
-    signal.SIGTRAP,
-    signal.SIGSYS,
-    signal.SIGCONT,
-    signal.SIGWINCH,
-    *STOPPING,
-}
+_FAULTS = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT}
+_OURS = {*_FAULTS, signal.SIGTRAP, signal.SIGSYS, signal.SIGCONT, signal.SIGWINCH, *STOPPING}
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -287,9 +277,6 @@ def summary(outcome: RunOutcome) -> str:
             what += f"; it was {ended}"
     took = f"{outcome.seconds:.1f} s, and {outcome.after:.1f} s after it"
     return f"ptxview: {what} → {outcome.path} ({took})"
-
-
-# -- beneath the interface ------------------------------------------------------------------------
 
 
 class ProgramSession:

@@ -511,9 +511,6 @@ def _function(
     return {**out, "timing": timings.timing(times(reader.recording.path).of(kernel, variant))}
 
 
-# -- in short -------------------------------------------------------------------------------------
-
-
 def _within(lines: tuple[int, int], listing: Listing, stage: Stage) -> tuple[int, int]:
     """The lines of a range that a listing has. Raises ``UsageError`` if it has none."""
     many = len(listing.lines)

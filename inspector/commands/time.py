@@ -75,9 +75,6 @@ def draw(figure: Figure | None, missing: str) -> None:
         out.print(races.plot(figure, out.width, PLOT_ROWS))
 
 
-# -- variants of a script ------------------------------------------------------------------------
-
-
 def time_script(args: argparse.Namespace) -> int:
     """Time a script's variants and print; 1 where one failed or disagrees. Raises."""
     if not Path(args.words[0]).is_file():
@@ -124,8 +121,6 @@ def _print_race(result: Race, with_roofline: bool) -> None:
     if with_roofline:
         draw(roofline(result, sheet), NO_ROOFLINE)
 
-
-# -- options --------------------------------------------------------------------------------------
 
 SCRIPT_ONLY = ("sweep", "size", "csv")
 

@@ -53,9 +53,6 @@ ROLLED = tuple(s.value for s in KERNEL_STAGES if s is not Stage.PTX)
 """Stages that PTX is tied to."""
 
 
-# -- which launch ---------------------------------------------------------------------------------
-
-
 def takes_launch(parser: argparse.ArgumentParser) -> None:
     """The words and options that say what is launched."""
     budget = f"lane-instructions after which it is given up ({BUDGET:.0e})".replace("+0", "")
@@ -132,9 +129,6 @@ def _array(data: bytes, what: str) -> Array:
     if stream.tell() != len(data):
         raise Unreadable(f"{what} is damaged: its size is not that of its shape")
     return found.astype(found.dtype.newbyteorder("="), copy=False)
-
-
-# -- trace ----------------------------------------------------------------------------------------
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -266,9 +260,6 @@ def _print_lines(
 def _labelled(rows: Iterable[tuple[str, str]], style: str) -> None:
     pairs = report.labelled(rows, printing.out().width)
     printing.rows(Text.assemble((label, style), text) for label, text in pairs)
-
-
-# -- step -----------------------------------------------------------------------------------------
 
 
 def arguments_step(parser: argparse.ArgumentParser) -> None:

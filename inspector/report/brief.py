@@ -60,9 +60,6 @@ def _question(command: str, answers: str) -> Value:
     return {"command": command, "answers": answers}
 
 
-# -- bounds ---------------------------------------------------------------------------------------
-
-
 def bounded(value: Mapping[str, object], max_bytes: int = MAX_BYTES) -> Value:
     """Return a value in at most ``max_bytes`` of JSON, with counts of omitted members."""
     answer: Value = {}
@@ -100,9 +97,6 @@ def _shortened(text: str, most: int) -> str:
     while kept and len(jsons.dumps(kept)) > most - 6:
         kept = kept[: len(kept) * 9 // 10]
     return f"{kept}…"
-
-
-# -- figures --------------------------------------------------------------------------------------
 
 
 def glance(variant: Variant, res: Resources, hints: int | None, time_us: float | None) -> Value:
@@ -144,9 +138,6 @@ def figures(
 
 def _sum(a: int | None, b: int | None) -> int | None:
     return None if a is None or b is None else a + b
-
-
-# -- text -----------------------------------------------------------------------------------------
 
 
 def word(value: object) -> str:
@@ -193,9 +184,6 @@ def lines(summary: Value) -> Iterator[str]:
                 yield from (f"  {row}" for row in table(value))
         elif name != "schema":
             yield f"{name:<18}{word(value)}"
-
-
-# -- a kernel -------------------------------------------------------------------------------------
 
 
 def kernel(
@@ -264,9 +252,6 @@ def _kernel_questions(
         yield _question(command, "its variants beside one another")
 
 
-# -- a graph --------------------------------------------------------------------------------------
-
-
 def graph(path: str, one: Graph, sizes: Mapping[Stage, int]) -> Value:
     lines = sizes.get(Stage.OUTPUT_CODE, max(sizes.values(), default=0))
     about = (
@@ -294,9 +279,6 @@ def graph(path: str, one: Graph, sizes: Mapping[Stage, int]) -> Value:
             ],
         }
     )
-
-
-# -- a list ---------------------------------------------------------------------------------------
 
 
 def listed(
@@ -337,9 +319,6 @@ def listed(
             "next": questions,
         }
     )
-
-
-# -- a comparison ---------------------------------------------------------------------------------
 
 
 def _two(a: Side, b: Side, *options: str) -> str:
@@ -416,14 +395,8 @@ def many_compared(value: Value, members: str, a: str, b: str) -> Value:
 
 
 VARIANT_COLUMNS = (
-    "kernel",
-    "variant",
-    "config",
-    "winner",
-    "time_us",
-    "time_by",
-    "occupancy_percent",
-    "instructions",
+    *("kernel", "variant", "config", "winner"),
+    *("time_us", "time_by", "occupancy_percent", "instructions"),
 )
 
 

@@ -160,9 +160,6 @@ def intensity(card: Card) -> float | None:
     return card.operations.value / card.tensor_bytes.value
 
 
-# -- JSON -----------------------------------------------------------------------------------------
-
-
 def as_json(card: Card) -> dict[str, object]:
     occupancy = card.occupancy
     return {

@@ -87,9 +87,6 @@ def where(place: Place) -> str:
     return " · ".join(parts)
 
 
-# -- for people -----------------------------------------------------------------------------------
-
-
 def heading(checked: Checked) -> str:
     """How many were checked, and how it ended."""
     n = counts(checked.verdicts)
@@ -115,9 +112,6 @@ def rows(checked: Checked, everything: bool) -> Iterator[Text]:
         mark = (MARKS[verdict.outcome], STYLES[verdict.outcome])
         yield Text.assemble(mark, (shown(head), "bold"))
         yield Text(shown(f"  {sentence(verdict)}{f'  [{at}]' if at else ''}"))
-
-
-# -- for programs ---------------------------------------------------------------------------------
 
 
 def document(checked: Checked, passed: bool) -> dict[str, object]:

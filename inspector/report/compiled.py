@@ -147,9 +147,6 @@ def _styled(title: str, text: str) -> tuple[str, str]:
     return text, "bold red" if text == "error" or spilled else ""
 
 
-# -- what the compilers said ----------------------------------------------------------------------
-
-
 def place(message: CompilerMessage) -> str:
     """``x.cu:12:7``; "" without a file."""
     out = message.file or ""
@@ -196,9 +193,6 @@ def _of(one: Compilation) -> Iterable[CompilerMessage]:
     if one.failed is not None and not any(m.severity == "error" for m in one.messages):
         yield CompilerMessage("error", one.failed, "", one.file)
     yield from one.messages
-
-
-# -- before and after an edit ---------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,9 +242,6 @@ def change_lines(changed: Iterable[RowChange]) -> Iterator[Text]:
             figures = ["does not compile"]
         said = ", ".join(figures) or "other code, the same figures"
         yield Text(f"  {shown(one.title)}: {shown(said)}")
-
-
-# -- JSON -----------------------------------------------------------------------------------------
 
 
 def as_json(table: CompiledTable) -> dict[str, object]:
@@ -337,9 +328,6 @@ def first_error(trial: Experiment, file: str) -> CompilerMessage | None:
     )
 
 
-# -- sentences ------------------------------------------------------------------------------------
-
-
 def trial_sentences(trial: Experiment) -> Iterator[str]:
     """Remarks beside the figures: on the compiler and on equal machine code."""
     yield from _of_compiler(trial)
@@ -390,9 +378,6 @@ def _texts(alike: Mapping[Stage, bool]) -> str:
 
 def _versions(versions: Mapping[str, str]) -> str:
     return ", ".join(f"{name} {version}".strip() for name, version in versions.items())
-
-
-# -- JSON -----------------------------------------------------------------------------------------
 
 
 def trial_json(trial: Experiment, differences: Iterable[Difference]) -> dict[str, object]:

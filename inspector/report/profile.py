@@ -272,9 +272,6 @@ def launch_footnotes(attached: Sequence[Attached], report: Report) -> list[str]:
     return said
 
 
-# -- JSON -----------------------------------------------------------------------------------------
-
-
 def measured_json(measured: NcuMeasured | None) -> dict[str, object] | None:
     """``ncu`` of a variant: its launches, their samples in sum, why some are not shown."""
     if measured is None:

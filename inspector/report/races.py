@@ -87,8 +87,6 @@ def ticks(low: float, high: float, most: int, log: bool) -> list[tuple[float, st
     return [(value, f"{value:,.0f}" if value >= 1000 else f"{value:.4g}") for value in found]
 
 
-# -- rooflines ------------------------------------------------------------------------------------
-
 MARGIN = 4.0
 """Factor by which a roofline reaches beyond its points."""
 
@@ -287,25 +285,9 @@ def _along(line: Sequence[Point], part: float) -> Point:
 WIDE = 110
 """Columns of a terminal in which all figures fit."""
 CSV_COLUMNS = (
-    "variant",
-    "stopwatch",
-    "cache",
-    "median_us",
-    "low_us",
-    "high_us",
-    "samples",
-    "bytes",
-    "flops",
-    "gb_per_s",
-    "tflop_per_s",
-    "percent_of_peak",
-    "kernels",
-    "span_us",
-    "cpu_us",
-    "agrees",
-    "rank",
-    "inputs",
-    "error",
+    *("variant", "stopwatch", "cache", "median_us", "low_us", "high_us", "samples"),
+    *("bytes", "flops", "gb_per_s", "tflop_per_s", "percent_of_peak", "kernels"),
+    *("span_us", "cpu_us", "agrees", "rank", "inputs", "error"),
 )
 
 

@@ -257,9 +257,6 @@ def _listing(lines: Sequence[ListedLine], width: int) -> Iterator[Text]:
         yield Text.assemble((head, "green"), text, style="bold" if line.current else "")
 
 
-# -- JSON -----------------------------------------------------------------------------------------
-
-
 def document(answer: StepAnswer) -> dict[str, object]:
     at = answer.place
     names = ("step", "steps", "line", "statement", "source", "lane", "runs")

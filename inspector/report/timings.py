@@ -230,9 +230,6 @@ def age(taken: str, now: datetime.datetime) -> str:
     return "just now" if seconds >= 0 else shown(taken)
 
 
-# -- the newest time of a variant -----------------------------------------------------------------
-
-
 def cell(time: StoredTime | None, now: datetime.datetime) -> str:
     """``4.03 µs``, with the state of the L2 where that was not cold and its age where it is older
     than an hour; "" of none."""

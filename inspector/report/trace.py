@@ -69,9 +69,6 @@ def sample_of(ran: int, of: int) -> str:
     return f"{ran:,} of {of:,} blocks"
 
 
-# -- figures as text ------------------------------------------------------------------------------
-
-
 def count(value: float | None) -> str:
     return figure(value, "{:,.0f}")
 
@@ -126,9 +123,6 @@ def bar(share: float, width: int = BAR) -> str:
         eighths = max(1, eighths)
     whole, rest = divmod(min(eighths, width * 8), 8)
     return ("█" * whole + (_EIGHTHS[rest] if rest else "")).ljust(width)
-
-
-# -- the summary ----------------------------------------------------------------------------------
 
 
 def summary(told: TracedKernel) -> Iterator[tuple[str, str]]:
@@ -240,9 +234,6 @@ def labelled(pairs: Iterable[tuple[str, str]], width: int) -> Iterator[tuple[str
         yield from wrapped(f"  {shown(label):<{LABEL}}", shown(text), min(width, 120))
 
 
-# -- a fault --------------------------------------------------------------------------------------
-
-
 def fault_rows(told: TracedKernel, fault: Fault) -> Iterator[tuple[str, str]]:
     """Labels and sentences on what ended a launch."""
     place = fault.place
@@ -262,9 +253,6 @@ def fault_rows(told: TracedKernel, fault: Fault) -> Iterator[tuple[str, str]]:
             "",
             "The inputs are new: an index read from them need not be one that the program had.",
         )
-
-
-# -- a row a line ---------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,17 +310,8 @@ COLUMNS = (
 )  # fmt: skip
 """In the order in which they stand; one that no line has anything in is left out."""
 GIVEN_UP = (
-    "wanted",
-    "tags",
-    "moved",
-    "sectors",
-    "off",
-    "diverge",
-    "least",
-    "conflicts",
-    "waves/req",
-    "sect/req",
-    "lanes",
+    *("wanted", "tags", "moved", "sectors", "off", "diverge"),
+    *("least", "conflicts", "waves/req", "sect/req", "lanes"),
 )
 """The order in which they are given up where the terminal is narrow."""
 ROOM = 30
@@ -461,9 +440,6 @@ def _tensor(value: ValueFacts, where: Where) -> Buffer | None:
     if one is None or value.greatest is None:
         return None
     return one if int(value.greatest) < one.address + 2 * one.size + NEAR else None
-
-
-# -- JSON -----------------------------------------------------------------------------------------
 
 
 def document(
