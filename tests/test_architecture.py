@@ -142,7 +142,7 @@ def test_importing_the_command_line_loads_no_torch_triton_or_textual() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = done.stdout.split()
     assert "inspector" in loaded
-    later = {"torch", "triton", "textual", "rich", "pygments", "elftools", "argcomplete"}
+    later = {"torch", "triton", "textual", "rich", "pygments", "argcomplete"}
     assert not later & set(loaded)
 
 

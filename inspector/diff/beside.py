@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
 
-from rapidfuzz.distance import LCSseq
+from rapidfuzz.distance import LCSseq, Levenshtein
 
 from inspector.analyse.passes import FX, LLVM, MACHINE, MLIR, PassRun
 from inspector.base.model import Stage
@@ -78,44 +78,16 @@ def _differing(
 def _changed(ours: list[str], theirs: list[str]) -> tuple[list[int], list[int]]:
     """The tokens of two lines that differ, by place.
 
-    Operand by operand where that marks no more than a longest common subsequence does: "3, 4" that
+    Replaced in place where that marks no more than a longest common subsequence does: "3, 4" that
     became "5, 3" has two other operands, not one that moved.
     """
-    common = _unlike(ours, theirs)
-    x, y = _operands(ours), _operands(theirs)
-    if len(x) != len(y):
-        return common
-    deleted: list[int] = []
-    inserted: list[int] = []
-    for (i, our_operand), (j, their_operand) in zip(x, y, strict=True):
-        ours_unlike, theirs_unlike = _unlike(our_operand, their_operand)
-        deleted += [i + n for n in ours_unlike]
-        inserted += [j + n for n in theirs_unlike]
-    return (
-        (deleted, inserted)
-        if len(deleted) + len(inserted) <= len(common[0]) + len(common[1])
-        else common
-    )
-
-
-def _unlike(ours: list[str], theirs: list[str]) -> tuple[list[int], list[int]]:
-    deleted: list[int] = []
-    inserted: list[int] = []
-    for opcode in LCSseq.opcodes(ours, theirs):
-        if opcode.tag != "equal":
-            deleted += range(opcode.src_start, opcode.src_end)
-            inserted += range(opcode.dest_start, opcode.dest_end)
-    return deleted, inserted
-
-
-def _operands(tokens: list[str]) -> list[tuple[int, list[str]]]:
-    out: list[tuple[int, list[str]]] = []
-    first = 0
-    for n, token in enumerate(tokens, 1):
-        if token == "," or n == len(tokens):
-            out.append((first, tokens[first:n]))
-            first = n
-    return out
+    found: list[tuple[list[int], list[int]]] = []
+    for method in (Levenshtein, LCSseq):
+        changed = [o for o in method.opcodes(ours, theirs) if o.tag != "equal"]
+        deleted = [n for o in changed for n in range(o.src_start, o.src_end)]
+        inserted = [n for o in changed for n in range(o.dest_start, o.dest_end)]
+        found.append((deleted, inserted))
+    return min(found, key=lambda marks: len(marks[0]) + len(marks[1]))
 
 
 def _tokens(text: str) -> list[Token]:

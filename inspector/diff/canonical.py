@@ -32,8 +32,6 @@ Aliases = Mapping[str, str]
 
 
 class CanonicalForm(NamedTuple):
-    """The canonical form of one line."""
-
     n: int
     key: str
     names: tuple[str, ...]
@@ -548,7 +546,6 @@ READERS: dict[str, Read] = {
 
 
 def aliases_of(listing: Listing) -> Aliases:
-    """The aliases of a listing (``#blocked``, ``!5``) and their definitions."""
     if listing.language == "llvm":
         return llvm_aliases(listing)
     return mlir_aliases(listing) if listing.language in ("ttir", "ttgir") else {}

@@ -39,7 +39,6 @@ class Figure:
 
     @property
     def option(self) -> str:
-        """The option, and the key in a file, that bounds it."""
         return f"{'min' if self.least else 'max'}-{self.name}"
 
 
@@ -224,8 +223,6 @@ def _nearest(word: str, known: Sequence[str]) -> str:
 
 
 class Outcome(StrEnum):
-    """How a limit was kept."""
-
     KEPT = "kept"
     BROKEN = "broken"
     UNKNOWN = "unknown"
@@ -341,7 +338,6 @@ def _judged(
 
 
 def judge_graph(name: str, kernels: int, limits: Limits) -> Iterator[Verdict]:
-    """Whether a graph has no more kernels than it may."""
     if (limit := limits.bounds.get("kernels")) is not None:
         outcome = Outcome.BROKEN if kernels > limit else Outcome.KEPT
         yield Verdict(Subject(graph=name), "kernels", outcome, kernels, limit)
@@ -352,7 +348,6 @@ def _why(figures: Figures, name: str) -> str:
 
 
 def counts(verdicts: Sequence[Verdict]) -> dict[Outcome, int]:
-    """How many of each outcome there are."""
     return {o: sum(v.outcome is o for v in verdicts) for o in Outcome}
 
 
@@ -400,8 +395,10 @@ class Reading:
             else:
                 why["instructions"] = self._unreadable(variant) or self._lacking(variant)
         if "fp64" in asked:
-            double, why["fp64"] = self._double(variant)
-            values["fp64"] = None if double is None else len(double[1])
+            try:
+                values["fp64"] = len(self._double(variant)[1])
+            except PtxviewError as error:
+                why["fp64"] = error.message
         if "time" in asked:
             stored = self.times.of(kernel, variant)
             values["time"] = None if stored is None else stored.median_us
@@ -415,24 +412,24 @@ class Reading:
         reasons = self.reader.lacking(variant) or tuple(variant.missing.values())
         return reasons[0] if reasons else "there is no machine code of it to ask"
 
-    def _lines(self, variant: Variant, stage: Stage) -> tuple[tuple[Line, ...] | None, str]:
-        """The kernel's own instructions in a stage; None, with the reason."""
-        try:
-            listing = self.reader.listing(variant, stage)
-        except PtxviewError as error:
-            return None, error.message
+    def _lines(self, variant: Variant, stage: Stage) -> list[Line]:
+        """The kernel's own instructions in a stage. Raises ``PtxviewError`` if it has none."""
+        listing = self.reader.listing(variant, stage)
         function = self.reader.function(variant, stage)
         if function is None:
-            return None, f"its place in the {stage.value} is unknown"
+            raise PtxviewError(f"its place in the {stage.value} is unknown")
         lines = listing.between(function.first, function.last)
-        return tuple(line for line in lines if line.opcode is not None), ""
+        return [line for line in lines if line.opcode is not None]
 
     def _unreadable(self, variant: Variant) -> str:
         """Why a stage that hints read cannot be read; "" where all that are there can."""
         there = [stage for stage in READ if stage in variant.stages]
-        if not there:
-            return "there is no code of it to read"
-        return next(filter(None, (self._lines(variant, stage)[1] for stage in there)), "")
+        try:
+            for stage in there:
+                self._lines(variant, stage)
+        except PtxviewError as error:
+            return error.message
+        return "" if there else "there is no code of it to read"
 
     def _not_asked(self, variant: Variant, rules: frozenset[str]) -> dict[str, str]:
         """Rules of hints that could not be asked, each with the reason: one whose code cannot be
@@ -448,15 +445,18 @@ class Reading:
         said = "what a launch asks for, or the device, is not known"
         return {rule: said for rule in rules if lacking.get(rule)}
 
-    def _double(self, variant: Variant) -> tuple[tuple[Stage, list[Line]] | None, str]:
-        """Instructions that compute in double precision: of PTX, else of SASS."""
-        whys = []
+    def _double(self, variant: Variant) -> tuple[Stage, list[Line]]:
+        """Instructions that compute in double precision: of PTX, else of SASS.
+
+        Raises ``PtxviewError`` if there is neither.
+        """
+        errors = []
         for stage in (Stage.PTX, Stage.SASS):
-            lines, why = self._lines(variant, stage)
-            if lines is not None:
-                return (stage, [line for line in lines if _is_double(line, stage)]), ""
-            whys.append(why)
-        return None, whys[0]
+            try:
+                return stage, [x for x in self._lines(variant, stage) if _is_double(x, stage)]
+            except PtxviewError as error:
+                errors.append(error)
+        raise errors[0]
 
     # -- where ------------------------------------------------------------------------------
 
@@ -478,11 +478,10 @@ class Reading:
     def _line(self, variant: Variant, stage: Stage, name: str) -> Line | None:
         listing = self.reader.listing(variant, stage)
         if name == "fp64":
-            double, _ = self._double(variant)
-            return double[1][0] if double and double[0] is stage and double[1] else None
+            where, double = self._double(variant)
+            return double[0] if where is stage and double else None
         if name in ("spills", "stack") and stage is Stage.SASS:
-            own = self._lines(variant, stage)[0] or ()
-            return next((line for line in own if line.base in _LOCAL), None)
+            return next((x for x in self._lines(variant, stage) if x.base in _LOCAL), None)
         if name in ("registers", "occupancy"):
             peaks = self.reader.line_annotations(variant, stage).peaks
             return listing.lines[peaks[0] - 1] if peaks else None

@@ -76,7 +76,6 @@ class VariantSide:
 
     @property
     def warps(self) -> int | None:
-        """``num_warps`` of a Triton kernel."""
         value = self.variant.config.get("num_warps")
         return value if isinstance(value, int) and not isinstance(value, bool) else None
 
@@ -230,7 +229,6 @@ def _flags_alone(own: object, other: object) -> list[str] | None:
 
 
 def opcodes(listing: Listing, function: Function) -> dict[str, int]:
-    """Static counts of a function's full opcodes."""
     return dict(Counter(line.opcode or "" for line in instructions(listing, function)))
 
 
@@ -350,8 +348,6 @@ _RATIOS = {0.5: "half", 0.25: "a quarter of", 0.125: "an eighth of"} | {
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """What a rule looks at: both sides and their summary."""
-
     a: VariantSide
     b: VariantSide
     summary: Summary
@@ -612,7 +608,6 @@ def _constants(d: Delta) -> Iterator[str]:
 
 
 def _stages(d: Delta) -> Iterator[str]:
-    """``target``, ``num_stages``, ``num_ctas`` and ``maxnreg``."""
     for name in ("target", "num_stages", "num_ctas", "maxnreg"):
         if (change := d.config(name)) is not None:
             yield change

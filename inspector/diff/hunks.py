@@ -12,8 +12,6 @@ from inspector.diff.matching import Blocks, refine
 
 
 class Op(StrEnum):
-    """What became of a stretch of lines."""
-
     EQUAL = "equal"
     MOVED = "moved"
     REPLACE = "replace"
@@ -122,7 +120,6 @@ _MANY = 4
 
 
 def _split(changed: list[Change]) -> Iterator[Change]:
-    """Replaced stretches of one length one by one."""
     for change in changed:
         op, a0, a1, b0, b1 = change
         if op is Op.REPLACE and a1 - a0 == b1 - b0:
@@ -144,7 +141,6 @@ class Builder:
     def build(
         self, stretches: Iterable[tuple[tuple[int, int, int], list[Change]]], moved: dict[int, int]
     ) -> list[Hunk]:
-        """The hunks, in order; ``moved`` are the forms that did."""
         a, b = self.a.forms, self.b.forms
         places: list[tuple[int, int]] = []
         for (i, j, size), changed in stretches:

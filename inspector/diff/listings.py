@@ -63,7 +63,6 @@ def apart(functions: Sequence[Function]) -> list[Function]:
 
 
 def opcodes(listing: Listing, function: Function) -> Counter[str]:
-    """How often each opcode occurs."""
     lines = listing.lines[function.first - 1 : function.last]
     return Counter(line.opcode for line in lines if line.opcode is not None)
 
@@ -146,7 +145,6 @@ class _Work:
         self.silent: tuple[set[int], set[int]] = (set(), set())
 
     def function(self, x: Function | None, y: Function | None) -> None:
-        """Compares two functions, or notes that one side has none."""
         if x is None or y is None:
             self.same = False
             self.pairs.append(FunctionPair(x, y, False))

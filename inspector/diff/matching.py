@@ -35,7 +35,6 @@ Blocks = list[tuple[int, int, int]]
 
 
 def align(a: Sequence[int], b: Sequence[int], anchors: bool = True) -> Blocks:
-    """Return matching stretches of ``a`` and ``b``."""
     return joined(_aligned(a, b, (0, len(a), 0, len(b)), anchors))
 
 
@@ -104,7 +103,6 @@ def increasing(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def gaps(blocks: Blocks, a: int, b: int) -> Iterator[tuple[int, int, int, int]]:
-    """Yield the gaps between matching stretches of sequences of lengths ``a`` and ``b``."""
     x = y = 0
     for i, j, size in blocks:
         if x < i or y < j:
@@ -115,7 +113,6 @@ def gaps(blocks: Blocks, a: int, b: int) -> Iterator[tuple[int, int, int, int]]:
 
 
 def joined(blocks: Iterable[tuple[int, int, int]]) -> Blocks:
-    """Merge adjacent stretches."""
     out: Blocks = []
     for i, j, size in sorted(block for block in blocks if block[2]):
         if out and out[-1][0] + out[-1][2] == i and out[-1][1] + out[-1][2] == j:
@@ -126,7 +123,6 @@ def joined(blocks: Iterable[tuple[int, int, int]]) -> Blocks:
 
 
 def refine(blocks: Blocks, a: Sequence[int], b: Sequence[int]) -> Blocks:
-    """Return ``blocks`` and further matches in the gaps between them."""
     more = [block for gap in gaps(blocks, len(a), len(b)) for block in _aligned(a, b, gap, True)]
     return joined([*blocks, *more])
 
@@ -214,13 +210,10 @@ def _as_written(a: Forms, b: Forms, match: Match) -> Match:
     if a.aliases or b.aliases or 2 * alike < len(match.names):
         return match
     numbers: dict[object, int] = {}
-    ours, theirs = [
-        [
-            numbers.setdefault((key, form.names), len(numbers))
-            for key, form in zip(keys, forms.forms, strict=True)
-        ]
-        for keys, forms in ((match.a_keys, a), (match.b_keys, b))
-    ]
+    ours, theirs = (
+        [numbers.setdefault((form.key, form.names), len(numbers)) for form in forms.forms]
+        for forms in (a, b)
+    )
     equal = sum(size for _, _, size in match.blocks)
     if (Counter(ours) & Counter(theirs)).total() <= equal:
         return match

@@ -24,8 +24,6 @@ _NUMBER = re.compile(r"_\d+$")
 
 
 class Fate(StrEnum):
-    """What became of a variant."""
-
     SAME = "same"
     CHANGED = "changed"
     ADDED = "added"

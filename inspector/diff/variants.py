@@ -43,7 +43,6 @@ class VariantRow:
 
     @property
     def spills(self) -> int | None:
-        """Bytes stored and loaded by spills."""
         return _sum(self.resources.spill_store_bytes, self.resources.spill_load_bytes)
 
     @property
@@ -68,7 +67,6 @@ the largest occupancy and the winner."""
 
 
 def keys(rows: Iterable[VariantRow]) -> tuple[str, ...]:
-    """Everything that these rows can be sorted by."""
     names = (n for row in rows for n, v in row.config.items() if _number(v) is not None)
     return tuple(dict.fromkeys((*SORTS, *names)))
 

@@ -27,6 +27,8 @@ from inspector.listing.ptx_statement import PtxInstruction
 
 SECTOR, LINE, BANKS = 32, 128, 32
 NONE = ~u64(0)
+MAX_DISTINCT = 16
+"""Different values of a register up to which they are counted."""
 
 
 @dataclass(slots=True)
@@ -85,7 +87,7 @@ class ValueFacts:
     """The values that a line wrote to a register, of the lanes that ran.
 
     ``least`` and ``greatest`` leave NaN out and are None where there is nothing else. ``distinct``
-    is None above the bound that was given. ``uniform_block``: all lanes of a block had one value
+    is None above ``MAX_DISTINCT``. ``uniform_block``: all lanes of a block had one value
     each time; ``uniform_grid``: all lanes of all blocks that were run together.
     """
 
@@ -195,14 +197,10 @@ class Totals:
 
 
 class Facts(Observer):
-    """An observer that counts. ``values``: also the values of registers, which takes longer.
+    """An observer that counts. ``values``: also the values of registers, which takes longer."""
 
-    ``most_distinct`` is the bound up to which distinct values are counted.
-    """
-
-    def __init__(self, program: Program, *, values: bool = True, most_distinct: int = 16) -> None:
+    def __init__(self, program: Program, *, values: bool = True) -> None:
         self.program = program
-        self.most_distinct = most_distinct
         self.kinds = register_kinds(program.code, program.blocks.carry) if values else []
         self.values = values
         rows = program.code.instructions
@@ -237,9 +235,8 @@ class Facts(Observer):
         key = (instruction, register)
         kept = self._values.get(key)
         if kept is None:
-            kind = self.kinds[register]
-            name = self.program.code.names[register]
-            kept = self._values[key] = _Values(ValueFacts(name, kind), self.most_distinct)
+            facts = ValueFacts(self.program.code.names[register], self.kinds[register])
+            kept = self._values[key] = _Values(facts)
         kept.add(lanes, value, mask)
 
     def access(self, lanes: Lanes, access: Access) -> None:
@@ -327,8 +324,8 @@ def _operations(row: PtxInstruction) -> int:
 class _Values:
     """What is kept of a register's values at one instruction."""
 
-    def __init__(self, facts: ValueFacts, most: int) -> None:
-        self.facts, self.most = facts, most
+    def __init__(self, facts: ValueFacts) -> None:
+        self.facts = facts
         self.distinct: set[int] | None = set()
         self.turns: list[int | None] = []
         """The one value of each time that it was run, as bits, of the first chunk."""
@@ -338,17 +335,10 @@ class _Values:
     def add(self, lanes: Lanes, value: Array, mask: Mask) -> None:
         facts = self.facts
         small = value.shape != lanes.shape
-        if small and mask is not None:  # of rows or columns that some lane of runs
-            keep: Any = lanes.full_mask(mask)
-            if value.shape[0] == 1:
-                keep = keep.any(0, keepdims=True)
-            if value.shape[1] == 1:
-                keep = keep.any(1, keepdims=True)
-            bits = value[keep]
-        elif mask is None:
-            bits = value.reshape(-1)
-        else:
-            bits = value[lanes.full_mask(mask)]
+        bits = value.reshape(-1)
+        if mask is not None:  # of rows or columns that some lane of runs
+            axes = tuple(axis for axis in (0, 1) if value.shape[axis] != lanes.shape[axis])
+            bits = value[lanes.full_mask(mask).any(axes, keepdims=True)]
         if bits.size == 0:
             return
         facts.count += lanes.count(mask)
@@ -383,7 +373,7 @@ class _Values:
             return
         for part in (bits[:256], bits[256:]):
             self.distinct.update(np.unique(part).tolist())
-            if len(self.distinct) > self.most:
+            if len(self.distinct) > MAX_DISTINCT:
                 self.distinct = None
                 return
 

@@ -6,7 +6,6 @@ instruction looks at it as the type that its opcode names. Predicates are arrays
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
@@ -14,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from inspector.listing.ptx_statement import number
+from inspector.listing.ptx_statement import number, real
 
 Array = NDArray[Any]
 Mask = NDArray[np.bool_] | None
@@ -78,20 +77,10 @@ def constant(text: str, kind: str) -> int | float:
     Written out floats of an integer's type (``mov.b32 %r1, 0f3F800000``) are their bits. Raises
     ValueError where it is no number.
     """
-    text = text.strip()
-    negative, bare = text.startswith("-"), text.lstrip("+-")
-    value: int | float
-    if re.fullmatch(r"0[fF][\da-fA-F]{8}", bare):
-        value = float(np.array([int(f"0x{bare[2:]}", 0)], u32).view(f32)[0])
-        bits = 32
-    elif re.fullmatch(r"0[dD][\da-fA-F]{16}", bare):
-        value = float(np.array([int(f"0x{bare[2:]}", 0)], u64).view(f64)[0])
-        bits = 64
-    elif re.fullmatch(r"\d*\.\d*(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+", bare):
-        value, bits = float(bare), 64
-    elif (whole := number(bare)) is not None:
-        value, bits = whole, 0
-    else:
+    negative, bare = text.strip().startswith("-"), text.strip().lstrip("+-")
+    whole = number(bare)
+    value = real(bare) if whole is None else whole
+    if value is None:
         raise ValueError(text)
     if negative:
         value = -value
@@ -99,7 +88,7 @@ def constant(text: str, kind: str) -> int | float:
         return float(value)
     width = max(WIDTHS[kind], 8)
     if isinstance(value, float):
-        wide = f32 if bits == 32 or width == 32 else f64
+        wide = f32 if bare[:2] in ("0f", "0F") or width == 32 else f64
         value = int(np.array([value], wide).view(UNSIGNED[32 if wide is f32 else 64])[0])
     value &= (1 << width) - 1
     return value - (1 << width) if kind[0] == "s" and value >> (width - 1) else value

@@ -62,44 +62,38 @@ class Lanes:
     def special(self, name: str) -> Array:
         """The value of a special register."""
         if name in CLOCKS:
-            return self._clock(name)
+            kind = u64 if name in WIDE else u32
+            ticks = self.ticks >> 32 if name.endswith("_hi") else self.ticks
+            return np.array([[ticks]]).astype(kind)
         made = self._made.get(name)
         if made is None:
             made = self._made[name] = self._special(name)
         return made
 
-    def _clock(self, name: str) -> Array:
-        kind = u64 if name in WIDE else u32
-        ticks = self.ticks >> 32 if name.endswith("_hi") else self.ticks
-        return np.array([[ticks & ((1 << (64 if kind is u64 else 32)) - 1)]], kind)
-
     def _special(self, name: str) -> Array:
-        if name == "WARP_SZ":
-            return np.array([[32]], u32)
-        bare, _, axis = name[1:].partition(".")
+        bare, _, axis = name.lstrip("%").partition(".")
         n = "xyz".index(axis) if axis else 0
         if bare == "tid":
-            return (
-                self.column
-                // u32([1, self.block[0], self.block[0] * self.block[1]][n])
-                % u32(self.block[n])
-            )
+            step = [1, self.block[0], self.block[0] * self.block[1]][n]
+            return self.column // u32(step) % u32(self.block[n])
+        number, bit = self.numbers.astype(u64)[:, None], u32(1) << self.lane
         if bare in ("ctaid", "clusterid"):
-            number = self.numbers.astype(u64)[:, None]
             step = [1, self.grid[0], self.grid[0] * self.grid[1]][n]
             return (number // u64(step) % u64(self.grid[n])).astype(u32)
-        if bare.startswith("lanemask"):
-            return self._lanemask(bare[-2:])
-        if bare == "laneid":
-            return self.lane
-        if bare == "warpid":
-            return self.column // u32(32)
-        if bare == "smid":
-            return (self.numbers.astype(u64)[:, None] % u64(SMS)).astype(u32)
-        return np.array([[self._uniform(bare, n)]], u64 if name in WIDE else u32)
-
-    def _uniform(self, bare: str, n: int) -> int:
-        return {
+        by_lane = {
+            "laneid": self.lane,
+            "warpid": self.column // u32(32),
+            "smid": (number % u64(SMS)).astype(u32),
+            "lanemask_eq": bit,
+            "lanemask_lt": bit - u32(1),
+            "lanemask_le": bit | (bit - u32(1)),
+            "lanemask_gt": ~(bit | (bit - u32(1))),
+            "lanemask_ge": ~(bit - u32(1)),
+        }
+        if bare in by_lane:
+            return by_lane[bare]
+        everywhere = {
+            "WARP_SZ": 32,
             "ntid": self.block[n],
             "nctaid": self.grid[n],
             "nclusterid": self.grid[n],
@@ -110,14 +104,8 @@ class Lanes:
             "dynamic_smem_size": self.shared[0],
             "total_smem_size": self.shared[1],
             "gridid": 1,
-        }.get(bare, 0)
-
-    def _lanemask(self, which: str) -> Array:
-        bit = u32(1) << self.lane
-        below = bit - u32(1)
-        return {"eq": bit, "lt": below, "le": below | bit, "gt": ~(below | bit), "ge": ~below}[
-            which
-        ]
+        }
+        return np.array([[everywhere.get(bare, 0)]], u64 if name in WIDE else u32)
 
     def full(self, x: Array) -> Array:
         """An array in the whole shape (B, T), read-only."""
@@ -148,14 +136,17 @@ class Lanes:
 
     def block_of(self, row: int) -> Triple:
         """The coordinates of the block in a row."""
-        number = int(self.numbers[row])
-        x, y = self.grid[0], self.grid[1]
-        return number % x, number // x % y, number // (x * y)
+        return _place(int(self.numbers[row]), self.grid)
 
     def thread_of(self, column: int) -> Triple:
         """The coordinates of the thread in a column."""
-        x, y = self.block[0], self.block[1]
-        return column % x, column // x % y, column // (x * y)
+        return _place(column, self.block)
+
+
+def _place(number: int, sizes: Triple) -> Triple:
+    """Coordinates of a block or thread, x running fastest."""
+    x, y, _ = sizes
+    return number % x, number // x % y, number // (x * y)
 
 
 SMS = 132
@@ -175,18 +166,9 @@ def shuffle(lanes: Lanes, mode: str, a: Array, b: Array, c: Array) -> tuple[Arra
     clamp, segment = c & 31, (c >> 8) & 31
     b = b.astype(i64) & 31
     bound = (lane & segment) | (clamp & ~segment)
-    if mode == "up":
-        source = lane - b
-        inside = source >= bound
-    elif mode == "down":
-        source = lane + b
-        inside = source <= bound
-    elif mode == "bfly":
-        source = lane ^ b
-        inside = source <= bound
-    else:
-        source = (lane & segment) | (b & ~segment)
-        inside = source <= bound
+    sources = {"up": lane - b, "down": lane + b, "bfly": lane ^ b}
+    source = sources.get(mode, (lane & segment) | (b & ~segment))
+    inside = source >= bound if mode == "up" else source <= bound
     source = np.where(inside, source, lane)
     if a.shape[1] == 1:
         return a, inside
@@ -206,12 +188,10 @@ def vote(lanes: Lanes, mode: str, predicate: Array, mask: Mask, members: Array) 
     """``vote``: whether the predicate holds in any, in all, or alike in all lanes that run."""
     active = lanes.mask_warps(mask) & _named(lanes, members)
     if mode == "ballot":
-        bits = (lanes.warps(predicate) & active) * _BITS
-        return np.repeat(bits.sum(2, dtype=u32), 32, 1)
+        return ballot(lanes, predicate, active.reshape(lanes.shape))
     some = (lanes.warps(predicate) & active).any(2)
     every = (lanes.warps(predicate) | ~active).all(2)
-    out = {"any": some, "all": every}.get(mode, every | ~some)
-    return np.repeat(out, 32, 1)
+    return np.repeat({"any": some, "all": every}.get(mode, every | ~some), 32, 1)
 
 
 def _named(lanes: Lanes, members: Array) -> Array:

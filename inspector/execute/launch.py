@@ -466,20 +466,16 @@ Chosen = int | Sequence[int | Sequence[int]] | None
 class Execution:
     """What a launch did.
 
-    ``ran`` of ``blocks`` thread blocks were run. ``work`` is in lane-instructions, ``cost`` what of
-    a budget it took. ``written`` are the names of the buffers that something was stored to;
-    ``printed`` is what lanes said by printf, one text a call.
+    ``ran`` thread blocks were run. ``work`` is in lane-instructions, ``cost`` what of a budget it
+    took. ``written`` are the names of the buffers that something was stored to; ``printed`` is what
+    lanes said by printf, one text a call.
     """
 
-    kernel: str
-    grid: Triple
-    block: Triple
-    blocks: int
     ran: int
     work: int
+    cost: int
     written: tuple[str, ...]
-    printed: tuple[str, ...] = ()
-    cost: int = 0
+    printed: tuple[str, ...]
 
 
 def execute(
@@ -549,18 +545,8 @@ def execute(
     except OutOfBudget as spent:
         spent.written, spent.reachable = memory.names(memory.written), memory.names()
         raise
-    total = sizes[0][0] * sizes[0][1] * sizes[0][2]
     written = memory.names(memory.written)
-    return Execution(
-        program.name,
-        *sizes,
-        total,
-        len(numbers),
-        work.done,
-        written,
-        tuple(work.printed),
-        work.cost,
-    )
+    return Execution(len(numbers), work.done, work.cost, written, tuple(work.printed))
 
 
 def choose(grid: Triple, blocks: Chosen) -> Array:

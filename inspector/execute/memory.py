@@ -154,23 +154,14 @@ class Memory:
             return
         low, high = buffer.address, buffer.address + buffer.size
         near = [r for r in self.regions if r.address < high and low < r.end]
-        if len(near) == 1 and near[0].address <= low and high <= near[0].end:
-            region = near[0]
-        else:
-            low = min([low, *(r.address for r in near)])
-            high = max([high, *(r.end for r in near)])
-            region = Region(low, high)
-            for other in near:
-                region.buffers += other.buffers
-                region.writable &= other.writable
-                self.regions.remove(other)
-            self.regions.append(region)
-            self.regions.sort(key=lambda r: r.address)
-        region.buffers.append(buffer)
-        region.writable &= buffer.writable
+        region = Region(min([low, *(r.address for r in near)]), max([high, *(r.end for r in near)]))
+        region.buffers = [*(b for r in near for b in r.buffers), buffer]
+        region.writable = all(b.writable for b in region.buffers)
+        self.regions = [*(r for r in self.regions if r not in near), region]
         self._index()
 
     def _index(self) -> None:
+        self.regions.sort(key=lambda r: r.address)
         self._starts = [r.address for r in self.regions]
         self.starts = np.array(self._starts, u64)
 
@@ -195,18 +186,15 @@ class Memory:
 
         Negative: so far before its start. None where there is no buffer within 2^40 bytes.
         """
-        best: tuple[int, Buffer, int] | None = None
+        best: tuple[Buffer, int] | None = None
+        least = 1 << 40
         for buffer in self.buffers:
-            end = buffer.address + buffer.size
-            if address >= buffer.address:
-                past = max(0, address + nbytes - end)
-                distance = max(0, address - end)
-            else:
-                past = address - buffer.address
-                distance = -past + buffer.size // 2
-            if distance < (best[0] if best else 1 << 40):
-                best = (distance, buffer, past)
-        return best[1:] if best else None
+            end, before = buffer.address + buffer.size, buffer.address - address
+            past = -before if before > 0 else max(0, address + nbytes - end)
+            distance = before + buffer.size // 2 if before > 0 else max(0, address - end)
+            if distance < least:
+                best, least = (buffer, past), distance
+        return best
 
     def names(self, regions: set[int] | None = None) -> tuple[str, ...]:
         """The names of the buffers in some regions; of every one that may be written."""

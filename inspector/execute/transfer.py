@@ -131,22 +131,23 @@ def _copy_few(t: Translator, row: PtxInstruction) -> None:
 
 
 def _load_matrix(t: Translator, row: PtxInstruction) -> None:
-    if "b16" not in row.parts or "m8n8" not in row.parts:
-        raise Untranslatable("matrices of this form are not known here")
-    targets = t.elements(row.operands[0])
-    _, address = t.address(row.operands[1], "shared")
-    trans = "trans" in row.parts
-    t.emit(f"L = m.memory.load_matrix({t.number}, {address}, {len(targets)}, {trans}, {t.mask})")
+    count, trans = len(t.elements(row.operands[0])), _turned(row)
+    at = _shared(t, row.operands[1])
+    t.emit(f"L = m.memory.load_matrix({t.number}, {at}, {count}, {trans}, {t.mask})")
     t.write_list(row.operands[0])
 
 
-def _store_matrix(t: Translator, row: PtxInstruction) -> None:
+def _turned(row: PtxInstruction) -> bool:
+    """Whether the matrices of ``ldmatrix`` or ``stmatrix`` are transposed."""
     if "b16" not in row.parts or "m8n8" not in row.parts:
         raise Untranslatable("matrices of this form are not known here")
-    _, address = t.address(row.operands[0], "shared")
+    return "trans" in row.parts
+
+
+def _store_matrix(t: Translator, row: PtxInstruction) -> None:
+    trans, at = _turned(row), _shared(t, row.operands[0])
     values = ", ".join(t.read(o, "u32") for o in t.elements(row.operands[1]))
-    trans = "trans" in row.parts
-    t.emit(f"m.memory.store_matrix({t.number}, {address}, [{values}], {trans}, {t.mask})")
+    t.emit(f"m.memory.store_matrix({t.number}, {at}, [{values}], {trans}, {t.mask})")
 
 
 def _shape(row: PtxInstruction) -> tuple[int, int, int]:
@@ -211,28 +212,28 @@ def _shared(t: Translator, operand: Operand) -> str:
     return t.address(operand, "shared")[1]
 
 
+_BARRIERS: Mapping[str, str] = {
+    "init": "m.phases.initialise({n}, {at}, {value}, {mask})",
+    "inval": "m.phases.invalidate({n}, {at}, {mask})",
+    "expect_tx": "m.phases.expect({n}, {at}, {value}, {mask}, False)",
+    "complete_tx": "m.phases.expect({n}, {at}, {value}, {mask}, True)",
+}
+"""Operations of an mbarrier without a result, on its address and a number."""
+
+
 def _barrier(t: Translator, row: PtxInstruction) -> None:
-    what = row.parts[1]
-    operands = row.operands
-    n, mask = t.number, t.mask
-    if what == "init":
-        count = t.read(operands[1], "u32")
-        t.emit(f"m.phases.initialise({n}, {_shared(t, operands[0])}, {count}, {mask})")
-    elif what == "inval":
-        t.emit(f"m.phases.invalidate({n}, {_shared(t, operands[0])}, {mask})")
+    what, operands = row.parts[1], row.operands
+    if what in _BARRIERS:
+        value = t.read(operands[1], "u32") if len(operands) > 1 else ""
+        at = _shared(t, operands[0])
+        t.emit(_BARRIERS[what].format(n=t.number, at=at, value=value, mask=t.mask))
     elif what in ("arrive", "arrive_drop"):
         _arrive(t, row)
-    elif what in ("expect_tx", "complete_tx"):
-        size = t.read(operands[1], "u32")
-        t.emit(
-            f"m.phases.expect({n}, {_shared(t, operands[0])}, {size}, {mask}, "
-            f"{what == 'complete_tx'})"
-        )
     elif what in ("test_wait", "try_wait"):
         parity = "parity" in row.parts
         state = t.read(operands[2], "u32" if parity else "u64")
-        made = f"m.phases.test({n}, {_shared(t, operands[1])}, {state}, {parity}, {mask})"
-        t.write(operands[0], made)
+        at = _shared(t, operands[1])
+        t.write(operands[0], f"m.phases.test({t.number}, {at}, {state}, {parity}, {t.mask})")
     elif what == "pending_count":
         t.write(operands[0], f"pending_count({t.read(operands[1], 'u64')})")
     else:

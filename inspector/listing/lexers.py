@@ -34,9 +34,6 @@ class NvSassLexer(RegexLexer):
     """NVIDIA's machine code as nvdisasm and cuobjdump print it."""
 
     name = "NVIDIA SASS"
-    aliases: ClassVar[list[str]] = ["nvsass"]
-    filenames: ClassVar[list[str]] = ["*.sass"]
-    url = "https://docs.nvidia.com/cuda/cuda-binary-utilities/"
     tokens: ClassVar[dict[str, list[Any]]] = {
         "root": [
             (r"\s+", Whitespace),
@@ -71,9 +68,6 @@ class MlirLexer(RegexLexer):
     """MLIR: Triton's TTIR and TTGIR and other dialects."""
 
     name = "MLIR"
-    aliases: ClassVar[list[str]] = ["mlir"]
-    filenames: ClassVar[list[str]] = ["*.mlir", "*.ttir", "*.ttgir"]
-    url = "https://mlir.llvm.org/docs/LangRef/"
     tokens: ClassVar[dict[str, list[Any]]] = {
         "root": [
             (r"\s+", Whitespace),
@@ -149,7 +143,6 @@ class OutputCodeLexer(Lexer):
     """
 
     name = "output_code"
-    aliases: ClassVar[list[str]] = ["output_code"]
 
     def get_tokens_unprocessed(self, text: str) -> Iterator[tuple[int, _TokenType, str]]:
         """The tokens of a text, each with its place; joined they are the text."""
@@ -183,25 +176,23 @@ class OutputCodeLexer(Lexer):
             ends, quotes = end, opened[1]
 
 
+_LEXERS: dict[Stage, type[Lexer]] = {
+    **dict.fromkeys(GRAPH_STAGES, TextLexer),
+    **dict.fromkeys(FX_STAGES, PythonLexer),
+    Stage.SOURCE: PythonLexer,
+    Stage.OUTPUT_CODE: OutputCodeLexer,
+    Stage.TTIR: MlirLexer,
+    Stage.TTGIR: MlirLexer,
+    Stage.LLIR: LlvmLexer,
+    Stage.PTX: PtxLexer,
+    Stage.SASS: NvSassLexer,
+}
+
+
 def lexer_for(stage: Stage, path: str | None = None) -> Lexer:
     """The Pygments lexer of a stage; ``path`` tells a source in Python from one in CUDA C++.
 
     Nothing is stripped or appended: the tokens joined are the text.
     """
-    lexer: type[Lexer] = NvSassLexer
-    if stage in (Stage.SOURCE, Stage.OUTPUT_CODE):
-        cuda = stage is Stage.SOURCE and is_cuda(path)
-        lexer = CudaLexer if cuda else PythonLexer
-        if stage is Stage.OUTPUT_CODE:
-            lexer = OutputCodeLexer
-    elif stage in FX_STAGES:
-        lexer = PythonLexer
-    elif stage in GRAPH_STAGES:
-        lexer = TextLexer
-    elif stage in (Stage.TTIR, Stage.TTGIR):
-        lexer = MlirLexer
-    elif stage is Stage.LLIR:
-        lexer = LlvmLexer
-    elif stage is Stage.PTX:
-        lexer = PtxLexer
+    lexer = CudaLexer if stage is Stage.SOURCE and is_cuda(path) else _LEXERS[stage]
     return lexer(stripnl=False, ensurenl=False, stripall=False)

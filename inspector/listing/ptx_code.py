@@ -101,7 +101,6 @@ class PtxModule:
         return tuple(f.name for f in self.functions.values() if f.entry)
 
 
-_SIZES = {"pred": 1, "b128": 16, "f16x2": 4, "bf16x2": 4}
 _SPACES = ("global", "const", "shared", "local", "param", "reg", "tex")
 _TARGET = re.compile(r"\s*\.target\s+(\w+)")
 _LABELS = re.compile(rf"(?:{LABEL.pattern})*+\s*+\Z")
@@ -113,12 +112,6 @@ _ONE_LINE = tuple(
     )
 )
 """Beginnings of directives that end with their line."""
-
-
-def size_of(kind: str) -> int:
-    """Bytes of a fundamental type, such as ``f32`` or ``b8``."""
-    size = _SIZES.get(kind)
-    return size if size is not None else max(1, int(kind.lstrip("busftx") or 8) // 8)
 
 
 def read_module(listing: Listing) -> PtxModule:
@@ -189,7 +182,7 @@ def _variable(statement: str, line: int, space: str = "") -> PtxVariable | None:
     ):
         return None
     initial = tuple(v.strip() for v in re.sub(r"[{}=]", " ", rest).split(",") if v.strip())
-    element_bytes = size_of("b64") if declaration.type is None else declaration.element_bytes
+    element_bytes = 8 if declaration.type is None else declaration.element_bytes
     count = prod(0 if size is None else size for size in declaration.sizes) or len(initial)
     return PtxVariable(
         declaration.name,

@@ -368,16 +368,11 @@ def number(text: str) -> int | None:
     digits = _NUMBER.match(text)
     if digits is None or len(text) > 80:
         return None
-    if digits[2]:
-        value = int(digits[2], 16)
-    elif digits[3]:
-        value = int(digits[3], 2)
-    elif digits[4][0] == "0" and len(digits[4]) > 1:
-        if not set(digits[4]) <= set("01234567"):
-            return None
-        value = int(digits[4], 8)
-    else:
-        value = int(digits[4])
+    base = 16 if digits[2] else 2 if digits[3] else 8 if digits[4][0] == "0" else 10
+    try:
+        value = int(digits[2] or digits[3] or digits[4], base)
+    except ValueError:  # 08
+        return None
     return -value if digits[1] else value
 
 
@@ -576,10 +571,8 @@ def read_header(listing: Listing, function: Function) -> Header:
 
 def bounds(header: str) -> dict[str, tuple[int, int, int]]:
     """``reqntid``, ``maxntid`` and ``reqnctapercluster`` of a header, those that it has."""
-    out: dict[str, tuple[int, int, int]] = {}
-    for name, x, y, z in _BOUND.findall(header):
-        out[name] = (int(x), int(y or 1), int(z or 1))
-    return out
+    found = _BOUND.findall(header)
+    return {name: (int(x), int(y or 1), int(z or 1)) for name, x, y, z in found}
 
 
 def entries(ptx: str) -> Iterator[tuple[str, str]]:

@@ -146,16 +146,12 @@ def read_operands(base: str, opcode: str, guard: str | None, text: str) -> Instr
     if guard:
         _add(uses, guard, 1)
     for i, operand in enumerate(operands):
-        if i < results:
-            _add(defs, operand, widths[i])
-            if operand == "PR":
-                defs.update((f"P{p}", None) for p in _masked(operands))
-        else:
-            if operand == "PR":
-                uses.update((f"P{p}", None) for p in _masked(operands))
-            _add(uses, operand, widths[i])
-            if base == "LDGSTS" and _is_predicate(operand):
-                _add(defs, operand, 1)  # as nvdisasm has it
+        named = defs if i < results else uses
+        if operand == "PR":
+            named.update((f"P{p}", None) for p in _masked(operands))
+        _add(named, operand, widths[i])
+        if base == "LDGSTS" and _is_predicate(operand):
+            _add(defs, operand, 1)  # as nvdisasm has it
     return InstructionRegisters(tuple(defs), tuple(uses), targets)
 
 
@@ -234,10 +230,8 @@ def _widths(base: str, qualifiers: list[str], operands: list[str]) -> list[int]:
     """How many consecutive registers each operand names."""
     if not operands:
         return []
-    reader = _WIDTHS.get(base)
-    if reader is None:
-        reader = _tensor_widths if base.startswith("UT") else _plain_widths
-    return reader(base, qualifiers, operands)
+    usual = _tensor_widths if base.startswith("UT") else _plain_widths
+    return _WIDTHS.get(base, usual)(base, qualifiers, operands)
 
 
 def _plain_widths(base: str, qualifiers: list[str], operands: list[str]) -> list[int]:
@@ -301,19 +295,10 @@ def _conversion_widths(base: str, qualifiers: list[str], operands: list[str]) ->
     """``F2F.F64.F32``: the destination's type comes first; a single type is the wide side's."""
     types = [q for q in qualifiers if re.fullmatch(r"[FSUB](?:8|16|32|64)", q)]
     widths = [1] * len(operands)
-    if base == "I2F":
-        if "F64" in types:
-            widths[0] = 2
-        if types and types[-1] in ("S64", "U64"):
-            widths[-1] = 2
-    elif base == "F2I":
-        if types and types[0] in ("S64", "U64"):
-            widths[0] = 2
-        if "F64" in types:
-            widths[-1] = 2
-    elif base in ("F2F", "FRND") and types:
-        widths[0] = 2 if types[0] == "F64" else 1
-        widths[-1] = 2 if types[-1] == "F64" else 1
+    if types and base in ("I2F", "F2I", "F2F", "FRND"):
+        integer, real = ("S64", "U64"), ("F64",)
+        widths[0] = 2 if types[0] in (integer if base == "F2I" else real) else 1
+        widths[-1] = 2 if types[-1] in (integer if base == "I2F" else real) else widths[-1]
     return widths
 
 
@@ -351,10 +336,8 @@ def _matrix_widths(base: str, qualifiers: list[str], operands: list[str]) -> lis
     rows, columns, depth = int(shape[1]), int(shape[2]), int(shape[3])
     out_bits = 64 if base == "DMMA" else 16 if qualifiers[1:2] == ["F16"] else 32
     accumulator = max(1, rows * columns * out_bits // (lanes * 32))
-    a = max(1, rows * depth * bits // (lanes * 32))
+    a = max(1, rows * depth * bits // (lanes * (64 if "SP" in qualifiers else 32)))
     b = max(1, columns * depth * bits // (lanes * 32))
-    if "SP" in qualifiers:
-        a = max(1, a // 2)
     if group:
         for i, operand in enumerate(operands):
             if operand.startswith("gdesc["):
@@ -362,9 +345,7 @@ def _matrix_widths(base: str, qualifiers: list[str], operands: list[str]) -> lis
             elif operand[:1] == "R":
                 widths[i] = a if i == 1 else accumulator
         return widths
-    for i, width in enumerate((accumulator, a, b, accumulator)[:count]):
-        widths[i] = width
-    return widths
+    return [accumulator, a, b, accumulator, *widths[4:]][:count]
 
 
 _Widths = Callable[[str, list[str], list[str]], list[int]]

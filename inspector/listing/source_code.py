@@ -107,10 +107,7 @@ def _scan(text: str, state: PythonState) -> tuple[str | None, PythonState, bool]
             break
         closing = _REST[delimiter].match(text, piece.end())
         if closing is None:
-            if len(delimiter) == 3:
-                code = "".join(parts)
-                return code + '""', PythonState(delimiter, _depth(code, depth)), comment
-            if text.rstrip("\r").endswith("\\"):
+            if len(delimiter) == 3 or text.rstrip("\r").endswith("\\"):
                 code = "".join(parts)
                 return code + '""', PythonState(delimiter, _depth(code, depth)), comment
             return None, PythonState("", depth), comment
@@ -123,9 +120,7 @@ def _scan(text: str, state: PythonState) -> tuple[str | None, PythonState, bool]
 
 
 def _depth(code: str, depth: int) -> int:
-    opened = code.count("(") + code.count("[") + code.count("{")
-    closed = code.count(")") + code.count("]") + code.count("}")
-    return max(0, depth + opened - closed)
+    return max(0, depth + sum(code.count(c) for c in "([{") - sum(code.count(c) for c in ")]}"))
 
 
 def _read(code: str, continued: bool) -> tuple[str | None, tuple[str, ...], tuple[str, ...]]:
@@ -187,14 +182,9 @@ def _functions(lines: Sequence[Line], states: Sequence[PythonState]) -> tuple[Fu
             out.append(Function(open_[0], open_[1], last))
             open_ = None
         if not open_:
-            match = _DEF.match(text)
-            if bare[0] == "@":
-                decorated = decorated or n
-            elif match:
+            if match := _DEF.match(text):
                 open_ = (match[2], decorated or n, indent)
-                decorated = 0
-            else:
-                decorated = 0
+            decorated = (decorated or n) if bare[0] == "@" else 0
         last = n
     if open_:
         out.append(Function(open_[0], open_[1], last))

@@ -42,7 +42,6 @@ class Experiment:
 
     @property
     def recorded(self) -> ExperimentColumn:
-        """The column of the recorded variant."""
         return self.columns[0]
 
     @property
@@ -54,7 +53,6 @@ class Experiment:
 
     @property
     def tried(self) -> tuple[ExperimentColumn, ...]:
-        """The columns of experimental variants."""
         return tuple(one for one in self.columns[1:] if one.label != self.outcome.again.label)
 
 

@@ -54,7 +54,6 @@ class ChosenLaunch:
 
     @property
     def given(self) -> tuple[str, ...]:
-        """The names of arguments that the user gave values of."""
         return tuple(self.wish.given)
 
     @property
@@ -66,7 +65,6 @@ class ChosenLaunch:
         return self.wish.seed if any_made else None
 
     def make(self) -> LaunchInputs:
-        """The launch's inputs, new ones at each call."""
         recorded = None if self.recorded is None else self.recorded.arguments
         return make_inputs(self.program, self.names, recorded, self.wish)
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import sys
-from _thread import get_ident
 
 from .hooks import observed, per_recording
 from .writer import emit, folder
@@ -26,17 +25,6 @@ UNWATCHED = ("I", "E", "S")
 """Options with which an interpreter does not load the probes."""
 
 _told: set[tuple[str, str]] = per_recording(set())
-_starting: set[int] = set()
-
-
-class OfOurs:
-    """Within it, this thread starts processes for ptxview itself, which are not reported."""
-
-    def __enter__(self) -> None:
-        _starting.add(get_ident())
-
-    def __exit__(self, *raised: object) -> None:
-        _starting.discard(get_ident())
 
 
 def attach(module: Any) -> None:
@@ -45,7 +33,7 @@ def attach(module: Any) -> None:
 
 
 def _before_popen(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    if folder() is None or get_ident() in _starting:
+    if folder() is None:
         return
     given = {**dict(zip(PARAMETERS, args, strict=False)), **kwargs}
     command = given.get("args")

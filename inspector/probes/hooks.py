@@ -9,6 +9,7 @@ the hook off after ``FAILURES_ALLOWED`` failures. Callbacks after imports go thr
 from __future__ import annotations
 
 import sys
+import time
 
 from .writer import is_programs, problem
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     AfterImport = Callable[[ModuleType], object]
     Before = Callable[[Args, Kwargs], Any]
     After = Callable[[Any, Any, "BaseException | None"], object]
+else:
+    Args = Kwargs = AfterImport = Before = After = object
 
 PACKAGE = __name__.rpartition(".")[0]
 FAILURES_ALLOWED = 3
@@ -69,38 +72,32 @@ def observed(
     def call(*args: Any, **kwargs: Any) -> Any:
         token = _SKIPPED
         if _state["recording"] and _failures.get(name, 0) < FAILURES_ALLOWED:
-            if before is None:
-                token = None
-            else:
-                try:
-                    token = before(args, kwargs)
-                    if type(token) is Changed:
-                        args, kwargs, token = token.args, token.kwargs, token.token
-                except BaseException as error:
-                    token = _SKIPPED
-                    if _failed(name, error):
-                        raise
+            token = None if before is None else _call(name, before, args, kwargs)
+            if type(token) is Changed:
+                args, kwargs, token = token.args, token.kwargs, token.token
         try:
             result = original(*args, **kwargs)
         except BaseException as error:
             if after is not None and token is not _SKIPPED:
-                try:
-                    after(token, None, error)
-                except BaseException as failure:
-                    if _failed(name, failure):
-                        raise
+                _call(name, after, token, None, error)
             if error.__traceback__ is not None:
                 error.__traceback__ = error.__traceback__.tb_next
             raise
         if after is not None and token is not _SKIPPED:
-            try:
-                after(token, result, None)
-            except BaseException as failure:
-                if _failed(name, failure):
-                    raise
+            _call(name, after, token, result, None)
         return result
 
     return like(original)(call)
+
+
+def _call(name: str, hook: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Call a hook; where it fails that is reported, and the result is ``_SKIPPED``."""
+    try:
+        return hook(*args, **kwargs)
+    except BaseException as error:
+        if _failed(name, error):
+            raise
+        return _SKIPPED
 
 
 def argument(place: int, name: str = "") -> Before:
@@ -116,6 +113,22 @@ def arguments(*names: str) -> Before:
         return tuple(given[name] for name in names)
 
     return before
+
+
+def timed(*names: str) -> Before:
+    """Return a hook whose token are the arguments with these names, and when the call began."""
+    of_call = arguments(*names)
+    return lambda args, kwargs: (*of_call(args, kwargs), time.time())
+
+
+def succeeded(after: Callable[[Any, Any], object]) -> After:
+    """Return a hook that is called with the token and the result of calls that do not raise."""
+
+    def ended(token: Any, result: Any, error: BaseException | None) -> None:
+        if error is None:
+            after(token, result)
+
+    return like(after)(ended)
 
 
 def during(local: Any, name: str, value: Before) -> tuple[Before, After]:
@@ -139,12 +152,8 @@ def guarded(function: Callable[..., Any], name: str | None = None) -> Any:
     def call(*args: Any, **kwargs: Any) -> Any:
         if _failures.get(name, 0) >= FAILURES_ALLOWED:
             return None
-        try:
-            return function(*args, **kwargs)
-        except BaseException as error:
-            if _failed(name, error):
-                raise
-        return None
+        result = _call(name, function, *args, **kwargs)
+        return None if result is _SKIPPED else result
 
     return like(function)(call)
 
@@ -285,8 +294,7 @@ def _watch_loader(spec: ModuleSpec, name: str) -> None:
 
     def before(args: Args, kwargs: Kwargs) -> ModuleType:
         vars(loader).pop("exec_module", None)
-        module: ModuleType = args[0]
-        return module
+        return args[0]
 
     def after(module: ModuleType, result: Any, error: BaseException | None) -> None:
         for callback in _after.pop(name, ()) if error is None else ():

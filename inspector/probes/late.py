@@ -37,8 +37,7 @@ def begin() -> None:
 def end() -> None:
     """Write the last counts, and record nothing until ``begin``."""
     for name, function in (("calls.subjects", "finish"), ("compiles.libraries", "note_device")):
-        module = sys.modules.get(f"{PACKAGE}.{name}")
-        if module is not None:
+        if (module := sys.modules.get(f"{PACKAGE}.{name}")) is not None:
             hooks.guarded(getattr(module, function))()
     hooks.end_recording()
 

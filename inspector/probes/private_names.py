@@ -16,13 +16,10 @@ import importlib
 import os
 import sys
 from importlib.machinery import PathFinder
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from .hooks import name_of, observed, per_recording
+from .hooks import After, Before, name_of, observed, per_recording
 from .writer import problem
-
-if TYPE_CHECKING:
-    from .hooks import After, Before
 
 _LOST = "the emulated device does without it, and what needs it fails"
 _told: set[str] = per_recording(set())
@@ -79,11 +76,12 @@ def wrap(
 def missing(name: str) -> None:
     """Report that a name is missing, unless this version of the library is known to lack it."""
     lost, instead, *versions = tables()["names"].get(name, (_LOST, ""))
-    if name in _told or (versions and not _expected(name, *versions)):
-        return
-    _told.add(name)
-    text = f"{_library(name)} has no such name: {lost}"
-    problem(_dotted(name), f"{text}; {instead}" if instead else text)
+    since, until = map(_numbers, versions or ("", ""))
+    here = _numbers(_library(name).partition(" ")[2])
+    if name not in _told and (not here or (here >= since and (not until or here < until))):
+        _told.add(name)
+        text = f"{_library(name)} has no such name: {lost}"
+        problem(_dotted(name), f"{text}; {instead}" if instead else text)
 
 
 def check(part: str) -> None:
@@ -120,27 +118,12 @@ def _reach(module: str, path: str) -> Any:
     return value
 
 
-def _expected(name: str, since: str, until: str) -> bool:
-    """Whether the library that is here should have a name."""
-    version = _numbers(_version(name))
-    if not version:
-        return True
-    return not (since and version < _numbers(since)) and not (until and version >= _numbers(until))
-
-
-def _package_of(name: str) -> str:
-    return _dotted(name).partition(".")[0]
-
-
-def _version(name: str) -> str:
-    return str(getattr(sys.modules.get(_package_of(name)), "__version__", ""))
-
-
 def _library(name: str) -> str:
-    return f"{_package_of(name)} {_version(name)}".strip()
+    """The package of a name with its version: ``torch 2.13.0+cpu``."""
+    package = _dotted(name).partition(".")[0]
+    return f"{package} {getattr(sys.modules.get(package), '__version__', '')}".strip()
 
 
 def _numbers(version: str) -> tuple[int, ...]:
     """``2.13.0+cpu`` as (2, 13)."""
-    parts = version.split("+")[0].split(".")[:2]
-    return tuple(int(part) for part in parts if part.isdecimal())
+    return tuple(int(part) for part in version.split("+")[0].split(".")[:2] if part.isdecimal())

@@ -7,7 +7,7 @@ import os
 import sys
 
 from . import children, hooks
-from .writer import problem, watching
+from .writer import watching
 
 TRITON = "triton.compiler.compiler"
 TUNER = "triton.runtime.autotuner"
@@ -15,25 +15,21 @@ INDUCTOR = "torch._inductor"
 HEURISTICS = f"{INDUCTOR}.runtime.triton_heuristics"
 
 PROBES = (
-    ("torch", "calls.subjects", "attach"),
-    ("triton", "calls.subjects", "attach"),
     ("torch", "compiles.libraries", "attach"),
     (TRITON, "compiles.triton_compiles", "attach"),
     (TUNER, "calls.triton_launches", "attach_autotuner"),
     ("torch._dynamo.convert_frame", "compiles.inductor_graphs", "attach"),
     (f"{INDUCTOR}.graph", "compiles.inductor_graphs", "attach"),
-    (f"{INDUCTOR}.graph", "compiles.inductor_graphs", "attach_failures"),
-    (f"{INDUCTOR}.compile_fx", "compiles.inductor_graphs", "attach_compilation"),
-    (f"{INDUCTOR}.graph", "compiles.inductor_graphs", "attach_lowering"),
-    (f"{INDUCTOR}.scheduler", "compiles.inductor_graphs", "attach_scheduler"),
-    (f"{INDUCTOR}.debug", "compiles.inductor_graphs", "attach_debug"),
+    (f"{INDUCTOR}.graph", "compiles.inductor_graphs", "attach_inductor"),
+    (f"{INDUCTOR}.compile_fx", "compiles.inductor_graphs", "attach_inductor"),
+    (f"{INDUCTOR}.scheduler", "compiles.inductor_graphs", "attach_inductor"),
+    (f"{INDUCTOR}.debug", "compiles.inductor_graphs", "attach_inductor"),
     (f"{INDUCTOR}.output_code", "calls.graphs", "attach_graphs"),
     (f"{INDUCTOR}.graph", "calls.graphs", "attach_compilation"),
     (f"{INDUCTOR}.runtime.benchmarking", "calls.graphs", "attach_benchmarks"),
     (HEURISTICS, "compiles.triton_compiles", "attach_launchers"),
     ("torch.utils.cpp_extension", "compiles.libraries", "attach_builds"),
     ("torch._ops", "compiles.libraries", "attach_ops"),
-    ("torch", "compiles.libraries", "attach_device"),
     # Packages whose modules are waited for here: a missing module is reported.
     ("triton.compiler", "private_names", "package"),
     ("triton.runtime", "private_names", "package"),
@@ -48,9 +44,9 @@ PROBES = (
     ("cuda.bindings.nvrtc", "uncaptured", "attach"),
     ("cuda.nvrtc", "uncaptured", "attach"),
     ("pycuda.compiler", "uncaptured", "attach"),
-    ("numba.cuda.dispatcher", "uncaptured", "attach_dispatcher"),
-    ("numba.cuda.compiler", "uncaptured", "attach_compiler"),
-    ("numba.cuda.codegen", "uncaptured", "attach_codegen"),
+    ("numba.cuda.dispatcher", "uncaptured", "attach_numba"),
+    ("numba.cuda.compiler", "uncaptured", "attach_numba"),
+    ("numba.cuda.codegen", "uncaptured", "attach_numba"),
 )
 """Modules that are waited for, each with the probe and its function that is called."""
 
@@ -59,7 +55,7 @@ LAST = (
     (HEURISTICS, "autotune.inductor", "attach"),
     (f"{INDUCTOR}.select_algorithm", "autotune.inductor", "attach_selection"),
     (f"{INDUCTOR}.codegen.triton", "autotune.inductor", "attach_code"),
-    (f"{INDUCTOR}.scheduler", "autotune.inductor", "attach_scheduler"),
+    (f"{INDUCTOR}.scheduler", "autotune.inductor", "attach_code"),
 )
 """After all others that change the tuners: what a tuner was given is recorded."""
 
@@ -83,21 +79,18 @@ def start() -> None:
         hooks.when_imported(module, _lazily(probe, function))
     if os.environ.get("PTXVIEW_COMPILE"):
         hooks.when_imported(TRITON, _lazily("ahead.compile_job", "attach"))
-    for name, install in (("target", _emulate), ("profile", _profile)):
-        try:
-            install()
-        except Exception as error:
-            problem(name, error)
+    hooks.guarded(_emulate, "target")()
+    hooks.guarded(_profile, "profile")()
     for module, probe, function in LAST:
         hooks.when_imported(module, _lazily(probe, function))
 
 
 def _emulate() -> None:
     if target := os.environ.get("PTXVIEW_TARGET"):
-        from . import emulator as emulated
+        from . import emulator
 
-        if not emulated.installed():  # a program that records now and then keeps its device
-            emulated.install(target)
+        if not emulator.installed():  # a program that records now and then keeps its device
+            emulator.install(target)
 
 
 def _profile() -> None:

@@ -14,14 +14,11 @@ import threading
 import time
 import weakref
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from . import private_names
-from .hooks import argument, per_recording
+from .hooks import Args, Before, Kwargs, argument, arguments, per_recording, succeeded, timed
 from .writer import blob, emit, file_blob
-
-if TYPE_CHECKING:
-    from .hooks import Args, Before, Kwargs
 
 MAX_KERNELS = 1000
 MAX_NAME_CHARACTERS = 400
@@ -52,7 +49,8 @@ def record(
             if text is not None and 0 < len(text) <= MAX_SOURCE_BYTES:
                 event["source"] = blob(text)
             if options is not None:
-                event["options"] = [_decoded(option) for option in options][:100]
+                given = [o.decode(errors="replace") if isinstance(o, bytes) else o for o in options]
+                event["options"] = [str(option)[:MAX_NAME_CHARACTERS] for option in given][:100]
             emit(event)
 
 
@@ -60,11 +58,6 @@ def _encoded(text: object) -> bytes | None:
     if isinstance(text, str):
         return text.encode("utf-8", "surrogateescape")
     return text if isinstance(text, bytes) else None
-
-
-def _decoded(text: object) -> str:
-    plain = text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)
-    return plain[:MAX_NAME_CHARACTERS]
 
 
 def _ptx(code: object) -> str | None:
@@ -114,23 +107,24 @@ def _jax(args: Args, kwargs: Kwargs) -> None:
         record("JAX (XLA)", [f"{name} (all of its module)"])
 
 
-def _bindings(args: Args, kwargs: Kwargs) -> None:
-    source = _given(args, kwargs, 0, "src")
-    record("NVRTC (cuda.bindings)", kernels(source), source)
+def _of_source(by: str, name: str) -> Before:
+    """Return a hook before a compiler whose first argument is the source."""
+
+    def before(args: Args, kwargs: Kwargs) -> None:
+        source = _given(args, kwargs, 0, name)
+        record(by, kernels(source), source)
+
+    return before
 
 
-def _pycuda(args: Args, kwargs: Kwargs) -> None:
-    source = _given(args, kwargs, 0, "source")
-    record("PyCUDA", kernels(source), source)
-
-
+_bindings = _of_source("NVRTC (cuda.bindings)", "src")
 COMPILERS: dict[str, tuple[str, Before]] = {
     "torch.cuda.jiterator": ("_JittedFunction.__call__", _jiterator),
     "cupy.cuda.compiler": ("_compile_module_with_cache", _cupy),
     "jax._src.compiler": ("compile_or_get_cached", _jax),
     "cuda.bindings.nvrtc": ("nvrtcCreateProgram", _bindings),
     "cuda.nvrtc": ("nvrtcCreateProgram", _bindings),
-    "pycuda.compiler": ("compile", _pycuda),
+    "pycuda.compiler": ("compile", _of_source("PyCUDA", "source")),
 }
 """Modules with the function that compiles, and the hook before it."""
 
@@ -146,12 +140,9 @@ def attach(module: Any) -> None:
 
 def attach_nvrtc(module: Any) -> None:
     """``torch.cuda._utils``: compiles CUDA C++ at run time, and loads modules."""
-    private_names.wrap("torch.cuda._utils:_nvrtc_compile", _compiling, _compiled)
+    asked = arguments("kernel_source", "kernel_name")
+    private_names.wrap("torch.cuda._utils:_nvrtc_compile", asked, _compiled)
     private_names.wrap("torch.cuda._utils:_cuda_load_module", _loading)
-
-
-def _compiling(args: Args, kwargs: Kwargs) -> tuple[Any, Any]:
-    return _given(args, kwargs, 0, "kernel_source"), _given(args, kwargs, 1, "kernel_name")
 
 
 def _compiled(given: tuple[Any, Any], compiled: Any, error: BaseException | None) -> None:
@@ -197,23 +188,19 @@ Making = tuple[Any, Any, Any, float]
 """The kernel or library, its function and types, and when its compilation began."""
 
 
-def attach_dispatcher(module: Any) -> None:
-    """``numba.cuda.dispatcher``: a ``_Kernel`` is a function compiled for types of arguments."""
-    private_names.wrap("numba.cuda.dispatcher:_Kernel.__init__", _before_kernel, _made)
-
-
-def attach_compiler(module: Any) -> None:
-    """``numba.cuda.compiler``: ``compile`` gives the PTX of a function, and launches nothing."""
-    private_names.wrap("numba.cuda.compiler:compile", _before_compile, _numba_compiled)
-
-
-def attach_codegen(module: Any) -> None:
-    """``numba.cuda.codegen``: a library has LLVM IR, PTX and machine code of a kernel."""
-    library = "numba.cuda.codegen:CUDACodeLibrary"
-    # The first calls the second, which earlier versions have alone.
-    name = "get_asm_strs" if hasattr(module.CUDACodeLibrary, "get_asm_strs") else "get_asm_str"
-    private_names.wrap(f"{library}.{name}", argument(0), _asked)
-    private_names.wrap(f"{library}.get_cubin", _before_link, _linked)
+def attach_numba(module: Any) -> None:
+    """``numba.cuda``: a ``_Kernel`` is a function compiled for types of arguments, ``compile``
+    gives the PTX of a function, and a library has LLVM IR, PTX and machine code of a kernel."""
+    if module.__name__ == "numba.cuda.dispatcher":
+        private_names.wrap("numba.cuda.dispatcher:_Kernel.__init__", _before_kernel, _made)
+    elif module.__name__ == "numba.cuda.compiler":
+        private_names.wrap("numba.cuda.compiler:compile", _before_compile, _numba_compiled)
+    else:
+        library = "numba.cuda.codegen:CUDACodeLibrary"
+        # The first calls the second, which earlier versions have alone.
+        name = "get_asm_strs" if hasattr(module.CUDACodeLibrary, "get_asm_strs") else "get_asm_str"
+        private_names.wrap(f"{library}.{name}", argument(0), succeeded(_asked))
+        private_names.wrap(f"{library}.get_cubin", timed("self"), _linked)
 
 
 def _before_kernel(args: Args, kwargs: Kwargs) -> Making:
@@ -223,26 +210,25 @@ def _before_kernel(args: Args, kwargs: Kwargs) -> Making:
 
 def _made(making: Making, result: Any, error: BaseException | None) -> None:
     kernel, function, types, began = making
-    library = getattr(kernel, "_codelibrary", None)
-    types = getattr(kernel, "argtypes", None) or types
-    event = _of_function(function, types, began)
+    event = _of_function(function, getattr(kernel, "argtypes", None) or types, began)
     if error is not None:
         _refused(event, error, "ptx")
         return
+    library = getattr(kernel, "_codelibrary", None)
     ptx, symbol = _text(library, "get_asm_str"), getattr(kernel, "entry_name", None)
     entry = _ENTRY.search(ptx or "")
     _tell(event, ptx, library, symbol or (entry and entry[1]))
 
 
 def _before_compile(args: Args, kwargs: Kwargs) -> Making:
-    given = dict(zip(("pyfunc", "sig"), args, strict=False), **kwargs)
-    _now.library = [None]
-    return None, given["pyfunc"], getattr(given["sig"], "args", given["sig"]), time.time()
+    function, types, began = timed("pyfunc", "sig")(args, kwargs)
+    _now.library = None
+    return None, function, getattr(types, "args", types), began
 
 
 def _numba_compiled(making: Making, result: Any, error: BaseException | None) -> None:
     event = _of_function(*making[1:])
-    (library,), _now.library = getattr(_now, "library", None) or [None], None
+    library = _now.__dict__.pop("library", None)
     if error is not None:
         _refused(event, error, "ptx")
         return
@@ -252,14 +238,9 @@ def _numba_compiled(making: Making, result: Any, error: BaseException | None) ->
         _tell(event, code, library, entry[1])
 
 
-def _asked(library: Any, result: Any, error: BaseException | None) -> None:
-    compiling = getattr(_now, "library", None)
-    if error is None and compiling is not None:
-        compiling[0] = library
-
-
-def _before_link(args: Args, kwargs: Kwargs) -> tuple[Any, float]:
-    return args[0], time.time()
+def _asked(library: Any, result: Any) -> None:
+    if hasattr(_now, "library"):
+        _now.library = library
 
 
 def _linked(token: tuple[Any, float], cubin: Any, error: BaseException | None) -> None:

@@ -118,9 +118,8 @@ def folder() -> str | None:
 
 def watching() -> None:
     """Leave a mark in the recording: an interpreter is watched, whether it says anything or not."""
-    root = folder()
-    path = os.path.join(root or "", "watched")
-    if root is not None and not os.path.exists(path):
+    path = os.path.join(folder() or "", "watched")
+    if folder() is not None and not os.path.exists(path):
         _mark(path)
 
 
@@ -251,7 +250,8 @@ def _write(path: str, data: bytes, how: int, make: bool = True) -> None:
     try:
         if fd < 3:
             # The program has closed one of its streams: what it opens next may become it.
-            low, fd = fd, _above(fd)
+            fcntl = _load("fcntl")
+            low, fd = fd, fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
             os.close(low)
         size = os.fstat(fd).st_size
         remaining = memoryview(data)
@@ -266,13 +266,6 @@ def _write(path: str, data: bytes, how: int, make: bool = True) -> None:
         os.close(fd)
 
 
-def _above(fd: int) -> int:
-    """The same file under a number that is no stream's."""
-    fcntl = _load("fcntl")
-    number: int = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
-    return number
-
-
 def _unlink(path: str) -> None:
     try:
         os.unlink(path)
@@ -282,6 +275,7 @@ def _unlink(path: str) -> None:
 
 def _first() -> bytes:
     """The line that begins a file."""
+    rank = os.environ.get("RANK", "").strip()
     return _line(
         {
             "event": "process",
@@ -290,7 +284,7 @@ def _first() -> bytes:
             "argv": _without_secrets(getattr(sys, "orig_argv", sys.argv)),
             "executable": sys.executable,
             "python": sys.version.split()[0],
-            "rank": _rank(),
+            "rank": int(rank) if rank.lstrip("+-").isdecimal() else None,
         }
     )
 
@@ -314,13 +308,6 @@ def _without_secrets(words: list[str]) -> list[str]:
             out.append("…" if hides and not word.startswith("-") else word)
         hides = bool(names) and not given
     return out
-
-
-def _rank() -> int | None:
-    try:
-        return int(os.environ["RANK"])
-    except (KeyError, ValueError):
-        return None
 
 
 def plain(value: Any) -> Any:

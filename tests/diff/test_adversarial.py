@@ -94,7 +94,7 @@ def test_renamed(name: str, seed: int) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data(), seed=seeds, also=st.booleans())
 def test_one_change(name: str, data: st.DataObject, seed: int, also: bool) -> None:
     """One change, alone or on top of a renaming."""
@@ -138,7 +138,7 @@ def test_two_registers_that_changed_places_in_one_line_are_that_line() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck))
 @given(text=st.text(), seed=seeds)
 def test_damaged(name: str, text: str, seed: int) -> None:
     """Nothing raises, and every line is somewhere."""

@@ -46,9 +46,9 @@ def test_with_anchors(a: list[int], b: list[int]) -> None:
         assert holds(blocks, a, b) == longest(a, b)
 
 
-def test_hundreds_of_thousands_of_lines() -> None:
+def test_tens_of_thousands_of_lines() -> None:
     """Bounded with and without anchors."""
-    size = 100_000
+    size = 30_000
     unlike = [i % 7 if i % 50 else 100 + i for i in range(size)]
     edited = [x for i, x in enumerate(unlike) if i % 97]
     alike = [i * i % 11 for i in range(size)]
@@ -58,4 +58,4 @@ def test_hundreds_of_thousands_of_lines() -> None:
         blocks = align(a, b)
         took = time.thread_time() - start
         assert holds(blocks, a, b) > expected * len(b)
-        assert took < 60
+        assert took < 20

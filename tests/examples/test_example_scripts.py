@@ -40,11 +40,6 @@ def test_readme_lists_every_script_in_order() -> None:
     assert rows() == [name for name in NAMES if not name.endswith("setup.py")]
 
 
-def test_numbers_are_consecutive() -> None:
-    numbers = [int(name[:2]) for name in rows()]
-    assert numbers == list(range(1, len(numbers) + 1))
-
-
 def run_cpu(
     python: str, script: str, folder: Path, **environment: str
 ) -> subprocess.CompletedProcess[str]:

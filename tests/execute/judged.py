@@ -81,41 +81,29 @@ def _products() -> list[Any]:
     return [a, b, zeros(256, 192, kind=np.float16), 256, 192, 320, 320, 192, 192]
 
 
+def _norm() -> list[Any]:
+    return [zeros(500, 1000), floats(500, 1000), *[floats(1000)] * 2, 1000, 1000, np.float32(1e-5)]
+
+
+def _turned() -> list[Any]:
+    return [floats(384, 384), zeros(384, 384), 384]
+
+
+def _counted(count: int, below: int, bins: int) -> list[Any]:
+    return [whole(count, below), zeros(bins, kind=np.int32), count]
+
+
 LAUNCHES = (
-    _of_triton(
-        "softmax", (1823,), 16, lambda: [zeros(1823, 781), floats(1823, 781), 781, 781, 781]
-    ),
-    _of_triton(
-        "layer_norm",
-        (500,),
-        2048,
-        lambda: [
-            zeros(500, 1000),
-            floats(500, 1000),
-            floats(1000),
-            floats(1000),
-            1000,
-            1000,
-            np.float32(1e-5),
-        ],
-    ),
+    _of_triton("softmax", (1823,), 16, lambda: [zeros(1823, 781), floats(1823, 781), *[781] * 3]),
+    _of_triton("layer_norm", (500,), 2048, _norm),
     _of_triton("matmul_sm90", (12,), 32768, _products),
     _of_triton("matmul_sm80", (12,), 16384, _products),
     _of_triton("transpose", (10, 7), 4096, lambda: [zeros(300, 200), floats(200, 300), 200, 300]),
     _of_triton("gelu", (98,), 0, lambda: [zeros(100_000), floats(100_000), 100_000]),
-    _of_control("turned", (12, 12), (32, 32), lambda: [floats(384, 384), zeros(384, 384), 384]),
-    _of_control(
-        "turned_padded", (12, 12), (32, 32), lambda: [floats(384, 384), zeros(384, 384), 384]
-    ),
-    _of_control(
-        "histogram", (40,), (256,), lambda: [whole(100_000, 64), zeros(64, kind=np.int32), 100_000]
-    ),
+    _of_control("turned", (12, 12), (32, 32), _turned),
+    _of_control("turned_padded", (12, 12), (32, 32), _turned),
+    _of_control("histogram", (40,), (256,), lambda: _counted(100_000, 64, 64)),
     _of_control("strided", (100,), (128,), lambda: [floats(12800 * 3), zeros(12800), 3]),
-    _of_control(
-        "collatz",
-        (40,),
-        (256,),
-        lambda: [whole(10_000, 1000), zeros(10_000, kind=np.int32), 10_000],
-    ),
+    _of_control("collatz", (40,), (256,), lambda: _counted(10_000, 1000, 10_000)),
 )
 """Every launch; the shapes are such that some lanes are off and some rows are not aligned."""

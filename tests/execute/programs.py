@@ -5,11 +5,7 @@
 from __future__ import annotations
 
 import functools
-import shutil
-import subprocess
-import tempfile
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,14 +15,12 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 from inspector.execute import Execution, Memory, Program, execute
-from inspector.listing.ptx import parse_ptx
-from inspector.listing.ptx_code import PtxModule, read_module
+from inspector.listing.ptx_code import PtxModule
 from kernels.matmul import matmul_kernel
 from kernels.softmax import softmax_kernel
 from kernels.square import square_kernel
 
 Array = np.ndarray[Any, Any]
-NVCC = shutil.which("nvcc") or shutil.which("/usr/local/cuda/bin/nvcc")
 
 
 class Made(NamedTuple):
@@ -61,32 +55,19 @@ def make(
     return Made(str(made.asm["ptx"]), made.metadata.shared, threads)
 
 
-def square(cc: int = 90, warps: int = 4, aligned: tuple[int, ...] = (0, 1)) -> Made:
-    names = ("output_ptr", "input_ptr", "input_row_stride", "output_row_stride", "n_cols")
-    kinds = ("*fp32", "*fp32", "i32", "i32", "i32")
-    return make(
-        square_kernel,
-        tuple(zip(names, kinds, strict=True)),
-        (("BLOCK_SIZE", 1024),),
-        cc,
-        warps,
-        3,
-        aligned,
-    )
+ROWS = (
+    ("output_ptr", "*fp32"), ("input_ptr", "*fp32"), ("input_row_stride", "i32"),
+    ("output_row_stride", "i32"), ("n_cols", "i32"),
+)  # fmt: skip
+WIDE = (("BLOCK_SIZE", 1024),)
+
+
+def square(cc: int = 90) -> Made:
+    return make(square_kernel, ROWS, WIDE, cc, aligned=(0, 1))
 
 
 def softmax(cc: int = 90) -> Made:
-    names = ("output_ptr", "input_ptr", "input_row_stride", "output_row_stride", "n_cols")
-    kinds = ("*fp32", "*fp32", "i32", "i32", "i32")
-    return make(
-        softmax_kernel,
-        tuple(zip(names, kinds, strict=True)),
-        (("BLOCK_SIZE", 1024),),
-        cc,
-        4,
-        3,
-        (0, 1),
-    )
+    return make(softmax_kernel, ROWS, WIDE, cc, aligned=(0, 1))
 
 
 @triton.jit
@@ -107,16 +88,9 @@ def layer_norm_kernel(y_ptr, x_ptr, w_ptr, b_ptr, stride, n_cols, eps, BLOCK_SIZ
 
 def layer_norm(cc: int = 90) -> Made:
     names = ("y_ptr", "x_ptr", "w_ptr", "b_ptr", "stride", "n_cols", "eps")
-    kinds = ("*fp32", "*fp32", "*fp32", "*fp32", "i32", "i32", "fp32")
-    return make(
-        layer_norm_kernel,
-        tuple(zip(names, kinds, strict=True)),
-        (("BLOCK_SIZE", 1024),),
-        cc,
-        4,
-        3,
-        (0, 1, 2, 3),
-    )
+    kinds = (*["*fp32"] * 4, "i32", "i32", "fp32")
+    signature = tuple(zip(names, kinds, strict=True))
+    return make(layer_norm_kernel, signature, WIDE, cc, aligned=(0, 1, 2, 3))
 
 
 @triton.jit
@@ -128,44 +102,14 @@ def gelu_kernel(y_ptr, x_ptr, n, BLOCK_SIZE: tl.constexpr):
 
 
 def gelu(cc: int = 90) -> Made:
-    return make(
-        gelu_kernel,
-        (("y_ptr", "*fp32"), ("x_ptr", "*fp32"), ("n", "i32")),
-        (("BLOCK_SIZE", 1024),),
-        cc,
-        4,
-        3,
-        (0, 1),
-    )
-
-
-@triton.jit
-def transpose_kernel(y_ptr, x_ptr, M, N, BLOCK: tl.constexpr):
-    """y[n, m] = x[m, n], a square tile a program: loads and stores along rows."""
-    m = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
-    n = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    inside = (m[:, None] < M) & (n[None, :] < N)
-    x = tl.load(x_ptr + m[:, None] * N + n[None, :], mask=inside)
-    tl.store(y_ptr + n[:, None] * M + m[None, :], tl.trans(x), mask=tl.trans(inside))
+    signature = (("y_ptr", "*fp32"), ("x_ptr", "*fp32"), ("n", "i32"))
+    return make(gelu_kernel, signature, WIDE, cc, aligned=(0, 1))
 
 
 def matmul(
     kind: str = "fp16", cc: int = 90, tile: tuple[int, int, int] = (64, 64, 32), stages: int = 4
 ) -> Made:
-    names = (
-        "a_ptr",
-        "b_ptr",
-        "c_ptr",
-        "M",
-        "N",
-        "K",
-        "stride_am",
-        "stride_ak",
-        "stride_bk",
-        "stride_bn",
-        "stride_cm",
-        "stride_cn",
-    )
+    names = matmul_kernel.fn.arg_names[:12]
     out = "fp32" if kind in ("fp32", "fp8e4nv", "fp8e5") else kind
     kinds = (f"*{kind}", f"*{kind}", f"*{out}", *["i32"] * 9)
     blocks = tuple(zip(("BLOCK_M", "BLOCK_N", "BLOCK_K"), tile, strict=True))
@@ -194,19 +138,6 @@ def launch(
     given += [0] * (len(program.parameters) - len(given))
     threads = (block,) if isinstance(block, int) else block
     return execute(program, grid, threads, given, memory=memory, **more)
-
-
-@functools.cache
-def nvcc_ptx(source: str, *options: str, arch: str = "sm_90") -> PtxModule:
-    """What nvcc makes of CUDA C++."""
-    assert NVCC is not None
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "kernel.cu"
-        path.write_text(source, "utf-8")
-        out = path.with_suffix(".ptx")
-        command = [NVCC, "-ptx", f"-arch={arch}", "-o", str(out), str(path), *options]
-        subprocess.run(command, check=True, capture_output=True, timeout=300)
-        return read_module(parse_ptx(out.read_text("utf-8")))
 
 
 def bfloat16(values: Array) -> Array:

@@ -50,31 +50,16 @@ ret;
 """
 """What every program may read or call."""
 
-WIDTHS = (
-    ("b8", "r", 1),
-    ("b16", "h", 2),
-    ("b32", "r", 4),
-    ("b64", "d", 8),
-    ("s8", "r", 1),
-    ("s16", "r", 2),
-    ("s32", "d", 4),
-    ("u16", "d", 2),
-    ("u8", "h", 1),
+WIDTHS = tuple(
+    (kind, register, int(kind[1:]) // 8)
+    for kind, register in zip(
+        ("b8", "b16", "b32", "b64", "s8", "s16", "s32", "u16", "u8"), "rhrdrrddh", strict=True
+    )
 )
 """Types of a load or store, the register that it has, and bytes."""
 REDUCTIONS = ("add.u32", "min.s32", "max.u32", "and.b32", "or.b32", "xor.b32", "add.s32", "inc.u32")
 """What all threads do to the counters: each counter has one operation, in any order the same."""
-OWN_ATOMICS = (
-    "add.u32",
-    "exch.b32",
-    "min.s32",
-    "max.u32",
-    "and.b32",
-    "or.b32",
-    "xor.b32",
-    "inc.u32",
-    "dec.u32",
-)
+OWN_ATOMICS = ("add.u32", "exch.b32", *REDUCTIONS[1:6], "inc.u32", "dec.u32")
 
 
 UNGUARDED = ("testp.", "set.")

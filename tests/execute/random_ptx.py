@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Sequence
 from typing import Any
 
@@ -170,17 +169,8 @@ redux.sync.{and,or,xor}.b32 | r=r-1
 CLASSES = {"h": 16, "r": 32, "d": 64, "f": 32, "g": 64, "e": 16, "b": 16, "E": 32, "B": 32, "p": 1}
 SPECIAL = {"n": "r", "m": "h", "o": "d", "c": "r", "v": "r", "w": "r", "q": "r", "t": "r", "u": "r"}
 """Operands whose values are bounded, by the kind of register that they have."""
-BOUNDS = {
-    "n": "| 1",
-    "m": "| 1",
-    "o": "| 1",
-    "c": "& 127",
-    "v": "& 31",
-    "w": "& 7967",
-    "q": "& 3",
-    "t": "& 31",
-    "u": "& 7",
-}
+BOUNDS = dict.fromkeys("nmo", "| 1") | dict.fromkeys("vt", "& 31")
+BOUNDS |= {"c": "& 127", "w": "& 7967", "q": "& 3", "u": "& 7"}
 
 
 def spread(text: str) -> list[str]:
@@ -229,16 +219,9 @@ REGISTERS = (
     ".reg .b64 %x<9>;\n.reg .b32 %y<9>;\n"
 )
 REGISTER = {
-    "h": "%h",
-    "r": "%r",
-    "d": "%d",
-    "f": "%r",
-    "g": "%d",
-    "e": "%h",
-    "b": "%h",
-    "E": "%r",
-    "B": "%r",
-    "p": "%p",
+    kind: f"%{file}"
+    for file, kinds in zip("hrdp", ("heb", "rfEB", "dg", "p"), strict=True)
+    for kind in kinds
 }
 QUIET = {
     "f": ("f32", "0x7fffffff"),
@@ -405,53 +388,3 @@ def constant_entry(name: str, body: list[str]) -> str:
     """A kernel that stores what follows from its text alone."""
     lines = "\n".join(["ld.param.b64 %x3, [b];", *body, "ret;"])
     return f".visible .entry {name}(.param .b64 b)\n{{\n{REGISTERS}{lines}\n}}\n"
-
-
-LENGTH = 20
-"""Instructions of a random program, and as many places for what they give."""
-
-
-def random_constants(seed: int, chosen: list[Instruction], place: int) -> list[str]:
-    """Statements of a random program on constants, some under a guard, that stores its results."""
-    rng = random.Random(seed)
-    body: list[str] = []
-    held: dict[str, list[str]] = {k: [] for k in "hrdp"}
-    count = 20
-    for kind in "hrdp":
-        for _ in range(3):
-            register = f"{REGISTER[kind]}{count}"
-            held[kind].append(register)
-            edge = rng.choice([rng.getrandbits(64), rng.getrandbits(8), -1, 1 << 31, 1 << 63, 0])
-            body.append(constant_operand(kind, register, edge & ((1 << 64) - 1)))
-            count += 1
-    results: dict[str, str] = {}
-    for _ in range(LENGTH):
-        opcode, target, sources = rng.choice(chosen)
-        operands = []
-        for kind in sources_of(sources):
-            if kind[0] in "-0":
-                operands.append(kind)
-                continue
-            register = rng.choice(held[SPECIAL.get(kind, kind)])
-            if kind in BOUNDS:
-                fresh = f"{REGISTER[SPECIAL[kind]]}{count}"
-                count += 1
-                body.append(f"mov.b{CLASSES[SPECIAL[kind]]} {fresh}, {register};")
-                body += bounded(kind, fresh)
-                register = fresh
-            operands.append(register)
-        result, guard = f"{REGISTER[target]}{count}", ""
-        if rng.random() < 0.2:
-            result = rng.choice(held[target])
-            guard = f"@{rng.choice(['', '!'])}{rng.choice(held['p'])} "
-        body.append(f"{guard}{opcode} {result}, {', '.join(operands)};")
-        results[result] = target
-        if result not in held[target]:
-            held[target].append(result)
-        count += 1
-    for k, (register, kind) in enumerate(results.items()):
-        body += [
-            widened(kind, register, "%x4"),
-            f"st.global.b64 [%x3+{8 * (LENGTH * place + k)}], %x4;",
-        ]
-    return body

@@ -85,20 +85,18 @@ def some(*shape: int, seed: int = 0) -> Array:
     return np.random.default_rng(seed).standard_normal(shape)
 
 
-def scratch(blocks: int) -> Array:
-    """Global memory in which a kernel makes its tensor maps."""
-    return np.zeros(blocks * 4096, np.uint8)
+def run(made: Made, grid: tuple[int, ...], arguments: list[Any], **more: Any) -> None:
+    """Launches a kernel, with global memory in which it makes its tensor maps."""
+    program = more.pop("program", None) or Program(made.ptx)
+    scratch = np.zeros(int(np.prod(grid)) * 4096, np.uint8)
+    block = program.required_block or ()
+    launch(program, grid, block, [*arguments, scratch], shared=made.shared, **more)
 
 
 @pytest.mark.parametrize("cc", (90, 100, 120))
 @pytest.mark.parametrize(
     ("kind", "dtype", "width"),
-    [
-        ("fp32", np.float32, 32),
-        ("fp16", np.float16, 64),
-        ("fp32", np.float32, 16),
-        ("fp16", np.float16, 16),
-    ],
+    [("fp32", np.float32, 32), ("fp32", np.float32, 16), ("fp16", np.float16, 16)],
 )
 def test_tiles_that_hang_over_the_edges(kind: str, dtype: Any, width: int, cc: int) -> None:
     """Swizzled within 128, 64 and 32 bytes; memory outside is neither read nor written."""
@@ -106,9 +104,7 @@ def test_tiles_that_hang_over_the_edges(kind: str, dtype: Any, width: int, cc: i
     m, n = 50, 80
     x, y = some(m, n).astype(dtype), np.full((m + 2, n), 7, dtype)
     grid = (-(-m // 16), -(-n // width))
-    program = Program(made.ptx)
-    arguments = [x, y, m, n, scratch(grid[0] * grid[1])]
-    launch(program, grid, program.required_block or (), arguments, shared=made.shared)
+    run(made, grid, [x, y, m, n])
     assert np.array_equal(y[:m], x * 2)
     assert (y[m:] == 7).all()
 
@@ -123,9 +119,7 @@ def test_a_product_by_descriptors_that_the_kernel_makes(cc: int, special: bool) 
     m, n, k = 128, 192, 160
     a, b = some(m, k).astype(np.float16), some(k, n, seed=1).astype(np.float16)
     c = np.zeros((m, n), np.float16)
-    program = Program(made.ptx)
-    arguments = [a, b, c, m, n, k, scratch(6)]
-    launch(program, (2, 3), program.required_block or (), arguments, shared=made.shared)
+    run(made, (2, 3), [a, b, c, m, n, k])
     assert np.abs(c - a.astype(np.float64) @ b.astype(np.float64)).max() < 0.02
 
 
@@ -145,14 +139,8 @@ def test_a_product_by_descriptors_that_are_parameters(special: bool) -> None:
         tile = TensorMap(address, (columns, rows), (one.strides[0],), (64, 64), 6, 3)
         arguments += [tile.encode(), rows, columns, columns, 1]
     program = Program(made.ptx)
-    launch(
-        program,
-        (2, 3),
-        program.required_block or (),
-        [*arguments, k],
-        shared=made.shared,
-        memory=memory,
-    )
+    block = program.required_block or ()
+    launch(program, (2, 3), block, [*arguments, k], shared=made.shared, memory=memory)
     assert np.abs(c - a.astype(np.float64) @ b.astype(np.float64)).max() < 0.02
 
 
@@ -160,9 +148,7 @@ def test_rows_are_gathered_and_those_that_are_not_there_are_zero() -> None:
     made = made_of(gathered, 100, "*fp32 *i32 *fp32 i32 i32", BN=32, ROWS=32)
     x, y = some(50, 32).astype(np.float32), np.ones((32, 32), np.float32)
     rows = np.random.default_rng(0).integers(0, 53, 32).astype(np.int32)
-    program = Program(made.ptx)
-    arguments = [x, rows, y, 50, 32, scratch(1)]
-    launch(program, (1,), program.required_block or (), arguments, shared=made.shared)
+    run(made, (1,), [x, rows, y, 50, 32])
     padded = np.vstack([x, np.zeros((3, 32), np.float32)])
     assert np.array_equal(y, padded[rows])
 
@@ -171,35 +157,18 @@ def test_a_tile_is_added_to_memory() -> None:
     made = made_of(added, 90, "*fp32 *fp32 i32 i32", BM=16, BN=32)
     x, y = some(48, 64).astype(np.float32), some(48, 64, seed=1).astype(np.float32)
     expected = x + y
-    program = Program(made.ptx)
-    launch(
-        program,
-        (3, 2),
-        program.required_block or (),
-        [x, y, 48, 64, scratch(6)],
-        shared=made.shared,
-    )
+    run(made, (3, 2), [x, y, 48, 64])
     assert np.array_equal(y, expected)
 
 
 def test_a_tensor_map_of_more_than_its_tensor_is_a_fault() -> None:
     made = made_of(doubled, 90, "*fp32 *fp32 i32 i32", BM=16, BN=32)
     x, y = some(40, 32).astype(np.float32), np.zeros((48, 32), np.float32)
-    program = Program(made.ptx)
     with pytest.raises(Fault) as caught:
-        launch(
-            program,
-            (3, 1),
-            program.required_block or (),
-            [x, y, 48, 32, scratch(3)],
-            shared=made.shared,
-        )
+        run(made, (3, 1), [x, y, 48, 32])
     fault = caught.value
-    assert (fault.cause, fault.buffer, fault.place.block) == (
-        "out of bounds",
-        "argument 0",
-        (2, 0, 0),
-    )
+    assert (fault.cause, fault.buffer) == ("out of bounds", "argument 0")
+    assert fault.place.block == (2, 0, 0)
     assert "cp.async.bulk.tensor" in fault.place.statement
 
 
@@ -208,14 +177,7 @@ def test_bytes_that_tiles_move_are_counted() -> None:
     x, y = some(32, 64).astype(np.float32), np.zeros((32, 64), np.float32)
     program = Program(made.ptx)
     facts = Facts(program, values=False)
-    launch(
-        program,
-        (2, 2),
-        program.required_block or (),
-        [x, y, 32, 64, scratch(4)],
-        shared=made.shared,
-        observer=facts,
-    )
+    run(made, (2, 2), [x, y, 32, 64], program=program, observer=facts)
     tiles = [a for line in facts.lines() for a in line.accesses if a.way.startswith("bulk")]
     assert sorted((a.way, a.bytes_wanted) for a in tiles) == [
         ("bulk load", x.nbytes),
@@ -228,14 +190,7 @@ def test_an_mbarrier_that_nobody_arrives_at_is_a_fault_with_its_line() -> None:
     text = re.sub(r"(mbarrier\.init\S* \[%r\d+\]), 1;", r"\1, 2;", made.ptx)
     assert text != made.ptx
     x, y = some(32, 32).astype(np.float32), np.zeros((32, 32), np.float32)
-    program = Program(text)
     with pytest.raises(Fault) as caught:
-        launch(
-            program,
-            (2, 1),
-            program.required_block or (),
-            [x, y, 32, 32, scratch(2)],
-            shared=made.shared,
-        )
+        run(made, (2, 1), [x, y, 32, 32], program=Program(text))
     assert caught.value.cause == "deadlock"
     assert "mbarrier.try_wait" in caught.value.place.statement

@@ -168,9 +168,8 @@ def test_a_lock_that_nobody_releases_is_a_fault_with_its_line() -> None:
 
 
 def test_a_barrier_that_some_never_reach_is_a_fault() -> None:
-    with pytest.raises(Fault) as caught:
+    with pytest.raises(Fault, match="64 threads wait"):
         launch(CONTROL, (2,), 64, [np.zeros(1, np.int32)], "half_waits")
-    assert caught.value.cause == "deadlock"
 
 
 def test_an_endless_loop_ends_with_its_budget() -> None:
@@ -205,40 +204,23 @@ def test_past_the_end_of_a_buffer() -> None:
     with pytest.raises(Fault) as caught:
         launch(CONTROL, (8,), 128, [x, out, 1000], "past_end")
     fault = caught.value
-    assert (fault.cause, fault.buffer, fault.past, fault.nbytes) == (
-        "out of bounds",
-        "argument 0",
-        4,
-        4,
-    )
+    assert (fault.cause, fault.buffer, fault.past) == ("out of bounds", "argument 0", 4)
     assert fault.place.block == (7, 0, 0) and fault.place.thread == (1000 - 7 * 128, 0, 0)
     assert fault.address == x.ctypes.data + 4000
     assert "ld.global" in fault.place.statement
     assert "4 bytes past the end of argument 0 (float32, 1000)" in str(fault)
 
 
-def test_a_null_pointer() -> None:
-    with pytest.raises(Fault) as caught:
-        launch(CONTROL, (1,), 32, [0, np.zeros(40, np.float32), 10], "past_end")
-    assert caught.value.cause == "null"
-
-
-def test_a_misaligned_address() -> None:
-    memory = Memory()
-    x, out = np.zeros(128, np.float32), np.zeros(128, np.float32)
+def test_null_misaligned_and_constant_addresses_are_faults() -> None:
+    memory, x, out = Memory(), np.zeros(128, np.float32), np.zeros(128, np.float32)
     first = memory.add("x", x).address
-    with pytest.raises(Fault) as caught:
-        launch(CONTROL, (1,), 32, [first + 2, out, 10], "past_end", memory=memory)
-    assert (caught.value.cause, caught.value.address) == ("misaligned", first + 2)
-
-
-def test_what_is_constant_is_not_written() -> None:
-    memory = Memory()
-    x, out = np.zeros(32, np.float32), np.zeros(32, np.float32)
-    buffer = memory.add("weights", out, writable=False)
-    with pytest.raises(Fault) as caught:
-        launch(CONTROL, (1,), 32, [x, buffer, 10], "past_end", memory=memory)
-    assert (caught.value.cause, caught.value.buffer) == ("read only", "weights")
+    weights = memory.add("weights", np.zeros(32, np.float32), writable=False)
+    causes = []
+    for source, target in ((0, out), (first + 2, out), (first, weights)):
+        with pytest.raises(Fault) as caught:
+            launch(CONTROL, (1,), 32, [source, target, 10], "past_end", memory=memory)
+        causes.append((caught.value.cause, caught.value.buffer))
+    assert causes == [("null", None), ("misaligned", None), ("read only", "weights")]
 
 
 GROUPS = """

@@ -19,33 +19,7 @@ TEXTS = [
     (DATA / "listing" / "matmul_sm90.ptx").read_text("utf-8"),
     (DATA / "listing" / "gelu_sm90.ptx").read_text("utf-8"),
 ]
-WORDS = [
-    "%r1",
-    "%rd1",
-    "%p1",
-    "{",
-    "}",
-    ";",
-    "[",
-    "],",
-    "0x",
-    "@",
-    "!",
-    "|",
-    "_",
-    "%tid.x",
-    "-",
-    "9999999999",
-    ".reg",
-    "bra",
-    "$x;",
-    ".v4",
-    "s32",
-    "b16",
-    "wide",
-    "cc",
-    "sat",
-]
+WORDS = [*"{};[@!|_-", "%r1", "%p1", "],", "0x", "%tid.x", "9" * 10, ".reg", "bra", "wide"]
 
 
 def damaged(rng: random.Random) -> str:
@@ -72,7 +46,7 @@ def damaged(rng: random.Random) -> str:
     return "\n".join(lines)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(40))
 def test_damaged_ptx_is_refused_or_run(seed: int) -> None:
     rng = random.Random(seed)
     module = read_module(parse_ptx(damaged(rng)))

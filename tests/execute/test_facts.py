@@ -12,7 +12,6 @@ from inspector.listing.ptx import parse_ptx
 from inspector.listing.ptx_code import read_module
 from tests.execute import programs
 from tests.execute.programs import Array, launch
-from tests.helpers import ncu_data
 
 DATA = Path(__file__).parent.parent / "data" / "execute"
 CONTROL = read_module(parse_ptx((DATA / "control.ptx").read_text("utf-8")))
@@ -38,53 +37,6 @@ def counted(
     return facts
 
 
-@pytest.mark.parametrize(
-    ("number", "shape", "warps", "aligned"),
-    [(0, (64, 1024), 4, True), (1, (1823, 781), 4, False), (2, (1823, 781), 8, False)],
-)
-def test_accesses_are_those_that_ncu_counted(
-    number: int, shape: tuple[int, int], warps: int, aligned: bool
-) -> None:
-    """Of each load and store: lanes that ran, sectors, the least of them, tag requests.
-
-    Of loads the warps as well: ptxas lets warps jump over stores of which no lane is wanted.
-    """
-    made = programs.square(90, warps, (0, 1, 2, 3, 4) if aligned else (0, 1))
-    program = Program(made.ptx)
-    rows, columns = shape
-    arguments = [placed(*shape), placed(*shape), columns, columns, columns]
-    facts = counted(program, (rows,), (made.threads,), arguments)
-    ours = sorted(
-        (
-            line.opcode[:2],
-            line.executed * line.opcode.startswith("ld"),
-            line.active,
-            a.sectors,
-            a.least_sectors,
-            a.tag_requests,
-        )
-        for line in facts.lines()
-        for a in line.accesses
-        if a.space == "global"
-    )
-    names = (
-        "Predicated-On Thread Instructions Executed",
-        "L2 Theoretical Sectors Global",
-        "L2 Theoretical Sectors Global Ideal",
-        "L1 Tag Requests Global",
-    )
-    theirs = sorted(
-        (
-            "ld" if "LDG" in row["Source"] else "st",
-            int(row["Instructions Executed"]) * ("LDG" in row["Source"]),
-            *(int(row[name]) for name in names),
-        )
-        for row in ncu_data.blocks()[number]
-        if "LDG" in row["Source"] or "STG" in row["Source"]
-    )
-    assert ours == theirs
-
-
 def test_divergence_and_lanes_that_are_off() -> None:
     x = np.ones(1000, np.int32)
     x[::32] = 6  # one lane of each warp goes round the loops
@@ -99,11 +51,8 @@ def test_divergence_and_lanes_that_are_off() -> None:
 
 
 def test_a_guard_that_is_off_is_counted_apart() -> None:
-    made = programs.square(90)
-    program = Program(made.ptx)
-    facts = counted(
-        program, (10,), (made.threads,), [placed(10, 781), placed(10, 781), 781, 781, 781]
-    )
+    program, arrays = Program(programs.square(90).ptx), [placed(10, 781), placed(10, 781)]
+    facts = counted(program, (10,), (128,), [*arrays, 781, 781, 781])
     loads = [x for x in facts.lines() if x.opcode.startswith("ld.global")]
     assert sum(x.active for x in loads) == 7810
     assert all(x.threads == 1280 for x in loads)
@@ -115,14 +64,8 @@ def test_operations_and_intensity() -> None:
     program = Program(made.ptx)
     facts = Facts(program)
     a, b, c = (np.zeros((128, 128), np.float16) for _ in range(3))
-    launch(
-        program,
-        (4,),
-        made.threads,
-        [a, b, c, 128, 128, 128, 128, 128, 128],
-        observer=facts,
-        shared=made.shared,
-    )
+    given = [a, b, c, *[128] * 6]
+    launch(program, (4,), made.threads, given, observer=facts, shared=made.shared)
     totals = facts.totals()
     assert totals.operations >= 2 * 128**3
     assert totals.operations < 2 * 128**3 * 1.01
@@ -131,20 +74,10 @@ def test_operations_and_intensity() -> None:
 
 
 def values_of(facts: Facts, opcode: str) -> list[tuple[object, ...]]:
+    values = [v for x in facts.lines() if x.opcode.startswith(opcode) for v in x.values]
     return [
-        (
-            v.kind,
-            v.least,
-            v.greatest,
-            v.distinct,
-            v.nans,
-            v.infinities,
-            v.uniform_block,
-            v.uniform_grid,
-        )
-        for line in facts.lines()
-        if line.opcode.startswith(opcode)
-        for v in line.values
+        (v.kind, v.least, v.greatest, v.distinct, v.nans, v.infinities, v.uniform_block)
+        for v in values
     ]
 
 
@@ -152,7 +85,7 @@ def test_values_of_registers() -> None:
     x = np.array([0.25] * 60 + [np.inf, np.nan, -4.0, 9.0], np.float32)
     program = Program(CONTROL, "logarithms")
     facts = counted(program, (1,), (64,), [x, np.zeros(64, np.float32)], values=True)
-    assert values_of(facts, "ld.global")[0] == ("f32", -4.0, np.inf, 5, 1, 1, False, False)
+    assert values_of(facts, "ld.global")[0] == ("f32", -4.0, np.inf, 5, 1, 1, False)
     roots = values_of(facts, "sqrt")[0]
     assert roots[:6] == ("f32", 0.5, np.inf, 4, 2, 1)
 

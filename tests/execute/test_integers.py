@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from inspector.listing.ptx import parse_ptx
 from inspector.listing.ptx_code import read_module
@@ -15,7 +14,6 @@ from tests.execute.programs import launch
 
 EACH = 12
 """Sets of operands of every instruction."""
-PROGRAMS, IN_KERNEL = 600, 20
 Pair = tuple[int, int, int]
 """A place, what was stored there here, and what ptxas says."""
 WHOLE = "hrdp"
@@ -46,9 +44,7 @@ def compared(text: str, stores: int, folder: Path) -> dict[str, list[Pair]]:
     return out
 
 
-@pytest.fixture(scope="module")
-def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[random_ptx.Instruction, list[Pair]]:
-    """What every instruction gives on constants, here and by ptxas."""
+def test_every_instruction_gives_what_ptxas_works_out(tmp_path: Path) -> None:
     chosen = whole_instructions()
     words = random_ptx.words(EACH * 31, 7).tolist()
     kernels = []
@@ -60,13 +56,8 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[random_ptx.Instructi
         ]
         kernels.append(random_ptx.constant_entry(f"i{k}", body))
     text = random_ptx.HEAD + "".join(kernels)
-    results = compared(text, EACH, tmp_path_factory.mktemp("alone"))
-    return {one: results[f"i{k}"] for k, one in enumerate(chosen)}
-
-
-def test_every_instruction_gives_what_ptxas_works_out(
-    alone: dict[random_ptx.Instruction, list[Pair]],
-) -> None:
+    results = compared(text, EACH, tmp_path)
+    alone = {one: results[f"i{k}"] for k, one in enumerate(chosen)}
     wrong = {}
     for one, pairs in alone.items():
         different = [(n, f"{mine:#x}", f"{right:#x}") for n, mine, right in pairs if mine != right]
@@ -75,36 +66,3 @@ def test_every_instruction_gives_what_ptxas_works_out(
     assert not wrong
     assert sum(1 for pairs in alone.values() if pairs) > 190
     assert sum(map(len, alone.values())) > 2000
-
-
-@pytest.mark.nightly
-def test_random_programs_give_what_ptxas_works_out(
-    alone: dict[random_ptx.Instruction, list[Pair]], tmp_path: Path
-) -> None:
-    """Of instructions that ptxas can work out, under guards and with registers that are reused."""
-    # Of a field (bfe.s32) beyond the bits of a 0 ptxas says 0 where the 0 is written out, as the
-    # PTX ISA does, and all ones where it follows from other instructions.
-    chosen = [o for o, pairs in alone.items() if len(pairs) == EACH and "bfe" not in o[0]]
-    assert len(chosen) > 100
-    kernels = []
-    for k in range(PROGRAMS // IN_KERNEL):
-        body = [
-            line
-            for n in range(IN_KERNEL)
-            for line in random_ptx.random_constants(k * IN_KERNEL + n, chosen, n)
-        ]
-        kernels.append(random_ptx.constant_entry(f"p{k}", body))
-    results = compared(random_ptx.HEAD + "".join(kernels), IN_KERNEL * random_ptx.LENGTH, tmp_path)
-    wrong = [
-        (
-            int(name[1:]) * IN_KERNEL + n // random_ptx.LENGTH,
-            n % random_ptx.LENGTH,
-            f"{mine:#x}",
-            f"{right:#x}",
-        )
-        for name, pairs in results.items()
-        for n, mine, right in pairs
-        if mine != right
-    ]
-    assert not wrong
-    assert sum(map(len, results.values())) > PROGRAMS * random_ptx.LENGTH // 4

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -60,8 +59,8 @@ class Outcome:
 class Injector:
     """Programs in children of one interpreter, in one folder; close() ends it."""
 
-    def __init__(self, folder: Path, caches: Path) -> None:
-        self.folder, self.caches = folder, caches
+    def __init__(self, folder: Path, caches: Path, names: Sequence[str] = NAMES) -> None:
+        self.folder, self.caches, self.names = folder, caches, names
         self.functions = instrument(folder)
         self._numbers = count()
         probes = folder / "inspector" / "probes"
@@ -84,17 +83,15 @@ class Injector:
         self._bootstrap = str(probes / "bootstrap")
         # Compilers' caches: each program has copies of them as they are after the first.
         self._ready: dict[str, Path] = {}
-        self.expected = {name: self.run(name, recorded=False) for name in NAMES}
+        self.expected = {name: self.run(name, recorded=False) for name in names}
 
     def close(self) -> None:
         """End the interpreter."""
         self._server.leave()
         self._server.wait()
 
-    def run(
-        self, program: str, fault: Fault | None = None, recorded: bool = True, fresh: bool = False
-    ) -> Outcome:
-        """One program, in a new folder; ``fresh``: an interpreter started for it."""
+    def run(self, program: str, fault: Fault | None = None, recorded: bool = True) -> Outcome:
+        """One program, in a new folder."""
         place = self.folder / f"run{next(self._numbers)}"
         (place / "recording" / "blobs").mkdir(parents=True)
         (place / "cache" / "triton").mkdir(parents=True)
@@ -109,10 +106,7 @@ class Injector:
             "FAULT_LOG": str(place / "log"),
         }
         if recorded:
-            env |= {
-                "PTXVIEW_RECORDING": str(place / "recording"),
-                "PYTHONPATH": self._bootstrap,
-            }
+            env |= {"PTXVIEW_RECORDING": str(place / "recording"), "PYTHONPATH": self._bootstrap}
         if fault is not None:
             env["FAULT"] = f"{fault.function}:{fault.kind}"
         (place / "in").touch()
@@ -122,7 +116,11 @@ class Injector:
                 for name, mode in (("in", "r"), ("out", "w"), ("err", "w"))
             ]
             argv = [str(PROGRAMS / f"{program}.py")]
-            status = (_started if fresh else self._forked)(argv, env, place, streams)
+            child = self._server.start(argv, env, place, streams)
+            try:
+                status: int | None = child.wait(SECONDS)
+            except TimeoutError:
+                status = None
         said = [(place / name).read_text(errors="replace") for name in ("out", "err")]
         log = (place / "log").read_text().split() if (place / "log").exists() else ()
         if program not in self._ready:
@@ -134,19 +132,10 @@ class Injector:
         )
         return Outcome(status, out, err, tuple(log))
 
-    def _forked(
-        self, argv: Sequence[str], env: dict[str, str], place: Path, streams: Sequence[int]
-    ) -> int | None:
-        child = self._server.start(argv, env, place, streams)
-        try:
-            return child.wait(SECONDS)
-        except TimeoutError:
-            return None
-
     def called(self) -> dict[str, dict[int, int]]:
         """Of each program the functions that it calls: once (1), or at least thrice (3)."""
         found: dict[str, dict[int, int]] = {}
-        for name in NAMES:
+        for name in self.names:
             outcome = self.run(name)
             difference = outcome.difference(self.expected[name])
             assert difference is None, f"{name} is another without faults: {difference}"
@@ -166,32 +155,15 @@ class Injector:
                     if kind != "full" or self.functions[number].writes:
                         yield Fault(number, kind, program)
 
-    def inject(
-        self, faults: Iterable[Fault], fresh: bool = False
-    ) -> Iterator[tuple[Fault, bool, str | None]]:
+    def inject(self, faults: Iterable[Fault]) -> Iterator[tuple[Fault, bool, str | None]]:
         """Of each fault whether it fired, and what it changed (None: nothing)."""
 
         def one(fault: Fault) -> tuple[Fault, bool, str | None]:
-            outcome = self.run(fault.program, fault, fresh=fresh)
+            outcome = self.run(fault.program, fault)
             return fault, bool(outcome.log), outcome.difference(self.expected[fault.program])
 
         with ThreadPoolExecutor(AT_ONCE) as pool:
             yield from pool.map(one, faults)
-
-
-def _started(
-    argv: Sequence[str], env: dict[str, str], place: Path, streams: Sequence[int]
-) -> int | None:
-    given, out, err = streams
-    child = subprocess.Popen(
-        [sys.executable, *argv], env=env, cwd=place, stdin=given, stdout=out, stderr=err
-    )
-    try:
-        return child.wait(SECONDS)
-    except subprocess.TimeoutExpired:
-        child.kill()
-        child.wait()
-        return None
 
 
 def sample(faults: Sequence[Fault], size: int, seed: int) -> list[Fault]:

@@ -11,7 +11,13 @@ from typing import NamedTuple
 HOUSE = Path(__file__).parents[2] / "inspector"
 ELSEWHERE = ("replay", "ahead", "emulator", "bootstrap")
 """Our own processes, the emulated device, and what runs before there is a boundary."""
-BOUNDARY = ("hooks.observed.call", "hooks.guarded.call", "hooks._failed", "writer._quiet.call")
+BOUNDARY = (
+    "hooks.observed.call",
+    "hooks.guarded.call",
+    "hooks._call",
+    "hooks._failed",
+    "writer._quiet.call",
+)
 """A fault on their own first line is the boundary failing."""
 
 

@@ -11,16 +11,9 @@ from tests.faults.__main__ import changes, table
 from tests.faults.injector import Fault, Injector, sample
 from tests.probes.conftest import needs_torch
 
-SAMPLE, SEED = 32, 31
-STARTING = (
-    "hooks.Finder._find_spec",
-    "hooks._watch_loader",
-    "hooks._watch_loader.before",
-    "hooks._watch_loader.after",
-    "start._lazily.callback",
-)
-
-
+SAMPLE, SEED = 24, 31
+SOME = ("threads", "compiled", "processes")
+"""Programs of the sample: the other builds an extension."""
 PARTS = 60
 """All faults take an hour; a part takes a minute."""
 
@@ -39,49 +32,23 @@ def faults(injector: Injector) -> list[Fault]:
     return list(injector.faults(injector.called()))
 
 
-def hold(injector: Injector, faults: list[Fault], fresh: bool = False) -> None:
+def hold(injector: Injector, faults: list[Fault]) -> None:
     """Inject them; each that fires must change nothing, and nearly all must fire."""
     assert faults
-    results = list(injector.inject(faults, fresh))
+    results = list(injector.inject(faults))
     print(table(injector.functions, results))
     changed = changes(injector.functions, results)
     assert not changed, "\n\n".join(changed)
     assert sum(fired for _, fired, _ in results) > 0.9 * len(results)
 
 
-def test_no_fault_of_a_sample_changes_a_program(injector: Injector, faults: list[Fault]) -> None:
-    hold(injector, sample(faults, SAMPLE, SEED))
-
-
-@pytest.mark.nightly
-def test_first_launches_of_other_threads_pass_one_that_waits(
-    injector: Injector, faults: list[Fault]
-) -> None:
-    """Initialization of the process is not done yet when seven other threads need it."""
-    hold(
-        injector,
-        [
-            fault
-            for fault in faults
-            if (fault.kind, fault.program) == ("delay", "threads")
-            and injector.functions[fault.function].name.startswith("calls.")
-        ],
-    )
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("kind", ["first", "third", "base"])
-def test_faults_of_an_import_hook_change_no_program(injector: Injector, kind: str) -> None:
-    """These are met by an interpreter that starts under the probes."""
-    hold(
-        injector,
-        [
-            Fault(number, kind, "threads")
-            for number, function in enumerate(injector.functions)
-            if function.name in STARTING
-        ],
-        fresh=True,
-    )
+def test_no_fault_of_a_sample_changes_a_program(tmp_path: Path, common: Path) -> None:
+    needs_torch()
+    injector = Injector(tmp_path / "copy", common / "target-caches", SOME)
+    try:
+        hold(injector, sample(list(injector.faults(injector.called())), SAMPLE, SEED))
+    finally:
+        injector.close()
 
 
 @pytest.mark.nightly

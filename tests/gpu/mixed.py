@@ -36,14 +36,6 @@ for n in range(5):
     graph.replay()
 print(out.sum().item())
 """,
-    "graph_pool": """
-first, a = captured(lambda: scaled(x))
-second = torch.cuda.CUDAGraph()
-with torch.cuda.graph(second, pool=first.pool()):
-    b = scaled(a, 3.0)
-first.replay(), second.replay()
-print(a.sum().item(), b.sum().item())
-""",
     "graphed_callables": """
 torch.manual_seed(0)
 model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.GELU(), torch.nn.Linear(64, 1)).cuda()
@@ -77,20 +69,6 @@ for stream in streams:
     torch.cuda.current_stream().wait_stream(stream)
 print(torch.stack(outs).sum().item())
 """,
-    "capture_on_two_streams": """
-side = torch.cuda.Stream()
-def run():
-    here = torch.cuda.current_stream()
-    side.wait_stream(here)
-    with torch.cuda.stream(side):
-        a = scaled(x, 3.0)
-    b = scaled(x, 4.0)
-    here.wait_stream(side)
-    return a + b
-graph, out = captured(run)
-graph.replay()
-print(out.sum().item())
-""",
     "threads": """
 from concurrent.futures import ThreadPoolExecutor
 def work(n):
@@ -107,14 +85,6 @@ with torch.profiler.profile(activities=[CUDA]) as profile:
     scaled(x), x.square()
     torch.cuda.synchronize()
 print(kernels(profile))
-""",
-    "profiler_of_graph": """
-graph, out = captured(lambda: scaled(x))
-with torch.profiler.profile(activities=[CUDA]) as profile:
-    for _ in range(3):
-        graph.replay()
-    torch.cuda.synchronize()
-print(kernels(profile), out.sum().item())
 """,
     "profiler_schedule": """
 compiled = torch.compile(lambda x: (x.sin() * scaled(x)).sum())
@@ -153,16 +123,6 @@ b = torch.from_dlpack(jax.jit(lambda v: v * 3)(a).block_until_ready())
 graph, out = captured(lambda: scaled(b))
 graph.replay()
 print(out.sum().item())
-""",
-    "jax_and_profiler": """
-import jax, jax.numpy as jnp
-square = jax.jit(lambda v: (v * v).sum())
-square(jnp.ones(1000)).block_until_ready()
-with torch.profiler.profile(activities=[CUDA]) as profile:
-    scaled(x)
-    print(float(square(jnp.ones(1000))))
-    torch.cuda.synchronize()
-print(kernels(profile))
 """,
     "cupy_kernel": """
 import cupy

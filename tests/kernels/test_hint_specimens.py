@@ -53,14 +53,10 @@ def documented(*names: str) -> list[str]:
     return [row for row in rows if row.split("|")[1].strip() in names]
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "name",
-    [
-        "square",
-        pytest.param("softmax", marks=pytest.mark.nightly),
-        pytest.param("hint_triton", marks=pytest.mark.nightly),
-        pytest.param("hint_cuda", marks=[pytest.mark.nightly, pytest.mark.nvcc]),
-    ],
+    ["square", "softmax", "hint_triton", pytest.param("hint_cuda", marks=pytest.mark.nvcc)],
 )
 def test_hints_of_specimens_are_as_documented(
     compiled: Callable[..., list[str]], name: str

@@ -22,12 +22,9 @@ def module(text: str) -> PtxModule:
     return read_module(parse_ptx(HEAD + text))
 
 
-def kernel(
-    body: str,
-    declared: str = ".reg .b32 %r<9>; .reg .b64 %rd<9>; .reg .pred %p<4>;",
-    head: str = "",
-) -> PtxFunction:
-    text = f".visible .entry k(.param .u64 a) {head}\n{{\n{declared}\n{body}\nret;\n}}\n"
+def kernel(body: str) -> PtxFunction:
+    declared = ".reg .b32 %r<9>; .reg .b64 %rd<9>; .reg .pred %p<4>;"
+    text = f".visible .entry k(.param .u64 a)\n{{\n{declared}\n{body}\nret;\n}}\n"
     return module(text).functions["k"]
 
 
@@ -53,12 +50,8 @@ def test_operands_of_every_form() -> None:
     assert (named(made, address.base), address.offset) == ("%rd1", -8)
     pair, first, number, third = compare.operands
     assert isinstance(pair, PairOperand)
-    assert [named(made, x) for x in (pair.first, pair.second, first, third)] == [
-        "%p1",
-        "%p2",
-        "%r1",
-        "!%p3",
-    ]
+    names = [named(made, x) for x in (pair.first, pair.second, first, third)]
+    assert names == ["%p1", "%p2", "%r1", "!%p3"]
     assert number == ImmediateOperand("0x10")
     assert special.operands[1] == SpecialOperand("%tid.x")
     assert symbol.operands[1] == SymbolOperand("a", 16)
@@ -73,10 +66,7 @@ def test_a_name_of_a_block_is_not_that_of_another() -> None:
     body = "{ .reg .pred done; .reg .b32 %r1; wait: mov.b32 %r1, 1; @!done bra.uni wait; }\n"
     made = kernel(body + body + "mov.b32 %r1, 2;")
     moves = [row for row in made.instructions if row.base == "mov"]
-    numbers = [
-        row.operands[0].number for row in moves if isinstance(row.operands[0], RegisterOperand)
-    ]
-    assert len(set(numbers)) == 3
+    assert len({named(made, row.operands[0]) + repr(row.operands[0]) for row in moves}) == 3
     jumps = [row.operands[0] for row in made.instructions if row.base == "bra"]
     assert all(isinstance(jump, SymbolOperand) for jump in jumps)
     places = [made.labels[jump.name] for jump in jumps if isinstance(jump, SymbolOperand)]

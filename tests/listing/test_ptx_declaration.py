@@ -12,7 +12,6 @@ from inspector.listing import parse
 from inspector.listing.ptx_statement import (
     entries,
     read_header,
-    register_declarations,
     variable_declaration,
 )
 from inspector.system.process import run_tool
@@ -21,12 +20,8 @@ from inspector.system.toolchain import need
 VARIABLES = (
     ".visible .global .attribute(.managed) .align 4 .u32 shared_with_host = 40;",
     ".global .b8 plain[5];",
-    ".global .align 16 .b32 aligned[3];",
     ".global .v4 .f32 vector;",
-    ".global .v2 .u16 vectors[7];",
     ".global .f64 matrix[3][5];",
-    ".global .align 8 .u64 address;",
-    ".global .b128 wide[2];",
 )
 KERNEL = """.visible .entry k(
     .param .u64 .ptr .global .align 16 a,
@@ -82,25 +77,6 @@ def test_parameters_stand_where_ptxas_reads_them(tmp_path: Path) -> None:
     # On sm_90 parameters begin at 0x210 of the constant bank.
     read = {int(at, 16) - 0x210 for at in re.findall(r"c\[0x0\]\[(0x[0-9a-f]+)\]", code)}
     assert {p.offset for p in header.parameters} <= read
-
-
-@pytest.mark.parametrize(
-    ("code", "declared"),
-    [
-        (".reg .b32 %r<28>;", [("b32", 32, (("%r", 28),))]),
-        (".reg .pred p, %q<2>;", [("pred", 1, (("p", None), ("%q", 2)))]),
-        (
-            ".reg .v2 .f32 %v; .reg .b64 x;",
-            [("v2.f32", 32, (("%v", None),)), ("b64", 64, (("x", None),))],
-        ),
-        (".reg .align 8 .f16x2 %h<3>;", [("f16x2", 16, (("%h", 3),))]),
-        (".reg .bf16 %b <4> ;", [("bf16", 16, (("%b", 4),))]),
-        (".regular .b32 x;", []),
-    ],
-)
-def test_registers_as_they_are_declared(code: str, declared: list[object]) -> None:
-    found = [(one.type, one.bits, one.names) for one in register_declarations(code)]
-    assert found == declared
 
 
 def test_the_kernels_of_a_text_with_their_headers() -> None:

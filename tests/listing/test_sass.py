@@ -16,9 +16,7 @@ def test_branches() -> None:
     assert one("@!P0 BRA `(.L_x_0)").targets == (".L_x_0",)
     assert one("@!P0 BRA !P1, `(.L_x_0)").uses == ("P0", "P1")
     assert one("BRA 0x150").targets == ("0x150",)
-    assert one("CALL.REL.NOINC `($_Z5callsPfPKfi$_Z5outerf)").targets == (
-        "$_Z5callsPfPKfi$_Z5outerf",
-    )
+    assert one("CALL.REL.NOINC `($_Z5calls$_Z5outerf)").targets == ("$_Z5calls$_Z5outerf",)
     line = one('BRX R2 -0x1a0 (*"BRANCH_TARGETS .L_x_1,.L_x_2,.L_x_3"*)')
     assert (line.targets, line.uses) == ((".L_x_1", ".L_x_2", ".L_x_3"), ("R2", "R3"))
     assert one("BSSY B0, `(.L_x_2)").targets == (), "where threads meet again: no branch"
@@ -65,16 +63,7 @@ def test_control_words() -> None:
     """Bits 105 to 125 of the instruction: stall, yield, barriers, wait mask, reuse."""
     control = parse_sass(PLAIN, ANNOTATED).lines[8].control
     bits = 0x044FE200078E00FF >> 41
-    assert control == Control(
-        stall=bits & 15,
-        yield_=bool(bits & 16),
-        write_barrier=None,
-        read_barrier=None,
-        wait=bits >> 11 & 63,
-        reuse=bits >> 17 & 15,
-    )
-    assert control.wait == 4
-    assert control.reuse == 1
+    assert control == Control(bits & 15, bool(bits & 16), None, None, wait=4, reuse=1)
 
 
 def test_functions_and_kinds() -> None:
@@ -93,10 +82,7 @@ def test_functions_and_kinds() -> None:
 
 def test_cuobjdump_text() -> None:
     listing = parse_sass(read_sample("extension_cuobjdump.sass"))
-    assert [f.name for f in listing.functions] == [
-        "_Z11gelu_kernelPfS_i",
-        "_Z20square_matrix_kernelPKfPfii",
-    ]
+    assert [f.name[4:8] for f in listing.functions] == ["gelu", "squa"]
     assert Kind.UNKNOWN not in {line.kind for line in listing.lines}
     instructions = [line for line in listing.lines if line.kind is Kind.INSTRUCTION]
     assert len(instructions) > 100

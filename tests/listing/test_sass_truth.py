@@ -1,4 +1,4 @@
-"""SASS against the vendor's tool and against the cubin's own line table."""
+"""SASS against the vendor's tool."""
 
 from __future__ import annotations
 
@@ -7,14 +7,10 @@ from collections.abc import Iterator
 from functools import cache
 
 import pytest
-from elftools.dwarf.structs import DWARFStructs
-from elftools.elf.elffile import ELFFile
 
-from inspector.base.model import Location, Stage
-from inspector.listing import parse
 from inspector.listing.line import Kind, Line, Listing
 from inspector.listing.sass import parse_sass
-from tests.helpers.samples import DATA, disassemble, read_sample
+from tests.helpers.samples import DATA, disassemble
 
 EVERY = sorted(path.name for path in DATA.glob("*.cubin"))
 WITH_LINES = [name for name in EVERY if not name.startswith("zoo")]
@@ -88,70 +84,6 @@ def test_locations_and_ptx_lines(name: str) -> None:
                 assert ours[where].ptx_line == ptx
             frames, ptx = [], None
     assert seen > 10
-
-
-def line_table(name: str) -> dict[str, dict[int, int]]:
-    """``.debug_line``: line by address by section; of several rows the last is the innermost."""
-    with (DATA / name).open("rb") as file:
-        elf = ELFFile(file)
-        section = elf.get_section_by_name(".debug_line")
-        symbols = elf.get_section_by_name(".symtab")
-        names = []
-        of = [elf.get_section_by_name(f"{kind}.debug_line") for kind in (".rela", ".rel")]
-        for relocation in (of[0] or of[1]).iter_relocations():
-            symbol = symbols.get_symbol(relocation["r_info_sym"])
-            named = symbol.name or elf.get_section(symbol["st_shndx"]).name
-            names.append((relocation["r_offset"], named.removeprefix(".text.")))
-        order = [name for _, name in sorted(names)]
-        dwarf = elf.get_dwarf_info(relocate_dwarf_sections=False)
-        structs = DWARFStructs(True, 32, 8, 2)
-        out: dict[str, dict[int, int]] = {}
-        rows: dict[int, int] = {}
-        offset = 0
-        while offset < section.data_size:
-            program = dwarf._parse_line_program_at_offset(offset, structs)
-            for entry in program.get_entries():
-                if entry.state is None:
-                    continue
-                if entry.state.end_sequence:
-                    out[order[len(out)]] = rows
-                    rows = {}
-                else:
-                    rows[entry.state.address] = entry.state.line
-            offset += program.header.unit_length + 4
-    return out
-
-
-@pytest.mark.parametrize("name", WITH_LINES)
-def test_locations_are_those_of_the_line_table(name: str) -> None:
-    """Independent of nvdisasm: pyelftools reads the cubin's DWARF. Rows hold until the next."""
-    ours = parsed(name)
-    table = line_table(name)
-    assert table
-    for (section, address), line in ours.items():
-        rows = table.get(section, {})
-        before = [at for at in rows if at <= address]
-        expected = rows[max(before)] if before else None
-        assert (line.source.line if line.source else None) == expected, line.text
-
-
-@pytest.mark.parametrize("name", ["matmul_sm90", "gelu_sm90", "nested"])
-def test_the_ptx_line_has_the_same_location(name: str) -> None:
-    """SASS → PTX by -gp, then our own reading of the PTX: the same source line."""
-    ptx = parse(Stage.PTX, read_sample(f"{name}.ptx")).lines
-    same = other = 0
-    for line in parsed(f"{name}.cubin").values():
-        there = ptx[line.ptx_line - 1] if line.ptx_line else None
-        if there is None or there.kind is not Kind.INSTRUCTION or there.source is None:
-            continue  # the function's opening brace stands for what ptxas adds
-
-        def key(at: Location | None) -> tuple[str, int] | None:
-            return (at.file, at.line) if at else None
-
-        same += key(there.source) == key(line.source)
-        other += key(there.source) != key(line.source)
-    assert same > 50
-    assert other <= same / 50
 
 
 def marked(text: str) -> dict[Where, tuple[set[str], set[str]]]:

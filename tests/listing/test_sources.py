@@ -35,21 +35,15 @@ def test_python() -> None:
     assert [i for i, kind in enumerate(kinds, 1) if kind is Kind.BLANK] == [2, 5, 16, 18]
     assert lines[9].base == "tl.program_id"
     assert (lines[9].defs, lines[9].uses) == (("offs",), ("tl", "BLOCK"))
-    assert (lines[10].base, lines[10].defs, lines[10].uses) == (
-        "tl.load",
-        ("v",),
-        ("tl", "x", "offs", "n"),
-    )
+    assert (lines[10].base, lines[10].defs) == ("tl.load", ("v",))
+    assert lines[10].uses == ("tl", "x", "offs", "n")
     assert (lines[12].base, lines[12].defs) == ("for", ("i",))
     assert lines[13].uses == ("acc", "v", "i")
     assert lines[14].base == "tl.store"
     assert lines[9].source == Location("/m.py", 10)
     assert lines[8].source is None
-    assert {line.source for line in parse_python(PYTHON).lines} == {None}
-
-
-def test_python_functions() -> None:
     listing = parse_python(PYTHON)
+    assert {line.source for line in listing.lines} == {None}
     assert [(f.name, f.first, f.last) for f in listing.functions] == [("kernel", 6, 15)]
 
 
@@ -82,15 +76,8 @@ __device__ float twice(float v) { return v * 2; }
 
 def test_cuda() -> None:
     lines = parse_cuda(CUDA, "/k.cu").lines
-    assert [line.kind for line in lines[:7]] == [
-        Kind.COMMENT,
-        Kind.DIRECTIVE,
-        Kind.DIRECTIVE,
-        Kind.DIRECTIVE,
-        Kind.COMMENT,
-        Kind.COMMENT,
-        Kind.INSTRUCTION,
-    ]
+    assert [line.kind for line in lines[:4]] == [Kind.COMMENT, *[Kind.DIRECTIVE] * 3]
+    assert [line.kind for line in lines[4:7]] == [Kind.COMMENT] * 2 + [Kind.INSTRUCTION]
     assert lines[9].source == Location("/k.cu", 10)
     assert lines[10].base == "helper"
     assert [line.kind for line in lines[11:14]] == [Kind.INSTRUCTION] * 3

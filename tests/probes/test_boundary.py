@@ -58,9 +58,7 @@ def test_a_hook_that_raises_changes_nothing(where: str, kind: type[BaseException
 
 
 @pytest.mark.parametrize("kind", [RuntimeError, Odd])
-def test_the_programs_exception_is_passed_on_without_our_frames(
-    kind: type[BaseException],
-) -> None:
+def test_the_programs_exception_is_passed_on_without_our_frames(kind: type[BaseException]) -> None:
     cause = KeyError("its cause")
 
     def original() -> None:

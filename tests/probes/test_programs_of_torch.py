@@ -1,21 +1,18 @@
-"""Programs of torch's own ways: ranks of torchrun, and settings by which they leave files."""
+"""Programs with torch's own settings by which they leave files."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from inspector.sources.opening import open_path
-from tests.helpers.ptxview import call, environment, ptxview
-from tests.probes.conftest import INDUCTOR
+from tests.helpers.ptxview import environment
 
 KERNELS = """
 import torch
@@ -35,111 +32,6 @@ def same(out, BLOCK: tl.constexpr):
 def fails(x):
     tl.store(x, not_defined)
 """
-RANKS = """
-import os, sys
-import torch
-import torch.distributed as dist
-import kernels
-
-rank = int(os.environ["RANK"])
-
-def step(x):
-    return x * 2 + 1
-
-def only_first(x):
-    return x - 1
-
-dist.init_process_group("gloo")
-value = torch.arange(3.0) * (rank + 1)
-dist.all_reduce(value)
-sys.stdout.write(f"rank {rank} of {dist.get_world_size()}: {value.tolist()}\\n")
-x = torch.ones(64, device="cuda")
-kernels.copy[(1,)](x.clone(), x, 64 if rank else 63, BLOCK=64)
-if rank == 0:
-    kernels.same[(1,)](x, BLOCK=64)
-dist.barrier()  # the other finds it in Triton's cache
-if rank == 1:
-    kernels.same[(1,)](x, BLOCK=64)
-compiled = torch.compile(step, backend="eager", dynamic=False)
-compiled(torch.ones(4))
-if rank == 1:
-    compiled(torch.ones(5))
-else:
-    torch.compile(only_first, backend="eager")(torch.ones(4))
-dist.barrier()
-dist.destroy_process_group()
-sys.exit(rank * 7)
-"""
-
-
-@pytest.mark.nightly
-@pytest.mark.nightly
-def test_two_ranks_of_torchrun(
-    tmp_path: Path, warm_python: Callable[..., Path], caches: Path
-) -> None:
-    """Each writes a separate file; differences are reported, from one disk or two.
-
-    Torchrun is an interpreter like any; its ranks are forked from one that has torch.
-    """
-    (tmp_path / "kernels.py").write_text(KERNELS)
-    (tmp_path / "program.py").write_text(RANKS)
-    env = environment(
-        TRITON_CACHE_DIR=str(tmp_path / "cache"),
-        OMP_NUM_THREADS="1",
-        PYTHONWARNINGS="ignore",
-        XDG_CACHE_HOME=str(caches),
-    )
-    python = warm_python(*INDUCTOR)
-    torchrun = Path(sys.executable).with_name("torchrun")
-    words: list[str | Path] = [
-        torchrun,
-        "--standalone",
-        "--nproc-per-node",
-        "2",
-        "--no-python",
-        python,
-        "program.py",
-    ]
-    rec = tmp_path / "rec"
-    done = ptxview(
-        "run", "--no-tui", "--target", "sm_90", "-o", rec, "--", *words, cwd=tmp_path, env=env
-    )
-    assert done.status == 1, done.said  # torchrun's own, of a rank that ended with 7
-    assert sorted(done.text.splitlines()) == [f"rank {n} of 2: [0.0, 3.0, 6.0]" for n in range(2)]
-    assert "exitcode  : 7" in done.said and done.said.index("exitcode") < done.said.index("→ ")
-    files = [(f, json.loads(f.read_text().splitlines()[0])) for f in rec.glob("events-*")]
-    of_rank = {first["rank"]: file for file, first in files if first["rank"] is not None}
-    assert set(of_rank) == {0, 1} and all(first["event"] == "process" for _, first in files)
-
-    def told(*paths: Path) -> dict[str, str]:
-        value = call("list", "--json", *paths).json["ranks"]
-        assert [one["rank"] for one in value["ranks"]] == [0, 1]
-        return {one["kind"]: one["text"] for one in value["differences"]}
-
-    by_kind = told(rec)
-    assert set(by_kind) == {"variant", "compiles", "function", "cache"}
-    assert re.fullmatch(
-        r"copy: rank 0 compiled \w{4}, rank 1 compiled n:16 \w{4}", by_kind["variant"]
-    )
-    assert by_kind["compiles"].startswith("step  program.py:9: rank 1 compiled it twice, rank 0 ")
-    assert (
-        by_kind["function"] == "only_first  program.py:12: rank 0 compiled it once, rank 1 did not"
-    )
-    assert by_kind["cache"].startswith(
-        "Triton's cache: rank 0 compiled 1 kernel that rank 1 found there: same "
-    )
-    assert f"≠ {by_kind['variant']}" in call("list", rec).text
-    # The same, each rank on a separate disk.
-    disks = []
-    for rank in of_rank:
-        disk = tmp_path / f"node{rank}"
-        shutil.copytree(rec, disk)
-        for other, of_other in of_rank.items():
-            if other != rank:
-                (disk / of_other.name).unlink()
-        disks.append(disk)
-    apart = {kind: re.sub(r" of node\d", "", text) for kind, text in told(*sorted(disks)).items()}
-    assert apart == by_kind
 
 
 SETTINGS = """

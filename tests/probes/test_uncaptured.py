@@ -10,16 +10,9 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
-
-from inspector.base.model import Uncaptured
-from inspector.commands.run import summary
-from inspector.probes import uncaptured
-from inspector.recording.assemble import MAX_NAMED, Assembly
-from inspector.sources.running import RunOutcome
 
 PROBES = Path(__file__).parents[2] / "inspector" / "probes"
 CUDA = """
@@ -141,61 +134,3 @@ except Exception:
         ("torch.cuda._compile_kernel (NVRTC)", "first"),
         ("torch.cuda.jiterator", "twice"),
     ]
-
-
-def test_what_nvrtc_gave_is_kept_and_its_refusal_is_the_programs(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    events: list[dict[str, Any]] = []
-    kept: list[bytes] = []
-    monkeypatch.setattr(uncaptured, "emit", events.append)
-
-    def blob(data: bytes) -> str:
-        kept.append(data)
-        return "digest"
-
-    monkeypatch.setattr(uncaptured, "blob", blob)
-    monkeypatch.setattr(uncaptured, "_told", set())
-
-    def compiler(source: str, name: str) -> tuple[bytes, str]:
-        if name == "refused":
-            raise RuntimeError("no")
-        return b"\x7fELF" if name == "cubin" else b".version 9.0\n", f"_Z{name}v"
-
-    module = SimpleNamespace(_nvrtc_compile=compiler)
-    monkeypatch.setitem(sys.modules, "torch.cuda._utils", cast(ModuleType, module))
-    uncaptured.attach_nvrtc(module)
-    assert module._nvrtc_compile("source", "first") == (b".version 9.0\n", "_Zfirstv")
-    module._nvrtc_compile("source", "cubin")
-    with pytest.raises(RuntimeError, match="no"):
-        module._nvrtc_compile("source", "refused")
-    assert [(e["name"], e.get("symbol"), e.get("ptx")) for e in events] == [
-        ("first", "_Zfirstv", "digest"),
-        ("cubin", "_Zcubinv", None),
-        ("refused", None, None),
-    ]
-    assert kept.count(b".version 9.0\n") == 1 and kept.count(b"source") == 3
-
-
-def made(count: int) -> list[dict[str, Any]]:
-    return [{"event": "uncaptured", "by": "CuPy", "name": f"k{n}"} for n in range(count)]
-
-
-def test_a_recording_has_a_problem_for_each_and_all_of_them_by_name() -> None:
-    rec = Assembly(lambda digest: None).recording("r", [*made(2), *made(2)])
-    assert rec.uncaptured == (Uncaptured("k0", "CuPy"), Uncaptured("k1", "CuPy"))
-    assert rec.problems == (
-        "the kernel k0 was made by CuPy, which is not captured",
-        "the kernel k1 was made by CuPy, which is not captured",
-    )
-    rec = Assembly(lambda digest: None).recording("r", made(MAX_NAMED + 5))
-    assert len(rec.uncaptured) == MAX_NAMED + 5
-    assert len(rec.problems) == MAX_NAMED + 1
-    assert rec.problems[-1] == "5 more kernels were made by CuPy, which is not captured"
-
-
-def test_run_does_not_say_that_there_were_no_kernels() -> None:
-    rec = Assembly(lambda digest: None).recording("r", made(2))
-    said = summary(RunOutcome(status=0, path=Path("r"), recording=rec, seconds=1.0, after=0.0))
-    assert "made no kernels" not in said
-    assert "no kernel was captured, of 2 kernels that the program made with CuPy" in said

@@ -57,7 +57,6 @@ class LaunchInputs:
     remarks: list[str] = field(default_factory=list)
 
     def tensor(self, name: str | None) -> Buffer | None:
-        """The tensor of that name; None if unknown."""
         return next((b for b in self.memory.buffers if b.name == name), None)
 
     def at(self, address: int) -> Buffer | None:
@@ -132,19 +131,19 @@ class _Maker:
 
     def recorded(self, one: Argument, parameter: PtxVariable) -> LaunchArgument:
         """An argument of a recorded call."""
-        given = self.wish.given.get(one.name)
+        given, pointer = self.wish.given.get(one.name), (one.type or "").startswith("*")
         if one.shape is not None and one.dtype:
             if parameter.size != 8:
                 raise _not_made(one.name, "it is a tensor descriptor")
             return self._tensor(one, given)
-        if given is not None and (one.type or "").startswith("*"):
+        if pointer and given is not None:
             return self._array(one.name, given)
+        if pointer and one.alignment is not None:
+            raise _not_made(one.name, "it was a bare address, and nobody knows of what size")
+        if pointer:
+            return 0  # a null pointer
         if given is not None:
             return _scalar(one.name, given.item() if given.size == 1 else given, one, parameter)
-        if (one.type or "").startswith("*"):
-            if one.alignment is None:
-                return 0  # a null pointer
-            raise _not_made(one.name, "it was a bare address, and nobody knows of what size")
         return _scalar(one.name, one.value, one, parameter)
 
     def given(self, name: str, parameter: PtxVariable) -> LaunchArgument:
@@ -165,11 +164,9 @@ class _Maker:
 
     def scratch(self, name: str, size: int) -> LaunchArgument:
         """A pointer to memory that the compiler wants for itself; null where it wants none."""
-        if size <= 0:
-            return 0
-        flat = self._memory(name, size, ALIGNED)
+        flat = self._memory(name, max(size, 0), ALIGNED)
         flat[:] = 0
-        return self.out.memory.add_raw(name, flat.ctypes.data, size, owner=flat)
+        return self._buffer(name, flat, "", (), ())
 
     # -- tensors ---------------------------------------------------------------------------------
 
@@ -215,17 +212,16 @@ class _Maker:
             np.lib.stride_tricks.as_strided(flat, shape, steps)[...] = given
         else:
             self._fill(flat, one, dtype)
-        if not count:
+        return self._buffer(one.name, flat, dtype, shape, strides)
+
+    def _buffer(
+        self, name: str, flat: Array, dtype: str, shape: Sequence[int], strides: Sequence[int]
+    ) -> LaunchArgument:
+        """A pointer to memory; null where there is none."""
+        if not flat.size:
             return 0
-        return self.out.memory.add_raw(
-            one.name,
-            flat.ctypes.data,
-            flat.nbytes,
-            dtype=dtype,
-            shape=shape,
-            strides=strides,
-            owner=flat,
-        )
+        at, size, add = flat.ctypes.data, flat.nbytes, self.out.memory.add_raw
+        return add(name, at, size, dtype=dtype, shape=shape, strides=strides, owner=flat)
 
     def _stored(self, name: str, given: Array, dtype: str, stored: np.dtype[Any]) -> Array:
         """Given values in the form in which the kernel's dtype is stored."""
@@ -242,17 +238,7 @@ class _Maker:
         """An array as it is given, behind a pointer of which nothing was recorded."""
         flat = self._memory(name, given.nbytes, ALIGNED).view(given.dtype)
         flat[:] = given.reshape(-1)
-        if not given.size:
-            return 0
-        return self.out.memory.add_raw(
-            name,
-            flat.ctypes.data,
-            flat.nbytes,
-            dtype=str(given.dtype),
-            shape=given.shape,
-            strides=_dense(given.shape),
-            owner=flat,
-        )
+        return self._buffer(name, flat, str(given.dtype), given.shape, _dense(given.shape))
 
     def _fill(self, flat: Array, one: Argument, dtype: str) -> None:
         """New values, from the seed and the argument's name."""

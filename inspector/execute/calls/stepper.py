@@ -268,7 +268,7 @@ class Stepper:
         if not steps:
             return None
         step = steps[self.at]
-        strip = self._strip(None, whole=False)
+        strip = self._strip(None, self.at, self._lanes())
         return StepPlace(
             self.at,
             len(steps),
@@ -280,7 +280,7 @@ class Stepper:
             sum(strip.active),
             int(step.active.sum()),
             self.threads,
-            tuple(self._value(r, self.at) for r, _ in step.changes if self._is_own(r)),
+            self._values(r for r, _ in step.changes),
             strip,
         )
 
@@ -305,12 +305,12 @@ class Stepper:
             inside,
         )
 
-    def _strip(self, register: int | None, *, whole: bool) -> LaneStrip:
+    def _lanes(self, *, whole: bool = False) -> range:
+        """The lanes of the chosen lane's warp, or of the whole block."""
         first = 0 if whole else self.lane // WARP * WARP
-        lanes = range(first, self.threads if whole else min(first + WARP, self.threads))
-        return self._strip_of(register, self.at, lanes)
+        return range(first, self.threads if whole else min(first + WARP, self.threads))
 
-    def _strip_of(self, register: int | None, at: int, lanes: range) -> LaneStrip:
+    def _strip(self, register: int | None, at: int, lanes: range) -> LaneStrip:
         """A register after a step, with the lanes that ran that step."""
         active = self.trace.steps[at].active
         here = tuple(bool(active[n]) for n in lanes)
@@ -375,8 +375,8 @@ class Stepper:
         row = self.program.code.instructions[self.trace.steps[at].instruction]
         if not registers and row.base in STORES and len(row.operands) > 1:
             registers += registers_in(row.operands[1])
-        lanes = range(self.threads)
-        return tuple(self._strip_of(r, at, lanes) for r in registers or [None])
+        lanes = self._lanes(whole=True)
+        return tuple(self._strip(r, at, lanes) for r in registers or [None])
 
     def live(self) -> tuple[LaneValue, ...]:
         """The registers that may be read after the step at hand and were written by then."""
@@ -479,8 +479,8 @@ class Stepper:
             case "lanes":
                 names = [word for word in words if word not in ("block", "warp")]
                 registers: list[int | None] = [r for name in names for r in self._registers(name)]
-                whole = "block" in words
-                strips = tuple(self._strip(r, whole=whole) for r in registers or [None])
+                lanes = self._lanes(whole="block" in words)
+                strips = tuple(self._strip(r, self.at, lanes) for r in registers or [None])
             case "registers":
                 if words and words != ["live"]:
                     raise NotUnderstood("say registers, or registers live")

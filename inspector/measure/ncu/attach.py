@@ -152,12 +152,10 @@ class NcuMeasured:
 
 
 def attach(launches: Iterable[NcuLaunch], candidates: Sequence[Candidate]) -> list[Attached]:
-    """The variant of each launch, in the launches' order."""
     return [_attach(launch, candidates) for launch in launches]
 
 
 def by_variant(attached: Iterable[Attached]) -> dict[Key, NcuMeasured]:
-    """What ncu measured, by variant."""
     launches_by_key: dict[Key, list[Attached]] = {}
     for launch in attached:
         if launch.key is not None:
@@ -269,7 +267,6 @@ class Profiled:
         self._memo = Memo()
 
     def attached(self) -> list[Attached]:
-        """The report's launches in order, each with the variant that it was of."""
         return self._memo.once("attached", lambda: attach(self.report.launches, self._candidates()))
 
     def measured(self, variant: Variant) -> NcuMeasured | None:
@@ -328,7 +325,6 @@ MAX_LISTED_LAUNCHES = 4
 
 
 def told(measured: NcuMeasured) -> list[str]:
-    """A sentence on each launch."""
     out = [sentence(a.launch) for a in measured.launches[:MAX_LISTED_LAUNCHES]]
     if len(measured.launches) > MAX_LISTED_LAUNCHES:
         out.append(plural(len(measured.launches) - MAX_LISTED_LAUNCHES, "more launch"))

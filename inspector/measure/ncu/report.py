@@ -113,7 +113,6 @@ class NcuLaunch:
 
     @property
     def improvement_us(self) -> float | None:
-        """The time that this speed-up would save, in µs."""
         if self.speedup is None or self.duration_us is None:
             return None
         return self.duration_us * self.speedup / 100
@@ -135,7 +134,6 @@ class Report:
 
 
 def joined(reports: Iterable[Report]) -> Report:
-    """Several reports as one."""
     all_reports = list(reports)
     return Report(
         tuple(launch for r in all_reports for launch in r.launches),

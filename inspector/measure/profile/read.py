@@ -44,7 +44,6 @@ class CompiledFact:
 
     @property
     def times(self) -> Times:
-        """When it was compiled."""
         return self.began, self.ended
 
     def named(self, placed: bool = False) -> str:
@@ -183,7 +182,6 @@ def _time(us: float) -> str:
 
 
 def linked(profile: Profile, rec: Recording) -> Profile:
-    """The profile with its kernels tied to the recording's."""
     by_name: dict[str, list[Kernel]] = defaultdict(list)
     for kernel in rec.kernels:
         names = {kernel.name, kernel.demangled, base_name(kernel.name), _bare(kernel.demangled)}
@@ -215,7 +213,6 @@ def _linked(work: GpuWork, by_name: dict[str, list[Kernel]]) -> GpuWork:
 
 
 def _fitting(variants: Sequence[Variant], shapes: Sequence[Shape]) -> list[Variant]:
-    """The variants that fit at least one launch of the profile."""
     out: dict[str, Variant] = {}
     for shape in shapes:
         possible = [v for v in variants if _may_be(v, shape)]

@@ -246,7 +246,6 @@ class Work:
 
     @property
     def ns(self) -> int:
-        """Its duration."""
         return self.end - self.start
 
 
@@ -273,7 +272,6 @@ class GatheredTrace:
             _nest(spans)
 
     def spans(self) -> Iterator[Span]:
-        """Every span of the CPU that counts."""
         return (span for spans in self.lanes.values() for span in spans if span.kept)
 
     def launcher(self, work: Work) -> Span | None:
@@ -282,7 +280,6 @@ class GatheredTrace:
         return span if span is None or span.kept else span.parent
 
     def _read(self, data: bytes) -> Iterator[dict[str, object]]:
-        """Every complete event, in the file's order."""
         raw = io.BytesIO(data)
         file = gzip.GzipFile(fileobj=raw) if data[:2] == b"\x1f\x8b" else raw
         chunks = _chunks(io.TextIOWrapper(file, "utf-8", "surrogateescape"))
@@ -570,7 +567,6 @@ def _overhead(trace: GatheredTrace, first: int, last: int) -> Overhead:
 
 
 def _median(ns: Sequence[int]) -> float | None:
-    """The median in µs; None if there are no values."""
     return median(ns) / 1000 if ns else None
 
 

@@ -182,7 +182,6 @@ class Race:
 
     @property
     def variants(self) -> tuple[str, ...]:
-        """Names of the variants, in the order of their declaration."""
         return tuple(dict.fromkeys(r.timing.variant for r in self.rows))
 
 
@@ -241,7 +240,6 @@ def ranked(rows: Sequence[RaceRow]) -> list[RaceRow]:
 
 
 def _overlap(a: Timing, b: Timing) -> bool:
-    """Whether no difference between two times was measured."""
     if a.high_us is None or b.low_us is None:
         return a.median_us == b.median_us
     return b.low_us <= a.high_us

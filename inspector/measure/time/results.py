@@ -246,13 +246,11 @@ def with_time(
 
 
 def numbers(values: object) -> list[float]:
-    """The numbers of a list in a child process's record."""
     found = values if isinstance(values, list) else []
     return [float(s) for s in found if isinstance(s, int | float) and not isinstance(s, bool)]
 
 
 def _with_rates(timing: Timing, peak: Peak | None) -> Timing:
-    """A timing with what its bytes and operations come to in its time."""
     us = timing.median_us
     if us is None or us <= 0:
         return timing
@@ -294,12 +292,10 @@ def _drift(samples: Sequence[float]) -> list[str]:
 
 
 def timing_row(timing: Timing) -> dict[str, object]:
-    """A timing as JSON has it."""
     return {**asdict(timing), "variant": timing.variant or None}
 
 
 def stored_session(session: Session) -> dict[str, object]:
-    """A session as it is stored with a recording."""
     return {**asdict(session), "rows": [timing_row(t) for t in session.rows]}
 
 
@@ -353,7 +349,6 @@ class StoredTime:
 
     @property
     def cache(self) -> str:
-        """The state of the L2."""
         return self.timing.cache or ""
 
 
@@ -367,7 +362,6 @@ class StoredTimes:
             self.add(session)
 
     def add(self, session: Session) -> None:
-        """Add a session, the newest."""
         number = len(self.sessions)
         self.sessions = (*self.sessions, session)
         name = session.device.get("name")
@@ -466,5 +460,4 @@ def times(path: str | Path) -> StoredTimes:
 
 
 def sessions(path: Path) -> list[Session]:
-    """The sessions stored with a recording, the oldest first."""
     return [s for s in map(read, kept(path)) if s is not None]

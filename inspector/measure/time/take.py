@@ -103,7 +103,6 @@ class TimeWish:
 
     @property
     def stopwatches(self) -> tuple[str, ...]:
-        """The stopwatches by name."""
         return STOPWATCHES if self.stopwatch == "all" else (self.stopwatch,)
 
 
@@ -159,7 +158,6 @@ class GatheredTimes:
 
 
 def start(argv: Sequence[str], seconds: float, folder: Path) -> Finished:
-    """Run a child process to its end."""
     return run_tool(argv, seconds=seconds, cwd=folder)
 
 
@@ -236,7 +234,22 @@ def measure(
 
 def _left(python: str, jobs: list[Said], end: ChildEnd, gathered: GatheredTimes) -> list[Said]:
     """The jobs that a child process left for the next one."""
-    begun, ended = _gather(end.records, gathered)
+    begun: set[object] = set()
+    ended: set[object] = set()
+    for record in end.records:
+        match record:
+            case {"begin": number}:
+                begun.add(number)
+            case {"end": number}:
+                ended.add(number)
+            case {"spent": True}:
+                gathered.spent = True
+            case {"device": dict() as device}:
+                gathered.device = device
+            case {"copy": dict() as copy}:
+                gathered.copies.append(copy)
+            case {"n": int() as number}:
+                gathered.rows.setdefault(number, []).append(record)
     if end.status == NO_DEVICE:
         raise ToolMissing("timing needs an NVIDIA GPU, and the interpreter's torch sees none")
     if end.status == NO_TORCH:
@@ -256,7 +269,6 @@ def _left(python: str, jobs: list[Said], end: ChildEnd, gathered: GatheredTimes)
 
 
 def why_ended(done: Finished, limit: float) -> str:
-    """A sentence on why a child process ended early."""
     if done.status == -signal.SIGKILL:
         return "the process was killed (SIGKILL), as for want of memory"
     if done.status < 0:
@@ -266,27 +278,6 @@ def why_ended(done: Finished, limit: float) -> str:
         return f"it did not finish within {limit:.0f} s (--limit)"
     lines = done.complaint.strip().splitlines()
     return lines[-1] if lines else f"the process ended with status {done.status}"
-
-
-def _gather(written: Iterable[Said], gathered: GatheredTimes) -> tuple[set[object], set[object]]:
-    """Take in a child's records; returns the numbers of launches that it began, and finished."""
-    begun: set[object] = set()
-    ended: set[object] = set()
-    for record in written:
-        match record:
-            case {"begin": number}:
-                begun.add(number)
-            case {"end": number}:
-                ended.add(number)
-            case {"spent": True}:
-                gathered.spent = True
-            case {"device": dict() as device}:
-                gathered.device = device
-            case {"copy": dict() as copy}:
-                gathered.copies.append(copy)
-            case {"n": int() as number}:
-                gathered.rows.setdefault(number, []).append(record)
-    return begun, ended
 
 
 def interpreter(
@@ -425,7 +416,6 @@ def take(
 
 
 def _attempts(reader: Reader, path: Path, prepared: Ready) -> Iterator[_Attempt]:
-    """The launches, then the calls, each with its job."""
     needs = launch_needs(_events(reader, path))
     for launch in prepared.plan.launches:
         try:

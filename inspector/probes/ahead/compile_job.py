@@ -12,7 +12,6 @@ import copy
 import functools
 import hashlib
 import importlib
-import importlib.util
 import inspect
 import json
 import os
@@ -28,6 +27,7 @@ from typing import Any, NamedTuple
 from .. import private_names
 from ..autotune import triton_tuner
 from ..compiles import triton_compiles
+from ..replay.inputs import imported
 from ..writer import blob, emit, plain
 from . import said
 
@@ -100,9 +100,7 @@ def gpu_target(number: int) -> Any:
 
 def backend_of(target: Any) -> Any:
     """Triton's compiler for a target."""
-    from triton.compiler.compiler import make_backend
-
-    return make_backend(target)
+    return importlib.import_module("triton.compiler.compiler").make_backend(target)
 
 
 def stages_of(backend: Any, options: Any, gluon: bool = False) -> dict[str, Any]:
@@ -132,42 +130,39 @@ def each(job: Job, src: Any, options: dict[str, Any], compile: Callable[..., Any
         return compile(copy.copy(src), target=target, options={**options, **column.settings})
 
     # The constants and launch options of a row, without what the columns say.
-    constexprs = triton_compiles.constexprs(src)
-    config = {name: plain(value) for name, value in constexprs.items()}
+    config = {name: plain(value) for name, value in triton_compiles.constexprs(src).items()}
     config |= {n: options[n] for n in CONFIG if options.get(n) is not None}
     if config.get("num_ctas") == 1:
         del config["num_ctas"]
-    for name in {name for column in job.columns for name in column.settings}:
-        config.pop(name, None)
-    compile_columns(job, make, src, str(getattr(src, "name", "")), config, _signature(src))
-
-
-def _signature(src: Any) -> str:
-    """``x: *fp32:16, n: i32``, as it could be given."""
+    chosen = {name for column in job.columns for name in column.settings}
+    config = {name: value for name, value in config.items() if name not in chosen}
     attributes = triton_compiles.attributes(src)
-    parts = []
+    signature = []  # ``x: *fp32:16, n: i32``, as it could be given
     for name, kind in (getattr(src, "signature", None) or {}).items():
         if kind != "constexpr":
             divisible = any("divisibility" in str(a) for a in attributes.get(str(name)) or ())
-            parts.append(f"{name}: {kind}{':16' if divisible else ''}")
-    return ", ".join(parts)
+            signature.append(f"{name}: {kind}{':16' if divisible else ''}")
+    name = str(getattr(src, "name", ""))
+    compile_columns(job, make, Row(src, name, config, ", ".join(signature)))
 
 
-def compile_columns(
-    job: Job,
-    make: Callable[[Column], Any],
-    src: Any,
-    name: str,
-    config: dict[str, Any],
-    signature: str,
-) -> None:
+class Row(NamedTuple):
+    """What is compiled for every column: a kernel, or the path of a file of IR."""
+
+    src: Any
+    name: str
+    config: dict[str, Any]
+    signature: str
+
+
+def compile_columns(job: Job, make: Callable[[Column], Any], row: Row) -> None:
     """Compile for every column of the job that is not done yet, and record the results."""
     warm(job)
-    row = name, sorted(config.items(), key=repr), signature
+    known = row.name, sorted(row.config.items(), key=repr), row.signature
     for column in job.columns:
-        key = job.begin(*row, column.target, column.options)
+        key = job.begin(*known, column.target, column.options)
         if key is not None:
-            _compile_one(job, column, partial(make, column), src, name, config, signature, key)
+            _compile_one(job, column, row, partial(make, column), key)
             job.end(key)
 
 
@@ -188,20 +183,13 @@ def warm(job: Job) -> None:
         return
 
 
-def _compile_one(
-    job: Job,
-    column: Column,
-    make: Callable[[], Any],
-    src: Any,
-    name: str,
-    config: dict[str, Any],
-    signature: str,
-    key: str,
-) -> None:
+def _compile_one(job: Job, column: Column, row: Row, make: Callable[[], Any], key: str) -> None:
     """Compile, and record the result; one that fails is known by ``key``."""
     import triton
 
-    began, before = time.time(), _cached()
+    src, name = row.src, row.name.lstrip("@")
+    began = time.time()
+    triton_compiles.end_stages()
     error: Exception | None = None
     with _lock, _printed(job.said) as text:
         clock = time.perf_counter()
@@ -217,40 +205,31 @@ def _compile_one(
         "language": job.language,
         "target": column.target,
         "options": column.options,
-        "kernel": name.lstrip("@"),
-        "config": config,
-        "signature": signature,
+        "kernel": name,
+        "config": row.config,
+        "signature": row.signature,
         "seconds": seconds,
         "tool": f"triton {getattr(triton, '__version__', '')}".strip(),
     }
     if error is None:
         digest, symbol = _record(kernel, src, began, job)
-        ptx = kernel.asm.get("ptx") if hasattr(kernel, "asm") else kernel["asm"].get("ptx")
+        ptx = (kernel.asm if hasattr(kernel, "asm") else kernel["asm"]).get("ptx")
         texts = {"ptx": ptx} if isinstance(ptx, str) else {}
         messages = list(said.printed(text(), names, texts))
         emit({**event, "hash": digest, "symbols": [symbol], "messages": messages})
         return
-    own = said.of_error(error, getattr(src, "fn", None), names)
-    files = _left(before)
-    texts = {"ptx": files["ptx"]} if "ptx" in files else {}
-    told = [*said.printed(text() + "\n" + str(error), names, texts)]
-    # What LLVM printed says more than the error that ends it.
-    if not any(m["severity"] == "error" for m in told) or "line" in own:
-        told.insert(0, own)
-    first = next(m for m in told if m["severity"] == "error")
+    files = triton_compiles.stages_left(name)
+    log = text() + "\n" + str(error)
+    told, first = said.of_failure(error, getattr(src, "fn", None), log, names, files)
     where = f"{os.path.basename(first['file'])}:{first['line']}: " if "line" in first else ""
     failed = where + first["message"]
-    metadata = {
-        "target": {"arch": column.number},
-        "name": name.lstrip("@"),
-        **{n: config[n] for n in CONFIG if n in config},
-    }
+    config = {n: row.config[n] for n in CONFIG if n in row.config}
     emit(
         {
             "event": "triton",
-            "name": name.lstrip("@"),
+            "name": name,
             "hash": key,
-            "metadata": metadata,
+            "metadata": {"target": {"arch": column.number}, "name": name, **config},
             "files": {stage: blob(content) for stage, content in files.items()},
             "failed": failed,
             **(triton_compiles.source(src) if not isinstance(src, str) else {}),
@@ -284,26 +263,6 @@ def _record(kernel: Any, src: Any, began: float, job: Job) -> tuple[str, str]:
         )
     triton_compiles.record(kernel, src, began)
     return digest, symbol
-
-
-def _cached() -> set[str]:
-    folder = os.environ.get("TRITON_CACHE_DIR", "")
-    return set(os.listdir(folder)) if os.path.isdir(folder) else set()
-
-
-def _left(before: set[str]) -> dict[str, str]:
-    """The stages that a compilation that failed has left in the cache."""
-    folder = os.environ.get("TRITON_CACHE_DIR", "")
-    out: dict[str, str] = {}
-    for name in _cached() - before:
-        inside = os.path.join(folder, name)
-        for entry in os.listdir(inside) if os.path.isdir(inside) else ():
-            stage = os.path.splitext(entry)[1][1:]
-            if stage in STAGES:
-                path = os.path.join(inside, entry)
-                with open(path, encoding="utf-8", errors="surrogateescape") as file:
-                    out[stage] = file.read()
-    return out
 
 
 @contextmanager
@@ -369,38 +328,18 @@ class CannotCompile(Exception):
     """The arguments do not fit the kernel; the text says what to give."""
 
 
-def run(job: Job) -> int:
-    """Compile what the job names; 0, or 2 where the signature or the options do not fit."""
-    try:
-        (_kernels_of_module if job.language == "triton" else _stages_of_file)(job)
-    except CannotCompile as error:
-        emit({"event": "refused", "text": str(error), "file": job.file})
-        return 2
-    return 0
-
-
 # -- kernels of a module --------------------------------------------------------------------------
 
 
 def _kernels_of_module(job: Job) -> None:
-    module = _load(job.path)
+    sys.path.insert(0, os.path.dirname(os.path.abspath(job.path)))
+    module = imported(os.path.splitext(os.path.basename(job.path))[0], job.path)
     from triton.compiler import compiler
 
     own = inspect.unwrap(compiler.compile)
     for fn, configs in _kernels(module, job):
         for config in _configurations(fn, configs, job):
             each(job, *_source_of(fn, config, job), own)
-
-
-def _load(path: str) -> Any:
-    name = os.path.splitext(os.path.basename(path))[0]
-    sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 def _kernels(module: Any, job: Job) -> list[tuple[Any, list[Any]]]:
@@ -415,12 +354,12 @@ def _kernels(module: Any, job: Job) -> list[tuple[Any, list[Any]]]:
             known[name] = (value, configs)
     if not known:
         raise CannotCompile(f"there is no kernel of Triton's in {job.file}")
-    if job.kernels:
-        lacking = [name for name in job.kernels if name not in known]
-        if lacking:
+    for name in job.kernels:
+        if name not in known:
             raise CannotCompile(
-                f"there is no kernel {lacking[0]} in {job.file}; there are {', '.join(known)}"
+                f"there is no kernel {name} in {job.file}; there are {', '.join(known)}"
             )
+    if job.kernels:
         return [known[name] for name in job.kernels]
     asked = set(job.signature or ()) | set(job.constexprs)
     fit = [k for k in known.values() if asked <= set(k[0].arg_names)]
@@ -444,9 +383,7 @@ def _configurations(fn: Any, configs: list[Any], job: Job) -> list[dict[str, Any
         named = {n: getattr(config, n, None) for n in CONFIG}
         every.append({**config.kwargs, **{n: v for n, v in named.items() if v is not None}})
     chosen = {name for config in every for name in config if name in fn.arg_names}
-    if not every or (chosen and chosen <= set(job.constexprs)):
-        return [{}]
-    return every
+    return [{}] if not every or (chosen and chosen <= set(job.constexprs)) else every
 
 
 def _lacking(fn: Any, config: dict[str, Any], job: Job) -> list[str]:
@@ -462,12 +399,9 @@ def _lacking(fn: Any, config: dict[str, Any], job: Job) -> list[str]:
 
 def _value(value: Any) -> Any:
     """A constant as it was written: ``tl.float16`` is Triton's type."""
-    if isinstance(value, str):
-        import triton.language as tl
-
-        name = value.rpartition("tl.")[2]
-        if value.startswith(("tl.", "triton.language.")) and hasattr(tl, name):
-            return getattr(tl, name)
+    if isinstance(value, str) and value.startswith(("tl.", "triton.language.")):
+        types = importlib.import_module("triton.language")
+        return getattr(types, value.rpartition("tl.")[2], value)
     return value
 
 
@@ -483,28 +417,21 @@ def _source_of(fn: Any, config: dict[str, Any], job: Job) -> tuple[Any, dict[str
         )
     declared = {p.name for p in fn.params if p.is_constexpr}
     defaults = inspect.signature(fn.fn).parameters
+    values = {name: parameter.default for name, parameter in defaults.items()}
+    values |= config | {name: _value(value) for name, value in job.constexprs.items()}
     constants: dict[tuple[int, ...], Any] = {}
     attributes: dict[tuple[int, ...], Any] = {}
     signature: dict[str, str] = {}
     for index, name in enumerate(fn.arg_names):
         kind, _, hint = (job.signature or {}).get(name, "").partition(":")
-        if kind and name not in declared and hint != "1":
-            signature[name] = kind
-            if hint == "16":
-                attributes[(index,)] = [["tt.divisibility", 16]]
-            continue
-        signature[name] = "constexpr"
-        if hint == "1":
-            constants[(index,)] = 1
-        elif name in job.constexprs:
-            constants[(index,)] = _value(job.constexprs[name])
-        elif name in config:
-            constants[(index,)] = config[name]
-        else:
-            constants[(index,)] = defaults[name].default
+        signature[name] = kind
+        if not kind or name in declared or hint == "1":
+            signature[name] = "constexpr"
+            constants[(index,)] = 1 if hint == "1" else values[name]
+        elif hint == "16":
+            attributes[(index,)] = [["tt.divisibility", 16]]
     options = {k: v for k, v in config.items() if k not in fn.arg_names}
-    parameters = inspect.signature(ASTSource.__init__).parameters
-    if "constexprs" not in parameters:
+    if "constexprs" not in inspect.signature(ASTSource.__init__).parameters:
         raise CannotCompile("--signature needs Triton 3.3 or later")
     source = ASTSource(fn=fn, signature=signature, constexprs=constants, attrs=attributes)
     return source, options
@@ -519,7 +446,7 @@ def _stages_of_file(job: Job) -> None:
     match = (_KERNEL if job.language == "llir" else _FUNCTION).search(text)
     name = next(filter(None, match.groups())) if match else job.file
     make = _from_llir if job.language == "llir" else _from_mlir
-    compile_columns(job, partial(make, job, text), job.path, name, {}, "")
+    compile_columns(job, partial(make, job, text), Row(job.path, name, {}, ""))
 
 
 def _from_mlir(job: Job, text: str, column: Column) -> Any:
@@ -560,7 +487,12 @@ def main() -> int:
         import triton  # noqa: F401
     except ImportError:
         return 3
-    return run(job)
+    try:
+        (_kernels_of_module if job.language == "triton" else _stages_of_file)(job)
+    except CannotCompile as error:
+        emit({"event": "refused", "text": str(error), "file": job.file})
+        return 2
+    return 0
 
 
 if __name__ == "__main__":

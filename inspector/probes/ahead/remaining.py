@@ -44,7 +44,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from ..hooks import observed
+from ..hooks import observed, succeeded
 from ..writer import plain
 from . import compile_job, said
 
@@ -131,8 +131,12 @@ class Remaining:
             clock = time.perf_counter()
             module = self.stages[name](module, self.metadata)
             seconds = time.perf_counter() - clock
-            if mark is None:
-                self.tell(stage=name, path=self._kept(name, module), seconds=seconds)
+            if mark is None:  # written down as Triton's cache would
+                path = os.path.join(self.job["folder"], f"made.{name}")
+                data = module if isinstance(module, bytes) else str(module).encode(errors="replace")
+                with open(path, "wb") as kept:
+                    kept.write(data)
+                self.tell(stage=name, path=path, seconds=seconds)
             if name == self.job["until"]:
                 break
 
@@ -162,8 +166,13 @@ class Remaining:
     def _prepare(self) -> None:
         target = compile_job.gpu_target(int(self.job["target"]))
         self._backend = compile_job.backend_of(target)
-        options, unknown = self._options()
-        self.tell(triton=self.version, unknown=unknown)
+        # The options that this Triton knows; those that it does not are told.
+        usual = vars(self._backend.parse_options({}))
+        given = {k: v for k, v in self.job["options"].items() if k not in NEVER and v is not None}
+        options = {k: _like(usual[k], v) for k, v in given.items() if k in usual}
+        if self.stage == "ttgir":  # as Triton itself does: the text says it
+            options |= {f"num_{what}": int(n) for what, n in _WARPS.findall(self.text[: 1 << 16])}
+        self.tell(triton=self.version, unknown=sorted(given.keys() - usual.keys()))
         parsed = self._backend.parse_options(options)
         self.stages = compile_job.stages_of(self._backend, parsed, self.job["gluon"])
         self.metadata.update(vars(parsed), triton_version=self.version)
@@ -176,15 +185,6 @@ class Remaining:
             # process; a text that starts behind it says by its data layout that it was set.
             if "-p3:32:32" in self.text[: 1 << 16]:
                 getattr(nvidia, "set_short_ptr", bool)()
-
-    def _options(self) -> tuple[dict[str, Any], list[str]]:
-        """The options that this Triton knows, and the names of those that it does not."""
-        usual = vars(self._backend.parse_options({}))
-        given = {k: v for k, v in self.job["options"].items() if k not in NEVER and v is not None}
-        known = {k: _like(usual[k], v) for k, v in given.items() if k in usual}
-        if self.stage == "ttgir":  # as Triton itself does: the text says it
-            known |= {f"num_{what}": int(n) for what, n in _WARPS.findall(self.text[: 1 << 16])}
-        return known, sorted(given.keys() - usual.keys())
 
     def _parsed(self, path: str) -> Any:
         """The text as the next stage takes it."""
@@ -202,14 +202,6 @@ class Remaining:
     def _following(self) -> list[str]:
         names = list(self.stages)
         return names if self.stage == "source" else names[names.index(self.stage) + 1 :]
-
-    def _kept(self, name: str, module: Any) -> str:
-        """Write a stage down as Triton's cache would; its path."""
-        path = os.path.join(self.job["folder"], f"made.{name}")
-        data = module if isinstance(module, bytes) else str(module).encode("utf-8", "replace")
-        with open(path, "wb") as file:
-            file.write(data)
-        return path
 
     # -- what went wrong --------------------------------------------------------------------------
 
@@ -234,11 +226,11 @@ class Remaining:
             texts["ptx"] = self.text
         elif os.path.exists(ptx):
             texts["ptx"] = _read(ptx)
-        messages = [_whole(m, printed) for m in said.printed(printed, names, texts)]
+        messages = [
+            _whole(m, printed) for m in said.of_failure(error, None, printed, names, texts)[0]
+        ]
         if self.stage == "ptx":
             messages = [m | {"file": self.job["file"]} if "file" in m else m for m in messages]
-        if not any(m["severity"] == "error" for m in messages):
-            messages.insert(0, said.of_error(error, None, names))
         return messages
 
     def _at_own_lines(self, at: str) -> list[dict[str, Any]]:
@@ -252,21 +244,20 @@ class Remaining:
             file.write(text)
         os.truncate(self.job["said"], 0)
         os.lseek(1, 0, os.SEEK_SET)
+        messages: list[dict[str, Any]] = []
         try:
             module = self._parsed(path)
-            for name in self._following():
+            following = self._following()
+            for name in following[: following.index(at) + 1]:
                 module = self.stages[name](module, self.metadata)
-                if name == at:
-                    break
         except Exception as error:
             messages = self._messages(error, path)
-            return messages if any("line" in m for m in messages) else []
-        return []
+        return messages if any("line" in m for m in messages) else []
 
 
 def _read(path: str) -> str:
     with open(path, encoding="utf-8", errors="replace") as file:
-        return file.read(1 << 22)
+        return file.read(compile_job.MAX_PRINTED_BYTES)
 
 
 def _whole(message: dict[str, Any], printed: str) -> dict[str, Any]:
@@ -310,7 +301,8 @@ class Marks:
         from triton._C.libtriton import ir, llvm
 
         run, optimize, translate = ir.pass_manager.run, llvm.optimize_module, llvm.translate_to_asm
-        ir.pass_manager.run = observed(run, self._pipeline, self._ended)
+        ended = succeeded(lambda module, result: self.line("ended", str(module)))
+        ir.pass_manager.run = observed(run, self._pipeline, ended)
         llvm.optimize_module = observed(optimize, self._optimizing, self._optimized)
         llvm.translate_to_asm = observed(
             translate, lambda args, kwargs: self.line("translate"), self._translated
@@ -319,19 +311,13 @@ class Marks:
     def line(self, text: str, module: str | None = None) -> None:
         """Write a mark, and a module after it."""
         sys.stdout.flush()
-        sys.stderr.buffer.write(f"\n{self._mark} {text}\n".encode())
-        if module is not None:
-            sys.stderr.buffer.write(f"{module}\n{self._mark} over\n".encode("utf-8", "replace"))
+        followed = "" if module is None else f"{module}\n{self._mark} over\n"
+        sys.stderr.buffer.write(f"\n{self._mark} {text}\n{followed}".encode("utf-8", "replace"))
         sys.stderr.flush()
 
     def _pipeline(self, args: Any, kwargs: Any) -> Any:
-        pipeline = getattr(args[0], "get_pipeline_str", None)
-        self.line(f"pipeline {pipeline() if pipeline is not None else ''}")
+        self.line(f"pipeline {getattr(args[0], 'get_pipeline_str', str)()}")
         return args[1]
-
-    def _ended(self, module: Any, result: Any, error: BaseException | None) -> None:
-        if error is None:
-            self.line("ended", str(module))
 
     def _translated(self, _: None, result: Any, error: BaseException | None) -> None:
         if error is None:

@@ -50,30 +50,26 @@ def message(
 
 def of_error(error: BaseException, fn: Any, names: dict[str, str]) -> dict[str, Any]:
     """An exception as one message, at the innermost line that it knows of the kernel."""
-    innermost, at = error, error
-    while True:
-        cause = at.__cause__
-        if cause is None:
-            break
-        if getattr(cause, "node", None) is not None:
-            innermost = cause
-        at = cause
+    innermost, at = error, error.__cause__
+    while at is not None:
+        innermost = innermost if getattr(at, "node", None) is None else at
+        at = at.__cause__
     node = getattr(innermost, "node", None)
     text = _sentence(innermost if node is not None else error)
     if node is None or not hasattr(node, "lineno"):
         return message("error", text)
     own = _function(fn, getattr(innermost, "src", None)) or fn
-    python = getattr(own, "fn", None)
-    code = getattr(python, "__code__", None)
+    code = getattr(getattr(own, "fn", None), "__code__", None)
     if code is None:
         return message("error", text)
     first = getattr(own, "starting_line_number", None) or code.co_firstlineno
     # The text of a kernel begins at its `def`, and the file's line at its first decorator.
-    first += _before_def(own)
+    rows = getattr(own, "raw_src", None) or [""]
+    first += next((n for n, row in enumerate(rows) if re.match(r"\s*(async\s+)?def\s", row)), 0)
     line = first + node.lineno - 1
     source = linecache.getline(code.co_filename, line).rstrip("\n")
     # A kernel's text is without the indent that it has in its file.
-    row = source if node.lineno == 1 else (getattr(own, "raw_src", None) or [""])[0]
+    row = source if node.lineno == 1 else rows[0]
     indent = len(row) - len(row.lstrip())
     return message(
         "error",
@@ -84,14 +80,6 @@ def of_error(error: BaseException, fn: Any, names: dict[str, str]) -> dict[str, 
         node.col_offset + indent + 1,
         source or None,
     )
-
-
-def _before_def(function: Any) -> int:
-    """Lines of a kernel before its `def`, which the text that was compiled does not have."""
-    raw = getattr(function, "raw_src", None)
-    if not raw:
-        return 0
-    return next((n for n, row in enumerate(raw) if re.match(r"\s*(async\s+)?def\s", row)), 0)
 
 
 def _function(fn: Any, src: str | None) -> Any:
@@ -128,10 +116,9 @@ def _sentence(error: BaseException) -> str:
     if not str(text).strip() and cause is not None:
         text = str(cause)
     first = next((row for row in str(text).splitlines() if row.strip()), "")
-    if first:
-        plain = getattr(error, "node", None) is not None
-        return first if plain else f"{type(error).__name__}: {first}"
-    return type(error).__name__
+    if first and getattr(error, "node", None) is not None:
+        return first
+    return f"{type(error).__name__}: {first}" if first else type(error).__name__
 
 
 def printed(text: str, names: dict[str, str], texts: dict[str, str]) -> Iterator[dict[str, Any]]:
@@ -169,6 +156,20 @@ def printed(text: str, names: dict[str, str], texts: dict[str, str]) -> Iterator
             column,
             source,
         )
+
+
+def of_failure(
+    error: BaseException, fn: Any, log: str, names: dict[str, str], texts: dict[str, str]
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """The messages of a compilation that failed, and the first that is an error.
+
+    What compilers printed says more than the exception that ends it, unless that has a line.
+    """
+    own = of_error(error, fn, names)
+    told = list(printed(log, names, texts))
+    if "line" in own or not any(m["severity"] == "error" for m in told):
+        told.insert(0, own)
+    return told, next(m for m in told if m["severity"] == "error")
 
 
 def _line(file: str, line: int, texts: dict[str, str]) -> str | None:

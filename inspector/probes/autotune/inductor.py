@@ -14,26 +14,25 @@ import re
 import threading
 import time
 import weakref
+from contextlib import suppress
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .. import private_names
-from ..hooks import Changed, argument, arguments, during, observed, per_recording
-from ..writer import emit
-from .triton_tuner import (
-    Trial,
-    config_of,
-    emulated,
-    first_line,
-    infinite,
-    number,
-    times_of,
-    trial_of,
-    write,
+from ..hooks import (
+    After,
+    Args,
+    Before,
+    Changed,
+    Kwargs,
+    argument,
+    arguments,
+    during,
+    observed,
+    per_recording,
 )
-
-if TYPE_CHECKING:
-    from ..hooks import After, Args, Before, Kwargs
+from ..writer import emit
+from .triton_tuner import Trial, config_of, emulated, first_line, numbers, trial_of, write
 
 HEURISTICS = "torch._inductor.runtime.triton_heuristics"
 _now = threading.local()  # file, hints: of the kernel whose configuration is looked for
@@ -56,10 +55,6 @@ def unpacked(key: Any) -> str | None:
         return None
 
 
-def _before_create(args: Args, kwargs: Kwargs) -> None:
-    _now.file = args[1] if len(args) > 1 else kwargs.get("filename")
-
-
 def _read(asked: tuple[Any, Any, Any], best: Any, error: BaseException | None) -> None:
     """Record a tuning whose best configuration was in the cache."""
     if best is None:
@@ -80,7 +75,7 @@ def _read(asked: tuple[Any, Any, Any], best: Any, error: BaseException | None) -
         "inductor",
         meta.get("kernel_name"),
         [trial.event() for trial in trials],
-        tuning=number(),
+        tuning=next(numbers),
         file=getattr(_now, "file", None),
         key=sizes(getattr(_now, "hints", None)),
         method="coordinate descent" if stored.get("found_by_coordesc") else None,
@@ -103,7 +98,7 @@ class Tuning:
     """The trials of one kernel's configurations so far; each event holds all of them."""
 
     def __init__(self) -> None:
-        self.number = number()
+        self.number = next(numbers)
         self.trials: list[Trial] = []
         self.told = 0  # how many facts the last event held
         self.depth = 0  # phases under way
@@ -121,7 +116,11 @@ def attach(module: Any) -> None:
     private_names.wrap(recheck, *during(_now, "hints", lambda args, kwargs: args[0].size_hints))
     cached = during(_now, "hints", argument(0, "size_hints"))
     private_names.wrap(f"{HEURISTICS}:cached_autotune", *cached)
-    private_names.wrap(f"{HEURISTICS}:AutotuneCache.create", _before_create)
+
+    def created(filename: Any, result: Any, error: BaseException | None) -> None:
+        _now.file = filename
+
+    private_names.wrap(f"{HEURISTICS}:AutotuneCache.create", argument(1, "filename"), created)
     asked = arguments("self", "inductor_meta", "configs")
     private_names.wrap(f"{HEURISTICS}:AutotuneCache.read_best", asked, _read)
 
@@ -163,12 +162,10 @@ def _measured(asked: tuple[Any, Any], measured: Any, error: BaseException | None
     tuner, launcher = asked
     trial = trial_of(_of(tuner).trials, config_of(launcher.config))
     trial.hash = _hash(launcher) or trial.hash
-    trial.times = None if error is not None else times_of(measured)
-    trial.reason = None
-    if error is not None:
-        trial.reason = f"failed: {first_line(error)}"
-    elif infinite(measured):
-        trial.reason = _reason(tuner, launcher)
+    if error is None:
+        trial.measured(measured, _reason(tuner, launcher))
+    else:
+        trial.times, trial.reason = None, f"failed: {first_line(error)}"
 
 
 def _reason(tuner: Any, launcher: Any) -> str:
@@ -306,7 +303,7 @@ class Selection:
     """The choices for one operation, as torch gave them, and their results."""
 
     def __init__(self, name: Any, inputs: Any, choices: list[Any], asked: dict[str, Any]) -> None:
-        self.number = number()
+        self.number = next(numbers)
         self.asked = asked
         self.name, self.inputs = str(name), inputs
         self.choices = choices[:MAX_CHOICES]
@@ -316,9 +313,16 @@ class Selection:
         self.timings: dict[Any, float] = {}
 
 
+PARAMETERS = {
+    "__call__": ("choices", "input_nodes"),
+    "do_autotuning": ("input_nodes", "layout", "input_gen_fns", "inputs_key", "choices"),
+}
+"""Those of the functions that select, after the operation's name."""
+
+
 def attach_selection(module: Any) -> None:
     """``torch._inductor.select_algorithm``; call it after all else that changes it."""
-    for name in ("do_autotuning", "__call__"):
+    for name in PARAMETERS:
         private_names.wrap(f"{CACHE}.{name}", *_selecting(name))
     private_names.wrap(f"{CACHE}.lookup", _before_lookup, _looked_up, inherited=True)
     private_names.wrap(f"{CACHE}.benchmark_choice", _choice, _fails("failed when it was measured"))
@@ -351,14 +355,8 @@ def _selecting(name: str) -> tuple[Before, After]:
 
 
 def _begin(name: str, operation: Any, args: Any, given: Any) -> Selection:
-    # __call__(name, choices, input_nodes, …), do_autotuning(name, input_nodes, …, choices, …).
-    if name == "__call__":
-        choices = given.get("choices", args[0] if args else ())
-        inputs = given.get("input_nodes", args[1] if len(args) > 1 else ())
-    else:
-        inputs = given.get("input_nodes", args[0] if args else ())
-        choices = given.get("choices", args[4] if len(args) > 4 else ())
-    choices = _listed(choices)
+    given = {**dict(zip(PARAMETERS[name], args, strict=False)), **given}
+    choices, inputs = _listed(given.get("choices")), given.get("input_nodes", ())
     known = None if name == "__call__" or not choices else _asked.get(choices[0])
     asked = _node() if known is None else known[1]
     selection = Selection(operation, inputs, choices, asked)
@@ -425,20 +423,17 @@ def _before_lookup(args: Args, kwargs: Kwargs) -> Any:
         inputs, asked = ((), {}) if known is None else known
         selection = Selection(given["op"], inputs, choices, asked)
         selection.key = str(given["inputs"])[:1000] if known is None else None
-    timed = observed(benchmark, lambda args, kwargs: time.perf_counter(), _took(selection))
+
+    def took(began: float, result: Any, error: BaseException | None) -> None:
+        selection.measured = True
+        selection.seconds = (selection.seconds or 0.0) + time.perf_counter() - began
+
+    timed = observed(benchmark, lambda args, kwargs: time.perf_counter(), took)
     if len(args) > 4:
         args = (*args[:4], timed, *args[5:])
     else:
         kwargs = {**kwargs, "benchmark": timed}
     return Changed(args, kwargs, (selection, alone))
-
-
-def _took(selection: Selection) -> After:
-    def after(began: float, result: Any, error: BaseException | None) -> None:
-        selection.measured = True
-        selection.seconds = (selection.seconds or 0.0) + time.perf_counter() - began
-
-    return after
 
 
 def _looked_up(
@@ -460,15 +455,12 @@ def _tell_selection(selection: Selection) -> None:
     if len(selection.choices) < 2:
         return
     configurations = []
-    finite: list[tuple[float, int]] = []
-    for index, choice in enumerate(selection.choices):
-        timed = selection.timings.get(choice)
+    times = [_milliseconds(selection.timings.get(choice)) for choice in selection.choices]
+    finite = [(time, index) for index, time in enumerate(times) if time is not None]
+    for index, (choice, known) in enumerate(zip(selection.choices, times, strict=True)):
         writer = getattr(choice, "make_kernel_render", None)
         if callable(writer):
             _writers[writer] = selection.number, index
-        known = _milliseconds(timed)
-        if known is not None:
-            finite.append((known, index))
         configurations.append(
             {
                 "config": settings(choice),
@@ -477,7 +469,7 @@ def _tell_selection(selection: Selection) -> None:
                 "file": getattr(getattr(choice, "bmreq", None), "module_path", None),
                 "maker": maker(choice),
                 "times_ms": None if known is None else [known],
-                "reason": _no_time(selection, choice, timed) if known is None else None,
+                "reason": _no_time(selection, choice) if known is None else None,
             }
         )
     layouts = [_layout(node) for node in selection.inputs]
@@ -504,18 +496,16 @@ def _tell_selection(selection: Selection) -> None:
 
 
 def attach_code(module: Any) -> None:
-    """``torch._inductor.codegen.triton``: it gives a kernel its name when its code is written, and
-    measures what a fusion would give."""
+    """``torch._inductor.codegen.triton`` and ``.scheduler``: a kernel gets its name when its code
+    is written, and what a fusion would give is compiled and measured."""
+    if module.__name__ == "torch._inductor.scheduler":
+        name = "torch._inductor.scheduler:Scheduler.compile_kernel"
+        private_names.wrap(name, argument(1, "nodes"), _fusion_compiled)
+        return
     private_names.wrap(f"{CODE}.define_kernel", argument(2, "node_schedule"), _written)
     nodes = during(_selecting_now, "nodes", argument(1, "nodes"))
     private_names.wrap(f"{CODE}.benchmark_fused_nodes", *nodes)
     private_names.wrap(f"{CODE}.benchmark_codegened_module", _before_benchmark, _benchmarked)
-
-
-def attach_scheduler(module: Any) -> None:
-    """``torch._inductor.scheduler``: it compiles a template with what could be fused into it."""
-    name = "torch._inductor.scheduler:Scheduler.compile_kernel"
-    private_names.wrap(name, argument(1, "nodes"), _fusion_compiled)
 
 
 def _written(nodes: Any, name: Any, error: BaseException | None) -> None:
@@ -538,22 +528,17 @@ def _choice_of(nodes: Any) -> tuple[int, int] | None:
 
 
 def _fusion_compiled(nodes: Any, result: Any, error: BaseException | None) -> None:
-    module = result[1] if isinstance(result, tuple) and len(result) > 1 else None
-    path = getattr(module, "__file__", None)
-    if isinstance(path, str):
-        _fusion(path, nodes)
+    if isinstance(result, tuple) and len(result) > 1:
+        _fusion(result[1], nodes)
 
 
 def _before_benchmark(args: Args, kwargs: Kwargs) -> str | None:
     module = args[1] if len(args) > 1 else kwargs["module"]
-    nodes, path = getattr(_selecting_now, "nodes", None), getattr(module, "__file__", None)
-    if nodes is not None and isinstance(path, str):
-        _fusion(path, nodes)
-    return path
+    return _fusion(module, getattr(_selecting_now, "nodes", None))
 
 
 def _benchmarked(path: str | None, result: Any, error: BaseException | None) -> None:
-    if isinstance(path, str) and isinstance(result, tuple) and result:
+    if path is not None and isinstance(result, tuple) and result:
         emit({"event": "fusion_time", "file": path, "ms": _milliseconds(result[0])})
 
 
@@ -562,34 +547,36 @@ def _milliseconds(measured: Any) -> float | None:
     return float(measured) if known else None
 
 
-def _fusion(path: str, nodes: Any) -> None:
-    """Record operations that are compiled into one kernel to measure their fusion."""
+def _fusion(module: Any, nodes: Any) -> str | None:
+    """Record operations whose fusion is compiled into a module to measure it; the module's path."""
     from ..compiles import inductor_graphs
 
+    path = getattr(module, "__file__", None)
+    if not isinstance(path, str) or nodes is None:
+        return path
     names: dict[str, None] = {}
     for node in _listed(nodes):
-        operation = getattr(node, "node", None)
-        own = inductor_graphs.origins_of(operation)
+        own = inductor_graphs.origins_of(getattr(node, "node", None))
         names.update(dict.fromkeys([own["result"]] if own["result"] else own["origins"]))
-    chosen = _choice_of(nodes)
+    tuning, configuration = _choice_of(nodes) or (None, None)
     emit(
         {
             "event": "fusion_tried",
             "file": path,
             "nodes": list(names),
-            "tuning": None if chosen is None else chosen[0],
-            "configuration": None if chosen is None else chosen[1],
+            "tuning": tuning,
+            "configuration": configuration,
             "graph": inductor_graphs.aot(),
             **inductor_graphs.ids(),
         }
     )
+    return path
 
 
-def _no_time(selection: Selection, choice: Any, timed: Any) -> str | None:
-    if choice in _reasons:
-        return _reasons[choice]
-    if getattr(choice, "failed", False):
-        return "failed: it could not be compiled"
+def _no_time(selection: Selection, choice: Any) -> str | None:
+    if choice in _reasons or getattr(choice, "failed", False):
+        return _reasons.get(choice, "failed: it could not be compiled")
+    timed = selection.timings.get(choice)
     if isinstance(timed, float) and math.isinf(timed):
         return "failed when it was measured: torch gave it no time"
     if selection.timings and choice not in selection.timings:
@@ -609,11 +596,10 @@ def settings(choice: Any) -> dict[str, Any]:
     name = str(getattr(choice, "name", type(choice).__name__))
     out: dict[str, Any] = {"choice": re.sub(r"_\d{1,9}$", "", name)}
     for key, text in _SETTING.findall(str(getattr(choice, "description", "") or "")[:4000]):
-        try:
+        out[key] = text.strip()
+        with suppress(ValueError, SyntaxError):
             value = ast.literal_eval(text.strip())
-        except (ValueError, SyntaxError):
-            value = text.strip()
-        out[key] = value if isinstance(value, bool | int | float | str) else text.strip()
+            out[key] = value if isinstance(value, bool | int | float | str) else text.strip()
     first = [name for name in ("choice", *FIRST) if name in out]
     return {name: out[name] for name in dict.fromkeys((*first, *out))}
 

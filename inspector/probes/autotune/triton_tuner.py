@@ -15,18 +15,15 @@ import threading
 import weakref
 from collections.abc import Collection
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .. import private_names
 from ..calls import subjects
-from ..hooks import argument, during, observed
+from ..hooks import Args, Kwargs, argument, during, observed
 from ..writer import emit, plain
 
-if TYPE_CHECKING:
-    from ..hooks import Args, Kwargs
-
 now = threading.local()  # trial: the configuration that is measured in this thread
-_numbers = itertools.count()
+numbers = itertools.count()  # of tunings, unique in this process
 MAX_REASON_CHARACTERS = 300
 
 
@@ -42,12 +39,14 @@ class Trial:
 
     def event(self) -> dict[str, Any]:
         """The trial as the recording holds it."""
-        return {
-            "config": self.config,
-            "hash": self.hash,
-            "times_ms": self.times,
-            "reason": self.reason,
-        }
+        facts = {"config": self.config, "hash": self.hash, "times_ms": self.times}
+        return facts | {"reason": self.reason}
+
+    def measured(self, times: Any, failed: str) -> None:
+        """Note what the tuner was told; an infinite time marks a configuration that failed."""
+        several = times if isinstance(times, list | tuple) else [times]
+        infinite = bool(several) and all(t == float("inf") for t in several)
+        self.times, self.reason = times_of(times), failed if infinite else None
 
 
 def trial_of(trials: list[Trial], config: dict[str, Any]) -> Trial:
@@ -57,11 +56,6 @@ def trial_of(trials: list[Trial], config: dict[str, Any]) -> Trial:
             return trial
     trials.append(Trial(config))
     return trials[-1]
-
-
-def number() -> int:
-    """A number for a tuning, unique in this process."""
-    return next(_numbers)
 
 
 def write(by: str, name: Any, configurations: list[dict[str, Any]], **more: Any) -> None:
@@ -90,13 +84,8 @@ def emulated() -> bool:
 def config_of(config: Any) -> dict[str, Any]:
     """A ``triton.Config`` as plain values, without those that it leaves to the compiler."""
     # num_consumer_groups and the like are 0 where they are not used.
-    settings = {
-        **config.kwargs,
-        **{
-            name: getattr(config, name, None)
-            for name in ("num_warps", "num_stages", "num_ctas", "maxnreg", "ir_override")
-        },
-    }
+    names = ("num_warps", "num_stages", "num_ctas", "maxnreg", "ir_override")
+    settings = {**config.kwargs, **{name: getattr(config, name, None) for name in names}}
     return {str(k): plain(v) for k, v in settings.items() if v is not None}
 
 
@@ -107,12 +96,6 @@ def times_of(measured: Any) -> list[float] | None:
     if emulated() or not out or len(out) != len(several) or not all(map(math.isfinite, out)):
         return None
     return out
-
-
-def infinite(measured: Any) -> bool:
-    """Whether a time is infinite, by which a tuner marks a configuration that failed."""
-    several = measured if isinstance(measured, list | tuple) else [measured]
-    return bool(several) and all(t == float("inf") for t in several)
 
 
 def first_line(error: BaseException) -> str:
@@ -251,10 +234,9 @@ def _before_trying(args: Args, kwargs: Kwargs) -> Trying | None:
         return None
     tuning = stack[-1]
     trial = trial_of(tuning.trials, config_of(kwargs["config"]))
-    launched = {digest: count for digest, (count, _) in _benchmarked().items()}
     outer = getattr(now, "trial", None)
     now.trial, tuning.tried = trial, True
-    return args[0], trial, launched, outer
+    return args[0], trial, _benchmarked(), outer
 
 
 def _tried(trying: Trying | None, measured: Any, error: BaseException | None) -> None:
@@ -264,31 +246,26 @@ def _tried(trying: Trying | None, measured: Any, error: BaseException | None) ->
     if error is not None:
         trial.reason = f"failed: {first_line(error)}"
     else:
-        trial.times = times_of(measured)
-        if infinite(measured):
-            trial.reason = f"failed: {trial.error or 'the tuner gave it no time'}"
+        trial.measured(measured, f"failed: {trial.error or 'the tuner gave it no time'}")
     trial.hash = _binary(owner, trial, launched)
 
 
-def _benchmarked() -> dict[str, tuple[int, str]]:
-    """Launches by tuners so far and the kernel's name, by the hash of what was launched."""
-    return {
-        identity: (subject.benchmarks[0], subject.name)
-        for (kind, identity), subject in list(subjects._all.items())
-        if kind == "triton"
-    }
+def _benchmarked() -> dict[str, int]:
+    """Launches by tuners so far, by the hash of what was launched."""
+    known = list(subjects._all.items())
+    return {of: subject.benchmarks[0] for (kind, of), subject in known if kind == "triton"}
 
 
 def _binary(owner: Any, trial: Trial, launched: dict[str, int]) -> str | None:
     """The hash of the trial's binary; None if it is not certain which one that is."""
     binaries = {
-        digest: name
-        for digest, (count, name) in _benchmarked().items()
+        digest: subjects._all["triton", digest].name
+        for digest, count in _benchmarked().items()
         if count > launched.get(digest, 0)
     } or trial.compiled
     if len(binaries) > 1:  # a hook of the program's may launch kernels, too
-        kernel_name = owner.base_fn.__name__
-        binaries = {digest: name for digest, name in binaries.items() if name == kernel_name}
+        own = owner.base_fn.__name__
+        binaries = {digest: name for digest, name in binaries.items() if name == own}
     return next(iter(binaries)) if len(binaries) == 1 else None
 
 
@@ -309,34 +286,26 @@ def _tell(tuning: Tuning, kernel: Any) -> None:
     if from_cache and isinstance(timings, dict):
         for config, times in timings.items():
             trial = trial_of(tuning.trials, config_of(config))
-            trial.times = times_of(times)
-            if infinite(times):
-                trial.reason = "failed when it was measured, in another run"
+            trial.measured(times, "failed when it was measured, in another run")
     winner = None if best is None or emulated() else trial_of(tuning.trials, best)
-    if winner is not None and kernel is not None and winner.hash is None:
+    if winner is not None and winner.hash is None:
         winner.hash = str(getattr(kernel, "hash", None) or "") or None
     if winner is not None and winner.reason is not None:
         winner = None  # they all failed; Triton goes on with the first
     seconds = getattr(owner, "bench_time", None)
+    path = getattr(getattr(owner.base_fn, "__code__", None), "co_filename", None)
     write(
         "triton",
         owner.base_fn.__name__,
         [trial.event() for trial in tuning.trials[:MAX_CONFIGURATIONS]],
-        tuning=number(),
-        file=_file(owner.base_fn),
+        tuning=next(numbers),
+        file=None if path is None else os.path.abspath(path) if os.path.isfile(path) else path,
         key=_key(tuning, added[-1] if added else None),
         stopwatch=_stopwatch(owner) if tuning.tried and not emulated() else None,
         from_cache=from_cache,
         seconds=seconds if tuning.tried and measured and not emulated() else None,
         winner=None if winner is None else tuning.trials.index(winner),
     )
-
-
-def _file(function: Any) -> str | None:
-    path = getattr(getattr(function, "__code__", None), "co_filename", None)
-    if not isinstance(path, str):
-        return None
-    return os.path.abspath(path) if os.path.isfile(path) else path
 
 
 def _named(owner: Any, kwargs: dict[str, Any]) -> list[tuple[str, Any]]:

@@ -10,8 +10,7 @@ def _chain(own_folder: str) -> None:
     from _frozen_importlib import module_from_spec
     from _frozen_importlib_external import PathFinder
 
-    path = [p for p in sys.path if p != own_folder]
-    spec = PathFinder.find_spec("sitecustomize", path)
+    spec = PathFinder.find_spec("sitecustomize", [p for p in sys.path if p != own_folder])
     if spec is None or spec.loader is None:
         return
     module = module_from_spec(spec)
@@ -32,9 +31,7 @@ def _wake(own_folder: str) -> None:
         return
     folder = os.path.dirname(own_folder)
     spec = spec_from_file_location(
-        "ptxview_probes",
-        os.path.join(folder, "__init__.py"),
-        submodule_search_locations=[folder],
+        "ptxview_probes", os.path.join(folder, "__init__.py"), submodule_search_locations=[folder]
     )
     if spec is None or spec.loader is None:
         return

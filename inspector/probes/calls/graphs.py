@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from .. import private_names
-from ..hooks import guarded, observed
+from ..hooks import guarded, observed, succeeded
 from ..writer import problem
 from . import subjects
-from .subjects import Item, Traced, sign
+from .subjects import Traced, sign
 
 Token = tuple[subjects.Subject, subjects.Entry | None] | None
 
@@ -28,22 +29,17 @@ def _find(
     if entry is not None or subjects._tuning[0]:
         return entry
     try:
-        return subject.entry(key, _items(args, kwargs))
+        named = [(f"arg{n}", value) for n, value in enumerate(args)] + list(kwargs.items())
+        return subject.entry(key, [(name, None, value) for name, value in named])
     except Traced:
         return None
 
 
-def _returned(token: Token, result: Any, error: BaseException | None) -> None:
+@succeeded
+def _returned(token: Token, result: Any) -> None:
     """Count a call that did not raise."""
-    if error is None and token is not None and token[1] is not None:
+    if token is not None and token[1] is not None:
         subjects.add(token[0], token[1])
-
-
-def _items(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[Item]:
-    for index, value in enumerate(args):
-        yield f"arg{index}", None, value
-    for name, value in kwargs.items():
-        yield name, None, value
 
 
 # -- graphs ---------------------------------------------------------------------------------
@@ -61,24 +57,15 @@ def _graph_called(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Token:
 
 
 def _graph_begins(compiled: Any, inputs: Any) -> Token:
-    subject = _graph(compiled)
-    if subject is None:
+    key: Any = getattr(compiled, "cache_key", None)
+    if key and key not in _paths:
+        get_path = private_names.get("torch._inductor.codecache:get_path")
+        _paths[key] = "" if get_path is None else str(get_path(key, "py")[2])
+    if not _paths.get(key):
         return None
+    subject = subjects.subject("graph", "", _paths[key], {})
     # By its sizes alone, once enough calls were described.
     return subject, _find(subject, tuple([a for a in inputs if isinstance(a, int)]), inputs, {})
-
-
-def _graph(compiled: Any) -> subjects.Subject | None:
-    """The subject of a compiled graph, which the path of its code identifies."""
-    key = getattr(compiled, "cache_key", None)
-    if not key:
-        return None
-    if key not in _paths:
-        get_path = private_names.get("torch._inductor.codecache:get_path")
-        if get_path is None:
-            return None
-        _paths[key] = str(get_path(key, "py")[2])
-    return subjects.subject("graph", "", _paths[key], {})
 
 
 def watched_graph(run: Callable[..., Any], compiled: Any) -> Any:
@@ -130,13 +117,11 @@ def library(path: str) -> dict[str, Any]:
     import os
 
     facts: dict[str, Any] = {"path": os.path.abspath(path), "size": None, "sha256": None}
-    try:
+    with suppress(OSError):  # it was loaded, and may be gone already
         facts["size"] = os.path.getsize(path)
         if facts["size"] <= MAX_HASHED_BYTES:
             with open(path, "rb") as file:
-                facts["sha256"] = hashlib.sha256(file.read()).hexdigest()
-    except OSError:
-        pass  # it was loaded, and is gone already
+                facts["sha256"] = hashlib.file_digest(file, "sha256").hexdigest()
     return facts
 
 

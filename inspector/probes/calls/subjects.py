@@ -13,13 +13,12 @@ from __future__ import annotations
 import os
 import sys
 import threading
-import time
 from collections.abc import Iterable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import Any
 
 from .. import hooks, private_names
-from ..writer import emit, folder, problem
+from ..writer import emit, problem
 
 # torch's allocator begins every block at a multiple of 512 bytes, and in the host's memory, where
 # the emulated device's tensors are, of 64: the rest of an address is chance.
@@ -45,11 +44,6 @@ def sign(value: Any) -> Any:
         return tuple(map(sign, value))
     plain = value is None or isinstance(value, bool | int | float | str)
     return type(value), value if plain else None
-
-
-def mask(tensor: Any) -> int:
-    """The bits of a tensor's address that tell calls apart: those below the alignment."""
-    return (ALIGNMENT if getattr(tensor, "is_cuda", True) else HOST_ALIGNMENT) - 1
 
 
 def describe(items: Iterable[Item]) -> tuple[list[Described], list[tuple[Described, Any]]]:
@@ -94,18 +88,17 @@ def _layout(description: Described, value: Any, tensor: Any) -> None:
         raise Traced
     description["dtype"] = str(getattr(tensor, "dtype", "")).removeprefix("torch.") or None
     strides = getattr(value, "stride", None)
+    most = ALIGNMENT if getattr(tensor, "is_cuda", True) else HOST_ALIGNMENT
     for field, read in (
         ("shape", lambda: [int(n) for n in value.shape]),
         ("strides", lambda: [int(n) for n in (strides() if callable(strides) else value.strides)]),
-        ("alignment", lambda: aligned(int(tensor.data_ptr()), mask(tensor) + 1)),
+        ("alignment", lambda: aligned(int(tensor.data_ptr()), most)),
         ("device", lambda: str(tensor.device.type)),
     ):
         try:
             description[field] = read()
-        except Exception:
-            description[field] = (
-                None  # a tensor that has no storage, or a shape that is not of numbers
-            )
+        except Exception:  # a tensor that has no storage, or a shape that is not of numbers
+            description[field] = None
 
 
 def aligned(address: int, most: int = ALIGNMENT) -> int | None:
@@ -133,15 +126,13 @@ def ranges(tensors: list[tuple[Described, Any]]) -> None:
         private_names.get("torch._C:DisableTorchFunction"),
     )
     for description, tensor in integer_tensors:
-        try:
+        # No operator for this dtype, or values that are absent.
+        with suppress(Exception), ExitStack() as contexts:
             # Hidden from the program's torch modes and subclasses.
-            with ExitStack() as contexts:
-                for context in (*filter(None, hiding), torch.no_grad):
-                    contexts.enter_context(context())
-                low, high = torch.aminmax(tensor.detach())
-                description["low"], description["high"] = int(low.item()), int(high.item())
-        except Exception:
-            continue  # no operator for this dtype, or values that are absent
+            for context in (*filter(None, hiding), torch.no_grad):
+                contexts.enter_context(context())
+            low, high = torch.aminmax(tensor.detach())
+            description["low"], description["high"] = int(low.item()), int(high.item())
 
 
 def _may_wait(torch: Any) -> bool:
@@ -150,42 +141,27 @@ def _may_wait(torch: Any) -> bool:
     if is_profiled is None or is_profiled():
         return False
     cuda = torch.cuda
-    if not cuda.is_initialized():
-        return True
-    return not (cuda.is_current_stream_capturing() or cuda.get_sync_debug_mode())
+    waits = cuda.is_initialized()
+    return not (waits and (cuda.is_current_stream_capturing() or cuda.get_sync_debug_mode()))
 
 
 MAX_CALLS = 256
 """Distinct calls that are kept of one kernel, graph or function; the rest are counted together."""
 MAX_KEYS = 4096
 """Keys that lead to them."""
+GROWN_CALLS = 16
+"""Calls by which a count of more calls than that grows at least before it is written again."""
 DESCRIBED_CALLS = 32
 """Calls of one kernel or graph whose arguments are all looked at; then only those of new keys."""
 Entry = list[int]
-"""A call's count; the count at which it is written again, which is when it has grown by an eighth;
-the call's number."""
+"""A call's count; the count at which it is written again (``grown``); the call's number."""
 _all: dict[tuple[str, str], Subject] = {}
 _next = 0
 epoch = 0
 """Changes when a recording or a forked child begins: subjects made before are not counted."""
 _tuning = [0]
 _said: set[str] = hooks.per_recording(set())
-# Counts written at once: BURST in a row, then A_SECOND per second; others MOMENT seconds later.
-BURST, A_SECOND, MOMENT = 64.0, 16.0, 0.25
-_spare = [BURST, 0.0]
-_later: list[threading.Timer] = []
 _lock = threading.RLock()
-_attached: list[bool] = []
-
-
-def _in_child() -> None:
-    """Threads do not go along into a child, and those that held the lock never give it back."""
-    global _lock
-    _later.clear()
-    _lock = threading.RLock()
-
-
-os.register_at_fork(after_in_child=hooks.guarded(_in_child))
 
 
 class Subject:
@@ -220,7 +196,10 @@ class Subject:
         except Traced:
             raise
         except Exception as error:
-            failed(f"a call of {self.name or 'a graph'}", error)
+            where = f"a call of {self.name or 'a graph'}"
+            if (kind := f"{where}:{type(error).__name__}") not in _said:
+                _said.add(kind)
+                problem(where, error)
             return self.others
         exact = (grid, repr(described))
         with _lock:
@@ -276,40 +255,14 @@ def add(subject: Subject, entry: Entry, times: int = 1) -> None:
 def grown(subject: Subject, entry: Entry) -> None:
     """Write a count, and set when it is written next.
 
-    A program of many kernels has many counts that grow: writing each took 0.3 ms of a step of 120
-    kernels. So only some are written per second, and the rest together.
+    A program of many kernels has many counts that grow, and writing one takes as long as several
+    launches: it is written when it has doubled, from 128 on when it has grown by an eighth.
     """
-    entry[1] = entry[0] + max(1, entry[0] >> 3)
-    if entry[2] >= 0 and entry[0] <= 1:  # the call's own event has counted the first
-        return
-    now = time.monotonic()
-    _spare[0] = min(BURST, _spare[0] + (now - _spare[1]) * A_SECOND)
-    _spare[1] = now
-    if _spare[0] < 1:
-        _tell_later()
-        return
-    _spare[0] -= 1
-    if entry[2] >= 0:
-        emit({"event": "calls", "counts": {entry[2]: entry[0]}, "final": False})
-    else:
+    entry[1] = entry[0] + max(min(entry[0], GROWN_CALLS), entry[0] >> 3)
+    if entry[2] < 0:
         emit({"event": "calls", "subjects": [_rest(subject)], "final": False})
-
-
-def _tell_later() -> None:
-    """Write all counts after ``MOMENT`` seconds."""
-    if not _later:
-        timer = threading.Timer(MOMENT, hooks.guarded(_told))
-        timer.daemon = True
-        _later.append(timer)
-        try:
-            timer.start()
-        except RuntimeError:  # no more threads, or the interpreter is ending: then finish tells
-            _later.clear()
-
-
-def _told() -> None:
-    _later.clear()
-    _tell(final=False)
+    elif entry[0] > 1:  # the call's own event has counted the first
+        emit({"event": "calls", "counts": {entry[2]: entry[0]}, "final": False})
 
 
 def _rest(subject: Subject) -> dict[str, Any]:
@@ -323,26 +276,11 @@ def _rest(subject: Subject) -> dict[str, Any]:
 
 def finish() -> None:
     """Write every count as it is when the process or the recording ends."""
-    for timer in _later:
-        timer.cancel()
-    _later.clear()
-    _tell(final=True)
-
-
-def _tell(final: bool) -> None:
     subjects = list(_all.values())
     counts = {e[2]: e[0] for s in subjects for e in list(s.calls.values())}
     rest = [_rest(s) for s in subjects if s.others[0] or s.benchmarks[0]]
     if counts or rest:
-        emit({"event": "calls", "counts": counts, "subjects": rest, "final": final})
-
-
-def failed(where: str, error: BaseException) -> None:
-    """Say once for each kind of failure that calls could not be recorded."""
-    text = f"{where}:{type(error).__name__}"
-    if text not in _said:
-        _said.add(text)
-        problem(where, error if isinstance(error, Exception) else str(error))
+        emit({"event": "calls", "counts": counts, "subjects": rest, "final": True})
 
 
 # -- autotuning -----------------------------------------------------------------------------
@@ -371,14 +309,11 @@ def comparing(original: Any) -> Any:
 # -- processes ------------------------------------------------------------------------------
 
 
-def attach(module: object) -> None:
-    """``torch`` or ``triton``, the first of the two: a forked child counts its own."""
-    if folder() is not None and not _attached:
-        _attached.append(True)
-        os.register_at_fork(after_in_child=hooks.guarded(_child_begins))
-
-
+@hooks.guarded
 def _child_begins() -> None:
+    """A forked child counts its own; a thread that held the lock never gives it back there."""
+    global _lock
+    _lock = threading.RLock()
     begin()
     util = sys.modules.get("multiprocessing.util")
     if util is not None:
@@ -395,3 +330,6 @@ def begin() -> None:
     epoch += 1
     _all.clear()
     _tuning[0] = 0
+
+
+os.register_at_fork(after_in_child=_child_begins)

@@ -18,7 +18,9 @@ from ..hooks import guarded
 from . import subjects
 from .subjects import Entry, Item, Subject
 
-Parameters = list[tuple[str, Any, Any]]  # name, type, the value of one that was compiled in
+ABSENT = object()
+Parameters = list[tuple[str, Any, Any]]
+"""Name, type, and the value of one that was compiled in, else ABSENT."""
 
 
 def items(parameters: Parameters, values: tuple[Any, ...]) -> Iterator[Item]:
@@ -27,14 +29,14 @@ def items(parameters: Parameters, values: tuple[Any, ...]) -> Iterator[Item]:
         for (name, kind, _), value in zip(parameters, values, strict=True):
             yield name, kind, value
         return
-    passed = [p for p in parameters if p[1] != "constexpr"]
-    if len(values) != len(passed):
+    if len(values) != len([p for p in parameters if p[1] != "constexpr"]):
         for n, value in enumerate(values):
             yield f"arg{n}", None, value
         return
     remaining = iter(values)
     for name, kind, value in parameters:
-        yield name, kind, value if kind == "constexpr" else next(remaining)
+        own = None if value is ABSENT else value
+        yield name, kind, own if kind == "constexpr" else next(remaining)
 
 
 class Counter:
@@ -153,9 +155,19 @@ def parameters(
     values = {_name(names, k): v for k, v in constants.items()}
     fixed = {names[n] for n in declared if n < len(names)}
     return [
-        (name, "constexpr" if name in fixed else kinds.get(name), values.get(name))
+        (name, "constexpr" if name in fixed else kinds.get(name), values.get(name, ABSENT))
         for name in names
     ]
+
+
+def parameters_of(source: Any) -> Parameters:
+    """The parameters of what Triton compiled."""
+    written = getattr(source, "fn", None)
+    signature = dict(getattr(source, "signature", None) or {})
+    constants = getattr(source, "constants", None) or getattr(source, "constexprs", None) or {}
+    names = [str(n) for n in getattr(written, "arg_names", ())]
+    names = names or [f"arg{n}" for n in range(len(signature))]
+    return parameters(names, signature, dict(constants), getattr(written, "constexprs", ()))
 
 
 def _name(names: list[str], key: Any) -> str:
@@ -178,18 +190,12 @@ def watch(kernel: Any, record: Callable[[], object]) -> None:
         private_names.missing("triton.compiler.compiler:CompiledKernel._run")
     if inner is None or counter_of(inner) is not None:
         return
-    source, metadata = kernel.src, kernel.metadata
-    written = getattr(source, "fn", None)
-    signature = dict(getattr(source, "signature", None) or {})
-    names = [str(n) for n in getattr(written, "arg_names", ())]
-    names = names or [f"arg{n}" for n in range(len(signature))]
-    constants = getattr(source, "constants", None) or getattr(source, "constexprs", None) or {}
-    bound = parameters(names, signature, dict(constants), getattr(written, "constexprs", ()))
+    metadata = kernel.metadata
     warp = getattr(metadata, "warp_size", None) or getattr(metadata.target, "warp_size", 32)
     threads = int(metadata.num_warps) * int(warp or 32)
     digest, name, shared = kernel.hash, metadata.name, metadata.shared
     subject = _recording(record, digest, name, threads, shared)
-    space[slot] = counted(inner, Counter(subject, LEADING, bound))
+    space[slot] = counted(inner, Counter(subject, LEADING, parameters_of(kernel.src)))
 
 
 def watch_static(

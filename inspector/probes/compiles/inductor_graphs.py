@@ -13,14 +13,12 @@ import threading
 import time
 import weakref
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from itertools import islice
+from typing import Any
 
 from .. import private_names
-from ..hooks import at_new_recording, guarded, per_recording, recording
+from ..hooks import After, Before, guarded, per_recording, recording
 from ..writer import blob, emit, file_blob
-
-if TYPE_CHECKING:
-    from ..hooks import After, Before
 
 MAX_REASONS = 4096
 """Reasons against a fusion that are kept of one graph; how many more there were is counted."""
@@ -41,9 +39,22 @@ _began: weakref.WeakKeyDictionary[Any, float] = per_recording(weakref.WeakKeyDic
 """When Inductor began with a graph, since 1970."""
 
 
-def attach_compilation(module: Any) -> None:
-    """``torch._inductor.compile_fx``: Dynamo's graph as Inductor is given it."""
-    private_names.wrap("torch._inductor.compile_fx:compile_fx", _compiling, _compiled)
+def attach_inductor(module: Any) -> None:
+    """One of Inductor's modules: what is given to it, what comes of it, and what fails."""
+    if module.__name__ == "torch._inductor.compile_fx":
+        private_names.wrap("torch._inductor.compile_fx:compile_fx", _compiling, _compiled)
+    elif module.__name__ == "torch._inductor.scheduler":
+        private_names.wrap("torch._inductor.scheduler:WhyNoFuse.__call__", _refusing)
+    elif module.__name__ == "torch._inductor.debug":
+        # The IR before and after fusion, which it writes only if asked.
+        for name in ("ir_pre_fusion", "ir_post_fusion"):
+            private_names.wrap(f"torch._inductor.debug:log_{name}", _ir(name))
+    else:
+        lowering = "torch._inductor.graph:GraphLowering"
+        for name, stage in PARTS:
+            private_names.wrap(f"{lowering}.{name}", _began_at, _of(stage))
+        for name in ("codegen", "codegen_subgraph"):
+            private_names.wrap(f"{lowering}.{name}", _lowering, _lowered)
 
 
 def _compiling(args: Any, kwargs: Any) -> bool:
@@ -64,17 +75,6 @@ def _compiled(outermost: bool, _: object, error: BaseException | None) -> None:
         _now.compiling = False
 
 
-def attach_lowering(module: Any) -> None:
-    """``torch._inductor.graph``: a graph when its code is written."""
-    for name in ("codegen", "codegen_subgraph"):
-        private_names.wrap(f"torch._inductor.graph:GraphLowering.{name}", _lowering, _lowered)
-
-
-def attach_scheduler(module: Any) -> None:
-    """``torch._inductor.scheduler``: each reason against a fusion that Inductor would log."""
-    private_names.wrap("torch._inductor.scheduler:WhyNoFuse.__call__", _refusing)
-
-
 def _refusing(args: Any, kwargs: Any) -> None:
     """Count a reason; of a fused node the first operations of its name identify it."""
     refused = getattr(_now, "refused", None)
@@ -92,12 +92,6 @@ def _of_fusion(why: Any, number: int) -> str:
     return str(getattr(why, f"node{number}").get_name() if name is None else name)
 
 
-def attach_debug(module: Any) -> None:
-    """``torch._inductor.debug``: the IR before and after fusion, which it writes only if asked."""
-    for name in ("log_ir_pre_fusion", "log_ir_post_fusion"):
-        private_names.wrap(f"torch._inductor.debug:{name}", _ir(name.removeprefix("log_")))
-
-
 def _lowering(args: Any, kwargs: Any) -> tuple[Any, bool]:
     """The graph whose code is written, and whether it is within no other."""
     outermost = getattr(_now, "graphs", None) is None
@@ -107,14 +101,17 @@ def _lowering(args: Any, kwargs: Any) -> tuple[Any, bool]:
 
 
 def _lowered(token: tuple[Any, bool], _: object, error: BaseException | None) -> None:
-    graph, outermost = token
+    lowering, outermost = token
     graphs, refused = _now.graphs, _now.refused
     if outermost:
         _now.graphs = _now.refused = None
-    if error is None:
-        graphs.append(_graph(graph))
-        if outermost:
-            _emit_graph(graphs, refused)
+    if error is not None:
+        return
+    nodes = getattr(getattr(lowering, "scheduler", None), "nodes", ())
+    scheduled = [_scheduled(node) for node in nodes]
+    graphs.append({**_nodes(lowering.graph.nodes), "scheduled": scheduled})
+    if outermost:
+        _emit_graph(graphs, refused)
 
 
 def ids() -> dict[str, Any]:
@@ -132,8 +129,7 @@ def ids() -> dict[str, Any]:
 def aot() -> str | None:
     """The AOT ID in ``output_code``."""
     tracing = private_names.get("torch._guards:TracingContext")
-    context = None if tracing is None else tracing.try_get()
-    name = getattr(context, "aot_graph_name", None)
+    name = getattr(tracing and tracing.try_get(), "aot_graph_name", None)
     name = name[0] if isinstance(name, list) and name else name
     return name if isinstance(name, str) else None
 
@@ -148,27 +144,15 @@ def _emit_graph(graphs: list[dict[str, Any]], refused: Counter[tuple[str, ...]])
             own[name] += inner[name]
     own["not_fused_left_out"] = refused.pop(LEFT_OUT, 0)
     own["not_fused"] = [[a, b, text, n] for (a, b, _, text), n in refused.items()]
-    digest = blob(json.dumps(own))
-    emit({"event": "graph_nodes", "graph": aot(), "blob": digest, **ids()})
-
-
-def _graph(lowering: Any) -> dict[str, Any]:
-    scheduler = getattr(lowering, "scheduler", None)
-    return {
-        **_nodes(lowering.graph.nodes),
-        "scheduled": [_scheduled(node) for node in getattr(scheduler, "nodes", ())],
-    }
+    emit({"event": "graph_nodes", "graph": aot(), "blob": blob(json.dumps(own)), **ids()})
 
 
 def _nodes(nodes: Any) -> dict[str, Any]:
     """Nodes with the place of the stack of modules that each was called in."""
     out: list[dict[str, Any]] = []
     stacks: dict[tuple[Any, ...], int] = {}
-    for node in nodes:
-        if node.op in ("output", "root"):
-            continue
-        if len(out) >= MAX_NODES:
-            break
+    wanted = (node for node in nodes if node.op not in ("output", "root"))
+    for node in islice(wanted, MAX_NODES):
         meta = node.meta
         forward = meta.get("nn_module_stack") or None
         of_forward = None if forward else meta.get("fwd_nn_module_stack")
@@ -195,22 +179,19 @@ def _nodes(nodes: Any) -> dict[str, Any]:
 
 
 def _target(target: Any) -> str:
-    if isinstance(target, str):
-        return target
     text = str(target)
-    if text.startswith("<"):
-        module = getattr(target, "__module__", None)
-        name = getattr(target, "__qualname__", None) or getattr(target, "__name__", text)
-        return f"{module}.{name}" if module else str(name)
-    return text
+    if isinstance(target, str) or not text.startswith("<"):
+        return text
+    module = getattr(target, "__module__", None)
+    name = getattr(target, "__qualname__", None) or getattr(target, "__name__", text)
+    return f"{module}.{name}" if module else str(name)
 
 
 def _modules(stack: Any) -> tuple[tuple[str, ...], str | None] | None:
     """The modules of a stack ``{id: (path, class)}`` as Dynamo names them, the outermost first,
     and the innermost's class."""
-    if not isinstance(stack, dict) or not stack:
-        return None
-    told = [one for one in stack.values() if isinstance(one, tuple) and one]
+    values = stack.values() if isinstance(stack, dict) else ()
+    told = [one for one in values if isinstance(one, tuple) and one]
     if not told:
         return None
     kind = told[-1][1] if len(told[-1]) > 1 else None
@@ -220,13 +201,10 @@ def _modules(stack: Any) -> tuple[tuple[str, ...], str | None] | None:
 
 def _line(stack: Any) -> list[Any] | None:
     """The innermost line of a node's stack: file, line and code."""
-    if not isinstance(stack, str):
-        return None
-    rows = stack.split("\n")
+    rows = stack.split("\n") if isinstance(stack, str) else []
     for n in range(len(rows) - 1, -1, -1):
         if match := _FRAME.match(rows[n]):
-            code = rows[n + 1].strip() if n + 1 < len(rows) else ""
-            return [match[1], int(match[2]), code]
+            return [match[1], int(match[2]), "".join(rows[n + 1 : n + 2]).strip()]
     return None
 
 
@@ -257,8 +235,8 @@ def _scheduled(node: Any) -> dict[str, Any]:
 
 def origins_of(node: Any) -> dict[str, Any]:
     """The graph's nodes that an operation is from, and the one whose result it is."""
-    get = getattr(node, "get_origins", None)
-    origins = get() if callable(get) else getattr(node, "origins", None)
+    get = getattr(node, "get_origins", lambda: getattr(node, "origins", None))
+    origins = get()
     result = getattr(getattr(node, "origin_node", None), "name", None)
     return {
         "origins": sorted(str(one.name) for one in origins or ()),
@@ -281,27 +259,18 @@ def _ir(name: str) -> Before:
         nodes = args[0] if args else kwargs["nodes"]
         if write is None:
             return
-        parts: list[str] = []
-        size = 0
-        for node in nodes:
-            if size > MAX_IR_CHARACTERS:
-                parts.append(f"# {len(nodes) - len(parts)} further operations are not recorded\n")
+        text = ""
+        for n, node in enumerate(nodes):
+            if len(text) > MAX_IR_CHARACTERS:
+                text += f"# {len(nodes) - n} further operations are not recorded\n"
                 break
-            parts.append(write([node]))
-            size += len(parts[-1])
-        digest = blob("".join(parts))
-        emit({"event": "graph_text", "kind": name, "graph": aot(), "blob": digest, **ids()})
+            text += write([node])
+        emit({"event": "graph_text", "kind": name, "graph": aot(), "blob": blob(text), **ids()})
 
     return write_ir
 
 
 # -- failures --------------------------------------------------------------------------------------
-
-
-def attach_failures(module: Any) -> None:
-    """``torch._inductor.graph``: what goes wrong there is noted, and goes on as it was raised."""
-    for name, stage in PARTS:
-        private_names.wrap(f"torch._inductor.graph:GraphLowering.{name}", _began_at, _of(stage))
 
 
 def _began_at(args: Any, kwargs: Any) -> float:
@@ -388,13 +357,9 @@ class Listener(logging.Handler):
     def __init__(self) -> None:
         super().__init__(logging.DEBUG)
         self._names: dict[int, str] = {}
-        self._marks: dict[Any, list[Any]] = {}
+        self._marks: dict[Any, list[Any]] = per_recording({})
         # An attribute, so that the guard is all that logging calls.
         self.emit = guarded(self._take, "torch's trace")  # type: ignore[method-assign]
-
-    def forget(self) -> None:
-        """Drop the phases of compilations that another recording has seen begin."""
-        self._marks.clear()
 
     def _take(self, record: logging.LogRecord) -> None:
         """Keep what one record says."""
@@ -406,8 +371,7 @@ class Listener(logging.Handler):
             self._mark(said, payload)
             return
         if "str" in said:
-            text, number = said["str"]
-            self._names[number] = text
+            self._names[said["str"][1]] = said["str"][0]
             return
         ids = identity(said)
         artifact = said.get("artifact")
@@ -440,8 +404,7 @@ class Listener(logging.Handler):
         elif (kind := next((k for k in METRICS if k in said), None)) is not None:
             emit({"event": "compile_end", **ids, "kind": kind, "figures": short(said[kind] or {})})
         elif (kind := next((k for k in SYMBOLS if k in said), None)) is not None:
-            about = dict(said[kind] or {})
-            about.pop("stack", None)
+            about = {**(said[kind] or {}), "stack": None}
             frames = self._frames(about.pop("user_stack", None))
             emit({"event": "symbol", **ids, "kind": kind, "stack": frames, "said": short(about)})
 
@@ -515,9 +478,7 @@ def attach(module: Any) -> None:
     """Dynamo's or Inductor's first module: keep why torch compiled, its graphs and its code."""
     logger = logging.getLogger("torch.__trace")
     if not any(isinstance(handler, Listener) for handler in logger.handlers):
-        listener = Listener()
-        at_new_recording(listener.forget)
-        logger.addHandler(listener)
+        logger.addHandler(Listener())
 
 
 # Texts that tie a graph's kernels to the user's lines; the rest of the trace is left alone.
@@ -562,7 +523,6 @@ def _keep_files(paths: list[str]) -> None:
         try:
             fits = os.path.isfile(path) and os.path.getsize(path) <= MAX_FILE_BYTES
         except (OSError, ValueError):
-            fits = False
-        digest = file_blob(path) if fits else None
-        if digest is not None:
+            continue
+        if fits and (digest := file_blob(path)) is not None:
             emit({"event": "user_file", "path": path, "blob": digest})

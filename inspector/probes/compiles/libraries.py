@@ -11,16 +11,23 @@ import sys
 import sysconfig
 import time
 from importlib.machinery import ExtensionFileLoader
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .. import private_names
 from ..calls import graphs
 from ..driver.subscriber import has_fatbin
-from ..hooks import argument, at_new_recording, guarded, observed, per_recording, recording
+from ..hooks import (
+    Before,
+    argument,
+    arguments,
+    at_new_recording,
+    guarded,
+    observed,
+    per_recording,
+    recording,
+    succeeded,
+)
 from ..writer import emit, file_blob
-
-if TYPE_CHECKING:
-    from ..hooks import Before
 
 # Libraries of these packages hold thousands of kernels that are not the user's.
 _FOREIGN = re.compile(
@@ -28,48 +35,51 @@ _FOREIGN = re.compile(
     r"(?:torch|nvidia|triton|torchvision|torchaudio|cupy|jaxlib|numba|jax_cuda[^/]*)/"
 )
 
+Asked = tuple[dict[str, Any], float]
+"""The arguments of a call by name, and when it began."""
 _his: set[str] = set()  # modules that have been created, and have not run yet
 
 
 def attach(module: object) -> None:
     """``torch``: a library that holds device code and is its own is loaded after it.
 
-    Each extension module is looked at once, after it has been created.
+    Each extension module is looked at once, after it has been created. torch's version is noted,
+    and a device when the program ends.
     """
     loader: Any = ExtensionFileLoader
-    loader.create_module = observed(loader.create_module, _before_create, _created)
-    loader.exec_module = observed(loader.exec_module, argument(1, "module"), _executed)
+    created = arguments("self", "spec")
+    loader.create_module = observed(loader.create_module, created, succeeded(_created))
+    loader.exec_module = observed(loader.exec_module, argument(1, "module"), succeeded(_executed))
+
+    def note_version() -> None:
+        cuda = getattr(getattr(module, "version", None), "cuda", None)
+        emit({"event": "torch", "version": str(getattr(module, "__version__", "")), "cuda": cuda})
+
+    note_version()
+    at_new_recording(note_version)
+    atexit.register(note_device)
 
 
-def _before_create(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[str, str]:
-    spec = args[1] if len(args) > 1 else kwargs["spec"]
-    return str(args[0].path), str(spec.name)
+def _created(token: tuple[Any, Any], module: Any) -> None:
+    loader, spec = token
+    if _look(str(loader.path), str(spec.name)):
+        _his.add(str(spec.name))
 
 
-def _created(extension: tuple[str, str], module: Any, error: BaseException | None) -> None:
-    path, name = extension
-    if error is None and _look(path, name):
-        _his.add(name)
-
-
-def _executed(module: Any, result: Any, error: BaseException | None) -> None:
+def _executed(module: Any, result: Any) -> None:
     name = getattr(module, "__name__", None)
     if name in _his:
         _his.discard(name)
-        if error is None:
-            from ..calls import graphs
-
-            graphs.watch_module(module)
+        graphs.watch_module(module)
 
 
 def attach_ops(module: Any) -> None:
     """Look at what ``torch.ops.load_library`` loads: libraries of operators, no Python modules."""
-    private_names.wrap("torch._ops:_Ops.load_library", argument(1, "path"), _loaded)
 
-
-def _loaded(path: Any, result: Any, error: BaseException | None) -> None:
-    if error is None:
+    def loaded(path: Any, result: Any) -> None:
         _look(str(path), os.path.basename(str(path)))
+
+    private_names.wrap("torch._ops:_Ops.load_library", argument(1, "path"), succeeded(loaded))
 
 
 def _look(path: str, name: str) -> bool:
@@ -108,22 +118,20 @@ def _named(function: Any) -> Before:
     """Return a hook whose token is the call's arguments by name, and when it began."""
     signature = inspect.signature(function)
 
-    def began(args: Any, kwargs: Any) -> tuple[dict[str, Any], float]:
+    def began(args: Any, kwargs: Any) -> Asked:
         return dict(signature.bind(*args, **kwargs).arguments), time.time()
 
     return began
 
 
-def _ninja_ended(token: tuple[dict[str, Any], float], _: Any, error: BaseException | None) -> None:
-    arguments, began = token
-    _say(arguments.get("build_directory"), None, True, error, began)
+def _ninja_ended(token: Asked, _: Any, error: BaseException | None) -> None:
+    given, began = token
+    _say(given.get("build_directory"), {}, True, error, began)
 
 
-def _jit_loaded(
-    token: tuple[dict[str, Any], float], module: Any, error: BaseException | None
-) -> None:
-    arguments, _ = token
-    _say(arguments.get("build_directory"), arguments, None, error)
+def _jit_loaded(token: Asked, module: Any, error: BaseException | None) -> None:
+    given, _ = token
+    _say(given.get("build_directory"), given, None, error)
     if error is None:
         graphs.watch_module(module)
 
@@ -138,7 +146,7 @@ def _built(builder: Any, _: Any, error: BaseException | None) -> None:
 
 def _say(
     folder: Any,
-    arguments: dict[str, Any] | None,
+    given: dict[str, Any],
     fresh: bool | None,
     error: BaseException | None,
     began: float | None = None,
@@ -146,7 +154,6 @@ def _say(
     """Record a build; ``began`` is when ninja was started, where it just has ended."""
     if not folder or not (error is None or isinstance(error, Exception)):
         return
-    seconds = None if began is None else time.time() - began
     directory = os.path.abspath(str(folder))
     files = {}
     for name in sorted(os.listdir(directory)):
@@ -157,39 +164,20 @@ def _say(
     event = {
         "event": "extension",
         "directory": directory,
-        "name": (arguments or {}).get("name"),
+        "name": given.get("name"),
         "files": files,
         "fresh": fresh,
         "error": None if error is None else str(error)[-20000:],
     }
-    if seconds is not None:
-        event |= {"began": began, "seconds": seconds}
-    sources = (arguments or {}).get("sources")
-    if sources:
+    if began is not None:
+        event |= {"began": began, "seconds": time.time() - began}
+    if sources := given.get("sources"):
         listed = [sources] if isinstance(sources, str) else list(sources)
         event["sources"] = {os.path.abspath(str(s)): file_blob(str(s)) for s in listed}
     emit(event)
 
 
 _said: set[int] = per_recording(set())
-
-
-def attach_device(module: Any) -> None:
-    """Note torch's version, and look for a device when the program ends."""
-
-    def note_version() -> None:
-        version = getattr(module, "version", None)
-        emit(
-            {
-                "event": "torch",
-                "version": str(getattr(module, "__version__", "")),
-                "cuda": getattr(version, "cuda", None),
-            }
-        )
-
-    note_version()
-    at_new_recording(note_version)
-    atexit.register(note_device)
 
 
 @guarded
@@ -220,8 +208,5 @@ def note_device() -> None:
         "memory_bus_width",
     )
     emit(
-        {
-            "event": "device",
-            **{n: getattr(properties, n) for n in names if hasattr(properties, n)},
-        }
+        {"event": "device", **{n: getattr(properties, n) for n in names if hasattr(properties, n)}}
     )

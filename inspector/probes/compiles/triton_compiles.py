@@ -15,16 +15,15 @@ import weakref
 from collections.abc import Iterable
 from contextlib import suppress
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .. import private_names
+from ..ahead import said
+from ..autotune import inductor
 from ..autotune.triton_tuner import compiled, failed, first_line
 from ..calls import subjects, triton_launches
-from ..hooks import argument, observed, per_recording
+from ..hooks import Before, argument, observed, per_recording, succeeded
 from ..writer import blob, emit, file_blob, plain, problem, standing, withdraw
-
-if TYPE_CHECKING:
-    from ..hooks import Before
 
 # Functions that are looked at for what a kernel needs.
 MAX_FUNCTIONS = 256
@@ -39,8 +38,7 @@ def source(src: Any) -> dict[str, Any]:
         "declared": _declared(src),
     }
     function = getattr(src, "fn", None)
-    python = getattr(function, "fn", None)
-    code = getattr(python, "__code__", None)
+    code = getattr(getattr(function, "fn", None), "__code__", None)
     if code is not None:
         path = code.co_filename
         digest = file_blob(path) if os.path.isfile(path) else None
@@ -56,16 +54,10 @@ def source(src: Any) -> dict[str, Any]:
             "first": start,
             "last": start + max(len(lines) - 1, 0),
             "cut": blob("".join(lines)) if digest is None and lines else None,
-            **_reached([function, *_passed(src)]),
+            # Jitted functions may be among the values that were compiled in.
+            **_reached([function, *(getattr(v, "value", v) for v in _constants(src).values())]),
         }
     return out
-
-
-def _passed(src: Any) -> list[Any]:
-    """Jitted functions among the values that were compiled in."""
-    constants = getattr(src, "constants", None) or getattr(src, "constexprs", None) or {}
-    values = [getattr(v, "value", v) for v in dict(constants).values()]
-    return [v for v in values if hasattr(v, "fn")]
 
 
 def _reached(waiting: list[Any]) -> dict[str, Any]:
@@ -120,9 +112,13 @@ def _by_name(src: Any, items: dict[Any, Any]) -> dict[str, Any]:
     return out
 
 
+def _constants(src: Any) -> dict[Any, Any]:
+    return dict(getattr(src, "constants", None) or getattr(src, "constexprs", None) or {})
+
+
 def constexprs(src: Any) -> dict[str, Any]:
-    constants = getattr(src, "constants", None) or getattr(src, "constexprs", None) or {}
-    return _by_name(src, dict(constants)) if hasattr(constants, "items") else {}
+    """The values that were compiled in, by the names of arguments."""
+    return _by_name(src, _constants(src))
 
 
 def _declared(src: Any) -> list[str] | None:
@@ -138,11 +134,13 @@ def attributes(src: Any) -> dict[str, Any]:
     if hasattr(attributes, "items"):
         return _by_name(src, dict(attributes))
     # Triton 3.2 keeps an object with the properties' argument indices.
-    out: dict[str, Any] = {}
-    for name in ("divisible_by_16", "divisibility_16", "equal_to_1"):
-        if getattr(attributes, name, None):
-            out[name] = [n for i, n in enumerate(_names(src)) if i in getattr(attributes, name)]
-    return out
+    kinds = ("divisible_by_16", "divisibility_16", "equal_to_1")
+    places = {kind: getattr(attributes, kind, None) for kind in kinds}
+    return {
+        kind: [name for place, name in enumerate(_names(src)) if place in given]
+        for kind, given in places.items()
+        if given
+    }
 
 
 def made_by() -> dict[str, str]:
@@ -158,8 +156,6 @@ before the first pass."""
 MAX_LOG_CHARACTERS = 20_000
 _COMMAND = re.compile(r"^Repro command: (.{1,8000})$", re.MULTILINE)
 _recorded: set[str] = per_recording(set())
-MAX_STAGES = 64
-"""Stages of one compilation that are timed."""
 # Of the compile under way: stages ([name, seconds]), making (the last stage that was begun, with
 # Triton's metadata and what it is made of), digest (Triton's hash of it), missed (what is called
 # where it is in no cache).
@@ -182,7 +178,8 @@ class Compile:
             self.asked["target"] = {"backend": backend, "arch": plain(target.arch)}
         self.began = time.time()
         self._standing: str | None = None
-        _now.stages, _now.making, _now.digest, _now.missed = [], None, None, self._missed
+        _now.__dict__.clear()
+        _now.missed = self._missed
 
     def _missed(self) -> None:
         """Note a compilation that is in no cache: LLVM may end the process at any stage."""
@@ -221,10 +218,12 @@ class Compile:
         if digest in _recorded:
             return
         _recorded.add(digest)
-        making, stages = getattr(_now, "making", None), end_stages()
+        making = getattr(_now, "making", None)
         metadata = {} if making is None else {k: v for k, v in making[1].items() if k != "hash"}
         name = str(getattr(self.src, "name", "") or "")
-        files = _so_far(digest, name, making)
+        log, files = str(error), stages_left(name)
+        messages, first = said.of_failure(error, getattr(self.src, "fn", None), log, {}, files)
+        command = _COMMAND.search(log)
         emit(
             {
                 "event": "triton_failed",
@@ -235,19 +234,24 @@ class Compile:
                 "files": {stage: blob(text) for stage, text in files.items()},
                 "began": self.began,
                 "seconds": seconds,
-                "stage_seconds": stages,
+                "stage_seconds": end_stages(),
                 "error": f"{type(error).__name__}: {error}"[:4000],
                 "stage": "ttir" if making is None else {"cubin": "sass"}.get(making[0], making[0]),
-                **_failure_words(self.src, error, files),
+                "kind": type(error).__name__,
+                "message": first["message"],
+                "tool": first["tool"],
+                "messages": messages,
+                "log": blob(log[:MAX_LOG_CHARACTERS]),
+                "command": None if command is None else command[1].strip(),
+                **exceeded(error),
                 **source(self.src),
             }
         )
 
     def _digest(self) -> str:
         """Triton's hash; before Triton has made one, a hash of what it was asked for."""
-        known: str | None = getattr(_now, "digest", None)
-        if known:
-            return known
+        if known := getattr(_now, "digest", None):
+            return str(known)
         asked = (
             getattr(self.src, "name", None),
             getattr(getattr(self.src, "fn", None), "cache_key", None),
@@ -267,39 +271,20 @@ def exceeded(error: BaseException) -> dict[str, Any]:
     return {"required": required, "limit": limit, "resource": None if name is None else str(name)}
 
 
-def _failure_words(src: Any, error: BaseException, files: dict[str, str]) -> dict[str, Any]:
-    """What the compiler said, and of which lines."""
-    from ..ahead import said
+def stages_left(name: str) -> dict[str, str]:
+    """The stages that were made by the compilation under way in this thread, which has failed.
 
-    log = str(error)
-    texts = {"ptx": files["ptx"]} if "ptx" in files else {}
-    messages = list(said.printed(log, {}, texts))
-    if not any(m["severity"] == "error" for m in messages):
-        messages.insert(0, said.of_error(error, getattr(src, "fn", None), {}))
-    first = next(m for m in messages if m["severity"] == "error")
-    command = _COMMAND.search(log)
-    return {
-        "kind": type(error).__name__,
-        "message": first["message"],
-        "tool": first["tool"],
-        "messages": messages,
-        "log": blob(log[:MAX_LOG_CHARACTERS]),
-        "command": None if command is None else command[1].strip(),
-        **exceeded(error),
-    }
-
-
-def _so_far(digest: str, name: str, making: Any) -> dict[str, str]:
-    """The stages that were made: Triton writes each into its cache before it makes the next."""
+    Triton writes each into its cache before it makes the next.
+    """
     out: dict[str, str] = {}
-    begun = None if making is None else making[0]
-    if begun == "cubin" and isinstance(making[2], str):
+    digest, making = getattr(_now, "digest", None), getattr(_now, "making", None)
+    if making is not None and making[0] == "cubin" and isinstance(making[2], str):
         out["ptx"] = making[2]
     try:
-        manager = _manager(digest)
+        manager: Any = _manager(digest) if digest else None
         for stage in STAGES if manager is not None else ():
             path = manager.get_file(f"{name[:150]}.{stage}")
-            if stage == begun:
+            if making is not None and stage == making[0]:
                 break  # a file of that name is of another attempt
             if path and stage not in out:
                 with open(path, encoding="utf-8", errors="surrogateescape") as file:
@@ -312,17 +297,15 @@ def _so_far(digest: str, name: str, making: Any) -> dict[str, str]:
 # -- stages ----------------------------------------------------------------------------------------
 
 
-def _backend_made(_: object, backend: Any, error: BaseException | None) -> None:
+def _backend_made(_: object, backend: Any) -> None:
     """Observe which stages a new backend has."""
-    if error is None:
-        backend.add_stages = observed(backend.add_stages, argument(0, "stages"), _added)
+    backend.add_stages = observed(backend.add_stages, argument(0, "stages"), succeeded(_added))
 
 
 def end_stages() -> list[list[Any]]:
     """The stages of the compile that ends in this thread, in order, with their seconds."""
     stages: list[list[Any]] = getattr(_now, "stages", [])
-    # What it was made of is kept alive by nobody.
-    _now.stages, _now.making, _now.missed = [], None, None
+    _now.__dict__.clear()  # what it was made of is kept alive by nobody
     return stages
 
 
@@ -331,14 +314,11 @@ def _keyed(args: Any, kwargs: Any) -> None:
     _now.digest = str(args[0] if args else kwargs["key"])
 
 
-def _added(stages: Any, _: object, error: BaseException | None) -> None:
+def _added(stages: Any, _: object) -> None:
     """Time each stage; what comes next is a compilation that was in no cache."""
-    if error is not None:
-        return
     for name, stage in list(stages.items()):
         stages[name] = observed(stage, _beginning(str(name)), _stage_ended)
-    missed, _now.missed = getattr(_now, "missed", None), None
-    if missed is not None:
+    if (missed := _now.__dict__.pop("missed", None)) is not None:
         missed()
 
 
@@ -353,9 +333,7 @@ def _beginning(name: str) -> Before:
 
 def _stage_ended(token: tuple[str, float], _: object, error: BaseException | None) -> None:
     name, began = token
-    stages = _now.__dict__.setdefault("stages", [])
-    if len(stages) < MAX_STAGES:
-        stages.append([name, time.perf_counter() - began])
+    _now.__dict__.setdefault("stages", []).append([name, time.perf_counter() - began])
 
 
 _seen: set[str] = per_recording(set())
@@ -372,7 +350,7 @@ def attach(module: Any) -> None:
         private_names.wrap("triton.compiler.compiler:compile", Compile, Compile.ended)
     private_names.wrap("triton.compiler.compiler:get_cache_manager", _keyed)
     # What it calls to get a backend gives one whose stages are timed.
-    private_names.wrap("triton.compiler.compiler:make_backend", after=_backend_made)
+    private_names.wrap("triton.compiler.compiler:make_backend", after=succeeded(_backend_made))
     private_names.wrap(
         "triton.compiler.compiler:CompiledKernel._init_handles", _loading, _loading_ended
     )
@@ -472,18 +450,12 @@ def _loading_ended(kernel: Any, _: object, error: BaseException | None) -> None:
     if kernel is None:
         return
     if error is None:
-        loaded(
-            kernel.hash,
-            getattr(kernel, "n_regs", None),
-            getattr(kernel, "n_spills", None),
-            getattr(kernel, "n_max_threads", None),
-        )
+        loaded(kernel.hash, kernel)
         watch(kernel)
     elif isinstance(error, Exception):
-        digest = getattr(kernel, "hash", None)
-        compiled(digest, getattr(kernel, "name", None))
+        compiled(getattr(kernel, "hash", None), getattr(kernel, "name", None))
         failed(error)
-        not_loaded(digest, error)
+        not_loaded(getattr(kernel, "hash", None), error)
 
 
 def watch(kernel: Any) -> None:
@@ -495,12 +467,7 @@ def watch(kernel: Any) -> None:
 def _record_again(kernel: Any) -> None:
     if kernel is not None and str(kernel.hash) not in _seen:
         record(kernel, kernel.src, time.time())
-        loaded(
-            kernel.hash,
-            getattr(kernel, "n_regs", None),
-            getattr(kernel, "n_spills", None),
-            getattr(kernel, "n_max_threads", None),
-        )
+        loaded(kernel.hash, kernel)
 
 
 def not_loaded(digest: object, error: BaseException) -> None:
@@ -517,17 +484,17 @@ def not_loaded(digest: object, error: BaseException) -> None:
         )
 
 
-def loaded(digest: object, registers: Any, spills: Any, threads: Any = None) -> None:
-    """The loaded binary's own figures: ``n_spills`` is local memory a thread, in 4-byte words."""
+def loaded(digest: object, binary: Any) -> None:
+    """Record the figures that the driver gave when it loaded a binary."""
     if os.environ.get("PTXVIEW_TARGET"):
         return
     emit(
         {
             "event": "loaded",
             "hash": str(digest),
-            "registers": registers,
-            "local_words": spills,
-            "max_threads": threads,
+            "registers": getattr(binary, "n_regs", None),
+            "local_words": getattr(binary, "n_spills", None),  # local memory a thread
+            "max_threads": getattr(binary, "n_max_threads", None),
         }
     )
     from . import libraries
@@ -544,7 +511,7 @@ def attach_launchers(module: Any) -> None:
         private_names.wrap(f"{HEURISTICS}:{name}.make_launcher", argument(0), _launcher_made)
     subjects.as_benchmark(f"{HEURISTICS}:CachingAutotuner.bench")
     faster = f"{HEURISTICS}:CachingAutotuner._build_fast_launcher"
-    private_names.wrap(faster, argument(1, "launcher"), _made_faster)
+    private_names.wrap(faster, argument(1, "launcher"), succeeded(triton_launches.watch_faster))
 
 
 def _launcher_made(compiled: Any, launcher: Any, error: BaseException | None) -> None:
@@ -554,15 +521,8 @@ def _launcher_made(compiled: Any, launcher: Any, error: BaseException | None) ->
         _dropped(compiled, error)
 
 
-def _made_faster(slow: Any, fast: Any, error: BaseException | None) -> None:
-    if fast is not None:
-        triton_launches.watch_faster(slow, fast)
-
-
 def _dropped(result: Any, error: Exception) -> None:
     """Record a configuration that compiled but cannot be loaded, so that Inductor drops it."""
-    from ..autotune import inductor
-
     name = (getattr(result, "inductor_meta", None) or {}).get("kernel_name")
     digest = getattr(result.kernel, "hash", None)
     inductor.dropped(name, None, result.config, first_line(error), digest)
@@ -594,27 +554,23 @@ def _declared_names(kernel: Any) -> list[str] | None:
 
 
 def _record_launcher(result: Any, launcher: Any) -> None:
-
     _record_compiled(result)
     kernel = result.kernel
     digest = getattr(kernel, "hash", None)
     if not digest:
         return
     meta = getattr(result, "compile_meta", None) or {}
-    registers = getattr(launcher, "n_regs", None)
     if hasattr(kernel, "full_constexprs"):
         signature, constants = meta.get("signature"), meta.get("constants")
         triton_launches.watch_static(
             launcher, kernel, signature, constants, lambda: _record_compiled(result)
         )
-    if registers is not None:
-        loaded(digest, registers, getattr(launcher, "n_spills", None))
+    if getattr(launcher, "n_regs", None) is not None:
+        loaded(digest, launcher)
 
 
 def _record_compiled(result: Any) -> None:
     """Record what a configuration of Inductor's was compiled to."""
-    from ..autotune import inductor
-
     kernel = result.kernel
     digest = getattr(kernel, "hash", None)
     if not digest:

@@ -64,8 +64,7 @@ class Settings:
     @property
     def capability(self) -> tuple[int, int]:
         """Major and minor compute capability: sm_120 is (12, 0)."""
-        number = self.number
-        return number // 10, number % 10
+        return self.number // 10, self.number % 10
 
     @property
     def number(self) -> int:

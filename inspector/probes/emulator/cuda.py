@@ -22,21 +22,17 @@ CUDA = 1  # DeviceType::CUDA
 
 def low_level() -> dict[str, Any]:
     """The functions of ``torch._C`` about streams."""
-    library = shim.library()
-
-    def current(index: int) -> tuple[int, int, int]:
-        return int(library.ptxview_get_stream(index)), index, CUDA
 
     def set_stream(stream_id: int, device_index: int, device_type: int = CUDA) -> None:
-        library.ptxview_set_stream(device_index, stream_id)
-        library.ptxview_set_device(device_index)
+        shim.library().ptxview_set_stream(device_index, stream_id)
+        shim.set_device(device_index)
 
     return {
-        "_cuda_getCurrentStream": current,
+        "_cuda_getCurrentStream": lambda index: (shim.stream(index), index, CUDA),
         "_cuda_getDefaultStream": lambda index: (0, index, CUDA),
         "_cuda_getStreamFromExternal": lambda pointer, index: (pointer, index, CUDA),
         "_cuda_setStream": set_stream,
-        "_cuda_getCurrentRawStream": lambda index: int(library.ptxview_get_stream(index)),
+        "_cuda_getCurrentRawStream": shim.stream,
     }
 
 
@@ -173,14 +169,10 @@ def toolkit_version() -> str | None:
     candidates = [Path(home) / "include" / "cuda.h" for home in extension.homes()]
     bundled = "triton/backends/nvidia/include/cuda.h"
     candidates.extend(Path(folder) / bundled for folder in sys.path)
-    for header in candidates:
-        try:
-            version = re.search(r"#define CUDA_VERSION (\d+)", header.read_text(errors="replace"))
-        except OSError:
-            continue
+    for header in filter(Path.is_file, candidates):
+        version = re.search(r"#define CUDA_VERSION (\d+)", header.read_text(errors="replace"))
         if version:
-            number = int(version[1])
-            return f"{number // 1000}.{number % 1000 // 10}"
+            return f"{int(version[1]) // 1000}.{int(version[1]) % 1000 // 10}"
     return None
 
 
@@ -188,19 +180,15 @@ def attach(torch: Any) -> None:
     """Give torch its CUDA device; called right after ``import torch``."""
     asked = current()
     low = torch._C
-    library = shim.library()
-
-    def get_device() -> int:
-        return int(library.ptxview_get_device())
 
     def set_device(index: int) -> None:
         if not 0 <= index < asked.devices:
             kind = getattr(torch, "AcceleratorError", RuntimeError)
             raise kind("CUDA error: invalid device ordinal")
-        library.ptxview_set_device(index)
+        shim.set_device(index)
 
     def exchange_device(index: int) -> int:
-        old = get_device()
+        old = shim.device()
         if index >= 0:
             set_device(index)
         return old
@@ -214,22 +202,25 @@ def attach(torch: Any) -> None:
         )
         torch.cuda._get_device_properties = properties
 
-    bad_fork = False  # CUDA cannot be used after a fork once it has been initialised
+    bad_forks: list[bool] = []  # CUDA cannot be used after a fork once it has been initialised
 
     def in_child() -> None:
-        nonlocal bad_fork
         if torch.cuda._initialized:
-            bad_fork = True
-            _initialise_again(torch)
+            bad_forks.append(True)
+            # The next CUDA tensor asks torch.cuda again, as torch's own handler has it do.
+            library = ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / "libtorch_python.so"))
+            name = "_ZN5torch5utils24set_requires_device_initEN3c1010DeviceTypeEb"
+            if hasattr(library, name):
+                library[name](ctypes.c_int8(CUDA), ctypes.c_bool(True))
 
     def in_bad_fork() -> bool:
-        return bad_fork
+        return bool(bad_forks)
 
     os.register_at_fork(after_in_child=in_child)
     supplied: dict[str, Any] = {
         "_cuda_init": init,
         "_cuda_getDeviceCount": lambda: asked.devices,
-        "_cuda_getDevice": get_device,
+        "_cuda_getDevice": shim.device,
         "_cuda_setDevice": set_device,
         "_cuda_exchangeDevice": exchange_device,
         "_cuda_maybeExchangeDevice": maybe_exchange_device,
@@ -258,26 +249,32 @@ def attach(torch: Any) -> None:
     if torch.version.cuda is None:
         torch.version.cuda = toolkit_version()
 
-    cuda = torch.cuda
-    cuda._is_in_bad_fork = in_bad_fork
-    cuda._exchange_device = exchange_device
-    cuda._maybe_exchange_device = maybe_exchange_device
-    cuda._cudart = _runtime_library()
-    cuda._get_pynvml_handler = _no_nvml
+    replaced = {
+        "_is_in_bad_fork": in_bad_fork,
+        "_exchange_device": exchange_device,
+        "_maybe_exchange_device": maybe_exchange_device,
+        "_cudart": _runtime_library(),
+        "_get_pynvml_handler": _refusing(
+            ModuleNotFoundError, "NVML, which tells a GPU's load, clocks and temperature,"
+        ),
+        # The original asks NVML first, which would count the machine's own.
+        "device_count": _named(lambda: asked.devices, "device_count"),
+        "CUDAGraph": NoGraph,
+    }
+    for name, value in replaced.items():
+        setattr(torch.cuda, name, value)
     if not hasattr(low, JITERATOR):
-        setattr(low, JITERATOR, _no_jiterator)
-    # The original asks NVML first, which would count the machine's own.
-    cuda.device_count = _named(lambda: asked.devices, "device_count")
+        of_nvrtc = "the jiterator, which would compile it with NVRTC,"
+        setattr(low, JITERATOR, _refusing(NotImplementedError, of_nvrtc))
     attach_streams(torch)
     _let_storages_be_made(torch)
     # cuDNN has no kernels here: the native paths run.
     torch.backends.cudnn.is_acceptable = _named(lambda tensor: False, "is_acceptable")
     _profile_the_cpu(torch)
     _make_generators(torch)
-    cuda.graphs._cuda_isCurrentStreamCapturing = lambda: False
-    cuda.CUDAGraph = cuda.graphs.CUDAGraph = NoGraph
-    nvtx = sys.modules.get("torch.cuda.nvtx")
-    if nvtx is not None:
+    torch.cuda.graphs._cuda_isCurrentStreamCapturing = lambda: False
+    torch.cuda.graphs.CUDAGraph = NoGraph
+    if (nvtx := sys.modules.get("torch.cuda.nvtx")) is not None:
         names = "rangePushA rangePop rangeStartA rangeEnd markA deviceRangeStart deviceRangeEnd"
         ignored = dict.fromkeys(names.split(), lambda *args: 0)
         nvtx._nvtx = SimpleNamespace(**ignored)  # type: ignore[attr-defined]
@@ -312,23 +309,14 @@ def _make_generators(torch: Any) -> None:
         def __instancecheck__(cls, value: Any) -> bool:
             return isinstance(value, real)
 
-    class Generator(metaclass=Like):
-        def __new__(cls, device: Any = "cpu") -> Any:
+        def __call__(cls, device: Any = "cpu") -> Any:
             wanted = torch.device(device)
             if wanted.type != "cuda":
                 return real(device=wanted)
             index = torch.cuda.current_device() if wanted.index is None else wanted.index
             return torch.ops.ptxview_target.new_generator(index)
 
-    torch.Generator = Generator
-
-
-def _initialise_again(torch: Any) -> None:
-    """Let the next CUDA tensor ask torch.cuda again, as torch's own fork handler for CUDA does."""
-    library = ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / "libtorch_python.so"))
-    name = "_ZN5torch5utils24set_requires_device_initEN3c1010DeviceTypeEb"
-    if hasattr(library, name):
-        library[name](ctypes.c_int8(CUDA), ctypes.c_bool(True))
+    torch.Generator = Like("Generator", (), {})
 
 
 def _named(function: Any, name: str) -> Any:
@@ -341,22 +329,17 @@ def _named(function: Any, name: str) -> Any:
 JITERATOR = "_cuda_jiterator_compile_and_launch_kernel"
 
 
-def without_gpu(what: str) -> str:
-    """Why ``what`` is not available, and what is."""
-    return (
-        f"ptxview: there is no GPU here, and {what} is for a machine with one: torch's operators, "
-        "Triton's kernels and CUDA C++ run on this machine's processor, nothing else of CUDA does"
-    )
+def _refusing(kind: type[Exception], what: str) -> Any:
+    """A function that raises why ``what`` is not available, and what is."""
 
+    def refuse(*args: Any, **given: Any) -> Any:
+        raise kind(
+            f"ptxview: there is no GPU here, and {what} is for a machine with one: torch's "
+            "operators, Triton's kernels and CUDA C++ run on this machine's processor, nothing "
+            "else of CUDA does"
+        )
 
-def _no_jiterator(code: Any, name: Any, *args: Any, **given: Any) -> Any:
-    raise NotImplementedError(without_gpu(f"the jiterator, which would compile {name} with NVRTC,"))
-
-
-def _no_nvml(*args: Any, **given: Any) -> Any:
-    raise ModuleNotFoundError(
-        without_gpu("NVML, which tells a GPU's load, clocks and temperature,")
-    )
+    return refuse
 
 
 def _runtime_library() -> SimpleNamespace:
@@ -412,11 +395,10 @@ def _memory_functions() -> dict[str, Any]:
             "memory exists"
         )
 
-        def entry(current: int, peak: int, allocated: int, freed: int) -> dict[str, Any]:
+        def entry(*figures: int) -> dict[str, Any]:
             names = ("current", "peak", "allocated", "freed")
-            figures = dict(zip(names, (current, peak, allocated, freed), strict=True))
-            none = dict.fromkeys(figures, 0)
-            return {"all": figures, "large_pool": dict(none), "small_pool": dict(none)}
+            pools = {"all": figures, "large_pool": (0, 0, 0, 0), "small_pool": (0, 0, 0, 0)}
+            return {pool: dict(zip(names, these, strict=True)) for pool, these in pools.items()}
 
         one = entry(*(_figure(index, w) for w in (CURRENT, PEAK, ALLOCATED, FREED)))
         blocks = entry(_figure(index, BLOCKS), _figure(index, MOST_BLOCKS), 0, 0)
@@ -439,12 +421,9 @@ def _memory_functions() -> dict[str, Any]:
             "max_split_size": -1,
         }
 
-    def reset_peak(index: int) -> None:
-        shim.library().ptxview_reset_peak(index)
-
     return {
         "_cuda_memoryStats": stats,
-        "_cuda_resetPeakMemoryStats": reset_peak,
+        "_cuda_resetPeakMemoryStats": lambda index: shim.library().ptxview_reset_peak(index),
         "_cuda_resetAccumulatedMemoryStats": lambda index: None,
         "_cuda_emptyCache": lambda: None,
         "_cuda_setMemoryFraction": lambda fraction, index: None,
@@ -459,17 +438,10 @@ def _let_storages_be_made(torch: Any) -> None:
     original = plain.__new__
 
     def new(cls: Any, *args: Any, device: Any = None, **given: Any) -> Any:
-        if device is None or torch.device(device).type != "cuda" or (args and not _size(args[0])):
-            return original(cls, *args, **({} if device is None else {"device": device}), **given)
         size = args[0] if args else 0
-        if not _size(size):
-            data = torch.tensor(size, dtype=torch.uint8, device=device)
-        else:
-            data = torch.empty(size, dtype=torch.uint8, device=device)
-        return data.untyped_storage()
+        on_cuda = device is not None and torch.device(device).type == "cuda"
+        if not on_cuda or not isinstance(size, int):
+            return original(cls, *args, **({} if device is None else {"device": device}), **given)
+        return torch.empty(size, dtype=torch.uint8, device=device).untyped_storage()
 
     plain.__new__ = new
-
-
-def _size(value: Any) -> bool:
-    return isinstance(value, int)

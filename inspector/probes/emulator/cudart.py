@@ -8,7 +8,6 @@ raises what a service of this module raises as RuntimeError.
 from __future__ import annotations
 
 import ctypes
-import gc
 import hashlib
 import os
 import re
@@ -24,7 +23,7 @@ from typing import Any
 from ..calls import graphs
 from ..writer import emit
 from . import cuda, current, devices, executor, extension, launch, say, shim
-from .launch import Launch, Memory, Size, memory_of
+from .launch import Launch, Size
 
 # .nv.info attributes, as cuobjdump names them
 # The largest grid and block of any device (CUDA C++ Programming Guide, "Technical Specifications
@@ -289,19 +288,14 @@ def raising(function: Any) -> Any:
 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        try:
-            result = function(*args, **kwargs)
-            refused: Refusal | None = getattr(_waiting, "refused", None)
-            if refused is not None:
-                _waiting.refused = None
-                error = f"CUDA error: {NAMES[refused.error][1]}\nptxview: {refused.text}"
-                raise RuntimeError(error)
-            return result
-        except BaseException as error:
-            say.unseen(error)
-            raise
+        result = function(*args, **kwargs)
+        refused: Refusal | None = getattr(_waiting, "refused", None)
+        if refused is not None:
+            _waiting.refused = None
+            raise RuntimeError(f"CUDA error: {NAMES[refused.error][1]}\nptxview: {refused.text}")
+        return result
 
-    return call
+    return say.unseen(call)
 
 
 # -- services for the stand-in ------------------------------------------------------------------
@@ -337,7 +331,12 @@ def _launch(text: str, entry: str, sizes: Any, arguments: Any) -> int:
         block=block,
         shared=shared,
         arguments=list(packed),
-        memory=lambda: _memory(call),
+        # PTX has no names of arguments, and the host's code no shapes of what they point at.
+        memory=lambda: {
+            f"argument {position + 1}": (word, piece[1], f"{piece[1] - word} bytes")
+            for position, word in call.pointers()
+            if (piece := shim.memory_around(word, word + 1))
+        },
         host=frozenset(piece for word in words if (piece := shim.pinned_around(word))),
     )
     launch.launch(call)
@@ -473,37 +472,3 @@ def base_name(name: str) -> str:
                 break
             at += name[at : at + 1] == "L"
     return found
-
-
-# -- memory that errors name ----------------------------------------------------------------------
-
-
-def _memory(call: Launch) -> dict[str, Memory]:
-    """The memory that pointers among the arguments point at, by position: PTX has no names."""
-    pointers = dict(call.pointers())
-    owners = _owners(set(pointers.values()))
-    made: dict[str, Memory] = {}
-    for position, word in pointers.items():
-        around = shim.memory_around(word, word + 1)
-        if word in owners:
-            made[f"argument {position + 1}"] = memory_of(owners[word])
-        elif around is not None:
-            made[f"argument {position + 1}"] = word, around[1], f"{around[1] - word} bytes"
-    return made
-
-
-def _owners(wanted: set[int]) -> dict[int, Any]:
-    """The program's tensors that begin at these addresses, the largest of each."""
-    import torch
-
-    owners: dict[int, Any] = {}
-    for value in gc.get_objects():
-        if not issubclass(type(value), torch.Tensor):
-            continue
-        try:
-            first, size = int(value.data_ptr()), value.numel()
-        except (RuntimeError, NotImplementedError):
-            continue  # a tensor without memory
-        if first in wanted and (first not in owners or owners[first].numel() < size):
-            owners[first] = value
-    return owners

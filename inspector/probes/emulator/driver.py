@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
+from ..calls import triton_launches
 from ..hooks import observed
 from . import current, devices, executor, launch, say, shim
 from .launch import BENCHMARKS, Launch, Size, memory_of
@@ -39,7 +40,7 @@ class Utils:
         return loaded if _wants_threads() else loaded[:4]
 
     def unload_module(self, module: Any) -> None:
-        return None
+        """Nothing was loaded."""
 
     def get_device_properties(self, device: int) -> dict[str, int]:
         limits = devices.find(current().target)
@@ -57,15 +58,14 @@ class Utils:
         raise NotImplementedError("ptxview: cluster occupancy is the CUDA driver's to say")
 
     def set_printf_fifo_size(self, size: int) -> None:
-        return None
+        """What kernels print has no bounds."""
 
 
 @cache
 def _wants_threads() -> bool:
     """Triton 3.4 and later want the most threads a block as well."""
-    from triton.compiler.compiler import CompiledKernel
-
-    return "n_max_threads" in inspect.getsource(CompiledKernel._init_handles)
+    kernel = sys.modules["triton.compiler.compiler"].CompiledKernel
+    return "n_max_threads" in inspect.getsource(kernel._init_handles)
 
 
 def _make_driver() -> Any:
@@ -78,16 +78,9 @@ def _make_driver() -> Any:
         def __init__(self) -> None:
             self.utils = Utils()
             self.launcher_cls = Launcher
-            self.get_current_device = lambda: 0
-            self.set_current_device = lambda index: None
-            self.get_current_stream = lambda index=0: 0
-            if shim.loaded():
-                library = shim.library()
-                self.get_current_device = lambda: int(library.ptxview_get_device())
-                self.set_current_device = lambda index: library.ptxview_set_device(index)
-                self.get_current_stream = lambda index=0: int(
-                    library.ptxview_get_stream(index or 0)
-                )
+            self.get_current_device = shim.device
+            self.set_current_device = shim.set_device
+            self.get_current_stream = lambda index=0: shim.stream(index or 0)
             self.get_device_capability = lambda index=0: current().capability
 
         @staticmethod
@@ -100,9 +93,7 @@ def _make_driver() -> Any:
         def get_active_torch_device(self) -> Any:
             import torch
 
-            if not shim.loaded():
-                return torch.device("cpu")
-            return torch.device("cuda", int(shim.library().ptxview_get_device()))
+            return torch.device("cuda", shim.device()) if shim.loaded() else torch.device("cpu")
 
         def get_device_interface(self) -> Any:
             import torch
@@ -118,7 +109,6 @@ def _make_driver() -> Any:
             return args
 
         def get_benchmarker(self) -> Any:
-
             return do_bench
 
         def get_empty_cache_for_benchmark(self) -> Any:
@@ -127,7 +117,7 @@ def _make_driver() -> Any:
             return torch.empty(0, dtype=torch.int)
 
         def clear_cache(self, held: Any) -> None:
-            return None
+            """Nothing is measured."""
 
     return Driver
 
@@ -156,21 +146,21 @@ class Launcher:
         _refuse_host_pointers(args)
         if enter_hook is not None:
             enter_hook(launch_metadata)
-        if not compiling_only() and grid_x * grid_y * grid_z > 0:
+        if not _depth and grid_x * grid_y * grid_z > 0:
             launch.launch(self._launch((int(grid_x), int(grid_y), int(grid_z)), args))
         if exit_hook is not None:
             exit_hook(launch_metadata)
 
     def _launch(self, grid: Size, args: tuple[Any, ...]) -> Launch:
         fn, metadata = getattr(self.src, "fn", None), self.metadata
-        signature = dict(getattr(self.src, "signature", None) or {})
-        named = _named(fn, self.src, args)
-        fixed = _constants(self.src, list(named))
-        passed = {
-            name: (signature.get(name, signature.get(position)), value)
-            for position, (name, value) in enumerate(named.items())
-            if name not in fixed
+        parameters = triton_launches.parameters_of(self.src)
+        fixed = {
+            name
+            for name, kind, value in parameters
+            if kind == "constexpr" or value is not triton_launches.ABSENT
         }
+        bound = triton_launches.items(parameters, args)
+        passed = {name: (kind, value) for name, kind, value in bound if name not in fixed}
         tensors = dict(
             pair for name, (_, value) in passed.items() for pair in _tensors_of(name, value)
         )
@@ -215,30 +205,6 @@ class Launcher:
             ),
             obstacle=obstacle,
         )
-
-
-def _constants(src: Any, names: list[str]) -> dict[str, Any]:
-    """Arguments that were compiled in, with their values where these are known."""
-    constants: dict[str, Any] = {}
-    signature = getattr(src, "signature", None) or {}
-    for key, kind in dict(signature).items():
-        if kind == "constexpr":
-            constants[names[key] if isinstance(key, int) else str(key)] = None
-    for key, value in dict(getattr(src, "constants", None) or {}).items():
-        path = key[0] if isinstance(key, tuple) else key
-        if not isinstance(key, tuple) or len(key) == 1:
-            constants[names[path] if isinstance(path, int) else str(path)] = value
-    return constants
-
-
-def _named(fn: Any, src: Any, args: tuple[Any, ...]) -> dict[str, Any]:
-    """Arguments by name; callers that leave constants out get them filled in."""
-    names = list(getattr(fn, "arg_names", ())) or [f"arg{i}" for i in range(len(args))]
-    if len(args) == len(names):
-        return dict(zip(names, args, strict=True))
-    constants = _constants(src, names)
-    given = iter(args)
-    return {name: constants[name] if name in constants else next(given, None) for name in names}
 
 
 def _tensors_of(name: str, value: Any) -> Iterator[tuple[str, Any]]:
@@ -322,10 +288,9 @@ def _packed(kind: Any, value: Any) -> Any:
         return 0
     if isinstance(value, bytes):
         return value
-    if kind == "bf16":
-        return struct.pack("<f", float(value))[2:]
-    if kind in ("fp16", "fp32", "f32", "fp64"):
-        return struct.pack({"fp16": "<e", "fp64": "<d"}.get(kind, "<f"), float(value))
+    if kind in ("bf16", "fp16", "fp32", "f32", "fp64"):
+        packed = struct.pack({"fp16": "<e", "fp64": "<d"}.get(kind, "<f"), float(value))
+        return packed[2:] if kind == "bf16" else packed
     return value if isinstance(value, float) else int(value)
 
 
@@ -345,13 +310,15 @@ def attach_compiler(compiler: Any) -> None:
     compiler.compile = observed(compiler.compile, _compilation_begins, _compilation_ends)
 
 
-def _compilation_begins(args: tuple[Any, ...], given: dict[str, Any]) -> bool:
-    source = args[0] if args else given.get("src")
-    return WAITING.begin("kernels compiled", str(getattr(source, "name", None) or "a kernel"))
+def _compilation_begins(args: tuple[Any, ...], given: dict[str, Any]) -> Any:
+    name = getattr(args[0] if args else given.get("src"), "name", None)
+    waiting = WAITING.on("kernels compiled", str(name or "a kernel"))
+    waiting.__enter__()
+    return waiting
 
 
-def _compilation_ends(begun: bool, result: Any, error: BaseException | None) -> None:
-    WAITING.end(begun)
+def _compilation_ends(waiting: Any, result: Any, error: BaseException | None) -> None:
+    waiting.__exit__(None, None, None)
 
 
 class CublasLt:
@@ -406,12 +373,7 @@ class NotMeasured(float):
 
 
 NAN = NotMeasured("nan")
-_depth = 0
-
-
-def compiling_only() -> bool:
-    """Whether launches compile and do not run, since a candidate is tried."""
-    return _depth > 0
+_depth = 0  # launches compile and do not run while candidates are tried
 
 
 @contextmanager
@@ -437,6 +399,7 @@ def no_times(quantiles: Any = None, return_mode: str = "mean") -> Any:
     return [] if return_mode == "all" and quantiles is None else NAN
 
 
+@unseen
 def do_bench(
     fn: Callable[[], Any],
     *args: Any,
@@ -445,12 +408,8 @@ def do_bench(
     **ignored: Any,
 ) -> Any:
     """``triton.testing.do_bench``: calls ``fn`` once, so that it compiles and writes, no more."""
-    try:
-        with BENCHMARKS.running():
-            fn()
-    except BaseException as error:
-        unseen(error)
-        raise
+    with BENCHMARKS.running():
+        fn()
     return no_times(quantiles, return_mode)
 
 
@@ -468,13 +427,10 @@ def attach_tuning(module: Any) -> None:
     tuner = module.Autotuner
     original = tuner._bench
 
+    @unseen
     def bench(self: Any, *args: Any, config: Any, **meta: Any) -> Any:
-        try:
-            with only_compile():
-                measured = original(self, *args, config=config, **meta)
-        except BaseException as error:
-            unseen(error)
-            raise
+        with only_compile():
+            measured = original(self, *args, config=config, **meta)
         times = measured if isinstance(measured, (list, tuple)) else [measured]
         failed = bool(times) and all(t == float("inf") for t in times)
         return measured if failed else no_times((0.5, 0.2, 0.8))

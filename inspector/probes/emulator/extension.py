@@ -19,7 +19,7 @@ import sys
 import tempfile
 import types
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -37,21 +37,16 @@ def homes() -> tuple[str, ...]:
     """Toolkits at hand, best first: each has bin/nvcc and the runtime's headers."""
     variables = ("CUDA_HOME", "CUDA_PATH")
     homes = [Path(os.environ[name]) for name in variables if os.environ.get(name)]
-    on_path = shutil.which("nvcc")
-    if on_path:
+    if on_path := shutil.which("nvcc"):
         homes.append(Path(on_path).resolve().parents[1])
     homes.append(Path("/usr/local/cuda"))
-    for folder in sys.path:
-        wheels = Path(folder) / "nvidia"
-        if wheels.is_dir():
-            homes.extend(sorted(wheels.glob("cu[0-9]*"), reverse=True))
-            homes.append(wheels / "cuda_nvcc")
-    whole = [
+    for wheels in (Path(folder) / "nvidia" for folder in sys.path):
+        homes += [*sorted(wheels.glob("cu[0-9]*"), reverse=True), wheels / "cuda_nvcc"]
+    return tuple(
         str(home)
         for home in dict.fromkeys(homes)
         if (home / "bin" / "nvcc").exists() and (home / "include" / "cuda_runtime.h").exists()
-    ]
-    return tuple(whole)
+    )
 
 
 def lacking() -> str:
@@ -146,20 +141,16 @@ def _compile(home: str, source: Path, flags: list[str], target: str, place: Path
     with tempfile.TemporaryDirectory(prefix="ptxview-nvcc-") as name:
         folder = Path(name)
         argv = command(home, source, flags, target, folder)
-        # In nvcc's form, and the same for each build: it is part of names in the PTX.
-        digest = hashlib.sha256(json.dumps([flags, target, str(source)]).encode()).hexdigest()
-        file = re.sub(r"\W", "_", source.name)
-        module = f"_{digest[:8]}_{len(file)}_{file}_{digest[8:16]}"
-        status, log = _run(argv, module)
+        done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         record: dict[str, Any] = {
-            "status": status,
-            "log": log,
+            "status": done.returncode,
+            "log": done.stdout.decode(errors="replace"),
             "ptx_command": argv,
             "arch": architecture(flags, target),
             "depends": {},
             **dict.fromkeys(("ptx", "cubin", "lines_cubin", "object")),
         }
-        if status:
+        if done.returncode:
             return record
         place = shim.writable(place)
         record["object"] = str(shutil.copy(folder / "whole.o", place / "whole.o"))
@@ -180,55 +171,6 @@ def _write(file: Path, record: dict[str, Any]) -> None:
     part = file.with_suffix(f".{os.getpid()}")
     part.write_text(json.dumps(record), encoding="utf-8")
     os.replace(part, file)
-
-
-def _run(argv: list[str], module: str) -> tuple[int, str]:
-    """Run nvcc: exit status and log.
-
-    nvcc compiles host and device code one after the other, because cudafe++ chooses the module's
-    name, which cicc needs. With the name ``module`` given to both, they run side by side, which
-    takes a third off the time. A command line that nvcc splits differently is left to nvcc.
-    """
-    asked = subprocess.run([*argv, "--dryrun"], capture_output=True, text=True, errors="replace")
-    variables: dict[str, str] = {}
-    commands: list[str] = []
-    log = ""
-    for line in asked.stderr.splitlines(keepends=True):
-        if not line.startswith("#$ "):
-            log += line  # a warning about options
-            continue
-        command = line.removeprefix("#$ ").strip()
-        name, equals, value = command.partition("=")
-        if equals and name.isidentifier():
-            variables[name] = value
-        else:
-            commands.append(command)
-    front = [i for i, command in enumerate(commands) if command.startswith("cudafe++")]
-    name_file = re.search(
-        r'--gen_module_id_file --module_id_file_name "(.*?)"', "\n".join(commands)
-    )
-    if asked.returncode or len(front) != 1 or name_file is None:
-        done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-        return done.returncode, done.stdout.decode(errors="replace")
-    Path(name_file[1]).write_text(module)
-    commands[front[0]] = commands[front[0]].replace("--gen_module_id_file", "")
-    host, device = commands[: front[0] + 1], commands[front[0] + 1 : -1]
-    with ThreadPoolExecutor() as pool:
-        results = list(pool.map(lambda part: _shell(part, variables), (host, device)))
-    if not any(status for status, _ in results):
-        results.append(_shell(commands[-1:], variables))
-    return max(status for status, _ in results), log + "".join(text for _, text in results)
-
-
-def _shell(commands: list[str], variables: dict[str, str]) -> tuple[int, str]:
-    """Run commands of nvcc until one fails: exit status and log."""
-    done = subprocess.run(
-        ["sh", "-ec", "\n".join(commands)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        env={**os.environ, **variables},
-    )
-    return done.returncode, done.stdout.decode(errors="replace")
 
 
 def _assemble(home: str, flags: list[str], target: str, ptx: Path, cubin: Path) -> bool:
@@ -271,13 +213,11 @@ def machine_place(ptx: bytes) -> Path:
 
 def note_machine(ptx: Path, machine: Path) -> None:
     """Remember the machine code that was made from some PTX, also with other flags."""
-    try:
+    with suppress(OSError):
         place = machine_place(ptx.read_bytes())
         place.mkdir(parents=True, exist_ok=True)
         name = hashlib.sha256(str(machine).encode()).hexdigest()[:16]
         (place / name).write_text(str(machine), encoding="utf-8")
-    except OSError:
-        return
 
 
 # -- records of objects: a build that is found already made is captured all the same -------------
@@ -290,19 +230,15 @@ def _record_file(item: Path) -> Path:
 
 def write_record(item: Path, record: dict[str, Any]) -> None:
     """Keep an object's record; a cache that cannot be written costs the record alone."""
-    place = _record_file(item)
-    try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        _write(place, record)
-    except OSError:
-        return
+    with suppress(OSError):
+        _record_file(item).parent.mkdir(parents=True, exist_ok=True)
+        _write(_record_file(item), record)
 
 
 def read_record(item: Path) -> dict[str, Any]:
     """An object's record; empty if it is missing."""
     try:
-        record: dict[str, Any] = json.loads(_record_file(item).read_text(encoding="utf-8"))
-        return record
+        return json.loads(_record_file(item).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
 
@@ -316,9 +252,13 @@ def attach(module: Any) -> None:
     if homes():
         module.CUDA_HOME = homes()[0]
     # A separate root: no build for this device may be mixed with those for a real one.
-    module._get_build_directory = _with_variables(
-        module._get_build_directory, lambda: {"TORCH_EXTENSIONS_DIR": _root(module)}
-    )
+
+    def root() -> dict[str, str]:
+        given = os.environ.get("TORCH_EXTENSIONS_DIR") or module.get_default_build_root()
+        folder = f"py{sys.version_info.major}{sys.version_info.minor}_ptxview_{current().target}"
+        return {"TORCH_EXTENSIONS_DIR": os.path.join(given, folder)}
+
+    module._get_build_directory = _with_variables(module._get_build_directory, root)
     module._write_ninja_file = _with_variables(module._write_ninja_file, _our_nvcc)
     module._prepare_ldflags = partial(_link_flags, module._prepare_ldflags)
     module.include_paths = partial(_include_paths, module.include_paths)
@@ -327,12 +267,6 @@ def attach(module: Any) -> None:
     builder = module.BuildExtension
     if isinstance(builder, type):
         builder.build_extensions = _setup(builder.build_extensions)  # type: ignore[attr-defined]
-
-
-def _root(module: Any) -> str:
-    root = os.environ.get("TORCH_EXTENSIONS_DIR") or module.get_default_build_root()
-    python = f"py{sys.version_info.major}{sys.version_info.minor}"
-    return os.path.join(root, f"{python}_ptxview_{current().target}")
 
 
 def _our_nvcc() -> dict[str, str]:
@@ -378,10 +312,10 @@ def _runtime(of_cuda: bool) -> list[str]:
 
 
 def _link_flags(original: Any, extra: Any, with_cuda: bool, *rest: Any, **given: Any) -> list[str]:
-    flags: list[str] = original(extra, False if with_cuda else with_cuda, *rest, **given)
-    if not with_cuda:
-        return flags
-    return [f for f in flags if f.removeprefix("-l") not in CUDA_LIBRARIES] + _runtime(True)
+    flags: list[str] = original(extra, False, *rest, **given)
+    if with_cuda:
+        flags = [f for f in flags if f.removeprefix("-l") not in CUDA_LIBRARIES] + _runtime(True)
+    return flags
 
 
 def _include_paths(original: Any, *args: Any, **given: Any) -> list[str]:
@@ -461,12 +395,11 @@ def _captured_only(name: str, why: str) -> types.ModuleType:
     """A module whose every function raises with the reason."""
 
     def getattribute(attribute: str) -> Any:
-        if attribute.startswith("__"):
-            raise AttributeError(attribute)
-
         def call(*args: Any, **given: Any) -> Any:
             raise RuntimeError(f"ptxview: {name}.{attribute}() cannot run here: {why}")
 
+        if attribute.startswith("__"):
+            raise AttributeError(attribute)
         return call
 
     module = types.ModuleType(name)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import functools
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -53,7 +52,11 @@ def _attach_compilation(compile_fx: Any) -> None:
         if hasattr(config, name):
             setattr(config, name, False)
     if current().kernels:
-        sys.modules["torch"]._C._dynamo.guards._empty_strided_cuda = _empty
+        torch = sys.modules["torch"]
+        # Memory for generated code that runs as it is: Triton launches its kernels.
+        torch._C._dynamo.guards._empty_strided_cuda = lambda size, stride, dtype: (
+            torch.empty_strided(size, stride, dtype=dtype, device="cuda")
+        )
 
 
 def _ask_quietly() -> None:
@@ -73,24 +76,21 @@ def _ask_quietly() -> None:
         )
 
 
-def _empty(size: Any, stride: Any, dtype: Any) -> Any:
-    """Memory of the device for generated code that runs as it is: Triton launches its kernels."""
-    import torch
-
-    return torch.empty_strided(size, stride, dtype=dtype, device="cuda")
-
-
 def _compile(inner: Any, gm: Any, example_inputs: Any, given: dict[str, Any]) -> Any:
     """Compile one graph for its code; what it returns runs that, or the graph's operators."""
 
-    values = values_of(gm)
-    _say_what_is_not_selected()
-    try:
-        from torch._inductor.utils import BoxedBool
+    from torch._inductor import config, utils
 
-        given["cudagraphs"] = BoxedBool(False)  # nothing here can be captured into a CUDA graph
-    except ImportError:
-        given["cudagraphs"] = False
+    values = values_of(gm)
+    # Said where code comes from the cache, too: it was chosen just so when it was made.
+    if getattr(config, "max_autotune", False) or getattr(config, "max_autotune_gemm", False):
+        say.once(
+            "no-selection",
+            "there is no GPU here, so max-autotune compiles every candidate and measures none: "
+            "the one in the generated code is the first, not a winner",
+        )
+    # Nothing here can be captured into a CUDA graph.
+    given["cudagraphs"] = getattr(utils, "BoxedBool", bool)(False)
     try:
         compiled = inner(gm, example_inputs, **given)
     except Exception as error:
@@ -110,31 +110,14 @@ def _compile(inner: Any, gm: Any, example_inputs: Any, given: dict[str, Any]) ->
     return compiled
 
 
-def _say_what_is_not_selected() -> None:
-    """Said where code comes from the cache, too: it was chosen just so when it was made."""
-    from torch._inductor import config
-
-    if getattr(config, "max_autotune", False) or getattr(config, "max_autotune_gemm", False):
-        say.once(
-            "no-selection",
-            "there is no GPU here, so max-autotune compiles every candidate and measures none: "
-            "the one in the generated code is the first, not a winner",
-        )
-
-
 def _on_cuda(gm: Any, example_inputs: Any) -> bool:
     import torch
 
-    if any(isinstance(x, torch.Tensor) and x.is_cuda for x in example_inputs):
-        return True
-    for node in gm.graph.nodes:
-        device = node.kwargs.get("device")
-        if device is not None and torch.device(device).type == "cuda":
-            return True
-        value = node.meta.get("val")
-        if isinstance(value, torch.Tensor) and value.is_cuda:
-            return True
-    return False
+    devices = (node.kwargs.get("device") for node in gm.graph.nodes)
+    values = (node.meta.get("val") for node in gm.graph.nodes)
+    return any(
+        isinstance(value, torch.Tensor) and value.is_cuda for value in (*example_inputs, *values)
+    ) or any(torch.device(d).type == "cuda" for d in devices if d is not None)
 
 
 @contextlib.contextmanager
@@ -226,14 +209,12 @@ def _attach_benchmarks(module: Any) -> None:
     def several(self: Any, callables: Any, *args: Any, **given: Any) -> list[float]:
         return [driver.NAN] * len(callables)
 
+    replaced = dict.fromkeys(("benchmark_gpu", "benchmark_gpu_with_cuda_graph"), benchmark)
     for owner in vars(module).values():
-        if not isinstance(owner, type) or owner.__module__ != module.__name__:
-            continue
-        for name in ("benchmark_gpu", "benchmark_gpu_with_cuda_graph"):
-            if name in vars(owner):
-                setattr(owner, name, benchmark)
-        if "benchmark_many_gpu" in vars(owner):
-            owner.benchmark_many_gpu = several  # type: ignore[attr-defined]
+        if isinstance(owner, type) and owner.__module__ == module.__name__:
+            for name, function in {**replaced, "benchmark_many_gpu": several}.items():
+                if name in vars(owner):
+                    setattr(owner, name, function)
 
 
 def values_of(gm: Any) -> Callable[..., Any]:
@@ -267,25 +248,20 @@ def _seeded(torch: Any) -> dict[Any, Any]:
     """
     prims = torch.ops.prims
 
-    def generator(seed: Any) -> Any:
-        made = torch.Generator(device=seed.device)
-        return made.manual_seed(int(seed.item()))
-
-    def drawn(draw: Callable[..., Any], seed: Any) -> Any:
-        why = shim.absence(seed)
+    def drawn(draw: Callable[..., Any], seed: Any, *args: Any, **given: Any) -> Any:
+        why, generator = shim.absence(seed), torch.Generator(device=seed.device)
         if not why:
-            return draw(generator(seed))
-        made = draw(None)
-        shim.mark_absent(made, why)
+            generator.manual_seed(int(seed.item()))
+        made = draw(*args, device=seed.device, generator=generator, **given)
+        if why:
+            shim.mark_absent(made, why)
         return made
 
     def random(size: Any, seed: Any, mode: str, *, align_dtype: Any = None, **ignored: Any) -> Any:
-        draw = functools.partial(getattr(torch, mode), size, device=seed.device)
-        return drawn(lambda g: draw(generator=g, dtype=torch.float32), seed)
+        return drawn(getattr(torch, mode), seed, size, dtype=torch.float32)
 
     def randint(low: int, high: int, size: Any, seed: Any) -> Any:
-        draw = functools.partial(torch.randint, low, high, size, device=seed.device)
-        return drawn(lambda g: draw(generator=g), seed)
+        return drawn(torch.randint, seed, low, high, size)
 
     def lookup_seed(seeds: Any, index: int) -> Any:
         return seeds[index].clone()  # torch 2.6's own returns a view, and refuses it

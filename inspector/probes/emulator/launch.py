@@ -9,7 +9,7 @@ import re
 import struct
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -162,19 +162,14 @@ def source(listing: Any, line: int, file: str) -> str:
             break
     places = (listing.lines[n - 1].source for n in range(first, line + 1))
     where = next((place for place in places if place is not None), None)
-    return _first_own(where.frames(), file) if where is not None else ""
-
-
-def _first_own(places: Iterable[Any], file: str) -> str:
-    """The first of these locations, innermost first, in the program's own files.
-
-    ``file`` is the kernel's: Triton's cache may hold code that was compiled from a copy elsewhere.
-    """
-    every = list(places)
-    own = next((p for p in every if not _LIBRARY.search(p.file)), every[0])
-    same = os.path.basename(own.file) == os.path.basename(file)
-    text = linecache.getline(file if same else own.file, own.line).strip()
-    return f"{os.path.basename(own.file)}:{own.line}: {text}"[:120]
+    if where is None:
+        return ""
+    frames = list(where.frames())  # the innermost first
+    own = next((frame for frame in frames if not _LIBRARY.search(frame.file)), frames[0])
+    name = os.path.basename(own.file)
+    # Triton's cache may hold code that was compiled from a copy of the kernel's file elsewhere.
+    text = linecache.getline(file if name == os.path.basename(file) else own.file, own.line)
+    return f"{name}:{own.line}: {text.strip()}"[:120]
 
 
 LANES_A_SECOND = 100_000_000
@@ -257,8 +252,8 @@ def run(call: Launch, seconds: float) -> tuple[str, ...]:
 def _zeros(size: int, align: int) -> Any:
     import numpy as np
 
-    whole = np.zeros(size + align if size else 0, np.uint8)
-    skipped = -whole.ctypes.data % align if size else 0
+    whole = np.zeros(size + align, np.uint8)
+    skipped = -whole.ctypes.data % align
     return whole[skipped : skipped + size]
 
 
@@ -274,7 +269,10 @@ def _program(call: Launch) -> tuple[Any, Any]:
             + (f", and {more} more" if more else "")
             + (f"; {place}" if place else "")
         )
-    clusters = max(call.clusters, _required_clusters(call.text, call.entry))
+    head = re.search(rf"\.entry\s+{re.escape(call.entry)}\b[^{{]*", call.text)
+    asked = _CLUSTER.search(head[0]) if head else None
+    required = math.prod(int(n or 1) for n in asked.groups()) if asked else 1
+    clusters = max(call.clusters, required)
     if clusters > 1:
         raise NotRun(f"its blocks are in clusters of {clusters}")
     return kernel, listing
@@ -332,13 +330,6 @@ def variables(text: str) -> dict[str, int]:
         memory = _MEMORY.now(_load("execute"), frozenset())
         kernel.addresses(memory)
         return dict(memory.modules[kernel.module_key])
-
-
-def _required_clusters(text: str, entry: str) -> int:
-    """Blocks of a cluster by the kernel's own directive."""
-    head = re.search(rf"\.entry\s+{re.escape(entry)}\b[^{{]*", text)
-    asked = _CLUSTER.search(head[0]) if head else None
-    return math.prod(int(n or 1) for n in asked.groups()) if asked else 1
 
 
 # -- benchmarks ------------------------------------------------------------------------------------

@@ -27,7 +27,10 @@ def main(argv: list[str]) -> int:
         return subprocess.call([f"{homes[0]}/bin/nvcc", "--version"])
     source, output, depends, flags = extension.split(argv)
     if source is None or output is None:
-        return _empty_object(shim.compiler(), output)
+        # The object of a device link, for which nothing is left to link.
+        cxx = shim.compiler()
+        empty = [str(cxx), "-x", "c++", "-c", os.devnull, "-o", str(output)]
+        return 1 if cxx is None or output is None else subprocess.call(empty)
     with ThreadPoolExecutor() as pool:
         runtime = pool.submit(shim.build_runtime, homes[0])
         record = extension.compile_source(homes[0], Path(source), flags, target)
@@ -41,13 +44,6 @@ def main(argv: list[str]) -> int:
         Path(depends).write_text(f"{output}: {' '.join([source, *record['depends']])}\n")
     extension.write_record(Path(output), {**record, "argv": argv})
     return int(record["status"])
-
-
-def _empty_object(cxx: str | None, output: str | None) -> int:
-    """Make the object of a device link, for which nothing is left to link."""
-    if cxx is None or output is None:
-        return 1
-    return subprocess.call([cxx, "-x", "c++", "-c", os.devnull, "-o", output])
 
 
 def _probes() -> None:

@@ -12,7 +12,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from typing import Any
 
 from ..hooks import PACKAGE
 from ..writer import emit
@@ -56,76 +57,69 @@ def once(key: str, text: str, kept: str = "") -> None:
     aloud(text)
 
 
-def unseen(error: BaseException) -> None:
-    """Strip our leading frames from a traceback; follow it with a bare ``raise``."""
-    traceback = error.__traceback__
-    while traceback is not None:
-        if not str(traceback.tb_frame.f_globals.get("__name__")).startswith(PACKAGE):
-            break
-        traceback = traceback.tb_next
-    error.__traceback__ = traceback
+def unseen(function: Callable[..., Any]) -> Any:
+    """A function whose exceptions have none of our leading frames; a decorator."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **given: Any) -> Any:
+        try:
+            return function(*args, **given)
+        except BaseException as error:
+            traceback = error.__traceback__
+            while traceback is not None and str(
+                traceback.tb_frame.f_globals.get("__name__")
+            ).startswith(PACKAGE):
+                traceback = traceback.tb_next
+            error.__traceback__ = traceback
+            raise
+
+    return call
 
 
 class Waiting:
     """Counts and times what the program waits for, by kind; only the first process writes."""
 
-    def __init__(
-        self,
-        clock: Callable[[], float] = time.monotonic,
-        write: Callable[[str], None] = aloud,
-        first: float = FIRST_SECONDS,
-    ) -> None:
-        self._clock, self._write = clock, write
+    def __init__(self) -> None:
         self._spent: dict[str, tuple[int, float]] = {}
         self._now: tuple[str, str, float] | None = None
-        self._due = first
+        self._due = FIRST_SECONDS
         self._watcher: threading.Thread | None = None
         self._process = os.environ.setdefault("PTXVIEW_TARGET_PROCESS", str(os.getpid()))
 
     @contextmanager
     def on(self, kind: str, name: str) -> Iterator[None]:
-        """Count the block as ``kind`` (``launches computed``) of the kernel ``name``."""
-        begun = self.begin(kind, name)
+        """Count the block as ``kind`` (``launches computed``) of the kernel ``name``.
+
+        One within another is part of that.
+        """
+        if self._now is not None or str(os.getpid()) != self._process:
+            yield
+            return
+        begun = time.monotonic()
+        self._now = kind, name, begun
+        if self._watcher is None or not self._watcher.is_alive():
+            self._watcher = threading.Thread(target=self._watch, name="ptxview", daemon=True)
+            with suppress(RuntimeError):  # no thread can be started here: nothing is written
+                self._watcher.start()
         try:
             yield
         finally:
-            self.end(begun)
-
-    def begin(self, kind: str, name: str) -> bool:
-        """Begin to wait; False within another wait, which a nested one is part of."""
-        if self._now is not None or str(os.getpid()) != self._process:
-            return False
-        self._now = kind, name, self._clock()
-        if self._watcher is None or not self._watcher.is_alive():
-            self._watcher = threading.Thread(target=self._watch, name="ptxview", daemon=True)
-            try:
-                self._watcher.start()
-            except RuntimeError:  # no thread can be started here: nothing is written
-                self._watcher = None
-        return True
-
-    def end(self, begun: bool) -> None:
-        """End what ``begin`` began."""
-        if begun and self._now is not None:
-            kind, _, start = self._now
             count, seconds = self._spent.get(kind, (0, 0.0))
-            self._spent[kind] = count + 1, seconds + self._clock() - start
+            self._spent[kind] = count + 1, seconds + time.monotonic() - begun
             self._now = None
 
     def look(self) -> None:
         """Write a line if one is due."""
-        now = self._now
-        if now is None:
+        if (now := self._now) is None:
             return
         kind, name, begun = now
-        here = self._clock() - begun
+        here = time.monotonic() - begun
         total = here + sum(seconds for _, seconds in self._spent.values())
-        if total < self._due:
-            return
-        self._due = total + NEXT_SECONDS
-        done = [f"{kind}: {n:,} in {s:.0f} s" for kind, (n, s) in self._spent.items()]
-        doing = f"{kind}: {name}, {here:.0f} s so far"
-        self._write(f"waiting for {total:.0f} s: {', '.join([*done, doing])}")
+        if total >= self._due:
+            self._due = total + NEXT_SECONDS
+            done = [f"{kind}: {n:,} in {s:.0f} s" for kind, (n, s) in self._spent.items()]
+            doing = f"{kind}: {name}, {here:.0f} s so far"
+            aloud(f"waiting for {total:.0f} s: {', '.join([*done, doing])}")
 
     def _watch(self) -> None:
         while self._now is not None:

@@ -17,11 +17,10 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any
-
-from .. import children
 
 SOURCES = Path(__file__).parent / "shim"
 INCLUDE = Path(__file__).parent / "include"
@@ -55,21 +54,16 @@ def cache_root() -> Path:
 
 def compiler() -> str | None:
     """A C++ compiler: ``$CXX``, g++, c++ or clang++."""
-    for name in (os.environ.get("CXX", "").split(" ")[0], "g++", "c++", "clang++"):
-        compiler = shutil.which(name) if name else None
-        if compiler:
-            return compiler
-    return None
+    names = (os.environ.get("CXX", "").split(" ")[0], "g++", "c++", "clang++")
+    return next(filter(None, map(shutil.which, filter(None, names))), None)
 
 
 def writable(folder: Path) -> Path:
     """The folder, made; a temporary one where it cannot be written."""
-    try:
+    with suppress(OSError):
         folder.mkdir(parents=True, exist_ok=True)
         if os.access(folder, os.W_OK):
             return folder
-    except OSError:
-        pass
     return Path(tempfile.mkdtemp(prefix="ptxview-"))
 
 
@@ -167,9 +161,10 @@ def _try(torch: Path, library: Path) -> None:
     script = "import ctypes, sys; [ctypes.CDLL(p, ctypes.RTLD_GLOBAL) for p in sys.argv[1:]]"
     names = ("libc10.so", "libtorch_cpu.so", "libtorch_cuda.so")
     paths = [str(torch / "lib" / name) for name in names if (torch / "lib" / name).exists()]
-    argv = [sys.executable, "-S", "-c", script, *paths, str(library)]
-    with children.OfOurs():
-        done = subprocess.run(argv, capture_output=True, text=True, errors="replace")
+    argv = [sys.executable, "-c", script, *paths, str(library)]
+    # Without the probes, which would report an option that keeps them out.
+    bare = {name: value for name, value in os.environ.items() if name != "PTXVIEW_RECORDING"}
+    done = subprocess.run(argv, env=bare, capture_output=True, text=True, errors="replace")
     if done.returncode:
         library.unlink()
         lines = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
@@ -228,21 +223,18 @@ def load() -> None:
     global _library
     if _library is not None:
         return
-    path = shim()
-    torch = torch_folder()
+    path, torch = shim(), torch_folder()
     assert torch is not None
-    # libtorch_cuda, where it is, before the shim: its registrations are the ones replaced.
-    for name in ("libc10.so", "libtorch_cpu.so", "libtorch_cuda.so"):
-        if (torch / "lib" / name).exists():
-            try:
-                ctypes.CDLL(str(torch / "lib" / name), ctypes.RTLD_GLOBAL)
-            except OSError as error:
-                if name != "libtorch_cuda.so":
-                    raise CannotBuild(f"{name} does not load: {error}") from error
+    folder = torch / "lib"
     try:
+        for name in ("libc10.so", "libtorch_cpu.so"):
+            ctypes.CDLL(str(folder / name), ctypes.RTLD_GLOBAL)
+        # Where it is, before the shim: its registrations are the ones replaced.
+        with suppress(OSError):
+            ctypes.CDLL(str(folder / "libtorch_cuda.so"), ctypes.RTLD_GLOBAL)
         library = ctypes.CDLL(str(path))
     except OSError as error:
-        raise CannotBuild(f"{path} does not load: {error}") from error
+        raise CannotBuild(f"the shim cannot be loaded: {error}") from error
     word, text, number, small = ctypes.c_uint64, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int
     words = ctypes.POINTER(word)
     for name, result, types in (
@@ -269,6 +261,22 @@ def library() -> ctypes.CDLL:
     """The shim; load() must have succeeded."""
     assert _library is not None
     return _library
+
+
+def device() -> int:
+    """The current device."""
+    return 0 if _library is None else int(_library.ptxview_get_device())
+
+
+def set_device(index: int) -> None:
+    """Make a device the current one."""
+    if _library is not None:
+        _library.ptxview_set_device(index)
+
+
+def stream(index: int) -> int:
+    """The current stream of a device."""
+    return 0 if _library is None else int(_library.ptxview_get_stream(index))
 
 
 def memory_around(start: int, end: int) -> tuple[int, int] | None:
@@ -320,9 +328,7 @@ def absence(tensor: Any) -> str:
     """Why the tensor's value is absent; empty where it is there."""
     import torch
 
-    if not loaded():
-        return ""
-    return str(torch.ops.ptxview_target.absence(tensor.detach()))
+    return "" if not loaded() else str(torch.ops.ptxview_target.absence(tensor.detach()))
 
 
 def mark_absent(tensor: Any, why: str) -> None:

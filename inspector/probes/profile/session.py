@@ -41,23 +41,20 @@ class Steps:
         self.optimizers = self.name in ("auto", "optimizer")
         if self.optimizers:
             hooks.when_imported("torch.optim.optimizer", self.attach_optimizers)
-            hooks.when_imported("torch._dynamo.eval_frame", self.attach_dynamo)
+            hooks.when_imported("torch._dynamo.eval_frame", self.attach_optimizers)
         elif self.name != "none":
             hooks.when_imported(self.name.partition(":")[0], self.attach_function)
 
     def attach_optimizers(self, module: Any) -> None:
-        """``torch.optim.optimizer``: each class's ``step`` is observed when one is made."""
+        """Observe each class's ``step`` when one is made, or when Dynamo has unwrapped it."""
+        if module.__name__ == "torch._dynamo.eval_frame":
+            name = "torch._dynamo.eval_frame:TorchPatcher.patch"
+            private_names.wrap(name, after=lambda *_: self._observe(list(self.classes)))
+            return
         private_names.wrap(
             "torch.optim.optimizer:Optimizer._patch_step_function",
             lambda args, kwargs: type(args[0]),
             lambda kind, result, error: self._observe([kind]),
-        )
-
-    def attach_dynamo(self, module: Any) -> None:
-        """``torch._dynamo.eval_frame``: some versions unwrap ``step`` when Dynamo begins."""
-        private_names.wrap(
-            "torch._dynamo.eval_frame:TorchPatcher.patch",
-            after=lambda *_: self._observe(list(self.classes)),
         )
 
     def attach_function(self, module: Any) -> None:
@@ -226,8 +223,10 @@ class Session:
 
     def returned(self) -> None:
         """End the last active step when the call that makes it returns, not at the next call."""
-        if not self.idle() and self.running is not None and self.scheduled:
-            self.change(self.last_step)
+        active = not self.idle() and self.running is not None and self.scheduled
+        if active and self.action() == "RECORD_AND_SAVE":
+            self.change(self.next)
+            self.ahead = True
 
     def passing(self) -> None:
         """End the window if its time or memory is used up."""
@@ -251,9 +250,8 @@ class Session:
         try:
             act(*args)
         except BaseException:
-            running, self.running, self.off = self.running, None, True
-            if running is not None:  # the program may begin its own profiler
-                hooks.guarded(self.end)(running)
+            self.off = True
+            hooks.guarded(self.discard)()  # the program may begin its own profiler
             raise
 
     # -- beginning ----------------------------------------------------------------------------
@@ -265,10 +263,12 @@ class Session:
     def make(self, gpu: bool, **options: Any) -> Any:
         """A new ``torch.profiler.profile``, not started."""
         profiler = self.torch.profiler
-        kinds = [profiler.ProfilerActivity.CPU]
-        if gpu:
-            kinds.append(profiler.ProfilerActivity.CUDA)
-        return profiler.profile(activities=kinds, with_stack=bool(self.wish["stack"]), **options)
+        of_gpu = [profiler.ProfilerActivity.CUDA] if gpu else []
+        return profiler.profile(
+            activities=[profiler.ProfilerActivity.CPU, *of_gpu],
+            with_stack=bool(self.wish["stack"]),
+            **options,
+        )
 
     def on_gpu(self) -> bool:
         """Whether the program uses a real GPU."""
@@ -309,12 +309,6 @@ class Session:
             self.next()
         self.ahead = False
 
-    def last_step(self) -> None:
-        """End the last active step, if it is the current one."""
-        if self.action() == "RECORD_AND_SAVE":
-            self.next()
-            self.ahead = True
-
     def next(self) -> None:
         """Tell torch's profiler that a step has ended, and let it go after the last."""
         action_before = self.action()
@@ -333,9 +327,13 @@ class Session:
         """Begin the schedule with step number ``first``."""
         # A step may be the first to use CUDA, and the schedule is made before it.
         gpu = not os.environ.get("PTXVIEW_TARGET") and self.torch.cuda.is_available()
+
+        def ready(running: Any) -> None:  # torch has finished the trace of the active steps
+            self.store(running, "steps", self.ended_by if self.off else "steps")
+
         with self.own():
             plan = self.torch.profiler.schedule(**self.schedule)
-            self.running = self.make(gpu, schedule=plan, on_trace_ready=self.ready)
+            self.running = self.make(gpu, schedule=plan, on_trace_ready=ready)
             self.running.step_num = first
             self.running.current_action = plan(first)
             self.running.start()
@@ -345,10 +343,6 @@ class Session:
     def action(self) -> str:
         """The schedule's action at the current step: NONE, WARMUP, RECORD …"""
         return str(getattr(self.running.current_action, "name", ""))
-
-    def ready(self, running: Any) -> None:
-        """Store the trace of the active steps, which torch has finished."""
-        self.store(running, "steps", "steps" if not self.off else self.ended_by)
 
     # -- ending -------------------------------------------------------------------------------
 
@@ -372,25 +366,20 @@ class Session:
         if inner is not None and not self.on_gpu():
             inner.use_device = None
 
-    def end(self, running: Any) -> None:
-        """Stop a profiler."""
-        self.check(running)
-        hooks.guarded(self.spare)(running)  # if it fails, the profiler is stopped all the same
-        with self.own():
-            running.stop()
-
     def discard(self) -> Any:
         """Stop the running profiler, if any, and return it."""
         running, self.running = self.running, None
         if running is not None:
-            self.end(running)
+            self.check(running)
+            hooks.guarded(self.spare)(running)  # if it fails, the profiler is stopped all the same
+            with self.own():
+                running.stop()
         return running
 
     def put_aside(self) -> None:
         """End the window that began before the first step, and keep what it has."""
         ended = time.time()
-        running = self.discard()
-        if running is not None:
+        if (running := self.discard()) is not None:
             self.before = {"running": running, "began": self.began, "ended": ended}
 
     def finish(self) -> None:

@@ -66,20 +66,22 @@ def attach(session: Any) -> None:
         private_names.wrap(f"torch.autograd.profiler:{name}", lambda args, kwargs: session.aside())
     kind = session.torch.autograd.profiler.profile
 
-    def left(profiler: Any, result: Any, error: BaseException | None) -> None:
-        if error is None and not session.ours and os.getpid() == session.pid:
+    def left(profiler: Any, result: Any) -> None:
+        if not session.ours and os.getpid() == session.pid:
             _hold(profiler)
 
-    def exported(call: tuple[Any, Any], result: Any, error: BaseException | None) -> None:
-        if error is None and not session.ours:
-            _exported(session, *call)
+    def exported(call: tuple[Any, Any], result: Any) -> None:
+        """Copy the trace that the program has written, since it cannot be written twice."""
+        profiler, path = call
+        window = getattr(profiler, "_ptxview", None)
+        if not session.ours and window is not None and window["results"] is not None:
+            window["results"] = None
+            keep(session, window["facts"], lambda to: shutil.copyfile(path, to))
 
-    kind.__exit__ = hooks.observed(kind.__exit__, lambda args, kwargs: args[0], left)
-    kind.export_chrome_trace = hooks.observed(
-        kind.export_chrome_trace,
-        lambda args, kwargs: (args[0], args[1] if len(args) > 1 else kwargs["path"]),
-        exported,
-    )
+    kind.__exit__ = hooks.observed(kind.__exit__, hooks.argument(0), hooks.succeeded(left))
+    asked = hooks.arguments("self", "path")
+    export = hooks.observed(kind.export_chrome_trace, asked, hooks.succeeded(exported))
+    kind.export_chrome_trace = export
 
 
 def _hold(profiler: Any) -> None:
@@ -107,15 +109,6 @@ def _hold(profiler: Any) -> None:
     }
     _held.append(window)
     profiler._ptxview = window
-
-
-def _exported(session: Any, profiler: Any, path: Any) -> None:
-    """Copy the trace that the program has written, since it cannot be written twice."""
-    window = getattr(profiler, "_ptxview", None)
-    if window is None or window.get("results") is None:
-        return
-    window["results"] = None
-    keep(session, window["facts"], lambda to: shutil.copyfile(path, to))
 
 
 def finish_others(session: Any) -> None:
@@ -158,11 +151,11 @@ def install(session: Any) -> None:
         event.record = hooks.observed(event.record, _before_record)
         event.elapsed_time = hooks.observed(event.elapsed_time, _before_elapsed, passing)
 
-    def attach_graphs(_: Any) -> None:
-        private_names.wrap("torch._inductor.output_code:CompiledFxGraph.__call__", after=passing)
-
     hooks.when_imported("torch", attach_torch)
-    hooks.when_imported("torch._inductor.output_code", attach_graphs)
+    graph = "torch._inductor.output_code:CompiledFxGraph.__call__"
+    hooks.when_imported(
+        "torch._inductor.output_code", lambda _: private_names.wrap(graph, after=passing)
+    )
     # Before the probe that records it, whose work is not the compiler's.
     hooks.when_imported("triton.compiler.compiler", _attach_triton, first=True)
 
@@ -180,12 +173,10 @@ def _line(frame: Any) -> tuple[str, int]:
 def _note(
     times_by_site: dict[str, list[tuple[float, float]]], site: str, times: tuple[float, float]
 ) -> None:
-    if site not in times_by_site and len(times_by_site) >= MAX_SITES:
-        return
-    _counts[site] = _counts.get(site, 0) + 1
-    recorded = times_by_site.setdefault(site, [])
-    if len(recorded) < MAX_TIMES:
-        recorded.append(times)
+    if site in times_by_site or len(times_by_site) < MAX_SITES:
+        _counts[site] = _counts.get(site, 0) + 1
+        recorded = times_by_site.setdefault(site, [])
+        recorded.extend([times] if len(recorded) < MAX_TIMES else [])
 
 
 def _before_compile(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[float, str, int]:
@@ -229,21 +220,18 @@ def _dynamo() -> list[dict[str, Any]]:
     compilations = private_names.get("torch._dynamo.utils:get_compilation_metrics")
     out = []
     for metrics in () if compilations is None else compilations():
-        start, duration = (
-            getattr(metrics, "start_time_us", None),
-            getattr(metrics, "duration_us", None),
-        )
-        if not isinstance(start, int) or not isinstance(duration, int):
-            continue
-        out.append(
-            {
-                "name": str(getattr(metrics, "co_name", None) or ""),
-                "file": str(getattr(metrics, "co_filename", None) or ""),
-                "line": getattr(metrics, "co_firstlineno", None),
-                "began": start / 1e6,
-                "ended": (start + duration) / 1e6,
-            }
-        )
+        start = getattr(metrics, "start_time_us", None)
+        duration = getattr(metrics, "duration_us", None)
+        if isinstance(start, int) and isinstance(duration, int):
+            out.append(
+                {
+                    "name": str(getattr(metrics, "co_name", None) or ""),
+                    "file": str(getattr(metrics, "co_filename", None) or ""),
+                    "line": getattr(metrics, "co_firstlineno", None),
+                    "began": start / 1e6,
+                    "ended": (start + duration) / 1e6,
+                }
+            )
     return out
 
 

@@ -14,9 +14,11 @@ goes from one record to the next.
 from __future__ import annotations
 
 import ctypes
+import importlib
 import mmap
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from ..driver.subscriber import find_cupti
@@ -46,12 +48,17 @@ class Event(NamedTuple):
     ns: int
 
 
-class CuptiError(RuntimeError):
-    """CUPTI is missing, or cannot be used; the message says why."""
-
-
 class Unavailable(Exception):
     """This stopwatch cannot be used here; the message says why."""
+
+
+def checked(lib: Any, words: str, error: type[Exception], name: str, *arguments: Any) -> None:
+    """Call a function of a library; raise ``error``, with the words of its function ``words``."""
+    if status := getattr(lib, name)(*arguments):
+        text = ctypes.c_char_p()
+        getattr(lib, words)(status, ctypes.byref(text))
+        message = (text.value or b"unknown error").decode("utf-8", "replace")
+        raise error(f"{name}: {message} ({status})")
 
 
 class _Head(ctypes.Structure):
@@ -76,29 +83,9 @@ _Completed = ctypes.CFUNCTYPE(
 )
 
 
-# -- names ----------------------------------------------------------------------------------------
-
-
-def _demangler() -> Callable[[bytes], str]:
-    """A function that demangles C++ names, or leaves them alone if there is no libstdc++."""
-    try:
-        demangle = ctypes.CDLL("libstdc++.so.6")["__cxa_demangle"]
-        free = ctypes.CDLL(None)["free"]
-    except (OSError, AttributeError):
-        return lambda name: name.decode("utf-8", "replace")
-    demangle.restype, free.argtypes, free.restype = ctypes.c_void_p, (ctypes.c_void_p,), None
-    demangle.argtypes = (ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
-
-    def plain(name: bytes) -> str:
-        # Without the beginning that all C++ functions have, "f" would be read as a float.
-        address = demangle(name, None, None, None) if name.startswith(b"_Z") else None
-        if not address:
-            return name.decode("utf-8", "replace")
-        text = ctypes.string_at(address)
-        free(address)
-        return text.decode("utf-8", "replace")
-
-    return plain
+def _demangled(name: str) -> str:
+    demangle = getattr(importlib.import_module("torch._C"), "_demangle", str)
+    return str(demangle(name))
 
 
 def _word(words: Sequence[str], index: int) -> str:
@@ -111,13 +98,11 @@ def _word(words: Sequence[str], index: int) -> str:
 class Cupti:
     """CUPTI's activity records of this process, between ``start`` and ``stop``."""
 
-    def __init__(self, lib: Any, kinds: tuple[int, ...] = KINDS) -> None:
-        self._lib, self._kinds = lib, kinds
+    def __init__(self, lib: Any) -> None:
+        self._lib = lib
         self._free: list[int] = []
         self._full: list[tuple[int, int]] = []
         self._own: dict[int, mmap.mmap] = {}
-        self._demangle = _demangler()
-        self._names: dict[bytes, str] = {}
         # CUPTI keeps their addresses for as long as the process lives, and so must we.
         self._callbacks = (_Requested(self._requested), _Completed(self._completed))
         next_record = lib.cuptiActivityGetNextRecord
@@ -125,18 +110,13 @@ class Cupti:
         self._next = next_record
 
     def call(self, name: str, *arguments: Any) -> None:
-        """Call a function of CUPTI's. Raises ``CuptiError``."""
-        status = getattr(self._lib, name)(*arguments)
-        if status:
-            text = ctypes.c_char_p()
-            self._lib.cuptiGetResultString(status, ctypes.byref(text))
-            message = (text.value or b"unknown error").decode("utf-8", "replace")
-            raise CuptiError(f"{name}: {message} ({status})")
+        """Call a function of CUPTI's. Raises ``Unavailable``."""
+        checked(self._lib, "cuptiGetResultString", Unavailable, name, *arguments)
 
     def start(self) -> None:
-        """Record from now on. Raises ``CuptiError``."""
+        """Record from now on. Raises ``Unavailable``."""
         self.call("cuptiActivityRegisterCallbacks", *self._callbacks)
-        for kind in self._kinds:
+        for kind in KINDS:
             self.call("cuptiActivityEnable", ctypes.c_uint32(kind))
 
     def stop(self) -> None:
@@ -144,13 +124,13 @@ class Cupti:
 
         All buffers are taken back: another profiler would lose records that came into ours later.
         """
-        for kind in self._kinds:
+        for kind in KINDS:
             self.call("cuptiActivityDisable", ctypes.c_uint32(kind))
         self.call("cuptiActivityFlushAll", ctypes.c_uint32(FORCED))
         self.forget()
 
     def flush(self, forced: bool = False) -> None:
-        """Flush the complete records; ``forced``: the others too. Raises ``CuptiError``."""
+        """Flush the complete records; ``forced``: the others too. Raises ``Unavailable``."""
         self.call("cuptiActivityFlushAll", ctypes.c_uint32(FORCED if forced else 0))
 
     def taken(self) -> list[Event]:
@@ -188,9 +168,9 @@ class Cupti:
             pointer = ctypes.c_void_p.from_address(address + KERNEL_NAME).value or 0
             if pointer not in names:
                 raw = ctypes.string_at(pointer) if pointer else b""
-                if raw not in self._names:
-                    self._names[raw] = self._demangle(raw)
-                names[pointer] = self._names[raw]
+                name = raw.decode("utf-8", "replace")
+                # Without the beginning that all C++ functions have, "f" would be read as a float.
+                names[pointer] = _demangled(name) if name.startswith("_Z") else name
             return names[pointer]
         fields = (ctypes.c_uint8 * 64).from_address(address)
         if kind == MEMSET:
@@ -231,16 +211,11 @@ class Records:
         return self
 
     def __exit__(self, *_: object) -> None:
-        try:
+        with suppress(Unavailable):  # the events seen are valid; a later start says what is wrong
             self._cupti.stop()
-        except CuptiError:
-            pass  # the events seen are valid; a later start says what is wrong
 
     def _begin(self) -> None:
-        try:
-            self._cupti.start()
-        except CuptiError as error:
-            raise Unavailable(str(error)) from None
+        self._cupti.start()
         self._lost = False
 
     def saw(self, work: Work, enough: Enough) -> list[Event]:
@@ -252,21 +227,18 @@ class Records:
         if self._lost:  # for example, if the called code runs a profiler
             self._begin()
         events: list[Event] = []
-        try:
-            self._cupti.flush()
-            self._cupti.forget()  # of a block before, which was given up
-            work()
-            self._torch.cuda.synchronize()
-            for wait in WAIT_SECONDS:
-                time.sleep(wait)
-                self._cupti.flush(forced=wait > 0)
-                events = sorted([*events, *self._cupti.taken()], key=lambda event: event.start)
-                if enough(events):
-                    break
-            else:
-                self._lost = True
-        except CuptiError as error:
-            raise Unavailable(str(error)) from None
+        self._cupti.flush()
+        self._cupti.forget()  # of a block before, which was given up
+        work()
+        self._torch.cuda.synchronize()
+        for wait in WAIT_SECONDS:
+            time.sleep(wait)
+            self._cupti.flush(forced=wait > 0)
+            events = sorted([*events, *self._cupti.taken()], key=lambda event: event.start)
+            if enough(events):
+                break
+        else:
+            self._lost = True
         return events
 
 
@@ -279,6 +251,6 @@ def trace_of(torch: Any) -> Records:
         cupti = Cupti(ctypes.CDLL(path))
         cupti.start()
         cupti.stop()
-    except (CuptiError, OSError, AttributeError) as error:
+    except (Unavailable, OSError, AttributeError) as error:
         raise Unavailable(f"CUPTI cannot be used: {error}") from None
     return Records(torch, cupti)

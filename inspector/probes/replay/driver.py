@@ -7,12 +7,13 @@ has made current.
 from __future__ import annotations
 
 import ctypes
+import importlib
 import math
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from .cupti import Unavailable
+from .cupti import Unavailable, checked
 
 FUNC_SHARED_SIZE, FUNC_MAX_DYNAMIC_SHARED = 1, 8
 DEVICE_SHARED_OPTIN = 97
@@ -59,12 +60,7 @@ class Driver:
 
     def call(self, name: str, *arguments: Any) -> None:
         """Call a function of the driver. Raises ``DriverError``."""
-        status = getattr(self.lib, name)(*arguments)
-        if status:
-            text = ctypes.c_char_p()
-            self.lib.cuGetErrorString(status, ctypes.byref(text))
-            message = (text.value or b"unknown error").decode("utf-8", "replace")
-            raise DriverError(f"{name}: {message} ({status})")
+        checked(self.lib, "cuGetErrorString", DriverError, name, *arguments)
 
     def load(self, cubin: bytes, symbol: str) -> tuple[ctypes.c_void_p, ctypes.c_void_p]:
         """The module of a cubin, and the function of that name in it."""
@@ -148,7 +144,6 @@ class Clocks:
 
     def __init__(self, bus_id: bytes) -> None:
         self._lib: Any = None
-        self._most: int | None = None  # it never changes
         self._device = ctypes.c_void_p()
         try:
             lib = ctypes.CDLL("libnvidia-ml.so.1")
@@ -157,7 +152,7 @@ class Clocks:
             ):
                 self._lib = lib
         except (OSError, AttributeError):
-            self._lib = None
+            pass
 
     def _ask(self, name: str, kind: Any, *arguments: Any) -> int | None:
         value = kind()
@@ -179,12 +174,10 @@ class Clocks:
         """SM clock and its maximum in MHz, °C, and what slows the device; None if not known."""
         if self._lib is None:
             return {"sm_mhz": None, "most_mhz": None, "celsius": None, "slowed_by": None}
-        if self._most is None:
-            self._most = self._ask("nvmlDeviceGetMaxClockInfo", ctypes.c_uint, CLOCK_SM)
         reasons = self._ask("nvmlDeviceGetCurrentClocksThrottleReasons", ctypes.c_ulonglong)
         return {
             "sm_mhz": self._ask("nvmlDeviceGetClockInfo", ctypes.c_uint, CLOCK_SM),
-            "most_mhz": self._most,
+            "most_mhz": self._ask("nvmlDeviceGetMaxClockInfo", ctypes.c_uint, CLOCK_SM),
             "celsius": self._ask("nvmlDeviceGetTemperature", ctypes.c_uint, 0),
             "slowed_by": None
             if reasons is None
@@ -248,8 +241,7 @@ def settled(samples: list[float]) -> bool:
     reach = 1.96 * math.sqrt(n) / 2
     low = ordered[max(0, math.floor(n / 2 - reach) - 1)]
     high = ordered[min(n - 1, math.ceil(n / 2 + reach))]
-    middle = ordered[n // 2]
-    return high - low <= max(2 * PRECISION * middle, TICK_US * 1.01)
+    return high - low <= max(2 * PRECISION * ordered[n // 2], TICK_US * 1.01)
 
 
 def next_count(count: int, block_seconds: float, records: int, fewest: int, most: int) -> int:
@@ -287,8 +279,7 @@ def do_bench(
     torch: Any, launch: Launch, before: Launch, seconds: float, between: Launch
 ) -> list[float]:
     """Triton's ``do_bench``: the L2 is flushed by writing, events are in a full queue."""
-    testing = _testing()
-    milliseconds = testing.do_bench(launch, warmup=25, rep=100, return_mode="all")
+    milliseconds = _testing().do_bench(launch, warmup=25, rep=100, return_mode="all")
     between()
     return [1000 * float(t) for t in milliseconds]
 
@@ -311,10 +302,9 @@ def cudagraph(
 
 def _testing() -> Any:
     try:
-        import triton.testing
+        return importlib.import_module("triton.testing")
     except ImportError as error:
         raise Unavailable(f"it is Triton's, which cannot be imported: {error}") from None
-    return triton.testing
 
 
 # The stopwatches that do not use CUPTI.

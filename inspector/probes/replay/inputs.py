@@ -53,15 +53,6 @@ def first_line(error: BaseException) -> str:
     return text if plain else f"{type(error).__name__}: {text}".rstrip(": ")
 
 
-def extent(shape: list[int], strides: list[int]) -> int:
-    """How many elements of memory a layout spans."""
-    if any(size == 0 for size in shape):
-        return 0
-    if any(stride < 0 for stride in strides):
-        raise NotRebuilt("negative strides")
-    return 1 + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
-
-
 def tensor(
     torch: Any, description: dict[str, Any], device: str, most: int, warnings: list[str]
 ) -> tuple[Any, Any]:
@@ -77,10 +68,10 @@ def tensor(
     strides = description["strides"]
     if strides is None or len(strides) != len(shape):
         raise NotRebuilt(f"{name}: its strides were not recorded")
-    try:
-        count = extent(shape, strides)
-    except NotRebuilt as error:
-        raise NotRebuilt(f"{name}: {error}") from None
+    if 0 not in shape and min(strides, default=0) < 0:
+        raise NotRebuilt(f"{name}: negative strides")
+    steps = ((n - 1) * stride for n, stride in zip(shape, strides, strict=True))
+    count = 0 if 0 in shape else 1 + sum(steps)
     size = torch.empty((), dtype=dtype).element_size()
     offset = 0
     alignment = description["alignment"]
@@ -152,11 +143,6 @@ def scalar(argument: dict[str, Any], size: int) -> bytes:
     return (int(value) & ((1 << 8 * size) - 1)).to_bytes(size, "little")
 
 
-def passed(arguments: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The arguments that a kernel gets when it runs: constexprs were compiled in."""
-    return [a for a in arguments if a.get("type") != "constexpr"]
-
-
 class Memory:
     """Tensors made for a call, with warnings about them, and a way to restore integers."""
 
@@ -176,9 +162,11 @@ class Memory:
 
     def keep_integers(self) -> None:
         """Remember integers as they are now: as indices they must not grow from run to run."""
-        for _, flat in self.named:
-            if not (flat.dtype.is_floating_point or flat.dtype.is_complex) and flat.numel():
-                self._before.append((flat, flat.clone()))
+        self._before += [
+            (flat, flat.clone())
+            for _, flat in self.named
+            if not (flat.dtype.is_floating_point or flat.dtype.is_complex) and flat.numel()
+        ]
 
     def forget_unchanged(self) -> None:
         """After a launch, drop the integers that it left unchanged: they need no restoring."""
@@ -196,14 +184,13 @@ class Memory:
 
     def overflowed(self) -> list[str]:
         """Names of float tensors that hold an infinity or a NaN."""
-        out = []
-        for name, flat in self.named:
-            if flat.dtype.is_floating_point and flat.element_size() > 1 and flat.numel():
-                # A sum would overflow by itself; the extremes do not.
-                low, high = self._torch.aminmax(flat)
-                if not (math.isfinite(low.item()) and math.isfinite(high.item())):
-                    out.append(name)
-        return out
+        # A sum would overflow by itself; the extremes do not.
+        extremes = [
+            (name, *self._torch.aminmax(flat))
+            for name, flat in self.named
+            if flat.dtype.is_floating_point and flat.element_size() > 1 and flat.numel()
+        ]
+        return [name for name, *both in extremes if not all(math.isfinite(v.item()) for v in both)]
 
 
 class Inputs(Memory):
@@ -216,7 +203,9 @@ class Inputs(Memory):
     def __init__(self, torch: Any, launch: dict[str, Any], device: str, most: int) -> None:
         super().__init__(torch)
         self.values: list[bytes] = []
-        sizes, arguments = list(launch["sizes"]), passed(launch["arguments"])
+        sizes = list(launch["sizes"])
+        # A kernel gets no constexprs when it runs: they were compiled in.
+        arguments = [a for a in launch["arguments"] if a.get("type") != "constexpr"]
         if not len(arguments) <= len(sizes) <= len(arguments) + len(launch["scratch"]):
             raise NotRebuilt(
                 f"the cubin has {len(sizes)} parameters, the call {len(arguments)} arguments"
@@ -226,12 +215,9 @@ class Inputs(Memory):
         for size, scratch_bytes in zip(sizes[len(arguments) :], launch["scratch"], strict=False):
             if size != 8:
                 raise NotRebuilt(f"a hidden parameter of {size} bytes")
-            scratch = torch.zeros(max(scratch_bytes, 1), dtype=torch.uint8, device=device)
-            self._kept.append(scratch)
-            address = (
-                int(scratch.data_ptr()) if scratch_bytes else 0
-            )  # Triton passes a null if none is needed
-            self.values.append(address.to_bytes(8, "little"))
+            self._kept.append(torch.zeros(scratch_bytes, dtype=torch.uint8, device=device))
+            # Of an empty tensor it is null, which Triton passes if none is needed.
+            self.values.append(int(self._kept[-1].data_ptr()).to_bytes(8, "little"))
 
     def _value(self, argument: dict[str, Any], size: int, device: str, most: int) -> bytes:
         if argument.get("shape") is not None and argument.get("dtype"):
@@ -288,10 +274,9 @@ class Arguments(Memory):
         if argument.get("shape") is not None and argument.get("dtype"):
             return self.make(argument, str(argument.get("device") or device), most)
         value = argument["value"]
-        if isinstance(value, str) and value.startswith("torch."):
-            dtype = getattr(self._torch, value.removeprefix("torch."), None)
-            return dtype if isinstance(dtype, self._torch.dtype) else value
-        return value
+        name = value.removeprefix("torch.") if isinstance(value, str) else value
+        dtype = None if name == value else getattr(self._torch, name, None)
+        return dtype if isinstance(dtype, self._torch.dtype) else value
 
 
 def _put(items: list[Any], path: list[int], value: Any) -> None:

@@ -20,6 +20,8 @@ import json
 import sys
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -64,8 +66,8 @@ class Declared:
 
     def inputs(self, sizes: dict[str, int], device: str) -> tuple[Any, ...]:
         """Make the arguments of a call of these sizes."""
-        keywords = {**sizes, **({"device": device} if "device" in self.parameters else {})}
-        arguments = self._inputs(**keywords)
+        where = {"device": device} if "device" in self.parameters else {}
+        arguments = self._inputs(**sizes, **where)
         return tuple(arguments) if isinstance(arguments, tuple | list) else (arguments,)
 
     def amount(self, name: str, arguments: tuple[Any, ...]) -> int | None:
@@ -150,13 +152,13 @@ class Comparison:
 
     def restored(self) -> bool:
         """Whether the input had changed; it is restored."""
-        changed = False
         with self._torch.no_grad():
-            for now, before in zip(self._own, self._before, strict=True):
-                if not bool(((now == before) | ((now != now) & (before != before))).all()):
-                    changed = True
-                    now.copy_(before)
-        return changed
+            changed = [
+                now.copy_(before)
+                for now, before in zip(self._own, self._before, strict=True)
+                if not bool(((now == before) | ((now != now) & (before != before))).all())
+            ]
+        return bool(changed)
 
     def about(self) -> dict[str, Any]:
         """The inputs in words, their dtypes, and the bytes and operations of a call."""
@@ -222,18 +224,14 @@ class Comparison:
         first = self._reference[0]
         if first.is_cuda:
             self._torch.cuda.empty_cache()  # little is free then, and that is filled first
+        sizes = [t.numel() * item for item in ITEM_SIZES for t in self._reference]
+        totals = accumulate(POISONED_BLOCKS * size for size in sizes)
         blocks: list[Any] = []
-        filled = 0
-        for size in (t.numel() * item for item in ITEM_SIZES for t in self._reference):
-            filled += POISONED_BLOCKS * size
-            if filled > MAX_POISON_BYTES:
-                return
-            try:
-                for _ in range(POISONED_BLOCKS):
+        with suppress(RuntimeError):  # no room for more: what was free is filled
+            for size, total in zip(sizes, totals, strict=True):
+                for _ in range(POISONED_BLOCKS if total <= MAX_POISON_BYTES else 0):
                     block = self._torch.empty(size, dtype=self._torch.uint8, device=first.device)
                     blocks.append(block.fill_(0xFF))
-            except RuntimeError:  # no room for more: what was free is filled
-                return
 
 
 class Comparisons:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import faulthandler
 import hashlib
+import importlib
 import json
 import os
 import re
@@ -302,9 +303,7 @@ class Session:
         """The device and the versions."""
         properties = self.torch.cuda.get_device_properties(self.device)
         try:
-            import triton
-
-            version = triton.__version__
+            version = importlib.import_module("triton").__version__
         except ImportError:
             version = None
         return {
@@ -396,17 +395,18 @@ class Session:
 
 def summed(looks: list[dict[str, Any]]) -> dict[str, Any]:
     """The lowest and highest clock seen, the highest temperature, and all reasons for slowing."""
-    clocks = [x["sm_mhz"] for x in looks if x["sm_mhz"] is not None]
-    temperatures = [x["celsius"] for x in looks if x["celsius"] is not None]
-    slowdowns = [x["slowed_by"] for x in looks if x["slowed_by"] is not None]
+
+    def known(name: str) -> list[Any]:
+        return [look[name] for look in looks if look[name] is not None]
+
+    slowdowns = known("slowed_by")
+    reasons = sorted({reason for reasons in slowdowns for reason in reasons})
     return {
-        "low_mhz": min(clocks, default=None),
-        "high_mhz": max(clocks, default=None),
+        "low_mhz": min(known("sm_mhz"), default=None),
+        "high_mhz": max(known("sm_mhz"), default=None),
         "most_mhz": looks[-1]["most_mhz"] if looks else None,
-        "celsius": max(temperatures, default=None),
-        "slowed_by": sorted({reason for reasons in slowdowns for reason in reasons})
-        if slowdowns
-        else None,
+        "celsius": max(known("celsius"), default=None),
+        "slowed_by": reasons if slowdowns else None,
     }
 
 

@@ -84,7 +84,6 @@ class PtxviewApp(App[None]):
         return self.main
 
     def _light(self) -> bool:
-        """As the configuration says, else as it was left, else as the terminal is."""
         asked = self.config.theme
         if asked == "auto" and self.memory is not None:
             asked = self.memory.theme or asked
@@ -113,8 +112,8 @@ class PtxviewApp(App[None]):
         if main.output is not None:
             main.output.look()
         if live.told != self._last_told:
-            self._last_told = main.title_bar.told = live.told
-            main.title_bar.refresh()
+            self._last_told = live.told
+            main.title_bar.tell(told=live.told)
         while live.news:
             title, text, bad = live.news.pop(0)
             self.notify(text, title=title, severity="error" if bad else "information", timeout=12)
@@ -134,7 +133,6 @@ class PtxviewApp(App[None]):
             await self.show(found)
 
     async def show(self, reads: Reader) -> None:
-        """Show the recording as it is now, with the cursors where they were."""
         main, live, recording = self.main, self.live, reads.recording
         if live is not None and live.send is None and not live.said:
             status = recording.exit_status
@@ -143,14 +141,12 @@ class PtxviewApp(App[None]):
             self._waiting = reads  # an overlay, such as the help, is read first
             return
         self.reads = reads
-        if not main.empty:
-            for screen in self.screen_stack:
-                if (renew := getattr(screen, "renew", None)) is not None:
-                    renew(reads)
-        elif recording.kernels or recording.graphs:
+        if main.empty and (recording.kernels or recording.graphs):
             await main.fill(reads)
-        else:
-            main.tell_empty(reads)
+            return
+        for screen in self.screen_stack:
+            if (renew := getattr(screen, "renew", None)) is not None:
+                renew(reads)
 
     # Leaving
 
@@ -248,7 +244,6 @@ class PtxviewApp(App[None]):
         )
 
     def panic(self, *renderables: RenderableType) -> None:
-        """End with one sentence instead of a traceback, unless PTXVIEW_TRACEBACK asks for it."""
         if os.environ.get("PTXVIEW_TRACEBACK"):
             super().panic(*renderables)
             return

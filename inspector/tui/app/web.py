@@ -34,7 +34,6 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 def loopback(host: str) -> bool:
-    """Whether only this machine reaches an address."""
     if host == "localhost":
         return True
     try:
@@ -44,11 +43,6 @@ def loopback(host: str) -> bool:
 
 
 def allowed(host: str, origin: str | None, bound: str) -> bool:
-    """Whether a request may be answered: its Host, its Origin (None: not sent), where we listen.
-
-    On a loopback address the host must be one, lest a name of somebody else's lead here; a browser
-    that sends an origin must have had the page from us.
-    """
     name = host.rsplit(":", 1)[0] if not host.endswith("]") else host
     if loopback(bound) and not loopback(name):
         return False

@@ -533,7 +533,7 @@ class CodeRows:
             own = self.source.own_text(n)
             if own != text and self.pattern.search(own):
                 # The match is in a part that reading mode hides.
-                text, spans = own, self.source.spans_of(own)
+                text, spans = own, self.source.tokens(own)
         strip = code_strip(text, spans, self.dark)
         if self.register is not None:
             strip = mark_matches(strip, text, self.register, self._part("code--register"))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
@@ -46,7 +46,6 @@ from inspector.tui.code.code_rows import (
     title,
 )
 from inspector.tui.code.folding import (
-    BAR_SIGNS,
     LEVELS,
     USUAL,
     Fold,
@@ -55,7 +54,6 @@ from inspector.tui.code.folding import (
     Marks,
     Region,
     RowMap,
-    placed,
 )
 from inspector.tui.code.highlight import IR, SEARCH_LINES, Highlighter
 from inspector.tui.keys.command_table import Where, bindings
@@ -67,12 +65,14 @@ from inspector.tui.widgets.notice import Notice, in_thread, label, notice_row
 MARGIN_LINES = 2
 """Lines kept visible above and below the cursor and a linked run."""
 
+MAX_MARKS = 2000
+"""Matches that are marked in the scrollbar; of more, a share."""
+
 MAX_GAP_LINES = 6
 """Lines between linked lines that are shown as one block, where the pane has room."""
 
 
 def _any(lines: tuple[int, ...], first: int, last: int) -> bool:
-    """Whether any of some ascending lines is among lines ``first`` to ``last``."""
     at = bisect_left(lines, first)
     return at < len(lines) and lines[at] <= last
 
@@ -287,7 +287,6 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
             self.scroll_to(x=max(0, self.scroll_offset.x + cells), animate=False, force=True)
 
     def unchoose(self) -> bool:
-        """Choose no lines any more; False if none were."""
         chosen, self.chosen_from = self.chosen_from is not None, None
         if chosen:
             self.refresh()
@@ -393,7 +392,6 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         ]
 
     def laid(self) -> list[tuple[int, Part]]:
-        """What each row of the screen shows, from the top; shorter where the listing ends."""
         top, height = self.scroll_offset.y, max(1, self.size.height)
         key = (top, self.scroll_offset.x, self.size, self.wrapped, self.map, self.rows.margin)
         if self._laid[0] != key:
@@ -536,10 +534,8 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
     # The map: each line in the colour of the source line that it comes from
 
     def _tint(self, n: int) -> int:
-        group = 0 if self.groups is None else self.groups.group(n)
-        if self.groups is None or not group:
-            return 0
-        hue = self.groups.hue(group) + 1
+        group = self.groups.group(n) if self.groups is not None else 0
+        hue = self.groups.hue(group) + 1 if self.groups is not None and group else 0
         return -hue if group == self.lit else hue
 
     def tint(self, groups: SourceGroups | None) -> None:
@@ -589,21 +585,24 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
             self.vertical_scrollbar.refresh()
 
     def marks(self, height: int) -> Marks:
-        if not self.lines:
+        if not self.lines or not height:
             return {}
-        annotations = self.rows.gutter.annotations
-        wanted = {
-            "cursor": (self.cursor,),
-            "match": self.matches,
-            "note": annotations.noted,
-            "linked": self.linked,
-            "hot": annotations.hottest,
-            "peak": annotations.peaks,
-        }
-        return {
-            y: (BAR_SIGNS[kind][0], self._part(BAR_SIGNS[kind][1]))
-            for y, kind in placed(wanted, self.map, height)
-        }
+        annotations, many = self.rows.gutter.annotations, max(self.map.rows, height)
+        # The most wanted last: one row has room for one.
+        wanted: tuple[tuple[str, str, Collection[int]], ...] = (
+            ("▴", "code--peak", annotations.peaks),
+            ("▪", "code--peak", annotations.hottest),
+            ("▐", "code--link", self.linked),
+            ("◆", "code--note", annotations.noted),
+            ("=", "code--found", self.matches[:: len(self.matches) // MAX_MARKS + 1]),
+            ("◂", "code--mark", (self.cursor,)),
+        )
+        marks: dict[int, tuple[str, Style]] = {}
+        for sign, name, lines in wanted:
+            rows = (self.map.row(n) for n in lines if n <= self.lines)
+            mark = sign, self._part(name)
+            marks |= {((row + 1) * height - 1) // many: mark for row in rows}
+        return marks
 
     @property
     def pattern(self) -> re.Pattern[str] | None:
@@ -678,7 +677,6 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
             self.refresh()
 
     def find(self, pattern: re.Pattern[str] | None, matches: tuple[int, ...]) -> None:
-        """Light up a pattern; ``matches`` are the lines that have it, for n and N."""
         self.rows.pattern, self.matches = pattern, matches
         self.redraw()
 

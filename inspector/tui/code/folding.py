@@ -7,7 +7,7 @@ in the scrollbar say where the cursor, links, matches, notes, peaks and the hott
 from __future__ import annotations
 
 import re
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from itertools import groupby, repeat
@@ -119,7 +119,6 @@ _MARK = re.compile(
 
 
 def _kinds(listing: Listing, texts: Sequence[str]) -> Iterator[Fold | None]:
-    """What each line can be folded as; blank lines within a debug section are of it."""
     debug = _DEBUGS.get(listing.language)
     signs = _COMMENTS.get(listing.language, ())
     marked = listing.language == "ptx"
@@ -188,7 +187,6 @@ class RowMap:
         return self.closed[at] if at >= 0 and n <= self.closed[at].last else None
 
     def marks(self, n: int) -> Region | None:
-        """Return the folded marks that line ``n``, which has a row, shows as well."""
         above = self.fold(n - 1)
         return above if above is not None and above.kind is Fold.MARKS else None
 
@@ -242,7 +240,6 @@ class Folding:
         self.regions, self._flipped = regions, set()
 
     def flip(self, region: Region) -> None:
-        """Fold a region against the level, or as the level says again."""
         self._flipped ^= {region}
 
     def deeper(self) -> str:
@@ -263,7 +260,6 @@ class Folding:
         return "For reading: marks and debug sections are folded, names are short."
 
     def at(self, n: int) -> Region | None:
-        """Return the smallest region around line ``n``."""
         around: list[Region] = []
         for each in self.regions.values():
             at = bisect_right(each, n, key=lambda region: region.first) - 1
@@ -279,39 +275,6 @@ class Folding:
 
 Marks = Mapping[int, tuple[str, Style]]
 """By the row of the scrollbar: a sign and its style."""
-
-BAR_SIGNS = {
-    "cursor": ("◂", "code--mark"),
-    "match": ("=", "code--found"),
-    "note": ("◆", "code--note"),
-    "linked": ("▐", "code--link"),
-    "hot": ("▪", "code--peak"),
-    "peak": ("▴", "code--peak"),
-}
-"""Signs and styles, the most wanted first: one row has room for one."""
-
-
-def placed(
-    wanted: Mapping[str, Sequence[int]], rows: RowMap, height: int
-) -> Iterator[tuple[int, str]]:
-    """(row of the bar, kind) of what there is to mark, in time of the bar's height.
-
-    ``wanted`` has ascending lines by kind. Each row of the bar represents as many rows of the
-    listing; a listing that fits is not spread.
-    """
-    many = max(rows.rows, height)
-    for y in range(height):
-        first, last = y * many // height, (y + 1) * many // height
-        if first >= rows.rows:
-            return
-        begin = rows.line(first)
-        end = rows.line(last) if last < rows.rows else rows.lines + 1
-        for kind in BAR_SIGNS:
-            lines = wanted.get(kind, ())
-            at = bisect_left(lines, begin)
-            if at < len(lines) and lines[at] < end:
-                yield y, kind
-                break
 
 
 class MarkedBar(ScrollBarRender):

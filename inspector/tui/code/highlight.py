@@ -76,7 +76,6 @@ _NAMED = re.compile(r"…[\w$.\[\]]+(?=[],+\s]|\Z)")
 
 
 def _with_names(text: str, spans: Iterable[Span]) -> Spans:
-    """Tokens of a line with named parameters: each name is one token."""
     names = [
         (m.start(), m.end() - (m.group().count("]") > m.group().count("[")), Name.Variable)
         for m in _NAMED.finditer(text)
@@ -103,10 +102,9 @@ class Highlighter:
         self.files: Mapping[int, str] = {}
         self._lexer = lexer
         self._whole = whole
-        self._spans = lru_cache(maxsize=4096)(self._find)
+        self.tokens = lru_cache(maxsize=4096)(self._find)
 
     def text(self, n: int) -> str:
-        """Line ``n`` (from 1) as it is shown: for reading, or as it is in the file."""
         if not self.abridged:
             return self.own_text(n)
         raw, language = self.texts[n - 1], self.listing.language
@@ -140,12 +138,11 @@ class Highlighter:
 
     def know(self, names: Mapping[str, str], kernel: range = range(0)) -> None:
         self.names, self.kernel = names, kernel
-        self._spans.cache_clear()
+        self.tokens.cache_clear()
 
     def as_it_is(self, verbatim: bool) -> None:
-        """Show each line as it is in the file, or so that it is read more easily."""
         self.verbatim, self.abridged = verbatim, not verbatim
-        self._spans.cache_clear()
+        self.tokens.cache_clear()
 
     def loc(self, first: int, last: int) -> Location | None:
         for n in range(last, first - 1, -1):
@@ -173,11 +170,7 @@ class Highlighter:
         return None if above is not None and above.source == line.source else line.source
 
     def spans(self, n: int) -> Spans:
-        """The tokens of line ``n`` as (start, end, token) in its visible text."""
-        return self._whole[n - 1] if self._whole is not None else self._spans(self.text(n))
-
-    def spans_of(self, text: str) -> Spans:
-        return self._spans(text)
+        return self._whole[n - 1] if self._whole is not None else self.tokens(self.text(n))
 
     def _find(self, text: str) -> Spans:
         if self._lexer is None or len(text) > MAX_CHARS:
@@ -270,7 +263,6 @@ def target_line(listing: Listing, n: int, target: str) -> int | None:
 
 
 def labels(listing: Listing, here: int, step: int) -> Iterator[int]:
-    """Lines that define a label, from ``here`` on (``step`` 1) or backwards (-1), round the end."""
     texts = texts_of(listing)
     many = len(texts)
     for distance in range(1, many + 1):
@@ -310,26 +302,21 @@ def place(location: Location | None) -> str:
 
 
 def location_of(listing: Listing, n: int) -> Location | None:
-    """Where line ``n`` is from. A ``.loc`` says it itself; a label, a comment and a mark are from
-    where the next instruction is, else from where the one before is."""
+    """Where line ``n`` is from: a ``.loc`` says it, a label or a comment is from where the next
+    instruction is."""
     line = listing.lines[n - 1]
     if line.source is not None or line.kind is Kind.INSTRUCTION:
         return line.source
     if _is_loc(line):
         return _said(listing, n)
-    if not _has_places(listing, n):
-        return None
-    # A declaration is from where the code before it is, if there is any.
-    ahead = 0 if line.kind is Kind.DIRECTIVE else _SEARCH_LINES
-    for after in range(n, min(n + ahead, len(listing.lines))):
-        following = listing.lines[after]
-        at = _said(listing, after + 1) if _is_loc(following) else following.source
-        if at is not None:
-            return at
-        if following.kind is Kind.INSTRUCTION or _is_loc(following):
-            break
-    before = (listing.lines[at] for at in range(n - 2, max(-1, n - 2 - _SEARCH_LINES), -1))
-    return next((one.source for one in before if one.kind is Kind.INSTRUCTION), None)
+    machine = listing.language in (Stage.PTX.value, Stage.SASS.value)
+    if machine and any(f.first < n < f.last for f in listing.functions):
+        for after in range(n, min(n + _SEARCH_LINES, len(listing.lines))):
+            following = listing.lines[after]
+            at = _said(listing, after + 1) if _is_loc(following) else following.source
+            if at is not None or following.kind is Kind.INSTRUCTION:
+                return at
+    return None
 
 
 def _said(listing: Listing, n: int) -> Location | None:
@@ -343,13 +330,6 @@ def _said(listing: Listing, n: int) -> Location | None:
     text = listing.lines[n - 1].text
     alone = frames_of(text, read_files(listing.text))
     return None if alone is None or not alone.line else alone
-
-
-def _has_places(listing: Listing, n: int) -> bool:
-    """Whether line ``n`` is among instructions, and not between functions."""
-    if listing.language not in ("ptx", "sass"):
-        return False
-    return any(f.first < n < f.last for f in listing.functions)
 
 
 def _is_loc(line: Line) -> bool:

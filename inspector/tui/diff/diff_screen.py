@@ -34,9 +34,8 @@ from inspector.tui.diff.diff_view import (
 )
 from inspector.tui.keys.command_table import SHARED, Where, bindings_of
 from inspector.tui.panes.pane import PATIENCE_SECONDS
-from inspector.tui.widgets.figures import configuration
 from inspector.tui.widgets.notice import Notice, cut, in_thread, label, shorten
-from inspector.tui.widgets.subject import TreeSubject, digit, resolve
+from inspector.tui.widgets.subject import TreeSubject, configuration, digit, resolve
 from inspector.tui.widgets.tool_screen import LineWidget, Overlay, SearchScreen, clickable, ends
 
 FIGURES = 78
@@ -66,7 +65,6 @@ def shared_stages(a: TreeSubject, b: TreeSubject) -> tuple[Stage, ...]:
 
 
 def load(reads: Reader, request: DiffRequest) -> DiffOutcome:
-    """Compare what a request asks for; called in a thread."""
     a, b = request.a.variant, request.b.variant
     if a is None or b is None:
         raise PtxviewError("It takes two variants to compare.", "Mark them with d in the tree.")
@@ -105,7 +103,6 @@ def _landing(
 
 
 def told(subject: TreeSubject, other: TreeSubject) -> str:
-    """``square_kernel  a4fe74f3  w4  sm_90a s3 BLOCK=1024``: what it differs in comes first."""
     variant, rival = subject.variant, other.variant
     if variant is None or rival is None:
         return label(subject.name)
@@ -124,11 +121,6 @@ class DiffBar(LineWidget):
     stage: Stage | None = None
     told = ""
 
-    def show(self, stages: tuple[Stage, ...], stage: Stage | None, told: str) -> None:
-        """Show the stages of a comparison and a text at the right."""
-        self.stages, self.stage, self.told = stages, stage, told
-        self.refresh()
-
     def render(self) -> Content:
         width = self.size.width
         words = [f"{digit(s)} {s}" for s in self.stages]
@@ -146,13 +138,10 @@ class DiffBar(LineWidget):
 class DiffHeads(Widget):
     """The names of a and b, above their columns or one above the other."""
 
-    def __init__(self, a: TreeSubject, b: TreeSubject) -> None:
-        super().__init__()
-        self.pair = (a, b)
-        self.beside = True
+    pair = TreeSubject(), TreeSubject()
+    beside = True
 
     def show(self, a: TreeSubject, b: TreeSubject, beside: bool) -> None:
-        """Name these two."""
         self.pair, self.beside = (a, b), beside
         self.styles.height = 1 if beside else 2
         self.refresh()
@@ -174,12 +163,10 @@ class DiffSummary(Widget):
     wanted = True
 
     def show(self, comparison: Compared | None) -> None:
-        """Show a comparison; None hides the summary."""
         self.comparison = comparison
         self.fit()
 
     def fit(self) -> None:
-        """Set the height to that of the text, at most a quarter of the screen."""
         size = self.screen.size
         many = sum(1 for _ in self._lines(size.width - 2))
         self.display = self.wanted and many > 0 and size.height >= 12
@@ -210,7 +197,6 @@ class DiffSummary(Widget):
 
 
 def where(view: DiffView) -> Iterator[str]:
-    """The lines under the cursor, what became of them, and where their code is from."""
     comparison, row = view.comparison, view.row
     if comparison is None or row is None:
         return
@@ -235,7 +221,8 @@ class DiffSearching(SearchScreen[None]):
 
     def find(self, pattern: re.Pattern[str] | None, typing: bool = False) -> None:
         self.view.find(pattern)
-        self.footer.say("diff.next", "next change" if pattern is None else "next match")
+        word = "next change" if pattern is None else "next match"
+        self.footer.tell(words={"diff.next": word})
         if self.origin is not None and (matches := self.view.matches):
             self.view.reach(matches[bisect_left(matches, self.origin[1]) % len(matches)])
         elif self.origin is not None:
@@ -245,14 +232,12 @@ class DiffSearching(SearchScreen[None]):
         self.follow()
 
     def forget(self) -> bool:
-        """Clear the search; return whether there was one."""
         had = self.view.pattern is not None
         self.find(None)
         return had
 
     def follow(self) -> None:
-        """Show the lines under the cursor, which match and which change it is."""
-        view, at, many = self.view, self.view.change(), len(self.view.changes)
+        view, at, many = self.view, self.view.change(), len(self.view.shown.changes)
         left, found, matches = "  ".join(where(view)), "", view.matches
         if view.pattern is not None and view.cursor in matches:
             found = f"match {matches.index(view.cursor) + 1} of {len(matches)}"
@@ -297,18 +282,12 @@ class DiffScreen(DiffSearching):
         self.request = DiffRequest(a, b, stage)
         self.bar = DiffBar()
         self.summary = DiffSummary()
-        self.heads = DiffHeads(a, b)
+        self.heads = DiffHeads()
         self.settled = False
         """Whether the requested comparison is shown."""
 
     def compose(self) -> ComposeResult:
-        yield self.bar
-        yield self.summary
-        yield self.heads
-        yield self.view
-        yield self.status
-        yield self.prompt
-        yield self.footer
+        yield from (self.bar, self.summary, self.heads, self.view, *self.below)
 
     def on_mount(self) -> None:
         self._ask()
@@ -351,17 +330,16 @@ class DiffScreen(DiffSearching):
 
     @property
     def stage(self) -> Stage | None:
-        """What is asked for, else what is shown; None until that is known."""
         comparison = self.view.comparison
         return self.request.stage or (None if comparison is None else comparison.stage)
 
     def _tell(self) -> None:
-        """Update the bars."""
-        request, many = self.request, len(self.view.changes)
+        request, many = self.request, len(self.view.shown.changes)
         said = "" if self.view.place is None else plural(many, "change") if many else "identical"
         said = said if self.settled else "◔"
         parts = " · ".join(part for part in ("exact" * request.exact, said) if part)
-        self.bar.show(shared_stages(request.a, request.b), self.stage, parts)
+        stages = shared_stages(request.a, request.b)
+        self.bar.tell(stages=stages, stage=self.stage, told=parts)
         self.heads.show(request.a, request.b, self.view.beside)
 
     @on(DiffView.Moved)

@@ -88,7 +88,6 @@ class Layout:
 
     @classmethod
     def of(cls, rows: Iterable[BesideRow]) -> Layout:
-        """Find the stretches of rows."""
         every = tuple(rows)
         folds, changes, first = [], [], 0
         for equal, run in groupby(every, lambda row: row.sign is Sign.EQUAL):
@@ -103,7 +102,6 @@ class Layout:
         return cls(every, tuple(folds), tuple(changes))
 
     def find(self, a: int | None, b: int | None) -> int | None:
-        """The row of line ``a``, else that of ``b``; None if neither was compared."""
         found = (i for i, row in enumerate(self.rows) if a is not None and row.a == a)
         other = (i for i, row in enumerate(self.rows) if b is not None and row.b == b)
         return next(found, next(other, None))
@@ -123,7 +121,6 @@ class DiffOutcome:
 
 
 def laid_out(comparison: Compared | PassChange, sources: tuple[Highlighter, ...]) -> DiffOutcome:
-    """Lay a comparison out in two columns and in one."""
     beside = Layout.of(comparison.rows())
     width = max(width_of(source.texts) for source in sources)
     return DiffOutcome(comparison, sources, beside, Layout.of(unified(beside.rows)), width)
@@ -202,13 +199,7 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
     # Content
 
     @property
-    def changes(self) -> tuple[Span, ...]:
-        """First and last row of each change, from 0."""
-        return self.shown.changes
-
-    @property
     def row(self) -> BesideRow | None:
-        """The row under the cursor."""
         rows = self.shown.rows
         return rows[self.cursor] if 0 <= self.cursor < len(rows) else None
 
@@ -219,7 +210,6 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
 
     @property
     def place(self) -> DiffPlace | None:
-        """The lines under the cursor."""
         row, comparison = self.row, self.comparison
         if row is None or comparison is None:
             return None
@@ -238,12 +228,10 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
         self.post_message(self.Moved())
 
     def show_notice(self, notice: Notice) -> None:
-        """Show a sentence instead."""
         self.shown, self.notice = Layout(), notice
         self._close(())
 
     def find(self, pattern: re.Pattern[str] | None) -> None:
-        """Look for a pattern in the lines of both sides; None forgets it."""
         self.pattern = pattern
         self._match()
 
@@ -275,7 +263,8 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
             self.shown = self.outcome.beside if self.beside else self.outcome.unified
         self._match()
         row = None if place is None else self.shown.find(place.a, place.b)
-        self.cursor = row if row is not None else self.changes[0][0] if self.changes else 0
+        first = self.shown.changes[0][0] if self.shown.changes else 0
+        self.cursor = first if row is None else row
         self._close(self.shown.stretches)
         self._open(self.cursor)
         self._center()
@@ -288,7 +277,6 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
         self._measure()
 
     def _open(self, row: int) -> None:
-        """Unfold what hides a row, or what it represents."""
         if fold := _stretch_at(self._shut, row):
             self._close(tuple(one for one in self._shut if one != fold))
 
@@ -301,7 +289,6 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
         self.refresh()
 
     def at(self) -> int:
-        """The row of the view that the cursor is in."""
         fold = _stretch_at(self._shut, self.cursor)
         return bisect_left(self._visible, self.cursor if fold is None else fold[0])
 
@@ -349,8 +336,8 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
     def change(self) -> int:
         """The number of the change under the cursor, from 1; of the one before it, negative; 0:
         none is before it."""
-        at = bisect_right(self.changes, self.cursor, key=lambda one: one[0])
-        return at if _stretch_at(self.changes, self.cursor) else -at
+        at = bisect_right(self.shown.changes, self.cursor, key=lambda one: one[0])
+        return at if _stretch_at(self.shown.changes, self.cursor) else -at
 
     def action_move(self, by: int) -> None:
         self.go_visible(self.at() + by)
@@ -367,11 +354,11 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
         self.scroll_to(x=max(0, self.scroll_offset.x + cells), animate=False, force=True)
 
     def action_change(self, step: int) -> None:
-        if not self.changes:
+        if not self.shown.changes:
             return
         here = self.change()
         at = abs(here) if step > 0 else abs(here) - 1 - (here > 0)
-        self.go(self.changes[at % len(self.changes)][0])
+        self.go(self.shown.changes[at % len(self.shown.changes)][0])
         self._center()
         self._sideways_to_mark()
 
@@ -483,12 +470,10 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
 
     @property
     def _digits(self) -> int:
-        """Cells of a line's number."""
         sources = () if self.outcome is None else self.outcome.sources
         return len(str(max((len(source.texts) for source in sources), default=99)))
 
     def _room(self) -> int:
-        """Cells of code in a row, of the narrower side where there are two."""
         width = self.scrollable_content_region.width
         return max(
             0, (width - 1) // 2 - self._digits - 4 if self.beside else width - 2 * self._digits - 6
@@ -524,6 +509,5 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
 
 
 def _stretch_at(stretches: tuple[Span, ...], row: int) -> Span | None:
-    """Return the stretch around a row; they ascend."""
     at = bisect_right(stretches, row, key=lambda one: one[0]) - 1
     return stretches[at] if at >= 0 and row < stretches[at][1] else None

@@ -140,7 +140,6 @@ def rank(
 
 
 def row(match: Match, lead_cells: int, width: int) -> Content:
-    """Return one row: its kind, its text with the matches marked, and details."""
     entry = match.entry
     if entry.heading:
         return Content.styled(cut(entry.text, width), "bold $primary")
@@ -215,13 +214,11 @@ class Finder(ModalScreen[Entry | None]):
         return None if at is None or at >= len(self.matches) else self.matches[at].entry
 
     def _found(self, entries: list[Entry] | Notice) -> None:
-        """Add entries; the cursor stays on its entry unless it is on the first."""
         if isinstance(entries, list):
             self.entries += entries
             self.show(self.entry if self.options.highlighted else None)
 
     def show(self, at: Entry | None = None) -> None:
-        """Show the matches, with the cursor on the first or on ``at``."""
         query, width = self.field.value, max(20, self.options.scrollable_content_region.width)
         found = rank(self.entries, query, self.stages, self.nearest)
         self.matches = found[:MAX_ROWS] or [Match(Entry("", "Nothing fits.", heading=True))]
@@ -311,7 +308,6 @@ OWN_KEYS = (
 
 
 def _kernel_entry(screen: MainScreen, entry: TreeEntry) -> Entry:
-    """The entry of a graph, a kernel or a variant."""
     row = entry.row
     kernel, variant, above = row.subject.kernel, row.subject.variant, screen.kernels.above(row)
     more, detail = "", f"×{row.count}" if row.count else ""
@@ -361,7 +357,6 @@ def _go(screen: MainScreen, row: TreeRow, stage: Stage | None = None) -> None:
 
 
 def _show_stage(screen: MainScreen, stage: Stage | None) -> None:
-    """Go to the pane that shows a stage, else show it in the active one."""
     there = next((p for p in screen.panes.panes if stage is not None and p.stage is stage), None)
     screen.focus_pane(there)
     if there is None and stage is not None:
@@ -382,7 +377,6 @@ def _stage_entry(screen: MainScreen, stage: Stage, keys: Mapping[str, str]) -> E
 
 
 def _labels(screen: MainScreen, stage: Stage, listing: Listing) -> list[Entry]:
-    """Functions and labels of what a pane shows; called in a thread."""
     return [
         Entry(
             kind,
@@ -396,7 +390,6 @@ def _labels(screen: MainScreen, stage: Stage, listing: Listing) -> list[Entry]:
 
 
 def _hints(screen: MainScreen, reads: Reader, variant: Variant) -> list[Entry]:
-    """The hints on what is open; called in a thread."""
     return [
         Entry(
             "hint",
@@ -505,6 +498,5 @@ def help_entries(
 
 
 def problems_text(recording: Recording) -> Content:
-    """What could not be recorded or read, each with its own words."""
     none = "Nothing went wrong: all that was looked for was found and read."
     return Content("\n\n".join(f"• {label(problem)}" for problem in recording.problems) or none)

@@ -66,7 +66,6 @@ def _moves(where: Where, prefix: str, unit: str, down: str = "pagedown,space") -
 
 
 def _far_moves(where: Where, prefix: str) -> list[Command]:
-    """The keys that move by half a page and sideways."""
     return [
         Command(f"{prefix}half.up", "ctrl+u", "^u", where, "page(-0.5)", "Half a page up", ""),
         Command(f"{prefix}half.down", "ctrl+d", "^d", where, "page(0.5)", "Half a page down", ""),
@@ -476,7 +475,6 @@ def of_screen(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def bindings_of(names: tuple[str, ...]) -> list[BindingType]:
-    """The key bindings of the commands with these ids."""
     return [
         Binding(
             command.keys, command.action, command.title, show=False, priority=True, id=command.id
@@ -487,7 +485,6 @@ def bindings_of(names: tuple[str, ...]) -> list[BindingType]:
 
 
 def there(wheres: tuple[Where, ...]) -> tuple[Command, ...]:
-    """The commands of a screen whose widgets these are."""
     names = {name for where in wheres for name in ALSO.get(where, ())}
     return tuple(c for c in TABLE if c.where in wheres or c.id in names)
 
@@ -623,7 +620,6 @@ def rebind(
 
 
 def shown(one: Command, changed: Mapping[str, str]) -> str:
-    """The key of a command as it is shown; "" if it has none."""
     keys = changed.get(one.id)
     if keys is None:
         return one.shown

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import TYPE_CHECKING
 
 from textual.containers import VerticalScroll
@@ -18,17 +19,17 @@ from inspector.report.timings import duration
 from inspector.tui.keys.command_table import command, shown
 from inspector.tui.program.live import Live, ProgramState, ending
 from inspector.tui.tree.rows import time_of
-from inspector.tui.widgets.figures import (
+from inspector.tui.widgets.notice import Notice, cut, in_thread, label, shorten
+from inspector.tui.widgets.subject import (
     UNKNOWN,
     RecordingTimes,
+    TreeSubject,
     age,
     configuration,
     figure,
     spilled,
     spills,
 )
-from inspector.tui.widgets.notice import Notice, cut, in_thread, label, shorten
-from inspector.tui.widgets.subject import TreeSubject, told_alike
 from inspector.tui.widgets.tool_screen import LineWidget, ends, link
 
 if TYPE_CHECKING:
@@ -52,26 +53,14 @@ class VariantCard(LineWidget):
         self.hints: int | None = None
 
     def show(self, subject: TreeSubject) -> None:
-        """Show known resources at once, and the rest when it is read."""
-        self.subject, self.resources = subject, None
-        self.card, self.hints = None, None
+        """Show known resources at once, and the rest when it is read; what was read stays."""
+        if subject != self.subject:
+            self.resources = self.card = self.hints = None
+        self.subject, variant, reads = subject, subject.variant, self.reads
         self.refresh()
-        if subject.variant is not None:
-            self._read(subject, subject.variant)
-
-    def renew(self, reads: Reader, before: TreeSubject, now: TreeSubject) -> None:
-        self.reads = reads
-        if now.variant is None or before.variant is None or before.key[0] != now.key[0]:
-            if now != before:
-                self.show(now)
+        if variant is None:
             return
-        self.subject = now
-        self.refresh()
-        # Of one whose id has grown the answer that a thread is about to give is nobody's.
-        if now != before or not told_alike(before.variant, now.variant):
-            self._read(now, now.variant)
 
-    def _read(self, subject: TreeSubject, variant: Variant) -> None:
         def resources(found: Resources | Notice) -> None:
             if subject == self.subject:
                 self.resources = found if isinstance(found, Resources) else None
@@ -82,11 +71,10 @@ class VariantCard(LineWidget):
                 self.card, self.hints = (None, None) if isinstance(found, Notice) else found
                 self.refresh()
 
-        def analyse() -> tuple[Card, int]:
+        def analyse(variant: Variant = variant) -> tuple[Card, int]:
             return reads.card(variant), len(reads.findings(variant))
 
-        reads = self.reads
-        in_thread(self, lambda: reads.resources(variant), resources, "resources")
+        in_thread(self, partial(reads.resources, variant), resources, "resources")
         in_thread(self, analyse, analysed, "card")
 
     def _parts(self, short: bool) -> list[tuple[str, str]]:
@@ -101,7 +89,7 @@ class VariantCard(LineWidget):
         taken, tuned = self.times.latest(self.subject.kernel, variant), time_of(variant)
         if taken is not None:
             cache = "" if taken.timing.cache == COLD else f" {taken.timing.cache} L2"
-            when = "" if short else f" {age(taken)}"
+            when = "" if short else f" {age(taken.taken)}"
             measured = f"{duration(taken.median_us)} µs{cache} measured{when}"
         elif tuned is not None:
             measured = f"{duration(tuned)} µs by the tuner"
@@ -135,7 +123,6 @@ class VariantCard(LineWidget):
         return [(f"✗ not {done}: {why}" if why else f"✗ not {done}", "bold $error")]
 
     def _more(self) -> str:
-        """The configuration, what Triton decides first."""
         variant = self.subject.variant
         if variant is None:
             return ""
@@ -191,7 +178,6 @@ def recording_name(recording: Recording) -> str:
 
 
 def device_name(recording: Recording) -> str:
-    """``NVIDIA H200 sm_90a``: the device, with the target that most was compiled for."""
     name = str((recording.device or {}).get("name") or "")
     targets = {v.target: None for _, v in recording.variants() if v.target}
     words = [name] if name else []
@@ -201,7 +187,6 @@ def device_name(recording: Recording) -> str:
 
 
 def counts(recording: Recording) -> str:
-    """``12 kernels, 19 variants, 3 graphs``."""
     graphs = [plural(len(recording.graphs), "graph")] if recording.graphs else []
     kernels = plural(len(recording.kernels), "kernel")
     return ", ".join([kernels, plural(len(recording.variants()), "variant"), *graphs])
@@ -271,7 +256,6 @@ NEXT = (
 
 
 def watched_text(recording: Recording, live: Live) -> Content:
-    """Return the few lines above the output of a program without kernels."""
     if live.running or live.state is not ProgramState.ENDED:
         return Content.assemble(
             ("No kernels here yet.  ", "bold"),
@@ -298,7 +282,6 @@ def watched_text(recording: Recording, live: Live) -> Content:
 
 
 def empty_text(recording: Recording) -> Content:
-    """What was looked at, why it may be empty, and what to do next."""
     warnings = [f"This recording was {said}.\n"] if (said := banner(recording)) else []
     looked = f"Looked at: {label(recording.path)}\n"
     if recording.command:
@@ -333,6 +316,5 @@ class EmptyState(VerticalScroll, can_focus=True):
         self.tell(recording, live)
 
     def tell(self, recording: Recording, live: Live | None) -> None:
-        """Show what there is to be said by now, though no kernel has come."""
         text = empty_text(recording) if live is None else watched_text(recording, live)
         self._text.update(text)

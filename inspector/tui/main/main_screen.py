@@ -38,9 +38,8 @@ from inspector.tui.program.live import Live
 from inspector.tui.program.output_view import OutputView
 from inspector.tui.tree.kernel_tree import KernelTree
 from inspector.tui.tree.rows import Order, TreeKind, TreeRow
-from inspector.tui.widgets.figures import RecordingTimes
 from inspector.tui.widgets.notice import Notice, attempt, in_thread, label
-from inspector.tui.widgets.subject import TreeSubject, resolve
+from inspector.tui.widgets.subject import RecordingTimes, TreeSubject, resolve, told_alike
 
 if TYPE_CHECKING:
     from inspector.tui.variants.variants_screen import Left, Scope
@@ -89,7 +88,6 @@ def save(path: Path, data: bytes) -> Path:
 
 
 def text_of(reads: Reader, subject: TreeSubject, variant: Variant, stage: Stage) -> str:
-    """Return a listing with its card, its hints and line annotations; called in a thread."""
     from inspector.report import card
 
     listing = reads.listing(variant, stage)
@@ -146,7 +144,6 @@ MIN_TREE_CELLS, MIN_PANES_CELLS = 16, 30
 
 
 def frames(location: Location | None) -> Content:
-    """Return the whole chain of an inlined line, the innermost first."""
     if location is None:
         return Content("No source location is recorded for this line.")
     parts: list[tuple[str, str]] = []
@@ -195,7 +192,6 @@ class MainScreen(PaneScreen[None]):
         yield self.footer
 
     def _filled(self) -> Iterator[Widget]:
-        """What is between the first line and the output once there is something to read."""
         yield self.card
         yield Horizontal(self.kernels, self.panes, id="body")
         yield from (self.reading, self.status, self.prompt)
@@ -204,7 +200,6 @@ class MainScreen(PaneScreen[None]):
         self.begin()
 
     def begin(self, focus: bool = True) -> None:
-        """Look at the recording as it was left, if it was opened before."""
         memory = getattr(self.app, "memory", None)
         known = memory.view(self.reads.recording.path) if memory is not None else None
         if known is not None and not self.empty:
@@ -236,25 +231,23 @@ class MainScreen(PaneScreen[None]):
         self.reads = reads
         recording, before = reads.recording, self.panes.subject
         self.title_bar.renew(recording)
+        if self.empty:
+            self.query_one(EmptyState).tell(recording, self.live if self.output else None)
+            return
         # It may have been packed into a file when it was complete.
         self.times.path = Path(recording.path)
         self.panes.renew(reads)
-        self.card.renew(reads, before, self.panes.subject)
+        now, self.card.reads = self.panes.subject, reads
+        if now != before or not told_alike(before.variant, now.variant):
+            self.card.show(now)
         self.kernels.renew(reads)
         self.mark(tuple(resolve(recording, one) for one in self.marked))
         self.read_times()
-
-    def tell_empty(self, reads: Reader) -> None:
-        """Say more of a recording that has no kernel yet."""
-        self.reads = reads
-        self.title_bar.renew(reads.recording)
-        self.query_one(EmptyState).tell(reads.recording, self.live if self.output else None)
 
     # How it is looked at
 
     @property
     def remembered(self) -> View | None:
-        """How the recording is looked at; None if there is nothing in it."""
         if self.empty:
             return None
         panes = self.panes
@@ -271,7 +264,6 @@ class MainScreen(PaneScreen[None]):
         )
 
     def restore(self, view: View) -> None:
-        """Look at it so again, where what was looked at is still there."""
         self.tree_wanted, self.tree_width = view.tree, view.tree_width
         self.panes.beside, self.panes.mapped = view.beside, view.mapped
         self.panes.count = min(len(view.panes), MAX_PANES) or self.panes.count
@@ -299,7 +291,6 @@ class MainScreen(PaneScreen[None]):
     # Focus
 
     def focus_first(self) -> None:
-        """Go to where one begins: the tree, or what is in its place."""
         if not self.empty:
             self.focus_tree()
         elif self.output is not None:
@@ -317,7 +308,7 @@ class MainScreen(PaneScreen[None]):
         self.panes.activate(pane or self.panes.active)
 
     def on_descendant_focus(self) -> None:
-        self.footer.show(Where.TREE if self.focused is self.kernels else Where.PANE)
+        self.footer.tell(where=Where.TREE if self.focused is self.kernels else Where.PANE)
         self.fit()
 
     def home_of(self, where: Where) -> DOMNode:
@@ -347,14 +338,13 @@ class MainScreen(PaneScreen[None]):
             self.focus_pane()
 
     @on(KernelTree.Ordered)
-    def _ordered(self, message: KernelTree.Ordered) -> None:
-        compiled = message.order is Order.COMPILED
-        word = message.order.value
-        self.footer.say("tree.order", "order" if compiled else f"by {word}")
+    def _ordered(self) -> None:
+        order, (read, many) = self.kernels.order, self.kernels.read_so_far
+        compiled, word = order is Order.COMPILED, order.value
+        self.footer.tell(words={"tree.order": "order" if compiled else f"by {word}"})
         said = "In the order of compilation" if compiled else f"Sorted by {word}"
-        if message.order in (Order.REGISTERS, Order.SPILLS) and message.read < message.of:
-            said += f" ({message.read} of {message.of} read)"
-        self.say(f"{said}.")
+        unread = order in (Order.REGISTERS, Order.SPILLS) and read < many
+        self.say(f"{said} ({read} of {many} read)." if unread else f"{said}.")
 
     def action_toggle_tree(self) -> None:
         self.tree_wanted = not self.tree_wanted
@@ -375,12 +365,10 @@ class MainScreen(PaneScreen[None]):
 
     @on(KernelTree.Filtered)
     def _show_modes(self) -> None:
-        """Say in the title what is on."""
         modes = [("map", "map")] if self.panes.mapped else []
         if text := self.kernels.query_text:
             modes.append((f"filter {label(text)}", "tree.clear"))
-        self.title_bar.modes = tuple(modes)
-        self.title_bar.refresh()
+        self.title_bar.tell(modes=tuple(modes))
 
     def action_step(self, by: int) -> None:
         self.kernels.step(by)
@@ -511,7 +499,6 @@ class MainScreen(PaneScreen[None]):
     # Two variants
 
     def mark(self, marked: tuple[TreeSubject, ...]) -> None:
-        """Mark these variants, the first as A and the second as B."""
         self.marked = marked
         self.kernels.mark(tuple(one.key[:2] for one in marked))
 
@@ -540,16 +527,13 @@ class MainScreen(PaneScreen[None]):
         def settings(one: Variant) -> dict[str, object]:
             return {name: value for name, value in one.config.items() if name != EDIT}
 
-        alike = [
-            one
-            for one in (() if kernel is None else kernel.variants)
-            if variant is not None and settings(one) == settings(variant)
-        ]
-        alike.sort(key=lambda one: one.config.get(EDIT) != BEFORE)
-        if len(alike) < 2 or alike[0].config.get(EDIT) != BEFORE:
-            self.warn("This variant has not changed since it was last compiled.")
-        else:
-            self._compare(TreeSubject(kernel, alike[0]), TreeSubject(kernel, alike[1]))
+        if kernel is not None and variant is not None:
+            alike = [one for one in kernel.variants if settings(one) == settings(variant)]
+            alike.sort(key=lambda one: one.config.get(EDIT) != BEFORE)
+            if len(alike) > 1 and alike[0].config.get(EDIT) == BEFORE:
+                self._compare(TreeSubject(kernel, alike[0]), TreeSubject(kernel, alike[1]))
+                return
+        self.warn("This variant has not changed since it was last compiled.")
 
     def _compare(self, a: TreeSubject, b: TreeSubject) -> None:
         from inspector.tui.diff.diff_screen import DiffScreen
@@ -575,7 +559,6 @@ class MainScreen(PaneScreen[None]):
         self.app.push_screen(table, self._left)
 
     def scope_of(self, above: TreeRow) -> Scope:
-        """Return what a table of all beneath a row shows, by what the recording holds now."""
         from inspector.tui.variants.variants_screen import scope_of
 
         above = self.kernels.again(above) or above
@@ -583,7 +566,6 @@ class MainScreen(PaneScreen[None]):
         return scope_of(self.reads.recording, name, self.kernels.beneath(above))
 
     def _left(self, left: Left | None) -> None:
-        """Take over the marks of the table, and go to the variant that was chosen there."""
         if left is None:
             return
         self.mark(left.marked)
@@ -607,12 +589,10 @@ class MainScreen(PaneScreen[None]):
             self.app.push_screen(screen, lambda _: self.timed())
 
     def timed(self) -> None:
-        """Show other measured times."""
         self.kernels.timed()
         self.card.refresh()
 
     def read_times(self) -> None:
-        """Read the times that were taken before."""
         from inspector.measure.time.results import StoredTimes, sessions
 
         def known(found: tuple[Session, ...] | Notice) -> None:

@@ -52,7 +52,6 @@ class Config:
 
 
 def read_config(path: Path) -> Config:
-    """What the file says; what it says wrongly is in ``problems``. Never raises."""
     try:
         data = files.read(path, MAX_FILE_BYTES, raisable=False)
     except files.Absent:
@@ -69,7 +68,6 @@ def read_config(path: Path) -> Config:
 
 
 def parse_config(said: Mapping[str, object]) -> Config:
-    """The settings of a parsed file."""
     from inspector.tui.keys.command_table import TABLE, parse_key, rebind
 
     problems = [
@@ -197,7 +195,6 @@ class Memory:
             return None
 
     def keep(self, recording: str, view: View | None) -> None:
-        """Remember a recording's view, and the theme. What others have written since is kept."""
         views = self._read().recordings
         if view is not None:
             views.pop(self._name(recording), None)
@@ -215,10 +212,8 @@ class Memory:
 
 
 def config_path() -> Path:
-    """Return the file with the user's keys and theme."""
     return Path(platformdirs.user_config_dir("ptxview", appauthor=False)) / "config.toml"
 
 
 def memory_path() -> Path:
-    """Return the file with the remembered state of each recording."""
     return Path(platformdirs.user_state_dir("ptxview", appauthor=False)) / "remembered.json"

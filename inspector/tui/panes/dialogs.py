@@ -23,9 +23,8 @@ from inspector.report import card as card_report
 from inspector.system.printing import page
 from inspector.tui.code.code_rows import SEVERITY_SIGNS, Gutter, title
 from inspector.tui.program.live import Choice
-from inspector.tui.widgets.figures import UNKNOWN
 from inspector.tui.widgets.notice import Notice, label
-from inspector.tui.widgets.subject import TreeSubject
+from inspector.tui.widgets.subject import UNKNOWN, TreeSubject
 from inspector.tui.widgets.tool_screen import ChoiceList
 
 MAX_PROFILE_ROWS = 40
@@ -100,7 +99,6 @@ def _times(times: Sequence[str], width: int) -> list[str]:
 
 
 def _explained(words: Sequence[Explained]) -> Content:
-    """The words of a line as the reference has them."""
     parts: list[tuple[str, str]] = []
     for one in words:
         entry = one.entry

@@ -54,7 +54,6 @@ class LoadedListing:
 
 
 def _start(reads: Reader, request: ListingRequest) -> int:
-    """The line at which the kernel begins in a stage."""
     variant, stage = request.subject.variant, request.stage
     if variant is None:
         return 1
@@ -82,7 +81,6 @@ def _failed_at(reads: Reader, subject: TreeSubject, stage: Stage) -> int | None:
 
 
 def load(reads: Reader, request: ListingRequest) -> LoadedListing | Notice:
-    """Read what a request asks for, in a thread; a notice says why there is nothing to show."""
     subject, stage = request.subject, request.stage
     variant, graph = subject.variant, subject.graph
     if not subject.has(stage):
@@ -141,7 +139,6 @@ class PaneTitle(LineWidget):
         """What is on in the pane, in a word or two, and the id of the command that ends it."""
 
     def show(self, subject: TreeSubject, stage: Stage, busy: bool) -> None:
-        """Name what the pane shows; ``busy`` while it is being read."""
         self.subject, self.stage, self.busy = subject, stage, busy
         # A graph's source is a file of the user's, too.
         own = stage is Stage.SOURCE or (stage is Stage.OUTPUT_CODE and subject.variant is not None)
@@ -151,7 +148,6 @@ class PaneTitle(LineWidget):
         self.refresh()
 
     def _tabs(self, words: bool) -> Iterator[Content]:
-        """The stages with their keys; those of a graph share one, and one represents all."""
         graph = self.stage if self.stage in GRAPH_STAGES else Stage.OPERATIONS
         for stage in (*KERNEL_STAGES, graph):
             there = self.subject.has(stage)
@@ -238,13 +234,10 @@ class Pane(Vertical):
         """Whether the other panes are hidden."""
 
     def compose(self) -> ComposeResult:
-        yield self.title_line
-        yield self.heads
-        yield self.view
+        yield from (self.title_line, self.heads, self.view)
 
     @property
     def settled(self) -> bool:
-        """Whether the requested listing is shown."""
         return self._shown == self.request
 
     @property
@@ -254,7 +247,6 @@ class Pane(Vertical):
     # Reading
 
     def show(self, subject: TreeSubject, stage: Stage) -> None:
-        """Show a stage of a subject as soon as it is read."""
         request = ListingRequest(subject, stage)
         if request != self.request:
             self.request = request
@@ -271,24 +263,16 @@ class Pane(Vertical):
         if not settled:
             return  # a thread is reading what there was: if that is nothing, this is read next
         self.title_line.show(subject, stage, busy=False)
-        shown, made = before.variant, subject.variant
-        if shown and made and shown.hash != made.hash and subject.has(stage):
-            # It was compiled again, of another text.
-            self._goal = (request, self.view.cursor)
+        self._shown, there = request, self.view.source is not None
+        if subject.has(stage) and before.file(stage) != subject.file(stage):
+            # It has come, or was compiled again, of another text.
+            self._shown, self._goal = None, (request, self.view.cursor) if there else None
             self._start(request)
-            return
-        self._shown = request
-        if self.view.source is not None:
-            if subject != before or not told_alike(shown, made):
-                self._annotate(request)
-        elif not subject.has(stage):
+        elif there and (subject != before or not told_alike(before.variant, subject.variant)):
+            self._annotate(request)
+        elif not there and not subject.has(stage):
             # Nothing more may be to come: why there is nothing is another reason then.
-            notice = missing(subject, stage, reads.recording.complete)
-            if notice != self.view.notice:
-                self.view.show_notice(notice)
-        elif before.file(stage) != subject.file(stage):
-            self._shown = None
-            self._start(request)
+            self.view.show_notice(missing(subject, stage, reads.recording.complete))
 
     def _start(self, request: ListingRequest) -> None:
         self._reading = request
@@ -328,7 +312,6 @@ class Pane(Vertical):
         self.post_message(self.Shown(self))
 
     def go(self, n: int) -> None:
-        """Go to a line of the requested listing, once it is shown."""
         if self.settled:
             self.view.go(n)
         elif self.request is not None:

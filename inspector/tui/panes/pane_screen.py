@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from rich.cells import cell_len
 from textual import on
 from textual.content import Content
 from textual.dom import DOMNode
@@ -31,9 +30,8 @@ from inspector.tui.code.highlight import Highlighter, location_of, place
 from inspector.tui.keys.command_table import Where
 from inspector.tui.panes.pane import Pane
 from inspector.tui.panes.panes import Panes
-from inspector.tui.widgets.figures import RecordingTimes
 from inspector.tui.widgets.notice import Notice, cancelled, cut, in_thread, label, plain
-from inspector.tui.widgets.subject import TreeSubject
+from inspector.tui.widgets.subject import RecordingTimes, TreeSubject
 from inspector.tui.widgets.tool_screen import ResultType, SearchScreen
 
 LINES_PER_LOOK = 1000
@@ -75,30 +73,25 @@ class ReadingLine(Widget):
         self._view: CodeView | None = None
 
     def follow(self, view: CodeView) -> None:
-        """Read out the line under the cursor of ``view``; what it said before stays until then."""
         if self._view is not None and self._view is not view:
             self._view.light_up(None)
         self._view = view
-        if view.lines:
-            n, annotations = view.cursor, view.rows.gutter.annotations
+        n, annotations = view.cursor, view.rows.gutter.annotations
 
-            def read() -> Said:
-                return Said(annotations.words(n), annotations.at(n), annotations.registers(n))
+        def read() -> Said:
+            if not view.lines:
+                return Said()
+            return Said(annotations.words(n), annotations.at(n), annotations.registers(n))
 
-            def show(said: Said | Notice) -> None:
-                if view is self._view and view.cursor == n:
-                    self._show(Said() if isinstance(said, Notice) else said)
+        def show(said: Said | Notice) -> None:
+            if view is self._view and view.cursor == n:
+                self.said = Said() if isinstance(said, Notice) else said
+                names = [one.name for one in self.said.registers]
+                if self.register not in names:
+                    self.register = names[0] if names else None
+                self._light_up()
 
-            in_thread(self, read, show, "words")
-        else:
-            self._show(Said())
-
-    def _show(self, said: Said) -> None:
-        self.said = said
-        names = [one.name for one in said.registers]
-        if self.register not in names:
-            self.register = names[0] if names else None
-        self._light_up()
+        in_thread(self, read, show, "words")
 
     def next_register(self) -> bool:
         """Look at the line's next register; False where it has none."""
@@ -116,11 +109,9 @@ class ReadingLine(Widget):
 
     @property
     def looked_at(self) -> Register | None:
-        """The register of the line that is looked at."""
         return next((one for one in self.said.registers if one.name == self.register), None)
 
     def parts(self) -> list[tuple[str, str]]:
-        """(text, style) of everything there is to say, the most wanted first."""
         out: list[tuple[str, str]] = []
         if self.said.words.sentence:
             out.append((self.said.words.sentence, "$foreground"))
@@ -145,49 +136,33 @@ class ReadingLine(Widget):
     def render(self) -> Content:
         width, height = self.size.width - 2, max(1, self.size.height)
         parts = self.parts()
-        if height >= MIN_ROOMY_ROWS and 0 < len(parts) <= height:
-            rows = stacked(parts, width, height)
-        else:
-            rows = packed(parts, width, height)
-        return Content("\n").join(Content.assemble(" ", *row) for row in rows)
+        roomy = height >= MIN_ROOMY_ROWS and len(parts) <= height
+        rows = [
+            Content.styled(*part) for part in (stacked(parts, width, height) if roomy else parts)
+        ]
+        if not roomy:
+            wrapped = Content("   ").join(rows).wrap(width)
+            more = [wrapped[height - 1].truncate(width - 1) + "…"] if len(wrapped) > height else []
+            rows = wrapped[: height - len(more)] + more
+        return Content("\n").join(Content.assemble(" ", row) for row in rows)
 
-
-Rows = list[list[tuple[str, str]]]
 
 MIN_ROOMY_ROWS = 4
 """Rows from which each part is on separate rows."""
 
 
-def packed(parts: list[tuple[str, str]], width: int, height: int) -> Rows:
-    """Pack parts one after the other; the last row takes the rest."""
-    rows: Rows = [[]]
-    room = width
-    for text, style in parts:
-        size = cell_len(text) + 3
-        if rows[-1] and size > room and len(rows) < height:
-            rows.append([])
-            room = width
-        gap = "   " if rows[-1] else ""
-        if room - len(gap) < 8:
-            break
-        rows[-1].append((gap + cut(text, room - len(gap)), style))
-        room -= size
-    return rows
-
-
-def stacked(parts: list[tuple[str, str]], width: int, height: int) -> Rows:
+def stacked(parts: list[tuple[str, str]], width: int, height: int) -> list[tuple[str, str]]:
     """Wrap each of at most ``height`` parts on separate rows; cut the longest to make all fit."""
     wrapped = [textwrap.wrap(text, max(8, width), subsequent_indent="  ") for text, _ in parts]
     allowed = [max(1, len(rows)) for rows in wrapped]
     while sum(allowed) > height:
         longest = max(range(len(allowed)), key=lambda at: (allowed[at], at))
         allowed[longest] -= 1
-    out: Rows = []
+    out = []
     for (_, style), rows, many in zip(parts, wrapped, allowed, strict=True):
-        for at, row in enumerate(rows[:many]):
-            is_cut = at == many - 1 < len(rows) - 1
-            said = cut(row, width - 1).removesuffix("…") + "…" if is_cut else cut(row, width)
-            out.append([(said, style)])
+        if many < len(rows):
+            rows[many - 1] = cut(rows[many - 1], width - 1).removesuffix("…") + "…"
+        out += [(cut(row, width), style) for row in rows[:many]]
     return out
 
 
@@ -215,7 +190,6 @@ class PaneScreen(SearchScreen[ResultType]):
 
     @property
     def view(self) -> CodeView:
-        """The active pane's listing."""
         return self.panes.active.view
 
     @property
@@ -232,7 +206,6 @@ class PaneScreen(SearchScreen[ResultType]):
         self.say(text, warning=True)
 
     def say(self, text: str, view: CodeView | None = None, warning: bool = False) -> None:
-        """Say something above the footer, until the cursor moves."""
         self.status.say(text, warning, _place_of(view or self.view))
 
     @on(CodeView.Said)
@@ -241,37 +214,27 @@ class PaneScreen(SearchScreen[ResultType]):
 
     @on(Panes.Changed)
     def changed(self) -> None:
-        """Show where the active pane's cursor is, and what its line does."""
         view = self.view
-        self.status.show(*self._where(view), place=_place_of(view))
-        self.reading.follow(view)
-
-    def _where(self, view: CodeView) -> tuple[str, str]:
-        """The place of the cursor; what is chosen, found and linked."""
-        stage = str(self.panes.active.stage or "")
-        if view.source is None or not view.lines:
-            return "", ""
-        left = f"{stage} {view.cursor}/{view.lines}"
-        if self.panes.active.stage not in OWN_LINES:
-            left += f"  {place(location_of(view.source.listing, view.cursor))}"
-        right = []
+        stage, left, right = self.panes.active.stage, "", []
+        if view.source is not None and view.lines:
+            own = stage in OWN_LINES
+            place_ = "" if own else place(location_of(view.source.listing, view.cursor))
+            left = f"{stage} {view.cursor}/{view.lines}  {place_}"
         if view.chosen is not None:
-            first, last = view.chosen
-            right.append(f"lines {first} to {last}, y copies")
+            right.append(f"lines {view.chosen[0]} to {view.chosen[1]}, y copies")
         if view.pattern is not None:
             at = bisect_right(view.matches, view.cursor)
-            on = at > 0 and view.matches[at - 1] == view.cursor
-            own = f"{at} of {len(view.matches)}" if on else f"{len(view.matches)}"
-            counts = ", ".join((own, *self._matches()))
+            on = f"{at} of " if view.cursor in view.matches[at - 1 : at] else ""
+            counts = ", ".join((f"{on}{len(view.matches)}", *self._matches()))
             right.append(f"/{label(view.pattern.pattern)}/  {counts}")
         for pane in self.panes.panes:
-            if pane is self.panes.active:
-                continue
-            if self.panes.unlinked(pane):
+            lines = self.panes.linked_lines(pane)
+            if pane is not self.panes.active and self.panes.unlinked(pane):
                 right.append(f"nothing links {stage} and {pane.stage}")
-            elif lines := self.panes.linked_lines(pane):
+            elif pane is not self.panes.active and lines:
                 right.append(f"▐ {len(lines)} in {pane.stage}")
-        return left, "   ".join(right)
+        self.status.show(left, "   ".join(right) if left else "", place=_place_of(view))
+        self.reading.follow(view)
 
     # What one types
 
@@ -362,7 +325,6 @@ class PaneScreen(SearchScreen[ResultType]):
             self.warn("There are no columns for this listing.")
 
     def show_columns(self, wanted: tuple[str, ...] | None) -> None:
-        """Show these columns in the active pane."""
         if wanted is not None:
             self.view.columns(wanted=wanted)
 
@@ -374,7 +336,6 @@ class PaneScreen(SearchScreen[ResultType]):
         return source.listing.lines[self.view.cursor - 1] if source and self.view.lines else None
 
     def copy_lines(self, first: int, last: int) -> None:
-        """Copy lines of the active pane's file."""
         source = self.view.source
         if source is not None:
             self.app.copy_to_clipboard(plain("\n".join(source.texts[first - 1 : last])))
@@ -411,10 +372,10 @@ class PaneScreen(SearchScreen[ResultType]):
         heading = HEADINGS.get(what) or f"{label(subject.name)} {subject.key[1]}"
         if isinstance(found, tuple):
             self.app.push_screen(HintList(heading, found), self.to_hint)
-        elif isinstance(found, Notice):
-            self.app.push_screen(Overlay("", Content(f"{found.message}\n{found.hint}".strip())))
-        else:
-            self.app.push_screen(Overlay(heading, found, wide=what == "profile"))
+            return
+        if isinstance(found, Notice):
+            heading, found = "", Content(f"{found.message}\n{found.hint}".strip())
+        self.app.push_screen(Overlay(heading, found, wide=what == "profile"))
 
     def to_hint(self, finding: Finding | None) -> None:
         """Go to the first line that a hint was seen on, in a pane that shows it if there is one."""

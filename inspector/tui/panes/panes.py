@@ -33,7 +33,6 @@ class Layout:
     stages: tuple[tuple[Stage, ...], ...] = ()
 
     def of(self, subject: TreeSubject) -> tuple[Stage, ...]:
-        """The stages that the panes show of a subject."""
         return tuple(
             next((stage for stage in choices if subject.has(stage)), choices[0])
             for choices in self.stages
@@ -61,7 +60,6 @@ LAYOUTS = {
 
 
 def after(now: Layout | None) -> Layout:
-    """Return the next layout of that key."""
     every = [*LAYOUTS.values()]
     return every[0 if now is None else (every.index(now) + 1) % len(every)]
 
@@ -153,14 +151,12 @@ class Panes(Container):
 
     @property
     def panes(self) -> tuple[Pane, ...]:
-        """The panes that there are, the first at the left or on top."""
         return tuple(self._all[: self.count])
 
     def compose(self) -> ComposeResult:
         yield from self._all
 
     def more(self) -> None:
-        """One pane more, the new one active; after three only the active one."""
         self._keep_stages()
         if self.count == MAX_PANES:
             self._to_front(self.active)
@@ -244,7 +240,6 @@ class Panes(Container):
             pane.show(subject, stage)
 
     def choose(self, stage: Stage) -> None:
-        """Show a stage in the active pane, or why it is missing, and prefer it from now on."""
         if self.arrangement is not None:
             self._keep_stages()
         self.active.preferred = stage
@@ -257,7 +252,6 @@ class Panes(Container):
         self.arrangement = None
 
     def lay_out(self, layout: Layout) -> None:
-        """Panes and stages as a layout has them, until one chooses otherwise."""
         if not layout.stages:
             self._to_front(self.active)
         self.arrangement, self.zoomed = layout, False
@@ -275,7 +269,6 @@ class Panes(Container):
                 shares[:] = remembered
 
     def here(self) -> VisitedPlace:
-        """The active pane's line."""
         return VisitedPlace(self.subject, self.active.stage, self.active.view.cursor)
 
     def jump(self, stage: Stage, n: int) -> None:
@@ -295,7 +288,6 @@ class Panes(Container):
     # Which is active, and how they are arranged
 
     def activate(self, pane: Pane) -> None:
-        """Make a pane the active one and give it the focus."""
         self.active = pane
         self.fit()
         self.screen.set_focus(pane.view)
@@ -426,14 +418,12 @@ class Panes(Container):
         return self._links.get((leader.request, pane.request))
 
     def linked_lines(self, pane: Pane) -> tuple[int, ...]:
-        """The lines of ``pane`` that the active pane's cursor is linked with."""
         return (self._links_to(pane, self.active) or {}).get(self.active.view.cursor, ())
 
     def unlinked(self, pane: Pane) -> bool:
-        """Whether nothing at all links the active pane's lines with those of ``pane``, where both
-        have some."""
-        both = self.active.view.lines and pane.view.lines
-        return bool(both) and self._links_to(pane, self.active) == {}
+        """Whether nothing at all links the active pane's lines with those of ``pane``."""
+        both = bool(self.active.view.lines and pane.view.lines)
+        return both and self._links_to(pane, self.active) == {}
 
     def follow(self, move: bool) -> None:
         """Mark what the active pane's cursor is linked with; with ``move``, scroll there."""
@@ -447,7 +437,6 @@ class Panes(Container):
     # The map
 
     def map(self, on: bool) -> None:
-        """Colour every line of every pane by the source line that it comes from, or end that."""
         self.mapped = on
         for pane in self.panes:
             if on:
@@ -480,7 +469,6 @@ class Panes(Container):
             in_thread(self, work, grouped, "groups", exclusive=False)
 
     def _light(self) -> None:
-        """Highlight the cursor's group in all panes."""
         groups = self.active.view.groups
         group = 0 if groups is None else groups.group(self.active.view.cursor)
         for pane in self.panes:

@@ -59,7 +59,6 @@ class TerminalText:
         self._lock = threading.Lock()
 
     def feed(self, data: bytes) -> None:
-        """Take what the program has written."""
         text = self._held + self._decoder.decode(data)
         cut = _UNFINISHED.search(text)
         self._held = text[cut.start() :] if cut else ""
@@ -78,7 +77,6 @@ class TerminalText:
             self.version += 1
 
     def lines(self, start: int = 0, stop: int | None = None) -> list[str]:
-        """Return lines of those that are kept, from 0."""
         with self._lock:
             # After the last line feed there is no line until something is written.
             kept = self._lines if self._lines[-1] else self._lines[:-1]
@@ -192,12 +190,10 @@ class Live:
 
     @property
     def running(self) -> bool:
-        """Whether a program that we started has yet to end."""
         return self.state in (ProgramState.RUNNING, ProgramState.ENDING)
 
     @property
     def told(self) -> str:
-        """What the title says of the program."""
         if self.state is ProgramState.RUNNING:
             return f"◔ running {int(time.monotonic() - self.began)} s"
         if self.state is ProgramState.ENDED and self.status is not None:
@@ -208,7 +204,6 @@ class Live:
     # What the program does, told by threads
 
     def feed(self, data: bytes) -> None:
-        """The program has written that."""
         with self._lock:
             self._raw += data
             if len(self._raw) > KEPT:
@@ -222,7 +217,6 @@ class Live:
         self._tail = data[-8:]
 
     def wants_terminal(self) -> None:
-        """The program reads its terminal, or draws on it."""
         if self.choice is Choice.STAY:
             self.choice = Choice.TERMINAL
 

@@ -16,7 +16,6 @@ from inspector.tui.widgets.notice import visible
 
 
 def wrapped(text: str, width: int) -> list[str]:
-    """Return a line as a terminal of so many columns shows it."""
     text = visible(text)
     return [text] if len(text) <= width and text.isascii() else chop_cells(text, width) or [""]
 
@@ -57,7 +56,6 @@ class OutputView(ScrollView, can_focus=True, inherit_bindings=False):
         self.look()
 
     def look(self) -> None:
-        """Show what has been written since the last look."""
         if self.live.text.version != self._version:
             self.on_resize()
 

@@ -7,6 +7,7 @@ second thread then counts what happened at each line, in all blocks where that i
 from __future__ import annotations
 
 import threading
+from functools import partial
 from typing import ClassVar
 
 from textual import on
@@ -17,7 +18,7 @@ from textual.widgets import Static
 
 from inspector.base.model import Stage
 from inspector.execute.calls.stepper import StepAnswer, Stepper
-from inspector.execute.calls.tracing import TracedLaunch, Triple, parse_place
+from inspector.execute.calls.tracing import TracedLaunch, Triple, parse_place, trace_launch
 from inspector.reader.reader import Reader
 from inspector.report.trace import percent
 from inspector.tui.code.code_rows import WARPS
@@ -27,24 +28,19 @@ from inspector.tui.panes.pane_screen import PaneScreen
 from inspector.tui.panes.panes import Panes
 from inspector.tui.step.step_figures import (
     CHOICES,
+    WIDTH,
     BlockRun,
+    LaneGrid,
     Links,
     RunningBlock,
-    SteppedKernel,
-    count,
-    stages_with_ptx,
-)
-from inspector.tui.step.step_panels import (
-    WIDTH,
-    LaneGrid,
-    RegisterPanel,
     StepLine,
+    SteppedKernel,
     coordinates,
     register_rows,
+    stages_with_ptx,
 )
-from inspector.tui.widgets.figures import RecordingTimes
 from inspector.tui.widgets.notice import Notice, cut, in_thread, label
-from inspector.tui.widgets.subject import TreeSubject
+from inspector.tui.widgets.subject import RecordingTimes, TreeSubject
 from inspector.tui.widgets.tool_screen import Overlay, SubjectBar
 
 MIN_PANEL_CELLS = 110
@@ -94,22 +90,16 @@ class StepScreen(PaneScreen[None]):
             pane.preferred = stage
             pane.view.choices = CHOICES
             pane.view.look(pane.view.folding.words, CHOICES[0], wrapped=False)
-        self.panel = RegisterPanel()
-        self.trouble = Static(markup=False)
+        self.registers = Static(markup=False)
+        self.panel = VerticalScroll(self.registers, id="registers", can_focus=False)
+        self.body = Horizontal(panes, self.panel, id="body")
+        self.why = Static(markup=False)
+        self.trouble = VerticalScroll(self.why, id="trouble", can_focus=False)
+        self.trouble.display = self.panel.display = False
         self.step_line = StepLine()
 
     def compose(self) -> ComposeResult:
-        yield self.bar
-        with Horizontal(id="body"):
-            yield self.panes
-            yield self.panel
-        with VerticalScroll(id="trouble", can_focus=False):
-            yield self.trouble
-        yield self.step_line
-        yield self.reading
-        yield self.status
-        yield self.prompt
-        yield self.footer
+        yield from (self.bar, self.body, self.trouble, self.step_line, self.reading, *self.below)
 
     @property
     def kernel(self) -> SteppedKernel:
@@ -134,8 +124,6 @@ class StepScreen(PaneScreen[None]):
     # Coming and going
 
     def on_mount(self) -> None:
-        self.query_one("#trouble").display = False
-        self.panel.display = False
         self.panes.show(self.subject)
         ptx = next((p for p in self.panes.panes if p.stage is Stage.PTX), self.panes.panes[-1])
         self.fit()
@@ -147,7 +135,6 @@ class StepScreen(PaneScreen[None]):
         self.fit()
 
     def fit(self) -> None:
-        """Panel and panes as the width and the wish allow."""
         panel = self.size.width >= MIN_PANEL_CELLS and self._panel_wanted
         self.panel.display = panel and self._kernel is not None
         if not self._turned:
@@ -173,7 +160,6 @@ class StepScreen(PaneScreen[None]):
         self._glance()
 
     def _glance(self) -> None:
-        """Show the progress of the run."""
         running = self.running
         if running is not None:
             far = "" if running.trace is None else f" · {len(running.trace.steps):,} steps"
@@ -201,7 +187,8 @@ class StepScreen(PaneScreen[None]):
             kernel.count(before.launched)
         elif ended is None:
             chosen, leaving = run.chosen, self._leaving
-            in_thread(self, lambda: count(chosen, leaving), self._was_counted, "count")
+            launch = partial(trace_launch, chosen.program, chosen.launch, chosen.make)
+            in_thread(self, lambda: launch(stop=leaving.is_set), self._was_counted, "count")
         else:
             kernel.uncounted = ended
         self.fit()
@@ -219,11 +206,9 @@ class StepScreen(PaneScreen[None]):
         """Say why there is nothing to step through, instead of the code."""
         text = [(f"{notice.sign} {label(notice.message)}\n", "bold")]
         text += [(f"\n{label(row)}", "$quiet") for row in notice.hint.splitlines()]
-        self.troubled = True
-        self.trouble.update(Content.assemble(*text))
-        self.query_one("#body").display = False
-        self.query_one("#trouble").display = True
-        self.step_line.display = self.reading.display = False
+        self.troubled = self.trouble.display = True
+        self.why.update(Content.assemble(*text))
+        self.body.display = self.step_line.display = self.reading.display = False
         self.set_focus(None)
         self.say("Esc goes back to the kernels.")
 
@@ -251,7 +236,6 @@ class StepScreen(PaneScreen[None]):
             self.say(text, warning=warning)
 
     def _find_ties(self) -> None:
-        """Have the links of what the panes show looked up."""
         variant = self.subject.variant
         assert variant is not None
 
@@ -281,29 +265,30 @@ class StepScreen(PaneScreen[None]):
         self.panes.follow(move=False)
 
     def _came(self, answer: StepAnswer | None) -> None:
-        """Update everything after a change of step or lane."""
         self._stand()
         self._tell()
         if self.panel.display:
-            self.panel.show(self.stepper)
+            self._show_registers()
         self.changed()
         if answer is not None and answer.note:
             self.warn(cut(label(answer.note), self.size.width))
 
+    def _show_registers(self) -> None:
+        self.registers.update(Content.assemble(*register_rows(self.stepper, WIDTH - 4)))
+
     def _tell(self) -> None:
         kernel, place = self.kernel, self.stepper.place()
-        self.step_line.show(place)
+        self.step_line.tell(place=place)
         of = f" of {kernel.blocks:,}" if kernel.blocks > 1 else ""
         kept = " kept" if self._cut else ""
         told = [] if place is None else [f"step {place.step:,} of {place.steps:,}{kept}"]
         told.append(f"lane {self.stepper.lane}")
         if any(WARPS in pane.view.rows.gutter.columns for pane in self.panes.panes if pane.display):
             told.append(f"counts: {kernel.sample}")
-        self.bar.tell(" · ".join(told), f"block {coordinates(self.block)}{of}")
+        self.bar.tell(right=" · ".join(told), part=f"block {coordinates(self.block)}{of}")
 
     @on(Panes.Changed)
     def changed(self) -> None:
-        """Show where the cursor is, unless a run says how far it is."""
         if not self.troubled and self.running is None:
             super().changed()
         elif not self.troubled:
@@ -390,7 +375,7 @@ class StepScreen(PaneScreen[None]):
         if self.size.width >= MIN_PANEL_CELLS:
             self._panel_wanted = not self._panel_wanted
             self.fit()
-            self.panel.show(self.stepper)
+            self._show_registers()
         else:
             rows = Content.assemble(*register_rows(self.stepper, min(self.size.width, 84) - 6))
             self.app.push_screen(Overlay(f"Registers of lane {self.stepper.lane}", rows))
@@ -472,7 +457,6 @@ class StepScreen(PaneScreen[None]):
         super().action_turn()
 
     def show_columns(self, wanted: tuple[str, ...] | None) -> None:
-        """Show these columns in all panes."""
         if wanted is not None:
             for pane in self.panes.panes:
                 pane.view.columns(wanted=wanted)

@@ -14,7 +14,7 @@ from textual.geometry import Size
 from textual.message import Message
 from textual.strip import Strip
 
-from inspector.base.model import Recording, Resources, Variant
+from inspector.base.model import Resources, Variant
 from inspector.reader.reader import Reader
 from inspector.report.tables import apart
 from inspector.report.timings import duration
@@ -34,18 +34,18 @@ from inspector.tui.tree.rows import (
     time_of,
     whole_tree,
 )
-from inspector.tui.widgets.figures import (
+from inspector.tui.widgets.notice import Notice, attempt, cancelled, cut, in_thread, label, shorten
+from inspector.tui.widgets.row_list import RowList
+from inspector.tui.widgets.subject import (
     UNKNOWN,
     UNREAD,
     RecordingTimes,
+    TreeSubject,
     figure,
     spilled,
     spills,
     warps,
 )
-from inspector.tui.widgets.notice import Notice, attempt, cancelled, cut, in_thread, label, shorten
-from inspector.tui.widgets.row_list import RowList
-from inspector.tui.widgets.subject import TreeSubject
 
 BATCH_VARIANTS = 48
 """Variants between two answers while all are read: each sorts the tree again."""
@@ -62,7 +62,6 @@ Read = Sequence[tuple[Key, Resources | None]]
 
 
 def shorten_variant(text: str, width: int) -> str:
-    """Shorten ``128 w4 a361``: the settings stay first, then as much of the id as has room."""
     settings, _, ident = text.rpartition(" ")
     if not settings or cell_len(text) <= width:
         return shorten(text, width)
@@ -85,13 +84,8 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
     class Filtered(Message):
         """The filter has changed."""
 
-    @dataclass
     class Ordered(Message):
-        """The order has changed, or figures of ``read`` of ``of`` variants decide it."""
-
-        order: Order
-        read: int
-        of: int
+        """The order has changed, or more figures decide it."""
 
     def __init__(self, reads: Reader, times: RecordingTimes | None = None) -> None:
         super().__init__()
@@ -108,7 +102,6 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
         self._plant()
 
     def _plant(self) -> None:
-        """Make the tree of the recording as it is now."""
         self._tree = whole_tree(self.reads.recording)
         names = (row.text for row in rows(self._tree) if row.kind is TreeKind.KERNEL)
         self._names = tuple(dict.fromkeys(names))
@@ -117,11 +110,6 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
 
     def _sort(self) -> None:
         self.entries = ordered(self._tree, self.order, self._resources, self.times.us)
-
-    @property
-    def recording(self) -> Recording:
-        """The recording that the tree shows."""
-        return self.reads.recording
 
     def on_mount(self) -> None:
         self._rebuild()
@@ -161,7 +149,6 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
             self.scroll_to(y=self.scroll_offset.y + moved, animate=False, force=True)
 
     def filter(self, text: str) -> None:
-        """Show only rows with all the words of ``text``; the cursor goes to the best match."""
         self.query_text = text
         self._rebuild()
         self.post_message(self.Filtered())
@@ -172,7 +159,6 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
                 self.go(fits.index(best))
 
     def mark(self, marked: tuple[Key, ...]) -> None:
-        """Show which variants are marked, the first as A and the second as B."""
         self.marked = marked
         self.refresh()
 
@@ -193,11 +179,9 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
     # Going to a row
 
     def find(self, subject: tuple[str, ...]) -> bool:
-        """Go to the row of a subject with these ids; return whether there is one."""
         return self._show(row for row in self._every() if row.subject.key == subject)
 
     def find_variant(self, ids: tuple[str, ...]) -> bool:
-        """Go to the row of a variant alone, by the ids of its kernel and its own."""
         return self._show(row for row in self._every() if row.leaf and row.subject.key[:2] == ids)
 
     def go_to(self, key: Key) -> bool:
@@ -270,7 +254,7 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
         return found
 
     def read_every(self) -> None:
-        every_one = (TreeSubject(*pair) for pair in self.recording.variants())
+        every_one = (TreeSubject(*pair) for pair in self.reads.recording.variants())
         wanted = [one for one in every_one if one.key[:2] not in self._resources]
 
         def read() -> Read:
@@ -292,22 +276,24 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
             self._stale -= {key for key, _ in found}
         if sorts:
             self.reorder()
-            self.report_order()
+            self.post_message(self.Ordered())
         self.refresh()
 
     # Order
 
     def action_order(self) -> None:
-        there = orders(self.recording, bool(self.times.stored))
+        there = orders(self.reads.recording, bool(self.times.stored))
         self.order = there[(there.index(self.order) + 1) % len(there)]
         self.reorder()
         if self.order in (Order.REGISTERS, Order.SPILLS):
             self.read_every()
-        self.report_order()
+        self.post_message(self.Ordered())
 
-    def report_order(self) -> None:
-        ids = {(k.id, v.id) for k, v in self.recording.variants()}
-        self.post_message(self.Ordered(self.order, len(ids & self._resources.keys()), len(ids)))
+    @property
+    def read_so_far(self) -> tuple[int, int]:
+        """Variants whose figures are read, and all."""
+        ids = {(k.id, v.id) for k, v in self.reads.recording.variants()}
+        return len(ids & self._resources.keys()), len(ids)
 
     def timed(self) -> None:
         if self.order is Order.TIME:
@@ -326,7 +312,7 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
             return super().render_line(y)
         width, base = self.scrollable_content_region.width, self.rich_style
         there = {r.subject.kernel.id for r in self.rows if r.subject.kernel is not None}
-        many = f"{len(there)} of {len(self.recording.kernels)}"
+        many = f"{len(there)} of {len(self.reads.recording.kernels)}"
         said = shorten(f" {many}  Esc  /{label(self.query_text)}", width)
         return Strip([Segment(said, base + self.part("warning"))]).extend_cell_length(width, base)
 
@@ -377,7 +363,6 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
         return f"{mark}{'★' if row.winner else ' '}"
 
     def _figures_of(self, row: TreeRow) -> tuple[str, str, bool]:
-        """Return (warps, what the order is by or a count, whether it warns)."""
         variant = row.subject.variant
         if row.kind is TreeKind.OPERATORS:
             return "", "", False

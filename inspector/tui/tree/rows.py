@@ -52,7 +52,6 @@ class TreeRow:
 
     @property
     def leaf(self) -> bool:
-        """Whether it represents one variant, or a kernel without any."""
         return self.kind is TreeKind.VARIANT or (self.kind is TreeKind.KERNEL and not self.count)
 
 
@@ -102,7 +101,6 @@ def _failed(both: Iterable[tuple[Kernel, Variant]]) -> int:
 def _named(
     kernels: Sequence[tuple[Kernel, str]], above: Key, depth: int, graph: Graph | None
 ) -> list[TreeEntry]:
-    """Kernels by their names, in the order of the first: those of one name are one row."""
     by_name: dict[str, list[tuple[Kernel, str]]] = {}
     for kernel, name in kernels:
         by_name.setdefault(kernel.name, []).append((kernel, name))
@@ -183,7 +181,6 @@ def _graph(
 
 
 def whole_tree(recording: Recording) -> tuple[TreeEntry, ...]:
-    """Every row there is, origins in the order of the enumeration."""
     # A CUDA kernel has no parameters after its name, unless another kernel has the same one.
     many = Counter({kernel.name: kernel.called for kernel in recording.kernels}.values())
     kernels = {
@@ -331,7 +328,6 @@ def time_of(variant: Variant) -> float | None:
 
 
 def orders(recording: Recording, measured: bool = False) -> tuple[Order, ...]:
-    """The orders that mean something here: by time only where one is known."""
     timed = measured or any(time_of(variant) is not None for _, variant in recording.variants())
     return tuple(order for order in Order if order is not Order.TIME or timed)
 

@@ -21,7 +21,7 @@ from textual.app import ComposeResult
 from textual.strip import Strip
 from textual.worker import get_current_worker
 
-from inspector.base.model import Configuration, Kernel, Recording, Stage, Variant
+from inspector.base.model import Kernel, Recording, Stage, Variant
 from inspector.base.text import plural
 from inspector.diff import variants
 from inspector.diff.variants import VariantRow
@@ -33,10 +33,18 @@ from inspector.report.timings import duration
 from inspector.tui.diff.diff_screen import DiffScreen
 from inspector.tui.keys.command_table import BARE, Where, bindings, bindings_of
 from inspector.tui.tree.rows import Measured
-from inspector.tui.widgets.figures import UNKNOWN, UNREAD, RecordingTimes, age, spills
 from inspector.tui.widgets.notice import Notice, in_thread, label
 from inspector.tui.widgets.row_list import Table
-from inspector.tui.widgets.subject import TreeSubject, resolve, told_alike
+from inspector.tui.widgets.subject import (
+    UNKNOWN,
+    UNREAD,
+    RecordingTimes,
+    TreeSubject,
+    age,
+    resolve,
+    spills,
+    told_alike,
+)
 from inspector.tui.widgets.tool_screen import SubjectBar, ToolScreen
 
 Value = float | str | None
@@ -165,8 +173,6 @@ def differing(rows: Sequence[VariantRow]) -> Iterator[str]:
 
 
 def _whole(names: Sequence[str]) -> VariantColumn:
-    """All these settings in one column; sorted from left to right, numbers as numbers."""
-
     def told(row: VariantRow) -> str:
         return settings({name: row.config.get(name) for name in names})
 
@@ -179,13 +185,6 @@ def _whole(names: Sequence[str]) -> VariantColumn:
 def columns(
     rows: Sequence[VariantRow], width: int, of: Measured
 ) -> list[tuple[VariantColumn, int]]:
-    """The columns that fit into ``width`` cells, each with its own width.
-
-    Each setting that differs has a column; where they do not fit, all are in one. ``of`` gives
-    the measured time of a variant; the tuner's has a column where there is one, alone where nothing
-    else was measured.
-    """
-
     def us(row: VariantRow) -> float | None:
         return of(row.kernel, row.variant)
 
@@ -224,7 +223,6 @@ def _size(column: VariantColumn, rows: Iterable[VariantRow]) -> int:
 def ordered(
     rows: Sequence[VariantRow], column: VariantColumn, worst_first: bool
 ) -> list[VariantRow]:
-    """Rows by a column, the best first; equal ones stay in their order, the unknown are last."""
     known = [(value, row) for row in rows if (value := column.value(row)) is not None]
     known.sort(
         key=lambda item: (isinstance(item[0], str), item[0]), reverse=worst_first == column.least
@@ -282,7 +280,6 @@ class VariantTable(Table[VariantRow], can_focus=True, inherit_bindings=False):
     # Commands
 
     def sort(self, name: str) -> None:
-        """By a column; again: the other way round."""
         self.reversed = name == self.sorted and not self.reversed
         self.sorted = name
         self.lay()
@@ -304,14 +301,11 @@ class VariantTable(Table[VariantRow], can_focus=True, inherit_bindings=False):
             self.post_message(self.Moved())
 
     def on_click(self, event: events.Click) -> None:
-        offset = event.get_content_offset(self)
-        if offset is not None and offset.y == 0:
-            at = 4
-            for column, size in self.columns:
-                if at <= offset.x < at + size + 2:
-                    self.sort(column.name)
-                    return
-                at += size + 2
+        offset, at = event.get_content_offset(self), 4
+        for column, size in self.columns if offset is not None and offset.y == 0 else ():
+            if offset is not None and at <= offset.x < at + size + 2:
+                self.sort(column.name)
+            at += size + 2
 
     # Drawing
 
@@ -347,15 +341,12 @@ class VariantTable(Table[VariantRow], can_focus=True, inherit_bindings=False):
 
 
 def _fits(row: VariantRow, wanted: list[str]) -> bool:
-    if not wanted:
-        return True
     kernel, variant = row.kernel, row.variant
     words = [kernel.name, kernel.demangled, kernel.origin.value, settings(row.config)]
     words += [] if variant is None else [variant.id, variant.target or "", *specialised(variant)]
     text = " ".join(words).casefold()
-    return all(
-        word in text or (variant is not None and variant.hash.startswith(word)) for word in wanted
-    )
+    digest = "" if variant is None else variant.hash
+    return all(word in text or digest.startswith(word) for word in wanted)
 
 
 def _same(one: VariantRow, other: VariantRow) -> bool:
@@ -451,28 +442,25 @@ def _row(reads: Reader, kernel: Kernel, variant: Variant, code: bool) -> Variant
 def generated_from(recording: Recording, row: VariantRow) -> str:
     """The kernels whose code Inductor generated from a candidate of max-autotune's; "" if none."""
     called = {kernel.id: kernel.called for kernel in recording.kernels}
-    names = [
-        called[use.kernel]
+    own = None if row.variant is None else row.variant.id
+    made = (
+        (use.kernel, tuning.configurations[use.configuration])
         for tuning in row.kernel.autotune
         for use in tuning.uses
-        if use.configuration is not None
-        and use.kernel in called
-        and _is_of(tuning.configurations[use.configuration], row)
+        if use.configuration is not None and use.kernel in called
+    )
+    names = [
+        called[kernel]
+        for kernel, candidate in made
+        if candidate.variant == own and (own is not None or candidate.config == row.config)
     ]
     return ", ".join(dict.fromkeys(names))
-
-
-def _is_of(candidate: Configuration, row: VariantRow) -> bool:
-    if row.variant is not None:
-        return candidate.variant == row.variant.id
-    return candidate.variant is None and candidate.config == row.config
 
 
 def _why_not(row: VariantRow) -> str:
     error = None if row.variant is None else row.variant.error
     told = "" if error is None else refused(error)
-    said = f"not loaded: {told}" if told else label(row.reason or "")
-    return f"{said}   " if said else ""
+    return f"not loaded: {told}" if told else label(row.reason or "")
 
 
 class VariantsScreen(ToolScreen[Left]):
@@ -509,17 +497,12 @@ class VariantsScreen(ToolScreen[Left]):
         self.table.cursor = next((i for i, r in enumerate(rows) if at and r.variant is at), 0)
 
     def compose(self) -> ComposeResult:
-        yield self.bar
-        yield self.table
-        yield self.status
-        yield self.prompt
-        yield self.footer
+        yield from (self.bar, self.table, *self.below)
 
     def on_mount(self) -> None:
         self._read()
 
     def _read(self) -> None:
-        """Read what was not read before; one reading at a time."""
         if self._reading or self.settled:
             return
         self._reading = True
@@ -547,8 +530,9 @@ class VariantsScreen(ToolScreen[Left]):
     def _show(self) -> None:
         rows = recorded(self.reads, self.scope)
         if self._failed:
+            why = self._failed
             rows = tuple(
-                replace(row, unread=False, reason=row.reason or self._failed) if row.unread else row
+                replace(row, unread=False, reason=row.reason or why) if row.unread else row
                 for row in rows
             )
         self.table.renew(rows)
@@ -599,19 +583,20 @@ class VariantsScreen(ToolScreen[Left]):
             parts.append(f"{'◔ ' if self.left and table.sorted in READ else ''}by {table.sorted}")
         if table.query_text:
             parts.append(f"/{label(table.query_text)}")
-        self.bar.tell(" · ".join(parts))
-        names = [
-            f"{letter} {label(one.key[1])}" for letter, one in zip("AB", table.marked, strict=False)
-        ]
-        said = [f"Marked: {', '.join(names)}."] if names else []
-        wider = "" if self.scope.wider is None or names else ", V shows those of the recording"
-        said.append(f"{MARKING[len(names)]}{wider}.")
-        reason = "" if row is None else _why_not(row)
-        if row is not None and (made := generated_from(self.reads.recording, row)):
-            reason += f"{label(made)} was generated from it.   "
-        if row is not None and (taken := self.times.latest(row.kernel, row.variant)) is not None:
-            said.append(f"  Measured {age(taken)}, {taken.timing.cache} L2.")
-        self.status.say(reason + " ".join(said), cuts_end=bool(reason))
+        self.bar.tell(right=" · ".join(parts))
+        pairs = zip("AB", table.marked, strict=False)
+        marked = ", ".join(f"{letter} {label(one.key[1])}" for letter, one in pairs)
+        wider = "" if self.scope.wider is None or marked else ", V shows those of the recording"
+        said = [f"{MARKING[len(table.marked)]}{wider}."]
+        if marked:
+            said[0] = f"Marked: {marked}. {said[0]}"
+        if row is not None:
+            made = generated_from(self.reads.recording, row)
+            generated = f"{label(made)} was generated from it." if made else ""
+            said[:0] = [one for one in (_why_not(row), generated) if one]
+            if taken := self.times.latest(row.kernel, row.variant):
+                said.append(f"Measured {age(taken.taken)}, {taken.timing.cache} L2.")
+        self.status.say("   ".join(said))
 
     # Commands
 
@@ -629,15 +614,12 @@ class VariantsScreen(ToolScreen[Left]):
     def action_open(self) -> None:
         row = self.table.row
         own = None if row is None else self.table.subject(row)
-        if own is None:
-            certain = row is not None and row.compiled is False
-            self.status.say(
-                "It was not compiled: there is nothing to read."
-                if certain
-                else "It is not known which variant this is, so there is nothing to read."
-            )
-        else:
+        if own is not None:
             self.dismiss(Left(self.table.marked, own))
+        elif row is not None and row.compiled is False:
+            self.status.say("It was not compiled: there is nothing to read.")
+        else:
+            self.status.say("It is not known which variant this is: there is nothing to read.")
 
     def action_filter(self) -> None:
         def done(text: str | None) -> None:

@@ -52,7 +52,6 @@ def notice_row(
 
 
 def notice_strips(notice: Notice | None, width: int, message: Style, hint: Style) -> list[Strip]:
-    """The notice in rows of at most ``width`` cells, a column free on either side."""
     if notice is None:
         return []
     room = max(1, width - 2)
@@ -105,7 +104,6 @@ def in_thread(
 
 
 def cancelled() -> bool:
-    """Return whether nobody waits for the work of this thread any more."""
     return get_current_worker().is_cancelled
 
 
@@ -161,12 +159,10 @@ def shorten(text: str, width: int) -> str:
 
 
 def plain(text: str) -> str:
-    """``text`` for the clipboard: bytes that were not UTF-8 become the replacement character."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def cut(text: str, width: int) -> str:
-    """``text`` in at most ``width`` cells, cut at its end: a sentence says the most first."""
     if cell_len(text) <= width:
         return text
     return set_cell_size(text, width - 1).rstrip() + "…" if width > 1 else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar, Generic, TypeVar
 
@@ -45,10 +46,11 @@ class RowList(ScrollView, Generic[RowType], can_focus=True, inherit_bindings=Fal
     empty_text = ""
 
     def draw_head(self, width: int) -> Strip:
-        raise NotImplementedError
+        """Draw the lines above the rows."""
+        return Strip.blank(width)
 
-    def draw_row(self, index: int, width: int, base: Style) -> Strip:
-        raise NotImplementedError
+    @abstractmethod
+    def draw_row(self, index: int, width: int, base: Style) -> Strip: ...
 
     def moved(self) -> None:
         """React to a cursor that was put on a row."""
@@ -68,7 +70,6 @@ class RowList(ScrollView, Generic[RowType], can_focus=True, inherit_bindings=Fal
         self.moved()
 
     def reveal(self) -> None:
-        """Scroll no further than it takes to see the cursor."""
         top, height = self.scroll_offset.y, self.rows_in_view
         if height and not top <= self.cursor < top + height:
             y = self.cursor if self.cursor < top else self.cursor - height + 1
@@ -76,10 +77,9 @@ class RowList(ScrollView, Generic[RowType], can_focus=True, inherit_bindings=Fal
 
     def clicked(self, event: events.Click) -> int | None:
         offset = event.get_content_offset(self)
-        if offset is None or offset.y < self.HEAD_LINES:
-            return None
-        index = self.scroll_offset.y + offset.y - self.HEAD_LINES
-        return index if index < len(self.rows) else None
+        y = -1 if offset is None else offset.y - self.HEAD_LINES
+        index = self.scroll_offset.y + y
+        return index if y >= 0 and index < len(self.rows) else None
 
     def action_move(self, by: int) -> None:
         self.go(self.cursor + by)
@@ -121,8 +121,8 @@ class Table(RowList[RowType], can_focus=True, inherit_bindings=False):
 
     query_text = ""
 
-    def lay(self) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def lay(self) -> None: ...
 
     def filter(self, text: str) -> None:
         self.query_text = text

@@ -1,8 +1,14 @@
-"""What the panes look at: a variant, or a graph, and the stages that it has."""
+"""What the panes look at: a variant, or a graph, with its stages, resources and measured times.
+
+A figure that is not known is a dash, never 0.
+"""
 
 from __future__ import annotations
 
+import datetime
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from inspector.base.model import (
     EDIT,
@@ -12,10 +18,17 @@ from inspector.base.model import (
     Kernel,
     Origin,
     Recording,
+    Resources,
     Stage,
     StageFile,
     Variant,
 )
+from inspector.measure.time import results
+from inspector.measure.time.results import StoredTime
+from inspector.report import tables, timings
+from inspector.report.tables import UNKNOWN as UNKNOWN
+from inspector.report.tables import figure as figure
+from inspector.report.tables import setting
 
 LEFT = (Stage.SOURCE, Stage.OUTPUT_CODE, Stage.TTIR, Stage.PTX, Stage.LLIR, Stage.SASS)
 """What the first pane shows, the best first: where the code was written."""
@@ -37,7 +50,6 @@ OF_GRAPH = (
 
 
 def digit(stage: Stage) -> str:
-    """The key of a stage: those of a graph share one, which goes through them."""
     return "8" if stage in GRAPH_STAGES else str(KERNEL_STAGES.index(stage) + 1)
 
 
@@ -67,7 +79,6 @@ class TreeSubject:
         return hash(self.key)
 
     def marked_in(self, marked: tuple[TreeSubject, ...]) -> tuple[TreeSubject, ...]:
-        """Return the marks with this one added or taken away; a third replaces the second."""
         if self in marked:
             return tuple(one for one in marked if one != self)
         return (*marked[:1], self)
@@ -81,7 +92,6 @@ class TreeSubject:
         return "" if self.graph is None else f"graph {self.graph.id}"
 
     def of_graph(self, stage: Stage) -> bool:
-        """Whether that stage's text is the graph's and not the variant's own."""
         stages = () if self.graph is None else self.graph.stages
         made = stage is Stage.OPERATIONS and Stage.OUTPUT_CODE in stages
         if stage is Stage.SOURCE and self.kernel is not None:
@@ -90,7 +100,6 @@ class TreeSubject:
         return (stage in stages or made) and not own
 
     def has(self, stage: Stage) -> bool:
-        """Whether there is something to show, or to be made when it is looked at."""
         own = self.variant is not None and stage in self.variant.stages
         return own or self.of_graph(stage)
 
@@ -98,7 +107,6 @@ class TreeSubject:
         return tuple(stage for stage in Stage if self.has(stage))
 
     def file(self, stage: Stage) -> StageFile | None:
-        """What there is of a stage: the variant's own, else the graph's."""
         if self.variant is not None and stage in self.variant.stages:
             return self.variant.stages[stage]
         return None if self.graph is None else self.graph.stages.get(stage)
@@ -129,7 +137,6 @@ class TreeSubject:
         return f"No {stage} was recorded for this variant."
 
     def default(self, pane: int, taken: tuple[Stage, ...]) -> Stage:
-        """The stage for a pane (0 the first), other than those in other panes."""
         order: tuple[Stage, ...] = LEFT if pane == 0 else RIGHT
         if self.kernel is None and self.graph is not None:
             order = OF_GRAPH
@@ -184,3 +191,70 @@ def resolve(recording: Recording, subject: TreeSubject) -> TreeSubject:
     if variant is None and kernel is not None and kernel.variants:
         variant = kernel.variants[0]
     return TreeSubject(kernel, variant, graph)
+
+
+UNREAD = "…"
+"""Nobody has looked yet, which is not the dash of what is not known."""
+
+
+def spilled(resources: Resources) -> bool:
+    return bool(resources.spill_store_bytes or resources.spill_load_bytes)
+
+
+def spills(resources: Resources) -> str:
+    text = tables.spills(resources)
+    return f"{text} B ⚠" if spilled(resources) else text
+
+
+def warps(variant: Variant) -> int | None:
+    value = variant.config.get("num_warps")
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def configuration(config: Mapping[str, object], keys: tuple[str, ...]) -> str:
+    return " ".join(setting(key, config[key]) for key in keys if config.get(key) is not None)
+
+
+def now() -> datetime.datetime:
+    return datetime.datetime.now(datetime.UTC)
+
+
+def age(when: str) -> str:
+    return timings.age(when, now())
+
+
+class RecordingTimes:
+    """Measured times of one recording; only screens change them, a thread reads the sessions."""
+
+    def __init__(self, path: str) -> None:
+        self.path = Path(path)
+        self.trusted = False
+        """Whether the user lets the recording's code run, until the interface is left."""
+        self.stored = results.StoredTimes()
+
+    def latest(self, kernel: Kernel | None, variant: Variant | None) -> StoredTime | None:
+        return self.stored.of(kernel, variant) if kernel and variant else None
+
+    def us(self, kernel: Kernel | None, variant: Variant | None) -> float | None:
+        taken = self.latest(kernel, variant)
+        return None if taken is None else taken.median_us
+
+    def lines(self, kernel: Kernel, variant: Variant, recorded_on: str | None) -> list[str]:
+        newest = {
+            (one.timing.call, one.timing.stopwatch, one.timing.cache): one
+            for one in self.stored.every(kernel, variant)
+        }
+        return [told(one, recorded_on) for one in newest.values()]
+
+
+def told(one: StoredTime, recorded_on: str | None) -> str:
+    timing = one.timing
+    parts = [
+        f"{timings.duration(one.median_us)} µs (95 %: {timings.interval(timing)}) "
+        f"by {timing.stopwatch}",
+        f"{timing.cache} L2",
+        age(one.taken),
+    ]
+    if one.device and one.device != recorded_on:
+        parts.append(f"on {one.device}")
+    return ", ".join(parts) + (f"; {timing.inputs}" if timing.inputs else "")

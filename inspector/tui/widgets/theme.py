@@ -135,7 +135,6 @@ _STYLES = {
 
 @lru_cache(maxsize=512)
 def token_style(token: _TokenType, dark: bool) -> Style:
-    """The style of a token, or of the nearest token above it that has one."""
     styles = _STYLES[dark]
     here: _TokenType | None = token
     while here is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, ClassVar, TypeVar
@@ -51,8 +52,7 @@ class Prompt(Horizontal):
         self.display = False
 
     def compose(self) -> ComposeResult:
-        yield self.sign
-        yield self.input
+        yield from (self.sign, self.input)
 
     def ask(self, kind: str, value: str, closed: Closed, typing: Typing | None) -> None:
         self._then, self._typing = closed, typing
@@ -104,10 +104,12 @@ class ToolScreen(Screen[ResultType]):
         self.status = StatusLine()
         self.prompt = Prompt()
         self.footer = KeyFooter(self.wheres[0])
+        self.below = (self.status, self.prompt, self.footer)
+        """The last lines of a screen."""
 
     @property
-    def home(self) -> Widget:
-        raise NotImplementedError
+    @abstractmethod
+    def home(self) -> Widget: ...
 
     def home_of(self, where: Where) -> DOMNode:
         return self.home if where is self.wheres[0] else self
@@ -162,9 +164,9 @@ class SearchScreen(ToolScreen[ResultType]):
     origin: tuple[Any, int, re.Pattern[str] | None] | None = None
     """View, line and pattern from before the prompt."""
 
+    @abstractmethod
     def find(self, pattern: re.Pattern[str] | None, typing: bool = False) -> None:
         """Light up a pattern, or none, and go to its first match from ``origin``."""
-        raise NotImplementedError
 
     def action_search(self) -> None:
         view = self.view
@@ -256,6 +258,12 @@ class LineWidget(Widget):
 
     auto_links: Reactive[bool] = Reactive(False)
 
+    def tell(self, **values: object) -> None:
+        """Set what is shown."""
+        for name, value in values.items():
+            setattr(self, name, value)
+        self.refresh()
+
 
 def clickable(content: Content, action: str) -> Content:
     return content.stylize(Style.from_meta({"@click": action}))
@@ -275,32 +283,29 @@ class StatusLine(LineWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self._left = self._right = ""
-        self._style = ""
-        self._message = self._cuts_end = False
+        self._left = self._right = self._style = ""
+        self._message = False
         self._place: object = None
 
-    def say(
-        self, text: str, warning: bool = False, place: object = None, cuts_end: bool = False
-    ) -> None:
+    def say(self, text: str, warning: bool = False, place: object = None) -> None:
+        """Show a message, safe to draw, until the cursor moves away from ``place``."""
         self._left, self._right = f"⚠ {text}" if warning else text, ""
         self._style = "bold $warning" if warning else ""
-        self._message, self._place, self._cuts_end = True, place, cuts_end
+        self._message, self._place = True, place
         self.refresh()
 
     def show(self, left: str, right: str, place: object = None) -> None:
-        if self._message and place is not None and place == self._place:
-            return
-        self._left, self._right, self._style = left, right, ""
-        self._message, self._place = False, place
-        self.refresh()
+        """Show where the cursor is, unless a message is about that very place."""
+        if not self._message or place is None or place != self._place:
+            self._left, self._right, self._style = left, right, ""
+            self._message, self._place = False, place
+            self.refresh()
 
     def render(self) -> Content:
         width = self.size.width - 2
         right = self._right if len(self._right) + 12 <= width else ""
         room = width - len(right) - 2 if right else width
-        cut_text = cut if self._cuts_end else shorten
-        left = Content.styled(f" {cut_text(self._left, room)}", self._style)
+        left = Content.styled(f" {cut(self._left, room)}", self._style)
         return ends(left, Content.styled(right, "$accent"), width + 1) if right else left
 
 
@@ -315,10 +320,6 @@ class SubjectBar(LineWidget):
         super().__init__()
         self.head, self.name_text, self.ident, self.right = head, name, ident, right
         self.part = ""
-
-    def tell(self, right: str, part: str = "") -> None:
-        self.right, self.part = right, part
-        self.refresh()
 
     def render(self) -> Content:
         width, head = self.size.width, f" {self.head}  "
@@ -356,15 +357,6 @@ class KeyFooter(LineWidget):
         self.watched = False
         """Whether there is a program whose output can be shown."""
         self.words: dict[str, str] = {}
-
-    def say(self, name: str, word: str) -> None:
-        self.words[name] = word
-        self.refresh()
-
-    def show(self, where: Where) -> None:
-        if where is not self.where:
-            self.where = where
-            self.refresh()
 
     def render(self) -> Content:
         def key_of(one: Command) -> str:

@@ -102,7 +102,6 @@ class CompilesScreen(ChoiceList[UserFrame | str | None]):
 
 
 def _hanging(text: Text, width: int) -> Text:
-    """A row that is longer than the screen goes on beneath itself, as far in as it begins."""
     plain = text.plain
     if cell_len(plain) <= width:
         return text

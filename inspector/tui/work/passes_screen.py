@@ -94,27 +94,12 @@ class PassTable(Table[PassRun], can_focus=True, inherit_bindings=False):
     def draw_row(self, index: int, width: int, base: Style) -> Strip:
         run, chosen = self.rows[index], index == self.cursor
         line = base + self.part("cursor") if chosen else base
-        quiet = line + self.part("quiet")
-        came, went = run.lines or (0, 0)
-        here = "▸" if chosen else " "
+        came, went = (str(count or "") for count in run.lines or (0, 0))
         name = f"{run.number:>3}  {run.stage:<6} {label(pass_title(run))}"
-        return self._line(
-            (
-                here,
-                name,
-                str(came or ""),
-                str(went or ""),
-                pass_milliseconds(run),
-            ),
-            (
-                line + self.part("mark"),
-                line if run.changed else quiet,
-                line + self.part("plus"),
-                line + self.part("minus"),
-                quiet,
-            ),
-            width,
-        )
+        own = ("mark", "head" if run.changed else "quiet", "plus", "minus", "quiet")
+        styles = [line + self.part(part) if part != "head" else line for part in own]
+        texts = ("▸" if chosen else " ", name, came, went, pass_milliseconds(run))
+        return self._line(texts, styles, width)
 
     @staticmethod
     def _line(texts: Sequence[str], styles: Sequence[Style], width: int) -> Strip:
@@ -137,20 +122,14 @@ class PassesScreen(DiffSearching):
         super().__init__()
         self.subject = subject
         self.bar = SubjectBar("passes", subject.name, subject.key[1])
-        self.body = Container(id="passes")
         self.table = PassTable()
+        self.body = Container(self.table, self.view, id="passes")
         self.made: PassList | None = None
         self.shown: PassRun | None = None
         self._reading = True
 
     def compose(self) -> ComposeResult:
-        yield self.bar
-        with self.body:
-            yield self.table
-            yield self.view
-        yield self.status
-        yield self.prompt
-        yield self.footer
+        yield from (self.bar, self.body, *self.below)
 
     def on_mount(self) -> None:
         self.table.say(Notice("◔", "Reading the passes …"))
@@ -206,12 +185,11 @@ class PassesScreen(DiffSearching):
             self.table.say(Notice("✗", answer.failed or "There are no passes.", ""))
         changed = sum(p.changed for p in answer.passes)
         by = [answer.target, f"Triton {answer.triton}"] if answer.triton else ["Inductor's own"]
-        told = [*by, f"{changed} of {len(answer.passes)} changed something"]
+        more = ["r: remarks"] if answer.remarks else []
         if answer.failed is not None:
-            told.append("the compiler did not come to its end (r)")
-        elif answer.remarks:
-            told.append("r: remarks")
-        self.bar.tell(" · ".join(told))
+            more = ["the compiler did not come to its end (r)"]
+        many = f"{changed} of {len(answer.passes)} changed something"
+        self.bar.tell(right=" · ".join([*by, many, *more]))
 
     @on(PassTable.Moved)
     def _moved_to(self) -> None:
@@ -237,17 +215,16 @@ class PassesScreen(DiffSearching):
             self.follow()
 
     def _tell(self) -> None:
-        """The line above the keys: which operations came and went, and how the list is filtered."""
         run, table = self.table.row, self.table
         if self.focused is self.view:
             self.follow()
             return
-        parts = [] if run is None else [label(pass_operations(run, None)) or "no other operations"]
-        if run is not None and run.inside:
-            parts.append(f"runs {', '.join(dict.fromkeys(run.inside))}")
-        head = [f"/{label(table.query_text)}"] if table.query_text else []
-        head += [f"{table.stage} alone"] if table.stage else []
-        self.status.say("   ".join([*head, *parts]))
+        parts = [f"/{label(table.query_text)}"] if table.query_text else []
+        parts += [f"{table.stage} alone"] if table.stage else []
+        if run is not None:
+            parts.append(label(pass_operations(run, None)) or "no other operations")
+            parts += [f"runs {', '.join(dict.fromkeys(run.inside))}"] if run.inside else []
+        self.status.say("   ".join(parts))
 
     # Commands
 
@@ -279,12 +256,9 @@ class PassesScreen(DiffSearching):
         if made is None:
             self.status.say("There is nothing to be said yet.")
             return
-        said = [
-            *([f"It did not come to its end: {made.failed}"] if made.failed else []),
-            *made.remarks,
-        ]
-        text = "\n\n".join(f"• {label(one)}" for one in said) or "There are no remarks."
-        self.app.push_screen(Overlay("These passes", Content(text)))
+        failed = [f"It did not come to its end: {made.failed}"] if made.failed else []
+        said = "\n\n".join(f"• {label(one)}" for one in (*failed, *made.remarks))
+        self.app.push_screen(Overlay("These passes", Content(said or "There are no remarks.")))
 
     def action_escape(self) -> None:
         if self.focused is self.view:
@@ -299,7 +273,6 @@ class PassesScreen(DiffSearching):
 
 
 def _outcome(run: PassRun) -> DiffOutcome | Notice:
-    """What a pass changed, laid out; called in a thread."""
     if not run.changed:
         said = pass_note(run) or "it changed nothing"
         return Notice("", f"{said[0].upper()}{said[1:]}.")

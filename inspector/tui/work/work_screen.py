@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import textwrap
 import threading
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from enum import Enum
@@ -35,10 +36,8 @@ from inspector.report import timings
 from inspector.sources.trying import TryRequest, try_stage
 from inspector.system.printing import page
 from inspector.tui.keys.command_table import BARE, Where, bindings, bindings_of
-from inspector.tui.widgets import figures as times
-from inspector.tui.widgets.figures import RecordingTimes
 from inspector.tui.widgets.notice import Notice, attempt, in_thread, label, shorten
-from inspector.tui.widgets.subject import TreeSubject
+from inspector.tui.widgets.subject import RecordingTimes, TreeSubject, age
 from inspector.tui.widgets.tool_screen import SubjectBar, ToolScreen
 
 Part = tuple[str, str]
@@ -50,7 +49,6 @@ MAX_PAST = 12
 
 
 def wrapped(text: str, width: int, style: str = "", indent: str = "  ") -> Iterator[Part]:
-    """A text in lines of at most ``width`` cells."""
     for line in textwrap.wrap(label(text), max(20, width - len(indent))):
         yield f"{indent}{line}\n", style
 
@@ -117,7 +115,7 @@ def before(sessions: Sequence[Session], width: int) -> Iterator[Part]:
     if sessions:
         yield "\nTaken before\n", HEAD
     for session in sessions[: -MAX_PAST - 1 : -1]:
-        yield f"  {timings.age(session.taken, times.now())}", "bold"
+        yield f"  {age(session.taken)}", "bold"
         yield f"  {label(str(session.device.get('name') or 'unknown device'))}\n", QUIET
         yield table(session, width), ""
 
@@ -148,10 +146,7 @@ class WorkScreen(ToolScreen[None]):
         self._progress, self._began = "", 0.0
 
     def compose(self) -> ComposeResult:
-        yield self.bar
-        yield self.scroller
-        yield self.status
-        yield self.footer
+        yield from (self.bar, self.scroller, *self.below)
 
     def on_mount(self) -> None:
         self.set_interval(1.0, self.tick)
@@ -163,15 +158,14 @@ class WorkScreen(ToolScreen[None]):
     def on_unmount(self) -> None:
         self._stop.set()
 
-    def begin(self) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def begin(self) -> None: ...
 
+    @abstractmethod
     def parts(self, width: int) -> Iterator[Part]:
         """The text, at most ``width`` cells wide."""
-        raise NotImplementedError
 
     def show(self) -> None:
-        """Lay out the text; beneath it why there is no more."""
         width = max(24, self.size.width - 4)
         parts = list(self.parts(width))
         if self.notice is not None:
@@ -190,13 +184,11 @@ class WorkScreen(ToolScreen[None]):
         return self
 
     def starts(self, what: str = "") -> threading.Event:
-        """Begin something that can be ended: the event is set when it should end."""
         self.working = True
         self._stop, self._progress, self._began = threading.Event(), what, monotonic()
         return self._stop
 
     def progress(self, text: str) -> None:
-        """Say how far a thread is; called in that thread."""
         self._progress = text
         self.call_later(self.tick)
 
@@ -323,7 +315,7 @@ class TimingScreen(WorkScreen):
 
     def _tell(self) -> None:
         ways = "all stopwatches" if self.wish.stopwatch == "all" else self.wish.stopwatch
-        self.bar.tell(f"{ways} · {self.wish.cache} L2")
+        self.bar.tell(right=f"{ways} · {self.wish.cache} L2")
         self.status.say(self.state.value)
         self.tick()
         self.show()

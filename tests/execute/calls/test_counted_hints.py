@@ -167,15 +167,6 @@ def test_what_a_thread_loads_twice(tmp_path: Path, between: str, again: bool) ->
     assert "64 of 128 loads of lanes" in hint["text"]
 
 
-def test_a_sample_says_of_how_many_blocks(tmp_path: Path) -> None:
-    told = traced(tmp_path, copied(turned=True), *LAUNCH, "--blocks", "5", **SQUARE)
-    (hint,) = told["rules"].values()
-    assert hint["blocks"] == {"run": 5, "of": 32}
-    ptx, inputs = written(tmp_path, copied(turned=True), **SQUARE)
-    text = call("trace", ptx, "k", "--inputs", inputs, *LAUNCH, "--blocks", "5").text
-    assert "counted in 5 of 32 blocks" in text
-
-
 def test_a_launch_that_ends_in_a_fault_has_no_hints(tmp_path: Path) -> None:
     ptx, inputs = written(tmp_path, copied(turned=True), **{**SQUARE, "y": np.zeros(9, "f4")})
     done = call("trace", ptx, "k", "--inputs", inputs, *LAUNCH, "--json")
@@ -273,15 +264,6 @@ def test_show_reports_counts_and_where_it_guesses(
 def _notes() -> dict[str, Any]:
     shown = call("show", RECORDING, INDUCTOR, "--json").json
     return {note["rule"]: note for note in shown["functions"][0]["notes"]}
-
-
-def test_trace_of_the_usual_call_is_kept_and_of_another_is_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    call("trace", RECORDING, INDUCTOR, "--blocks", "3")
-    call("trace", RECORDING, INDUCTOR, "--grid", "4")
-    assert "divergence" not in _notes()
 
 
 def test_execute_needs_something_to_tell(tmp_path: Path) -> None:

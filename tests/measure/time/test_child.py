@@ -60,37 +60,6 @@ def time_of(told: dict[str, Any]) -> list[Line]:
     return [{"n": told["n"], "stopwatch": "cupti", "cache": "cold", "samples": [2.0]}]
 
 
-def test_all_is_gathered_from_one_child() -> None:
-    child, seen = fake(lambda told: (time_of(told), FINE))
-    found = measure("python", JOBS, WANTED, child)
-    assert seen == [[0, 1, 2]]
-    assert found.device == {"name": "fake"}
-    assert [found.rows[n][0]["samples"] for n in range(3)] == [[2.0]] * 3
-
-
-@pytest.mark.parametrize(
-    ("ended", "why"),
-    [
-        (Finished(-9, b"", b""), "the process was killed (SIGKILL), as for want of memory"),
-        (
-            Finished(1, b"", b"Timeout (0:00:20)!\nThread 0x1\n"),
-            "it did not finish within 20 s (--limit)",
-        ),
-        (Finished(7, b"", b"some\nlast words\n"), "last words"),
-        (Finished(5, b"", b""), "the process ended with status 5"),
-    ],
-)
-def test_a_child_that_ends_costs_its_own_row(ended: Finished, why: str) -> None:
-    child, seen = fake(
-        lambda told: (None, ended) if told["symbol"] == "b" else (time_of(told), FINE)
-    )
-    found = measure("python", JOBS, WANTED, child)
-    assert seen == [[0, 1, 2], [2]]
-    assert found.rows[1] == [{"n": 1, "stopwatch": None, "error": why}]
-    assert found.rows[0][0]["samples"] == found.rows[2][0]["samples"] == [2.0]
-    assert len(found.copies) == 1  # which the second child does not take again
-
-
 def test_a_child_that_takes_too_long_as_a_whole_is_begun_again() -> None:
     def hang(argv: Sequence[str], seconds: float, folder: Path) -> Finished:
         if len(json.loads(Path(argv[-2]).read_text())["launches"]) == 3:

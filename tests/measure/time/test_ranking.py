@@ -127,19 +127,6 @@ def test_agreeing_variants_are_ranked_and_overlapping_intervals_share_a_rank(
     assert rows["broken"]["error"] == "the process was ended by SIGSEGV"
 
 
-def test_a_variant_that_ends_the_process_costs_its_own_row(
-    script: str, gpu: list[Job], capsys: pytest.CaptureFixture[str]
-) -> None:
-    said = timed(capsys, script, "--sweep", "N=1,2")
-    assert [[one["n"] for one in job["launches"]] for job in gpu[1:]] == [
-        list(range(10)),
-        [5, 6, 7, 8, 9],
-    ]
-    assert [r["error"] is not None for r in said["rows"]] == [False] * 4 + [True] + (
-        [False] * 4 + [True]
-    )
-
-
 def test_json_has_the_fields_of_a_timing_and_of_the_comparison(
     script: str, gpu: list[Job], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -232,11 +219,3 @@ def test_a_roofline_has_the_measured_roof_and_the_data_sheets(
     assert "fp32 by data sheet  67 TFLOP/s" in out
     assert "fast  0.125 FLOP/byte, 0.25 TFLOP/s, 50 % of copy, measured" in out
     assert "wrong  0.125" not in out
-
-
-def test_devices_of_the_table_are_known_by_their_own_names() -> None:
-    peaks = time_script.peaks_by_sheet("NVIDIA H100 80GB HBM3")
-    assert peaks is not None and peaks.bandwidth is not None
-    assert peaks.flops["fp16_tensor"] > 10 * peaks.flops["fp32"] and "white paper" in peaks.source
-    assert time_script.peaks_by_sheet("NVIDIA something else") is None
-    assert time_script.peaks_by_sheet(None) is None

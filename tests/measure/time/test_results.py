@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import json
 from dataclasses import replace
 from io import StringIO
@@ -176,20 +175,3 @@ def test_several_stopwatches_stand_side_by_side_and_teach() -> None:
     assert only.split()[-2:] == ["2.00", "15.0"]
     notes = "\n".join(timings.footnotes(whole))
     assert timings.LESSONS["event"] in notes and timings.LESSONS["cupti"] in notes
-
-
-@pytest.mark.parametrize(
-    ("taken_at", "expected"),
-    [
-        ("2026-01-02T03:04:05+00:00", "just now"),
-        ("2026-01-02T03:01:05+00:00", "3 minutes ago"),
-        ("2026-01-02T01:04:05+00:00", "2 hours ago"),
-        ("2026-01-01T03:04:05+00:00", "1 day ago"),
-        ("2027-01-01T03:04:05+00:00", "2027-01-01T03:04:05+00:00"),
-        ("yesterday", "yesterday"),
-        ("2026-01-01T03:04:05", "2026-01-01T03:04:05"),
-    ],
-)
-def test_the_age_is_reported_in_words(taken_at: str, expected: str) -> None:
-    now = datetime.datetime(2026, 1, 2, 3, 4, 5, tzinfo=datetime.UTC)
-    assert timings.age(taken_at, now) == expected

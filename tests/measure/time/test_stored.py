@@ -18,14 +18,13 @@ from inspector.measure.time.results import (
     Timing,
     sessions,
     stored_session,
-    timed_alike,
     times,
 )
 from inspector.reader.reader import Reader
 from inspector.recording.layout import keep, kept_cache
 from inspector.report.timings import timing
 from inspector.sources.opening import open_path
-from inspector.tui.widgets.figures import RecordingTimes as Shown
+from inspector.tui.widgets.subject import RecordingTimes as Shown
 from tests.helpers.ptxview import call
 
 LECTURE = Path(__file__).parents[3] / "examples" / "recordings" / "lecture-h200.ptxview"
@@ -113,32 +112,6 @@ def test_every_view_has_the_same_time(tmp_path: Path) -> None:
     )
     keep(path, stored_session(session(5, call)))
     assert views_of(path, kernel, variant) == [2.5, 2.5]
-
-
-def test_a_kernel_of_a_call_has_its_own_time_and_its_own_launch_comes_first() -> None:
-    call = row(
-        20.0,
-        kind="graph",
-        kernel="0/0",
-        variant="",
-        count=50,
-        kernels=(KernelTime("k", "01234567", 2.5, 4), KernelTime("Memset", None, 1.0, 1)),
-    )
-    found = StoredTimes([session(1, call)]).of(KERNEL, VARIANT)
-    assert found is not None and (found.median_us, found.timing.low_us) == (2.5, None)
-    both = StoredTimes([session(1, call, row(2.0, inputs=call.inputs))]).of(KERNEL, VARIANT)
-    assert both is not None and both.median_us == 2.0
-
-
-def test_times_are_compared_of_the_same_inputs_on_the_same_device_alone() -> None:
-    small, large = row(1.0), row(5.0, inputs="float32 16")
-    one = StoredTimes([session(1, large, small)]).by_inputs(KERNEL, VARIANT)
-    other = StoredTimes([session(2, replace(small, median_us=2.0, kernels=()))])
-    found = timed_alike(one, other.by_inputs(KERNEL, VARIANT))
-    assert found is not None and [t.median_us for t in found] == [1.0, 2.0]
-    elsewhere = StoredTimes([session(1, small, device="A")])
-    assert timed_alike(one, elsewhere.by_inputs(KERNEL, VARIANT)) is None
-    assert timed_alike(one, {}) is None
 
 
 def test_two_variants_that_were_timed_are_compared_by_their_times(tmp_path: Path) -> None:

@@ -9,10 +9,8 @@ from typing import Any
 import pytest
 import torch
 
-from inspector.probes.emulator import extension
 from inspector.probes.replay.session import ReplayableCall
-from tests.helpers.tools import lack
-from tests.probes.conftest import BINDINGS, PROGRAMS, Outcome, Run, ok
+from tests.probes.conftest import BINDINGS, Outcome, Run, ok
 
 KERNEL = """
 import torch, triton
@@ -64,12 +62,6 @@ def test_grid_layout_scalars_and_ranges(forked: Run) -> None:
     assert held["n"]["value"] == 100
     assert (held["SCALE"]["type"], held["SCALE"]["value"]) == ("constexpr", 2.0)
     assert not done.of("problem")
-
-
-def test_ranges_can_be_turned_off(forked: Run) -> None:
-    done = ok(forked(KERNEL + "launch(100)\n", env={"PTXVIEW_RANGES": "0"}))
-    (event,) = done.of("call")
-    assert named(event)["index"]["dtype"] == "int32" and "low" not in named(event)["index"]
 
 
 def test_a_range_is_taken_before_the_launch_and_unseen_by_modes(forked: Run) -> None:
@@ -166,19 +158,9 @@ assert type(back) is Kept
     ok(forked(KERNEL + text))
 
 
-def test_the_programs_own_launch_hooks_stay(forked: Run) -> None:
-    text = """
-from triton import knobs
-said = []
-knobs.runtime.launch_enter_hook.add(lambda metadata: said.append(metadata.get()["name"]))
-launch(100)
-assert said == ["gather"], said
-"""
-    ok(forked(KERNEL + text))
-
-
 def test_graphs(forked: Run) -> None:
     text = """
+import pytest
 import torch
 f = torch.compile(lambda x, i: (x.sin() * 3)[i])
 x, i = torch.randn(100, device="cuda"), torch.arange(7, 10, device="cuda")
@@ -194,10 +176,12 @@ f(x.cpu(), i.cpu())
     assert (calls[0]["arguments"][1]["low"], calls[0]["arguments"][1]["high"]) == (7, 9)
 
 
+@pytest.mark.nightly
 def test_extensions(forked: Run) -> None:
     text = (
         f"BINDINGS = {BINDINGS!r}"
         + '''
+import pytest
 import torch
 from torch.utils.cpp_extension import load_inline
 source = BINDINGS + """
@@ -254,37 +238,9 @@ def _again(event: dict[str, Any]) -> Any:
     return ReplayableCall(torch, said, "cpu", 64).made()
 
 
-@pytest.mark.nightly
-@pytest.mark.skipif(not extension.homes(), reason=lack("nvcc"))
-def test_launches_of_cuda(forked: Run) -> None:
-    text = f"""
-import sys; sys.path.insert(0, {str(PROGRAMS)!r})
-import torch
-from cuda_runtime import load_module
-module = load_module()
-host = torch.zeros(64, dtype=torch.int32)
-for n in (64, 64, 32): module.adds(host.data_ptr(), n)
-assert host[:16].tolist() == [15] * 16
-x = torch.zeros(64, dtype=torch.float64, device="cuda")
-module.packed(x.data_ptr())
-assert x[0].item() == 10.5
-"""
-    done = ok(forked(text))
-    found = [
-        (e["name"], e["grid"], e["block"], e["shared_bytes"], counts(done)[e["id"]])
-        for e in done.of("call")
-        if e["kind"] == "cuda"
-    ]
-    assert found == [
-        ("adds_int", [2, 1, 1], [32, 1, 1], 0, 2),
-        ("adds_int", [1, 1, 1], [32, 1, 1], 0, 1),
-        ("packed", [1, 1, 1], [8, 1, 1], 64, 1),
-        ("packed", [1, 1, 1], [8, 1, 1], 32, 1),
-    ]
-
-
 def test_inductors_own_launcher_and_the_faster_one_that_it_becomes(forked: Run) -> None:
     text = """
+import pytest
 import torch
 from types import FunctionType, SimpleNamespace
 from ptxview_probes.calls import triton_launches as calls_triton

@@ -171,13 +171,3 @@ def test_a_graphs_calls_differ_by_tensors_and_by_sizes() -> None:
         call(aligned(64, dtype=torch.float64), aligned(8))
         call(aligned(64, by=4), aligned(8))
     assert [entry[0] for entry in held.calls.values()] == [4] * 7
-
-
-def test_a_graph_is_counted_by_its_sizes_after_many_calls() -> None:
-    held, call = graph()
-    many = 2 * subjects.DESCRIBED_CALLS
-    for _ in range(many):
-        call(aligned(64), 64)
-    for _ in range(5):
-        call(aligned(32), 32)
-    assert [entry[0] for entry in held.calls.values()] == [many, 5]

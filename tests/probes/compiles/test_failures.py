@@ -189,11 +189,6 @@ def test_the_ptx_that_ptxas_refuses_is_kept_with_its_words_and_its_command(
     # Its line of PTX is tied to that of the program.
     notes = call("show", path, variant["id"], "--stage", "source", "--json").json["lines"]
     assert [one["n"] for one in notes if one["notes"]] == [line_of("mulx.f32")]
-    (tmp_path / "mended.ptx").write_text(ptx.replace("mulx.f32", "mov.b32"))
-    tried = call("try", path, variant["id"], "--stage", "ptx", tmp_path / "mended.ptx")
-    assert tried.status == 0, tried.said
-    document = call("try", path, variant["id"], "--stage", "ptx", tmp_path / "k.ptx", "--json")
-    assert document.status == 1 and error["message"] in document.text
 
 
 def test_a_configuration_that_the_tuner_swallows_says_why(
@@ -227,12 +222,6 @@ def by_config(listed: dict[str, Any], block: int, stages: int) -> dict[str, Any]
     return one
 
 
-def refused_words(refused: dict[str, Any], word: str) -> str:
-    """The failure of the variant whose error has the word."""
-    (one,) = (v["failed"] for v in refused.values() if word in v["failed"])
-    return str(one)
-
-
 def test_failures_are_counted_and_the_exit_status_is_the_programs(
     program: tuple[Path, Done], listed: dict[str, Any]
 ) -> None:
@@ -245,46 +234,6 @@ def test_failures_are_counted_and_the_exit_status_is_the_programs(
     table = call("list", path)
     assert f"{many} failed" in table.text and table.text.count("✗") == many
     assert not list(path.glob("standing-*")), "a pending failure is left"
-
-
-def test_failed_compilations_are_in_the_timeline_with_time_and_error(
-    program: tuple[Path, Done], listed: dict[str, Any]
-) -> None:
-    path, _ = program
-    value = call("list", path, "--compiles", "--json").json["compiles"]
-    refused = {
-        v["hash"]: v
-        for k in listed["kernels"]
-        for v in k["variants"]
-        if v["error"] and v["error"]["stage"] != "load"
-    }
-    told = {one["hash"]: one for one in value["kernels"] if one["failed"]}
-    assert told.keys() == refused.keys() and len(told) == 6
-    for digest, one in told.items():
-        error = refused[digest]["error"]
-        assert one["failed"] == refused[digest]["failed"] and one["cache_hit"] is None
-        assert one["began"] > 1.7e9
-        if one["name"] == "ended":  # its process was gone before its end
-            assert one["seconds"] is None
-        else:
-            assert sum(s["seconds"] for s in one["steps"]) <= one["seconds"] < 600
-        if error["file"] == str(path.parent / "program.py"):
-            assert (one["place"]["file"], one["place"]["line"]) == (error["file"], error["line"])
-    sure = sum(one["seconds"] or 0 for one in told.values())
-    assert value["seconds"] > sure > 0 and value["failed"] == {"count": 6, "seconds": None}
-    whole = [one for one in value["kernels"] if not one["failed"]]
-    assert sum(value["caches"]["triton"].values()) == len({one["hash"] for one in whole})
-    rows = call("list", path, "--compiles").text.splitlines()
-    assert f"{len(whole)} kernels compiled by Triton" in rows[0] and "6 compiles failed" in rows[0]
-    (front,) = (row for row in rows if row.startswith("✗ triton front "))
-    assert "T" in front.removeprefix("✗ triton front ")
-    ends = rows[rows.index("not compiled") + 1 :]
-    assert len(ends) == 6
-    assert any(
-        row.startswith("  triton front failed after ")
-        and row.endswith(refused_words(refused, "absent"))
-        for row in ends
-    )
 
 
 # -- graphs ---------------------------------------------------------------------------------------
@@ -341,18 +290,6 @@ def test_a_graph_that_does_not_compile_has_its_stages_so_far_and_the_error(
     assert (error["file"], error["line"]) == (str(script), place)
     assert given["stages_above"] == ["dynamo"] and "not by this one" in given["error"]["log"]
     assert "2 graphs, 2 failed" in done.said
-    timed = call("list", tmp_path / "r", "--compiles", "--json").json["compiles"]
-    for one, words in zip(
-        timed["compiles"], ("odd has no form here", "not by this one"), strict=True
-    ):
-        assert words in one["failed"] and one["seconds"] > 0
-    assert timed["failed"]["count"] == 2
-    assert 0 < timed["failed"]["seconds"] < 1e-3 + sum(one["seconds"] for one in timed["compiles"])
-    text = call("list", tmp_path / "r", "--compiles").text
-    assert "failed after" in text and f"model.py:{place}: NotImplementedError: odd" in text
-    ends = text.splitlines()[-2:]
-    assert all(" failed after " in row for row in ends) and "not by this one" in ends[1]
-    assert "function compiled" not in text and "2 compiles failed" in text
     shown = call("show", tmp_path / "r", lowered["id"])
     assert shown.status == 0 and "torch.ops.mine.odd" in shown.text
     assert "odd has no form here" in shown.said

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import replace
 from pathlib import Path
-
-import pytest
 
 from inspector.base.model import Origin, Recording, Stage
 from inspector.reader.reader import Reader
@@ -91,67 +87,3 @@ def test_a_users_kernel_in_a_graph_is_one_kernel_with_its_own_source(
     # The one that was tuned knows both of its configurations.
     (tuning, *_) = [t for t in mine["tuned"].autotune if t.by == "inductor"]
     assert all(one.variant for one in tuning.configurations)
-    # Had the copy not been compiled, the timeline would lead to the line that was copied.
-    variant, copied = next((v, v.copied) for v in mine["wrapped"].variants if v.copied is not None)
-    event = next(e for e in done.of("triton") if e["hash"] == variant.hash)
-    said = {
-        "severity": "error",
-        "message": "no",
-        "file": copied.file,
-        "tool": "triton",
-        "line": copied.span[1] - copied.first + 1,
-    }
-    refused = {
-        **event,
-        "event": "triton_failed",
-        "stage": "llir",
-        "message": "no",
-        "messages": [said],
-    }
-    (failed,) = (
-        one
-        for one in read(replace(done, events=(*done.events, refused)), blobs).kernel_compiles
-        if one.failed
-    )
-    assert (
-        failed.place is not None
-        and failed.place.file == mine["wrapped"].variants[0].stages[Stage.SOURCE].origin_path
-    )
-    assert failed.place.line == copied.span[1]
-
-
-TOO_LARGE = """
-import torch, triton
-import triton.language as tl
-
-@triton.jit
-def product(a, b, c, N: tl.constexpr, K: tl.constexpr):
-    at = tl.arange(0, N)
-    total = tl.zeros((N, N), tl.float32)
-    for k in range(0, K, N):
-        total += tl.dot(tl.load(a + at[:, None] * K + at[None, :] + k),
-                        tl.load(b + (at[:, None] + k) * N + at[None, :]))
-    tl.store(c + at[:, None] * N + at[None, :], total)
-
-a, b = torch.ones(128, 1024, device="cuda"), torch.ones(1024, 128, device="cuda")
-for _ in range(2):
-    try:
-        product[(1,)](a, b, torch.empty(128, 128, device="cuda"), 128, 1024, num_stages=4)
-    except triton.runtime.errors.OutOfResources as error:
-        print("refused:", error)
-"""
-
-
-@pytest.mark.nightly
-def test_a_kernel_that_needs_more_than_the_device_has_is_refused_and_says_so(
-    forked: Run, tmp_path: Path
-) -> None:
-    done = ok(forked(TOO_LARGE))
-    assert done.out.count("refused: out of resource: shared memory") == 2
-    (event,) = done.of("not_loaded")
-    (blobs,) = tmp_path.glob("recording*/blobs")
-    ((_, variant),) = read(done, blobs).variants()
-    assert variant.failed is not None and variant.failed == event["error"]
-    metadata = json.loads(json.dumps(done.of("triton")[0]["metadata"]))
-    assert f"Required: {metadata['shared']}, Hardware limit: 232448" in variant.failed
-    assert not variant.launches

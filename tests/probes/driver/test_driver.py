@@ -8,7 +8,6 @@ import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -160,21 +159,6 @@ def test_a_refused_launch_is_recorded_once_with_the_drivers_words(drive: Drive, 
     )
 
 
-def test_a_module_is_kept_once_and_only_if_it_is_launched(drive: Drive, gelu: str) -> None:
-    done = drive(f"""
-        {BEGIN}
-        for handle, name in ((1, {GELU!r}), (2, "matmul_sm90.cubin"), (3, {GELU!r})):
-            load(handle, cubin(name))
-        for handle in (1, 3):
-            one = kernel({gelu!r}, handle)
-            driver.stand_get_function(one, ctypes.c_void_p(handle))
-            launch(one)
-    """)
-    assert [path.name for path in (done.folder / "blobs").iterdir()] == [
-        hashlib.sha256((DATA / GELU).read_bytes()).hexdigest()
-    ]
-
-
 def test_of_modules_with_the_same_name_it_is_the_one_that_was_asked_for(drive: Drive) -> None:
     # One kernel of two compilations: only the handles tell them apart.
     done = drive(f"""
@@ -313,23 +297,6 @@ def native_program(fake_driver: Path, tmp_path_factory: pytest.TempPathFactory) 
     return program
 
 
-def test_launches_of_a_program_that_python_starts_are_seen(
-    drive: Drive, native_program: Path, gelu: str
-) -> None:
-    done = drive(f"""
-        subscriber.install()
-        import subprocess
-        for _ in range(2):
-            done = subprocess.run([{str(native_program)!r}], capture_output=True)
-            print(done.stdout.decode())
-    """)
-    assert done.out.split() == ["1", "1"], done.err
-    assert [e["name"] for e in done.of("driver_launch")] == [gelu, gelu]
-    told = {e["pid"]: e["counts"] for e in done.of("driver_counts")}
-    assert list(told.values()) == [{"0": [7, 0, 0, 0]}] * 2
-    assert {e["path"] for e in done.of("library")} == {str(native_program)}
-
-
 def test_launches_of_a_program_without_python_are_recorded(
     compiled: str,
     native_program: Path,
@@ -389,18 +356,6 @@ def test_another_tool_at_the_driver_is_left_alone(drive: Drive, variable: str) -
     )
     assert done.out.split() == ["-1"], done.err
     assert [e["beside"] for e in done.of("driver")] == [variable]
-
-
-def test_a_refusal_of_cupti_is_said_and_the_program_goes_on(drive: Drive) -> None:
-    done = drive("""
-        cupti = ctypes.CDLL("libcupti.so.13")
-        cupti.cuptiSubscribe(ctypes.byref(ctypes.c_void_p()), ctypes.c_void_p(1), None)
-        driver.stand_init()
-        print("goes on")
-    """)
-    assert done.out.split() == ["goes", "on"]
-    (event,) = done.of("driver")
-    assert (event["began"], event["error"]) == (False, 39)
 
 
 def test_a_full_disk_and_a_folder_that_is_gone_harm_nobody(drive: Drive, gelu: str) -> None:
@@ -465,53 +420,3 @@ def test_a_module_or_a_capture_has_launches_seen_at_once(drive: Drive, gelu: str
         (gelu, (2, 1, 1), (32, 1, 1)): [1, 0, 0, 0],
         (gelu, (3, 1, 1), (32, 1, 1)): [0, 0, 0, 2],
     }
-
-
-def test_launches_of_eight_threads_are_all_counted(drive: Drive, gelu: str) -> None:
-    done = drive(f"""
-        import threading
-        {BEGIN}
-        load(1, cubin({GELU!r}))
-        barrier = threading.Barrier(8)
-        def work(number):
-            one = kernel({gelu!r}, 1)
-            barrier.wait()
-            for n in range(400): launch(one, (n % 5 + 1, 1))
-            load(number + 2, cubin({GELU!r}))
-        threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]
-        for thread in threads: thread.start()
-        for thread in threads: thread.join()
-    """)
-    assert done.status == 0, done.err
-    last: dict[str, int] = {}
-    for event in done.of("driver_counts"):
-        last |= {key: value[0] for key, value in event["counts"].items()}
-    assert sum(last.values()) == 3200
-    assert {e["exact"] for e in done.of("driver_counts")} == {True}
-
-
-def of_run(tmp_path: Path, words: tuple[str, ...], **fields: Any) -> Run:
-    return Run(RunRequest("command", words, tmp_path / "recording", **fields))
-
-
-@pytest.mark.parametrize(
-    ("words", "fields"),
-    [
-        (("/opt/nvidia/ncu", "true"), {}),
-        (("true",), {"driver": False}),
-        (("true",), {"environment": (("PTXVIEW_PROFILE", "1"),)}),
-        (("true",), {"target": "sm_90"}),
-    ],
-)
-def test_the_variable_is_not_set_where_another_is_at_the_driver(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], fields: dict[str, Any]
-) -> None:
-    monkeypatch.setattr(toolchain, "gpu_present", lambda: True)
-    monkeypatch.setattr(toolchain, "driver_library", lambda: Path("/nowhere/driver.so"))
-    monkeypatch.setenv("CUDA_INJECTION64_PATH", "/of/a/run/around/it/ptxview_driver.so")
-    run = of_run(tmp_path, words, **fields)
-    assert not {"CUDA_INJECTION64_PATH", "PTXVIEW_DRIVER"} & set(run.env)
-    run.abandon()
-    run = of_run(tmp_path, ("true",))
-    assert run.env["CUDA_INJECTION64_PATH"] == "/nowhere/driver.so"
-    run.abandon()

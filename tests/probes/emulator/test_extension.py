@@ -48,7 +48,7 @@ def test_sources_of_every_form_launch_their_ptx(run: Run, tmp_path: Path) -> Non
     assert lines[:2] == ["thread 0 of 2", "thread 1 of 2"] and lines[-1] == "done"
     past = next(line for line in lines if "just past the end" in line)
     assert "block (0, 0, 0), thread (30, 0, 0) of launch 3 of of_file, grid (1, 1, 1)" in past
-    assert "writes 4 bytes at 0x" in past and "float32 [30]" in past, past
+    assert "writes 4 bytes at 0x" in past and "120 bytes" in past, past
     assert "many.cu:23: if (threadIdx.x < n) atomicAdd" in past
     assert "a block of (2048, 1, 1), 2048 threads cannot be launched" in done.out
     assert "reads 4 bytes" in done.out and "a cooperative launch" in done.out

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from inspector.probes import emulator as device
-from inspector.probes.emulator import cudart, devices, extension, writes
+from inspector.probes.emulator import cudart, devices, writes
 
 PACKAGE = Path(devices.__file__).parent
 ARCHITECTURES = [75, 80, 86, 87, 89, 90, 100, 103, 110, 120, 121]
@@ -145,16 +145,6 @@ def test_written_memory_follows_from_ptx(lines: str, direct: str, behind: dict[s
 )
 def test_kernels_are_called_by_their_base_names(mangled: str, name: str) -> None:
     assert cudart.base_name(mangled) == name
-
-
-def test_flags_of_nvcc() -> None:
-    argv = "-MD -MF a.d -DA=1 -isystem /x -gencode=arch=compute_90a,code=sm_90a -O2 -c a.cu -o a.o"
-    source, output, depends, flags = extension.split(argv.split())
-    assert (source, output, depends) == ("a.cu", "a.o", "a.d")
-    assert extension.architecture(flags, "sm_90") == "sm_90a"
-    assert extension.architecture(flags, "sm_80") == "sm_80"
-    command = extension.command("/cuda", Path("a.cu"), flags, "sm_90", Path("/tmp/k"))
-    assert "-arch=sm_90a" in command and not any("gencode" in c for c in command)
 
 
 def test_the_package_imports_neither_torch_nor_triton_at_its_head() -> None:

@@ -148,25 +148,6 @@ def test_gluon_and_dependent_launches_have_values(forked: Run, kernel: str) -> N
     assert not done.said("ptxview:")
 
 
-def test_assembly_has_values(forked: Run) -> None:
-    text = (
-        HEAD
-        + """
-@triton.jit
-def bits_kernel(out, x):
-    i = tl.arange(0, 64)
-    value = tl.inline_asm_elementwise("brev.b32 $0, $1;", "=r,r", [tl.load(x + i)],
-                                      dtype=tl.int32, is_pure=True, pack=1)
-    tl.store(out + i, value)
-x = torch.arange(64, device="cuda", dtype=torch.int32)
-out = torch.zeros_like(x)
-bits_kernel[(1,)](out, x)
-print([int(f"{i:032b}"[::-1], 2) for i in range(64)] == [i & 0xFFFFFFFF for i in out.tolist()])
-"""
-    )
-    assert ok(forked(text)).out == "True\n"
-
-
 def test_outputs_of_tensor_memory_are_absent_with_one_warning(forked: Run) -> None:
     """Products of sm_100 go through its tensor memory, which is not emulated."""
     text = (
@@ -337,33 +318,3 @@ def test_the_budget_is_counted_inside_a_block(forked: Run) -> None:
     assert "long_kernel was not run to its end: its 1 programs take" in line
     whole = ok(forked(LONG.replace("COUNTS", "5_000,"), values="all"))
     assert re.fullmatch(r"5000 \[7\d\.\d+\]\n", whole.out)
-
-
-def test_a_backward_pass_launches_from_its_own_thread(forked: Run) -> None:
-    text = (
-        HEAD
-        + """
-@triton.jit
-def cube_kernel(out, x, factor, n, block: tl.constexpr):
-    i = tl.program_id(0) * block + tl.arange(0, block)
-    v = tl.load(x + i, mask=i < n)
-    tl.store(out + i, factor * v * v, mask=i < n)
-class Cube(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x):
-        ctx.save_for_backward(x)
-        out = torch.empty_like(x)
-        cube_kernel[(4,)](out, x, 1.0, x.numel(), block=64)
-        return out * x
-    @staticmethod
-    def backward(ctx, grad):
-        (x,) = ctx.saved_tensors
-        out = torch.empty_like(x)
-        cube_kernel[(4,)](out, x, 3.0, x.numel(), block=64)
-        return out * grad
-x = torch.randn(200, device="cuda", requires_grad=True)
-Cube.apply(x).sum().backward()
-torch.testing.assert_close(x.grad.cpu(), 3 * x.detach().cpu() ** 2)
-"""
-    )
-    ok(forked(text))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from tests.probes.conftest import Run, ok
@@ -15,14 +13,6 @@ def test_a_program_sees_a_cuda_device(run: Run) -> None:
     assert len(done.said("ptxview:")) == 1, done.err  # CUDA times are NaN, and no more
 
 
-def test_memory_figures_are_labelled_in_the_recording(forked: Run) -> None:
-    done = ok(
-        forked("import torch; x = torch.ones(3, device='cuda'); torch.cuda.memory_allocated()")
-    )
-    assert any("bytes that CUDA tensors hold" in e["text"] for e in done.of("problem"))
-    assert done.err == ""
-
-
 @pytest.mark.nightly
 def test_several_devices_and_child_processes(run: Run) -> None:
     done = ok(run("several.py", devices=2))
@@ -32,21 +22,6 @@ def test_several_devices_and_child_processes(run: Run) -> None:
 def test_without_the_target_nothing_changes(run: Run) -> None:
     done = ok(run("import torch; print(torch.cuda.is_available(), torch.version.cuda)", arch=None))
     assert "NVIDIA" not in done.out and "emulated" not in done.err
-
-
-def test_a_failed_build_of_the_shim_is_one_warning(run: Run, tmp_path: Path) -> None:
-    program = "import torch; print(torch.ones(2).sum().item())"
-    cache = str(tmp_path / "cache")
-    done = ok(run(program, env={"CXX": "/bin/false", "PATH": "/nowhere", "XDG_CACHE_HOME": cache}))
-    assert done.out.strip() == "2.0"
-    (line,) = done.said("ptxview:")
-    assert "no emulated CUDA device" in line
-
-
-@pytest.mark.nightly
-def test_dynamo_can_be_reset(forked: Run) -> None:
-    done = ok(forked("import torch; torch.cuda.init(); torch._dynamo.reset(); print('reset')"))
-    assert done.out.split()[-1] == "reset"
 
 
 VIEWS = """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import os
 from collections.abc import Iterator
@@ -12,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from inspector.recording.layout import read_events
 from inspector.sources.opening import open_path
 from tests.helpers.ptxview import Done, call, ptxview
 
@@ -106,39 +104,7 @@ print(Model.forward.__qualname__, type(vars(Model)["sine"]).__name__)
 """
 
 # Without steps: it waits for a GPU that works, and ends when it is not profiled any more.
-WHOLE = """
-import time, torch
-until = time.monotonic() + 120
-assert torch.autograd._profiler_enabled()
-while torch.autograd._profiler_enabled() and time.monotonic() < until:
-    torch.square(torch.ones(3, device="cuda"))
-    torch.cuda.synchronize()
-    time.sleep(0.01)
-"""
 # Two optimizers, one of whose steps is compiled, and one that calls the other.
-OPTIMIZERS = """
-import torch
-class Outer(torch.optim.SGD):
-    def step(self, closure=None):
-        return super().step(closure)
-one = torch.nn.Linear(4, 4)
-optimizer, other = Outer(one.parameters(), lr=0.1), torch.optim.Adam(one.parameters())
-assert torch.optim.SGD(one.parameters(), lr=0.1).step.__qualname__.endswith("SGD.step")
-for n in range(7):
-    one(torch.ones(2, 4)).sum().backward()
-    optimizer.step()
-    other.step()
-    if n == 2:
-        torch.compile(lambda x: x + 1, backend="eager")(torch.ones(3))
-try:
-    optimizer.step("no closure")
-except TypeError as error:
-    frames, trace = [], error.__traceback__
-    while trace is not None:
-        frames.append(trace.tb_frame.f_globals["__name__"])
-        trace = trace.tb_next
-    print(any("ptxview" in name for name in frames))
-"""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -231,17 +197,6 @@ def test_the_status_and_the_output_are_the_programs(train: tuple[Path, Done]) ->
     assert open_path(folder / "x.ptxview").exit_status == 3
 
 
-def test_the_trace_is_one_that_perfetto_opens(train: tuple[Path, Done]) -> None:
-    folder, _ = train
-    trace = json.loads(gzip.decompress((folder / "t.json.gz").read_bytes()))
-    events = trace["traceEvents"]
-    assert all(isinstance(e["ph"], str) and "pid" in e and "tid" in e for e in events)
-    spans = [e for e in events if e["ph"] == "X"]
-    assert spans and all(e["ts"] >= 0 and e["dur"] >= 0 and e["name"] for e in spans)
-    steps = {e["name"] for e in spans if e["name"].startswith("ProfilerStep")}
-    assert steps == {"ProfilerStep#2", "ProfilerStep#3", "ProfilerStep#4"}
-
-
 def test_stacks_name_the_users_lines(train: tuple[Path, Done]) -> None:
     folder, _ = train
     lines = (folder / "s.txt").read_text().splitlines()
@@ -286,16 +241,6 @@ def test_a_benchmark_that_times_its_compiling_gets_warnings(tmp_path: Path) -> N
     assert [k["name"] for k in listed["kernels"]] == ["square_kernel"]
 
 
-@pytest.mark.nightly
-def test_without_steps_the_program_is_one_window_that_ends_in_time(tmp_path: Path) -> None:
-    done = profiled(tmp_path, WHOLE, "--seconds", "0.5", "-o", "rec")
-    assert done.status == 0, done.said
-    assert "the whole program as one window" in done.said
-    assert "until its time was up (0.5 s, --seconds)" in done.said
-    (event,) = [e for e in read_events(tmp_path / "rec").events if e.get("event") == "profile"]
-    assert event["ended_by"] == "seconds"
-
-
 @pytest.mark.parametrize(
     ("method", "operator", "calls"),
     [
@@ -319,62 +264,9 @@ def test_each_call_of_a_method_in_the_main_thread_is_a_step(
     assert document["problems"] == []
 
 
-@pytest.mark.nightly
-def test_steps_of_the_first_optimizer_alone_are_counted(tmp_path: Path) -> None:
-    done = profiled(tmp_path, OPTIMIZERS, "-o", "rec", "--json")
-    assert done.status == 0, done.said
-    assert "False\n" in done.said
-    document = json.loads(done.out)
-    assert "a step ends at Outer.step" in document["window"]["about"]
-    assert document["window"]["seen"] == 5
-    assert document["problems"] == []
-
-
 def test_a_missing_function_is_reported(tmp_path: Path) -> None:
     (tmp_path / "models.py").write_text(METHOD)
     done = profiled(tmp_path, CALLER, "--step", "models:train_step", "-o", "rec")
     assert done.status == 0, done.said
     assert "--step models:train_step: the module has no such function or method" in done.said
     assert "there is no profile: the program never called models:train_step" in done.said
-
-
-def test_a_function_of_the_script_is_refused_with_what_to_do(tmp_path: Path) -> None:
-    for step in ("train_step", "__main__:train_step"):
-        done = profiled(tmp_path, "print('ran')", "--step", step)
-        assert (done.status, done.out) == (125, b""), done.said
-        assert f"--step {step}: a function of the script itself cannot be named" in done.said
-        assert "--step optimizer" in done.said
-
-
-def test_a_program_without_torch_has_no_profile(tmp_path: Path) -> None:
-    done = profiled(tmp_path, "print('done')", "-o", "rec")
-    assert (done.status, done.out) == (0, b"done\n")
-    assert "there is no profile: the program did not import torch" in done.said
-    document = call("profile", "--stored", tmp_path / "rec", "--json").json
-    assert document["windows"] == [] and document["window"] is None
-    assert document["operators"] == [] and document["overhead"] is None
-
-
-@pytest.mark.parametrize(
-    ("words", "status"),
-    [
-        ([], 125),
-        (["--active", "0", "x.py"], 125),
-        (["--seconds", "nan", "x.py"], 125),
-        (["--step", "a b", "x.py"], 125),
-        (["--trace", "/nowhere/at/all.json", "x.py"], 125),
-        (["missing.py"], 125),
-        (["--stored", "missing"], 4),
-        (["--stored", "--nonsense"], 2),
-        (["--stored", "a", "b"], 2),
-        (["--help"], 0),
-    ],
-)
-def test_what_cannot_be_meant(
-    words: list[str], status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "x.py").write_text("")
-    monkeypatch.chdir(tmp_path)
-    done = call("profile", *words)
-    assert done.status == status, done.said
-    assert b"Traceback" not in done.err

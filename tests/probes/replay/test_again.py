@@ -6,16 +6,14 @@ import sys
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
 from inspector.probes.replay import session
-from inspector.probes.replay import session as replay
 from inspector.probes.replay.cupti import Event, Unavailable
-from inspector.probes.replay.inputs import Arguments, NotRebuilt, first_line
+from inspector.probes.replay.inputs import Arguments, NotRebuilt
 from inspector.probes.replay.session import CallTimes, ReplayableCall, parts
 
 BARE: dict[str, Any] = dict.fromkeys(
@@ -80,11 +78,7 @@ RUNNER = """
         _tensor_constant0 = rand_strided((3, ), (1, ), device='cpu', dtype=torch.float32)
 """
 FUNCTION = {"before": "", "self": "", "after": ""}
-METHOD = {
-    "before": "class Runner:",
-    "self": "self, ",
-    "after": "call = Runner().call",
-}
+METHOD = {"before": "class Runner:", "self": "self, ", "after": "call = Runner().call"}
 
 
 @pytest.mark.parametrize("form", [FUNCTION, METHOD], ids=["function", "method"])
@@ -237,63 +231,5 @@ class Misses(Device):
         return [] if self.times >= 0 else events
 
 
-def test_a_profiler_that_sees_nothing_is_named() -> None:
-    with pytest.raises(Unavailable, match="CUPTI"):
-        measured(Misses(10**6))
-
-
 def test_a_flush_that_was_not_seen_is_not_taken_for_none() -> None:
     assert set(measured(Misses(1)).sums) == {9.0}
-
-
-@pytest.mark.parametrize(
-    ("error", "said"),
-    [
-        (
-            RuntimeError(
-                "CUDA out of memory. Tried to allocate 9.00 TiB. GPU 0 has a total capacity "
-                "of 139.72 GiB. See documentation\nfor more."
-            ),
-            "CUDA out of memory. Tried to allocate 9.00 TiB",
-        ),
-        (
-            RuntimeError("CUDA error: an illegal memory access was encountered\nSearch for it."),
-            "CUDA error: an illegal memory access was encountered",
-        ),
-        (NameError("name 'nothing' is not defined"), "NameError: name 'nothing' is not defined"),
-        (KeyError(), "KeyError"),
-        (NotRebuilt("x: negative strides"), "x: negative strides"),
-    ],
-)
-def test_an_error_is_one_line_in_its_own_words(error: Exception, said: str) -> None:
-    assert first_line(error) == said
-
-
-class Session:
-    """A session that notes what it says; the stopwatch ``event`` fails."""
-
-    def __init__(self) -> None:
-        self.lines: list[dict[str, Any]] = []
-        self.job = {"stopwatches": ["cupti", "event", "do_bench"], "cache": "cold", "alignment": 64}
-        self.torch = SimpleNamespace(cuda=SimpleNamespace(synchronize=lambda: None))
-        self.driver = None
-
-    def say(self, **fields: Any) -> None:
-        self.lines.append(fields)
-
-    def measure(self, stopwatch: str, state: str, *_: Any) -> dict[str, Any]:
-        if stopwatch == "event":
-            raise RuntimeError("operation not permitted")
-        return {"stopwatch": stopwatch, "cache": state, "samples": [1.0]}
-
-
-def test_a_stopwatch_that_fails_costs_its_own_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    session: Any = Session()
-    inputs = Arguments(torch, [], "cpu", 64, flat=True)
-    monkeypatch.setattr(replay, "repeatable", lambda *_: (lambda: None, inputs))
-    replay.replay(session, {"n": 4})
-    assert [(x["n"], x["stopwatch"], x.get("error")) for x in session.lines] == [
-        (4, "cupti", None),
-        (4, "event", "operation not permitted"),
-        (4, "do_bench", None),
-    ]

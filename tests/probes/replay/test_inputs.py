@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inspector.probes.replay.inputs import Inputs, NotRebuilt, extent, passed, scalar, tensor
+from inspector.probes.replay.inputs import Inputs, NotRebuilt, scalar, tensor
 
 ALIGNED = 64  # what this machine's allocator begins blocks at
 
@@ -45,7 +45,8 @@ def test_shape_strides_and_dtype_are_the_recorded_ones(
     assert list(found.shape) == shape
     assert list(found.stride()) == strides
     assert found.dtype == getattr(torch, dtype)
-    assert found.untyped_storage().nbytes() == extent(shape, strides) * found.element_size()
+    elements = 1 + sum((n - 1) * step for n, step in zip(shape, strides, strict=True))
+    assert found.untyped_storage().nbytes() == elements * found.element_size()
 
 
 @pytest.mark.parametrize("alignment", [2, 4, 8, 16, 32])
@@ -73,13 +74,6 @@ def test_integers_stay_in_their_range(dtype: str, low: int, high: int) -> None:
     assert not warnings
     if high - low < 10:  # of a small range every value comes up
         assert set(found.tolist()) == set(range(low, high + 1))
-
-
-def test_the_same_values_come_each_time_and_others_under_another_name() -> None:
-    first, again = (made(shape=[50], strides=[1])[0] for _ in range(2))
-    other, _ = made(shape=[50], strides=[1], name="y")
-    assert torch.equal(first, again)
-    assert not torch.equal(first, other)
 
 
 @pytest.mark.parametrize(
@@ -130,17 +124,10 @@ BLOCK = said(name="BLOCK", type="constexpr", value=1024)
 
 
 def test_parameters_are_passed_in_order_without_constexprs() -> None:
-    assert passed([X, N, BLOCK]) == [X, N]
     held = launch([X, BLOCK, N], [8, 4])
     address = int.from_bytes(held.values[0], "little")
     assert address == held.named[0][1].data_ptr()
     assert held.values[1] == struct.pack("<i", 8)
-
-
-@pytest.mark.parametrize("sizes", [[], [8, 8, 8, 8]])
-def test_a_cubin_of_other_parameters_is_refused(sizes: list[int]) -> None:
-    with pytest.raises(NotRebuilt, match="parameters, the call 1 arguments"):
-        launch([X], sizes)
 
 
 def test_a_bare_address_and_a_descriptor_are_refused_and_a_null_is_passed() -> None:

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from inspector.measure.time.take import BOOT, PROBES
-from inspector.probes.replay.script import Comparisons, Refused, load, tensors
+from inspector.probes.replay.script import Comparisons, Refused, load
 from inspector.system.process import run_tool
 
 KERNELS = Path(__file__).parents[3] / "kernels"
@@ -81,19 +81,6 @@ def test_scripts_import_their_neighbours_and_their_main_part_does_not_run(plain:
     assert declared.amount("flops_of", (x,)) is None
 
 
-def test_a_file_of_a_package_is_imported_as_part_of_it(tmp_path: Path) -> None:
-    package = tmp_path / "mine" / "deep"
-    package.mkdir(parents=True)
-    for folder in (package, package.parent):
-        (folder / "__init__.py").write_text("")
-    (package / "a.py").write_text(
-        "from mine.deep.b import f\nVARIANTS = {'f': f}\ndef inputs(): return (1, 2)\n"
-    )
-    (package / "b.py").write_text("def f(x, y): return x + y\n")
-    declared = load(str(package / "a.py"))
-    assert declared.inputs({}, "cpu") == (1, 2) and declared.variants["f"](1, 2) == 3
-
-
 @pytest.mark.parametrize(
     ("text", "why"),
     [
@@ -110,27 +97,6 @@ def test_invalid_scripts_are_refused_in_one_line(tmp_path: Path, text: str, why:
     with pytest.raises(Refused, match=why) as raised:
         load(str(tmp_path / "plain.py"))
     assert "\n" not in str(raised.value)
-
-
-@pytest.mark.parametrize("name", ["square", "gelu_cuda", "softmax", "matmul", "fused"])
-def test_bytes_of_the_specimens_are_those_of_inputs_and_result(name: str) -> None:
-    pytest.importorskip("triton", reason="triton is not installed")
-    declared = load(str(KERNELS / f"{name}.py"))
-    assert "N" in declared.sizes
-    given = declared.inputs({"N": 8, "M": 4}, "cpu")
-    assert declared.amount("bytes_of", given) == sum(
-        t.nbytes
-        for t in (
-            *tensors(given),
-            *tensors(
-                next(
-                    f
-                    for n, f in declared.variants.items()
-                    if n in ("torch.square", "torch gelu", "torch.softmax", "torch.matmul", "eager")
-                )(*given)
-            ),
-        )
-    )
 
 
 def test_results_are_compared_with_the_reference(plain: Path) -> None:
@@ -163,17 +129,6 @@ def test_errors_of_variants_and_inputs_name_the_line(plain: Path) -> None:
         checked(comparisons, plain, "leaves")
     with pytest.raises(Refused, match=r"step sign \(line 5\)"):
         checked(comparisons, plain, "sum", N=-5)
-
-
-def test_without_a_reference_the_first_variant_is_it(tmp_path: Path) -> None:
-    script = tmp_path / "plain.py"
-    script.write_text(
-        "import torch\nVARIANTS = {'a': lambda x: x + 1, 'b': lambda x: x + 1.5}\n"
-        "def inputs(): return torch.zeros(3)\nTOLERANCE = {'rtol': 0, 'atol': 1}\n"
-    )
-    comparisons = Comparisons(torch, "cpu")
-    found = [checked(comparisons, script, name)[1] for name in ("a", "b")]
-    assert [one["agrees"] for one in found] == [True, True] and found[1]["difference"] == 0.5
 
 
 def test_the_child_writes_what_a_script_declares(

@@ -9,7 +9,6 @@ from inspector.probes.replay.driver import (
     MIN_SAMPLES,
     SECOND_COUNT,
     TICK_US,
-    caches,
     next_count,
     settled,
 )
@@ -35,16 +34,6 @@ def test_a_block_grows_and_its_records_fit_into_a_buffer() -> None:
     assert next_count(200, 0.02, 400, 10, 1000) == 400
     assert next_count(20, 10.0, 40, 10, 1000) == 10
     assert next_count(10, 0.001, 20_000, 5, 200) * 2_000 <= MAX_RECORDS
-
-
-def test_do_bench_and_graphs_have_a_state_of_the_l2_of_their_own() -> None:
-    every = ["cupti", "event", "do_bench", "cudagraph"]
-    assert dict(caches(every, "cold")) == {
-        "cupti": "cold",
-        "event": "cold",
-        "do_bench": "dirty",
-        "cudagraph": "hot",
-    }
 
 
 def test_clocks_are_summed_up_and_stay_unknown_where_nobody_saw_them() -> None:

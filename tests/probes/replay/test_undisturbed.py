@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from inspector.measure.time.results import Timing, read, timing_row, with_time
 from inspector.probes.replay.driver import SAMPLES, around, queued, undisturbed
 
 GAP = 2.2
@@ -111,26 +110,3 @@ def test_of_many_kernels_the_sum_stays_and_the_whole_is_added(torch: Torch) -> N
     assert found == {**said, "whole": pytest.approx(90.0)}
     twice = {"samples": [100.0], "kernels": [{**kernels[0], "per_call": 2}]}
     assert "traced" not in undisturbed(torch, twice, launches(torch, 90.0), flushes(torch), GAP)
-
-
-def test_without_what_it_takes_nothing_is_said(torch: Torch) -> None:
-    said = {"samples": [67.5] * 30}
-    launch, flush = launches(torch, 61.0), flushes(torch)
-    assert undisturbed(torch, said, launch, flush, None) is said
-    nothing = {"samples": [float("nan")]}
-    assert undisturbed(torch, nothing, launch, flush, GAP) is nothing
-    torch.cuda = type("Old", (), {"Event": Event})()
-    assert undisturbed(torch, said, launch, flush, GAP) is said
-
-
-def test_a_row_says_so_and_is_kept() -> None:
-    bare = Timing("k", "v", 0, "cupti", "cold", bytes=61_000_000)
-    found = with_time(bare, {"samples": [61.0] * 80, "traced": 67.5})
-    assert found is not None and found.median_us == 61.0 and found.traced_us == 67.5
-    assert found.gb_per_s == pytest.approx(1000.0)
-    assert any("67.5 µs" in w and "pair of events" in w for w in found.warnings)
-    kept = read({"taken": "now", "device": {}, "rows": [timing_row(found)]})
-    assert kept is not None and kept.rows[0].traced_us == 67.5
-    whole = with_time(bare, {"samples": [61.0] * 80, "whole": 55.0})
-    assert whole is not None and whole.traced_us is None
-    assert any("55 µs at most" in w for w in whole.warnings)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 
@@ -13,9 +12,8 @@ from textual.widgets._toast import Toast
 
 from inspector.base.model import Stage
 from inspector.tui.app.app import PtxviewApp
-from inspector.tui.keys.command_table import TABLE, UNBOUND, Where, parse_key, places, shown_key
+from inspector.tui.keys.command_table import TABLE, parse_key, shown_key
 from inspector.tui.main.settings import (
-    MAX_RECORDINGS,
     Config,
     Memory,
     PaneView,
@@ -53,16 +51,6 @@ def test_a_key_is_written_as_people_write_it_and_shown_short(
 ) -> None:
     assert parse_key(text) == key
     assert key is None or shown_key(key) == seen
-
-
-@given(st.text(max_size=12))
-def test_any_text_is_a_key_or_none(text: str) -> None:
-    key = parse_key(text)
-    if len(text) == 1:
-        assert (key is not None) == text.isprintable()
-    if key is not None:
-        assert shown_key(key)
-        assert "," not in key
 
 
 # The file
@@ -129,14 +117,6 @@ def test_what_means_nothing_is_one_sentence(
     assert said.problems[0].startswith(complaint)
 
 
-def test_what_is_right_is_kept_and_a_long_list_of_complaints_is_cut(tmp_path: Path) -> None:
-    wrong = "".join(f"bad{n} = 1\n" for n in range(40))
-    said = config(tmp_path, f'theme = "light"\n{wrong}[keys]\nfly = "x"\nzoom = "x"\n')
-    assert said.theme == "light" and said.keys["zoom"] == "x"
-    assert said.warning.endswith("• and 36 more")
-    assert len(said.warning.splitlines()) == 7
-
-
 NESTED = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
@@ -157,25 +137,6 @@ def test_nothing_in_a_file_raises(said: dict[str, object]) -> None:
     made = parse_config(said)
     assert made.theme in ("dark", "light", "auto")
     assert set(made.keys) <= {c.id for c in TABLE}
-
-
-def _effective(made: Config) -> list[tuple[str, Where]]:
-    return [
-        (key, where)
-        for c in TABLE
-        for key in made.keys.get(c.id, c.keys).split(",")
-        if key != UNBOUND
-        for where in places(c)
-    ]
-
-
-SOME_KEYS = st.sampled_from([*"abcdefghijklmnopq/:", "f5", "tab", "ctrl+d"])
-
-
-@given(st.dictionaries(st.sampled_from([c.id for c in TABLE]), SOME_KEYS))
-def test_no_bindings_give_a_key_two_meanings(asked: dict[str, str]) -> None:
-    keys = _effective(parse_config({"keys": asked}))
-    assert len(set(keys)) == len(keys)
 
 
 # In the interface
@@ -232,18 +193,6 @@ async def test_new_users_see_the_keys_once(tmp_path: Path) -> None:
             await pilot.press("q")
 
 
-async def test_what_was_looked_at_may_be_gone(tmp_path: Path) -> None:
-    memory = Memory(tmp_path / "remembered.json")
-    memory.keep(
-        reader().recording.path,
-        View(("k9", "x", ""), (PaneView("sass"), PaneView("no stage"), *[PaneView()] * 3)),
-    )
-    async with PtxviewApp(reader(), memory=memory).run_test(size=(120, 40)) as pilot:
-        screen = await settle(pilot)
-        assert screen.panes.subject.kernel is not None
-        assert screen.panes.panes[0].stage is Stage.SASS
-
-
 @pytest.mark.parametrize(
     "content",
     [
@@ -265,33 +214,6 @@ async def test_a_damaged_memory_is_no_memory(tmp_path: Path, content: str) -> No
     assert memory.view("/r") is None
     memory.keep("/r", View(panes=(PaneView("ptx"),)))
     assert memory.view("/r") == View(panes=(PaneView("ptx"),))
-
-
-def test_the_oldest_is_forgotten_first(tmp_path: Path) -> None:
-    memory = Memory(tmp_path / "remembered.json")
-    for n in range(MAX_RECORDINGS + 1):
-        memory.keep(f"/r{n}", View())
-    memory.keep("/r1", View())
-    assert memory.view("/r0") is None
-    assert memory.view("/r1") == View()
-    assert len(json.loads(memory.path.read_text())["recordings"]) == MAX_RECORDINGS
-
-
-def test_places_that_cannot_be_read_or_written(tmp_path: Path) -> None:
-    (tmp_path / "state").write_text("a file")
-    memory = Memory(tmp_path / "state" / "remembered.json")
-    memory.keep("/r", View())
-    assert memory.view("/r") is None
-    (tmp_path / "config.toml").mkdir()
-    assert read_config(tmp_path / "config.toml").problems[0].startswith("it cannot be read")
-
-
-def test_two_interfaces_keep_each_others_views(tmp_path: Path) -> None:
-    one, other = (Memory(tmp_path / "remembered.json") for _ in range(2))
-    one.keep("/a", View(panes=(PaneView("ptx"),)))
-    other.keep("/b", View(panes=(PaneView("sass"),)))
-    assert one.view("/b") == View(panes=(PaneView("sass"),))
-    assert other.view("/a") == View(panes=(PaneView("ptx"),))
 
 
 async def test_everything_is_looked_at_as_it_was_left(tmp_path: Path) -> None:

@@ -24,16 +24,12 @@ from inspector.sources.running import Follower
 from inspector.tui.app.app import PtxviewApp
 from inspector.tui.code.code_view import CodeView
 from inspector.tui.diff.diff_screen import DiffScreen
-from inspector.tui.main.main_screen import MainScreen
 from inspector.tui.program.live import Live
-from inspector.tui.tree.rows import MAX_OPEN_VARIANTS, TreeKind
-from inspector.tui.variants.variants_screen import VariantsScreen
 from tests.helpers.sample import (
     reader,
     recording,
     settle,
     text_of,
-    variant,
 )
 from tests.tui.app.test_live import Growth, until
 
@@ -104,31 +100,11 @@ def stands(view: CodeView) -> tuple[object, ...]:
     return view.cursor, view.scroll_offset, view.map.rows, view.folding.words, view.matches
 
 
-def table_of(pilot: Pilot[None]) -> VariantsScreen:
-    """The table above the panes."""
-    screen: object = pilot.app.screen
-    assert isinstance(screen, VariantsScreen)
-    return screen
-
-
 def diff_of(pilot: Pilot[None]) -> DiffScreen:
     """The comparison that does."""
     screen: object = pilot.app.screen
     assert isinstance(screen, DiffScreen)
     return screen
-
-
-def with_variants(*variants: Variant, **more: object) -> Recording:
-    """A recording that still grows, of one Triton kernel."""
-    kernel = replace(recording().kernels[0], variants=variants)
-    whole = replace(recording(), complete=False, kernels=(kernel,), graphs=())
-    return replace(whole, **more)  # type: ignore[arg-type]
-
-
-def tuned(n: int) -> Variant:
-    """The variant that a tuner compiled as its nth."""
-    config = {"BLOCK": 16 * n, "num_warps": 4}
-    return variant("square_kernel", f"{n:02x}{n:06x}", Stage.SOURCE, Stage.PTX, config=config)
 
 
 async def test_a_kernel_of_an_open_graph_becomes_readable(
@@ -160,49 +136,6 @@ async def test_a_kernel_of_an_open_graph_becomes_readable(
         await until(pilot, lambda: f"{registers} registers" in text_of(pilot))
         await until(pilot, lambda: f"{registers}r" in text_of(pilot))
         assert not screen.panes.unlinked(ptx)
-
-
-async def test_variants_of_a_tuner_come_beneath_an_open_kernel() -> None:
-    """A kernel of so many variants begins folded; one that was open before is not closed."""
-    growth = Growth()
-    app = PtxviewApp(
-        reader(with_variants(*map(tuned, range(1, MAX_OPEN_VARIANTS + 1)))), live=Live(growth)
-    )
-    async with app.run_test(size=(120, 40)) as pilot:
-        screen = await settle(pilot)
-        await pilot.press(*("j" * 5))
-        await settle(pilot)
-        here = screen.kernels.row
-        assert here is not None and here.kind is TreeKind.VARIANT
-        growth.next = reader(with_variants(*map(tuned, range(1, MAX_OPEN_VARIANTS + 9))))
-        await until(pilot, lambda: len(screen.reads.recording.variants()) > MAX_OPEN_VARIANTS)
-        await settle(pilot)
-        assert screen.kernels.row is not None and screen.kernels.row.key == here.key
-        assert len(screen.kernels.rows) == MAX_OPEN_VARIANTS + 8 + 2
-        # Folded by hand it stays so, too.
-        await pilot.press("h", "h")
-        assert len(screen.kernels.rows) == 2
-        growth.next = reader(with_variants(*map(tuned, range(1, MAX_OPEN_VARIANTS + 12))))
-        await until(pilot, lambda: "×23" in text_of(pilot))
-        assert len(screen.kernels.rows) == 2
-
-
-async def test_the_cursor_goes_with_a_kernel_that_turns_out_to_be_a_graphs() -> None:
-    whole = recording()
-    alone = replace(whole, complete=False, graphs=())
-    growth = Growth()
-    app = PtxviewApp(reader(alone), live=Live(growth))
-    async with app.run_test(size=(120, 40)) as pilot:
-        screen = await settle(pilot)
-        assert screen.kernels.find(("k2", "b615ffe2", ""))
-        await settle(pilot)
-        at = screen.kernels.cursor - screen.kernels.scroll_offset.y
-        growth.next = reader(whole)
-        await until(pilot, lambda: "graph 0/0" in text_of(pilot))
-        row = screen.kernels.row
-        assert row is not None and row.kind is TreeKind.KERNEL
-        assert row.key == ("inductor", "0/0", "k2")
-        assert at >= 0 and screen.panes.subject.key[0] == "k2"
 
 
 def kernels_more(many: int) -> Recording:
@@ -251,62 +184,7 @@ async def test_who_types_while_kernels_come_goes_on_typing(
         assert (screen.kernels.row and screen.kernels.row.key) == key
 
 
-def shown_at(screen: MainScreen, text: str) -> int:
-    """On which row of the tree's a name stands."""
-    top = screen.kernels.scroll_offset.y
-    rows = screen.kernels.rows[top : top + screen.kernels.size.height]
-    return next(y for y, row in enumerate(rows) if row.text == text)
-
-
-async def test_the_tree_stands_still_while_rows_come_above() -> None:
-    growth = Growth()
-    app = PtxviewApp(reader(kernels_more(60)), live=Live(growth))
-    async with app.run_test(size=(120, 36)) as pilot:
-        screen = await settle(pilot)
-        await pilot.press(*("j" * 40))
-        await settle(pilot)
-        row = screen.kernels.row
-        assert row is not None
-        at = shown_at(screen, row.text)
-        growth.next = reader(kernels_more(90))
-        await until(pilot, lambda: len(screen.reads.recording.kernels) > 90)
-        await settle(pilot)
-        assert screen.kernels.row is not None and screen.kernels.row.text == row.text
-        assert shown_at(screen, row.text) == at
-
-
 # Screens above the main one
-
-
-@pytest.mark.nightly
-async def test_the_table_of_variants_fills_while_it_is_open(written: Written) -> None:
-    written.to("call", name="square_grid_kernel")
-    async with written.app().run_test(size=(160, 48)) as pilot:
-        await settle(pilot)
-        await pilot.press("g", "V", *("j" * 3))
-        table = table_of(pilot)
-        table.table.sort("registers")
-        await until(pilot, lambda: table.settled)
-        row, rows = table.table.row, len(table.table.rows)
-        assert row is not None and row.variant is not None
-        y = table.table.cursor - table.table.scroll_offset.y
-        written.to("end")
-        await until(pilot, lambda: len(table.table.rows) > rows and table.settled)
-        assert table_of(pilot) is table
-        now = table.table.row
-        assert now is not None and now.variant is not None
-        assert now.variant.hash == row.variant.hash
-        assert table.table.sorted == "registers"
-        assert table.table.cursor - table.table.scroll_offset.y >= y
-        # Every figure has come, those of kernels that were not there when it was opened as well.
-        names = {one.kernel.name for one in table.table.rows}
-        assert {"softmax_kernel", "matmul_kernel"} <= names
-        assert not any(one.unread for one in table.table.rows)
-        assert " … " not in text_of(pilot)
-        own = [one.variant for one in table.table.rows if one.variant is not None]
-        assert all(variant.launches for variant in own if variant.hash[:6] == "a4fe74")
-        # Each growth makes a reader: figures are not read again.
-        assert written.read and len(written.read) == len(set(written.read))
 
 
 async def test_marks_and_a_diff_go_on_with_what_came_since() -> None:

@@ -21,18 +21,13 @@ from inspector.base.model import Recording
 from inspector.reader.reader import Reader
 from inspector.recording.layout import Writer
 from inspector.sources.opening import open_path
-from inspector.sources.running import Follower, grows
 from inspector.tui.app.app import PtxviewApp
 from inspector.tui.panes.dialogs import Leaving
 from inspector.tui.program.live import (
-    KEPT,
-    MAX_LINE_CHARS,
-    MAX_LINES,
     Choice,
     Live,
     ProgramState,
     TerminalText,
-    ending,
 )
 from inspector.tui.program.output_view import OutputView
 from tests.helpers.sample import empty, reader, recording, settle, text_of
@@ -80,47 +75,6 @@ def test_output_reads_the_same_in_any_pieces(output: bytes, size: int) -> None:
     assert not any(re.search(r"[\x00-\x1f\x7f-\x9f]", line) for line in whole)
 
 
-@pytest.mark.parametrize(
-    ("status", "seconds", "killed_by", "said"),
-    [
-        (3, 29.2, None, "exit 3 after 29 s"),
-        (0, 0.04, None, "exit 0 after 0.0 s"),
-        (0, 9.96, None, "exit 0 after 10.0 s"),
-        (1, 59.7, None, "exit 1 after 1 min 0 s"),
-        (137, 125.0, 9, "ended by SIGKILL after 2 min 5 s"),
-        (168, 4.21, 40, "ended by signal 40 after 4.2 s"),
-        (2, None, None, "exit 2"),
-    ],
-)
-def test_how_a_program_ended_is_said_in_words(
-    status: int, seconds: float | None, killed_by: int | None, said: str
-) -> None:
-    assert ending(status, seconds, killed_by) == said
-
-
-def test_output_is_bounded() -> None:
-    text = TerminalText()
-    text.feed(b"x" * 10 * MAX_LINE_CHARS + b"\x1b[99999Gy\r\n")
-    text.feed(b"line\n" * (MAX_LINES + 50))
-    assert len(text.lines()) <= MAX_LINES
-    assert text.dropped == 52
-    assert max(len(line) for line in text.lines(0, MAX_LINES)) <= MAX_LINE_CHARS
-
-
-def test_output_is_kept_for_the_terminal_to_its_last_megabyte() -> None:
-    live = Live(lambda: None)
-    live.feed(b"first\r\n")
-    assert live.printed() == b"first\r\n"
-    assert live.printed() == b""
-    for n in range(300):
-        live.feed(b"%05d" % n + b"." * 4090 + b"\r\n")
-    said = live.printed()
-    assert len(said) <= KEPT + 200
-    assert b"KiB of the output are not repeated" in said.split(b"\r\n")[0]
-    assert said.endswith(b"\r\n")
-    assert said.split(b"\r\n")[1][:5].isdigit()
-
-
 def test_an_alternate_screen_is_noticed_across_two_pieces() -> None:
     live = Live(lambda: None, lambda number: None)
     choices = []
@@ -131,23 +85,6 @@ def test_an_alternate_screen_is_noticed_across_two_pieces() -> None:
 
 
 # Following
-
-
-def test_a_follower_looks_only_where_something_is_new(tmp_path: Path) -> None:
-    writer = Writer(tmp_path / "r")
-    writer.event(event="recording", schema=1, time=1.0, command=["python", "x.py"], mode="gpu")
-    follower = Follower(tmp_path / "r")
-    first = follower.look()
-    assert first is not None and not first.complete
-    assert grows(tmp_path / "r", first)
-    assert follower.look() is None
-    writer.event(event="end", time=2.0, exit_status=3, seconds=1.0)
-    found = None
-    until = time.monotonic() + 120
-    while found is None and time.monotonic() < until:
-        found = follower.look()
-    assert found is not None and found.exit_status == 3
-    assert not grows(tmp_path / "r", found)
 
 
 class Growth:
@@ -194,62 +131,7 @@ async def test_a_kernel_that_is_compiled_while_it_is_looked_at_is_shown() -> Non
         assert screen.panes.linked_lines(screen.panes.panes[1])
 
 
-async def test_a_look_that_fails_costs_one_warning() -> None:
-    def look() -> Reader | None:
-        raise ZeroDivisionError("a bug")
-
-    app = PtxviewApp(reader(), live=Live(look))
-    async with app.run_test(size=(120, 40), notifications=True) as pilot:
-        await until(pilot, lambda: "ZeroDivisionError: a bug" in text_of(pilot))
-        await pilot.press("down")
-        assert app.is_running
-
-
 # Output in its pane, and leaving
-
-
-LONG = " ".join(f"word{n}" for n in range(40))
-
-
-async def test_a_long_line_of_output_is_read_whole() -> None:
-    """It goes on beneath, as on a terminal, and does so again when the width changes."""
-    live = Live(lambda: None, lambda number: None)
-    app = PtxviewApp(empty(), live=live)
-    async with app.run_test(size=(80, 24)) as pilot:
-        await settle_empty(pilot)
-        live.feed(LONG.encode() + "\r\n[bold]shown[/bold]\x1b[2J\r\nlast 宽\r\n".encode())
-        output = pilot.app.query_one(OutputView)
-
-        def joined() -> str:
-            rows = [output.render_line(y).text for y in range(output.size.height)]
-            return "".join(rows)
-
-        for width in (80, 50, 120):
-            await pilot.resize_terminal(width, 24)
-            await until(pilot, lambda: output.size.width == width and LONG in joined())  # noqa: B023
-            assert "last 宽" in text_of(pilot) and "[bold]shown[/bold]" in text_of(pilot)
-
-
-async def test_who_reads_output_is_not_carried_away_by_lines_that_go() -> None:
-    live = Live(lambda: None, lambda number: None)
-    app = PtxviewApp(empty(), live=live)
-    async with app.run_test(size=(80, 24)) as pilot:
-        await settle_empty(pilot)
-        live.feed(b"".join(b"%06d\n\r" % n for n in range(MAX_LINES)))
-        await until(pilot, lambda: f"{MAX_LINES - 1:06}" in text_of(pilot))
-        await pilot.press(*["pageup"] * 4)
-        top = first_of_output(pilot)
-        live.feed(b"".join(b"%06d\n\r" % n for n in range(MAX_LINES, MAX_LINES + 500)))
-        output = app.query_one(OutputView)
-        await until(pilot, lambda: output._version == live.text.version)
-        assert first_of_output(pilot) == top
-        await pilot.press("escape")
-        await until(pilot, lambda: f"{MAX_LINES + 499:06}" in text_of(pilot))
-
-
-def first_of_output(pilot: Pilot[None]) -> str:
-    """The first row of the output in view."""
-    return pilot.app.query_one(OutputView).render_line(0).text
 
 
 async def settle_empty(pilot: Pilot[None]) -> None:
@@ -492,35 +374,3 @@ PTX = """\
     ret;
 }
 """
-
-
-@pytest.mark.nightly
-def test_what_is_compiled_on_saving_keeps_its_place_in_the_interface(terminal: Terminal) -> None:
-    """A real edit, of a file that a real editor puts in the place of the old one."""
-    file = terminal.folder / "square.ptx"
-    file.write_text(PTX)
-    terminal.run("compile square.ptx --target sm_80,sm_90 --watch -o x.ptxview")
-    terminal.sees("sm_90 ")
-    terminal.sees("✓ compiled")
-    terminal.keys("Tab", "6")
-    terminal.keys(":")
-    terminal.keys("9", "Enter")
-    assert "sm_80" in terminal.sees("ptx 9/")
-    edited = PTX.replace("    st.", "    fma.rn.f32 %f2, %f2, %f2, %f1;\n    st.")
-    (terminal.folder / "new").write_text(edited)
-    (terminal.folder / "new").replace(file)
-    terminal.sees("B shows the difference")
-    screen = terminal.sees("fma.rn.f32")
-    assert re.search(r"square sm_80: .*instructions \d+ → \d+", screen)
-    assert "ptx 9/" in screen and "sm_80" in screen.splitlines()[1]
-    terminal.keys("B")
-    screen = terminal.sees("+     fma.rn.f32")
-    assert "before" in screen
-    terminal.keys("q")
-    terminal.sees("ptx 9/")
-    file.write_text(edited.replace("mul.f32", "mulx.f32"))
-    screen = terminal.sees("2 compilations failed")
-    assert "square.ptx:10" in screen and "'mulx'" in screen
-    assert "ptx 9/" in screen  # what compiled last stays in view
-    terminal.keys("q")
-    terminal.sees("STATUS 1")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import hashlib
 import os
 import re
@@ -19,7 +18,6 @@ import pytest
 from aiohttp import web
 
 from inspector.tui.app.web import allowed
-from tests.helpers.browser import browser, needs_browser
 from tests.helpers.ptxview import write_events
 
 PTX = ".version 8.3\n.target sm_90\n.address_size 64\n.visible .entry k() { ret; }\n"
@@ -74,52 +72,6 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]:
     yield made
     server.send_signal(signal.SIGINT)
     assert server.wait(120) == 0
-
-
-@pytest.mark.nightly
-@needs_browser
-async def test_the_interface_works_in_a_browser(address: Address, tmp_path: Path) -> None:
-    async with browser(tmp_path / "browser") as page:
-        await page.ask("Page.navigate", url=address.page)
-        await page.until(lambda: "lecture-h200" in page.text and "square" in page.text)
-        page.drawn = b""
-        await page.type("?")
-        await page.until(lambda: "Everywhere" in page.text)
-        await asyncio.sleep(1)  # the help is drawn to its end
-        page.drawn = b""
-        await page.press("Escape")
-        await page.until(lambda: "square" in page.text)
-        await asyncio.sleep(1)
-        picture = await page.ask("Page.captureScreenshot", format="png")
-        # A page of one colour makes a picture of a few thousand bytes.
-        assert len(base64.b64decode(str(picture["data"]))) > 40_000
-        outside = [
-            u for u in page.requests if not re.match(rf"(http|ws)://{address}/|data:|blob:", u)
-        ]
-        assert outside == []
-        assert any(u.startswith("ws://") for u in page.requests)
-        assert any("RobotoMono" in u for u in page.requests)
-        assert page.complaints == []
-        here = await page.ask("Runtime.evaluate", expression="location.href")
-        assert here["result"]["type"] == "string"
-        place = str(here["result"]["value"])
-        assert re.fullmatch(rf"http://{address}/[\w-]{{32}}/", place)
-        assert address.token not in place
-        page.drawn = b""
-        await page.ask("Page.reload")
-        await page.until(lambda: "lecture-h200" in page.text and "occupancy" in page.text)
-        page.drawn = b""
-        await page.type("E")
-        await page.until(lambda: "An editor needs a terminal, not a browser" in page.text)
-        await page.type("q")
-        closed = 'document.body.classList.contains("-closed")'
-        for _ in range(100):
-            found = await page.ask("Runtime.evaluate", expression=closed)
-            if found["result"] == {"type": "boolean", "value": True}:
-                break
-            await asyncio.sleep(0.1)
-        else:
-            raise AssertionError("leaving the interface did not end its page")
 
 
 async def entered(session: aiohttp.ClientSession, page: str) -> str:
@@ -260,25 +212,6 @@ async def test_a_page_runs_nothing_from_the_folder_that_it_was_started_in(tmp_pa
     server.send_signal(signal.SIGINT)
     assert server.wait(120) == 0
     assert not mark.exists()
-
-
-def test_only_this_machine_is_listened_to_and_a_taken_port_is_one_sentence(
-    address: Address,
-) -> None:
-    port = address.split(":")[1]
-    table = (Path("/proc/net/tcp").read_text() + Path("/proc/net/tcp6").read_text()).splitlines()
-    local = [row.split()[1] for row in table if f":{int(port):04X} " in row and " 0A " in row]
-    assert local == [f"0100007F:{int(port):04X}"]
-    done = subprocess.run(
-        command(str(SAMPLE), "--web", "--port", port),
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 2
-    assert "cannot be listened on" in done.stderr
-    assert "Traceback" not in done.stderr + done.stdout
 
 
 @pytest.mark.parametrize(

@@ -60,19 +60,6 @@ async def test_a_click_on_the_bracket_goes_to_the_loops_head_and_back() -> None:
         assert view.cursor != source
 
 
-async def test_lanes_leave_the_code_its_room() -> None:
-    async with lecture_app.run_test(size=(160, 36)) as pilot:
-        view = await matmul(pilot, "7")
-        widths = []
-        for columns in (30, 200):
-            await pilot.resize_terminal(columns, 36)
-            await settle(pilot)
-            widths.append(view.rows.flow_width)
-            assert view.rows.flow_width <= max(2, columns // 10)
-        assert widths == sorted(widths)
-        assert widths[0] > 1
-
-
 @pytest.mark.parametrize(
     ("stage", "inside", "head", "end"),
     [

@@ -9,13 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from inspector.base.model import Location, Stage
+from inspector.base.model import Stage
 from inspector.listing.line import Function, Kind, Line, Listing
 from inspector.tui.code.code_rows import MAX_ROWS_PER_LINE, breaks
-from inspector.tui.code.folding import Fold, Region, RowMap, placed, regions
-from inspector.tui.code.highlight import label_of, labels, target_line
-from inspector.tui.main.main_screen import file_name, frames
-from inspector.tui.panes.panes import History, VisitedPlace
+from inspector.tui.code.folding import Fold, Region, RowMap, regions
+from inspector.tui.code.highlight import label_of, target_line
+from inspector.tui.main.main_screen import file_name
 from inspector.tui.widgets.subject import TreeSubject
 from tests.helpers.sample import recording
 
@@ -56,18 +55,6 @@ def test_ptx_folds_its_debug_sections_as_one_and_comments_of_several_lines() -> 
     assert found[Fold.COMMENT] == (Region(1, 3, Fold.COMMENT),)
     assert found[Fold.FUNCTION] == (Region(5, 8, Fold.FUNCTION),)
     assert found[Fold.DEBUG][0].words == "… 10 lines of debug sections"
-
-
-@pytest.mark.parametrize(
-    ("language", "text", "debug"),
-    [
-        ("ttir", "#loc = loc(1)\nmodule {\n}\n#loc1 = loc(2)\n#loc2 = loc(3)", (4, 5)),
-        ("llvm", "ret void\n\n!0 = !{i32 1}\n\n!1 = !{}", (3, 5)),
-        ("sass", "\t.section\t.debug_frame\n.byte 0\n\t.section\t.text.k\nEXIT ;", (1, 2)),
-    ],
-)
-def test_what_only_debuggers_read(language: str, text: str, debug: tuple[int, int]) -> None:
-    assert regions(listing(language, text))[Fold.DEBUG] == (Region(*debug, Fold.DEBUG),)
 
 
 @given(st.text(alphabet='.section {}"\n!#;=/ \tabx', max_size=200),
@@ -113,22 +100,6 @@ def test_lines_with_a_row_and_marks_without(folds: list[Region], marks: set[int]
 # Marks
 
 
-def test_a_short_listing_has_its_marks_where_the_lines_are() -> None:
-    assert dict(placed({"note": (3,), "cursor": (1,)}, RowMap(4), 10)) == {0: "cursor", 2: "note"}
-
-
-def test_a_row_of_the_bar_shows_the_most_wanted_of_many_lines() -> None:
-    wanted = {"peak": (10, 11, 700), "match": tuple(range(1, 500)), "linked": (999,)}
-    found = dict(placed(wanted, RowMap(1000), 10))
-    assert found == {0: "match", 1: "match", 2: "match", 3: "match", 4: "match", 6: "peak",
-                     9: "linked"}  # fmt: skip
-
-
-def test_marks_in_a_fold_are_at_its_row() -> None:
-    rows = RowMap(100, [Region(2, 99, Fold.DEBUG)])
-    assert dict(placed({"match": (50,)}, rows, 3)) == {1: "match"}
-
-
 # Wrapping
 
 
@@ -166,37 +137,10 @@ def test_a_branch_goes_to_the_label_in_the_same_function() -> None:
     assert target_line(made, 7, "nowhere") is None
 
 
-def test_labels_are_gone_through_round_the_end() -> None:
-    made = listing("ptx", "a\n$L1:\nb\n$L2:\nc")
-    assert [next(labels(made, n, 1)) for n in (1, 2, 4)] == [2, 4, 2]
-    assert [next(labels(made, n, -1)) for n in (1, 4)] == [4, 2]
-    assert next(labels(listing("ptx", "a\nb"), 1, 1), None) is None
-
-
 # Back and forward
 
 
-def test_back_and_forward() -> None:
-    a, b, c = (VisitedPlace(TreeSubject(), Stage.PTX, n) for n in (1, 2, 3))
-    history = History()
-    assert history.go(a, -1) is None
-    history.leave(a)
-    history.leave(b)
-    assert history.go(c, -1) == b
-    assert history.go(b, -1) == a
-    assert history.go(a, 1) == b
-    history.leave(b)
-    assert history.go(c, 1) is None
-
-
 # Names
-
-
-def test_every_frame_of_a_chain_is_listed() -> None:
-    inner = Location("/lib/a.py", 7, None, Location("/home/b.py", 12, 8, Location("c.py", 1)))
-    assert frames(inner).plain.split("\n")[:3] == [
-        "the line is  /lib/a.py:7", "inlined at  /home/b.py:12:8", "inlined at  c.py:1",
-    ]  # fmt: skip
 
 
 def test_names_of_files_are_harmless() -> None:

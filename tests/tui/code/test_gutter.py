@@ -68,26 +68,6 @@ async def test_the_peak_its_number_and_its_colour_are_one_measure() -> None:
             assert all(said[n] >= other for other in beside)
 
 
-async def test_the_longest_stall_and_the_next() -> None:
-    said = {line["n"]: line["control"]["stall"] for line in lines_of("sass") if line["control"]}
-    longest = sorted(said, key=lambda n: (-said[n], n))[:2]
-    async with lecture_app.run_test(size=(120, 36)) as pilot:
-        view = await softmax(pilot, "7", "c")
-        heads = text_of(pilot).splitlines()[3].split()
-        assert heads[-2:] == ["live", "stall"]
-        for n in longest:
-            await pilot.press("A")
-            await settle(pilot)
-            assert view.cursor == n
-            assert int(view.rows.gutter.parts(n)[1][0]) == said[n]
-        await pilot.press("percent_sign")
-        await settle(pilot)
-        assert "No samples" in text_of(pilot)
-        await pilot.press("n")
-        await settle(pilot)
-        assert "Nothing is searched for: / searches." in text_of(pilot)
-
-
 async def test_on_a_source_line_the_figure_is_that_of_its_machine_code() -> None:
     said = {n["n"]: n["rolled_up"]["live"]["gpr"] for n in lines_of("source") if n["rolled_up"]}
     async with lecture_app.run_test(size=(120, 36)) as pilot:
@@ -107,16 +87,3 @@ def test_places_are_ranked_from_the_highest(heights: list[int]) -> None:
         assert n == 1 or heights[n - 2] < heights[n - 1]
         after = next((h for h in heights[n:] if h != heights[n - 1]), 0)
         assert after < heights[n - 1]
-
-
-async def test_columns_go_round_and_what_a_line_has_not_is_said() -> None:
-    """A listing without a column shows another choice, not the same once more."""
-    async with lecture_app.run_test(size=(120, 36)) as pilot:
-        view = await softmax(pilot, "6")
-        for columns in ((), ("live",), ()):
-            await pilot.press("c")
-            await settle(pilot)
-            assert view.rows.gutter.columns == columns
-        await pilot.press("1", "r")
-        await settle(pilot)
-        assert "This line has no register that is known." in text_of(pilot)

@@ -15,13 +15,11 @@ from textual.pilot import Pilot
 
 from inspector.base.model import Stage
 from inspector.commands.common import open_reader
-from inspector.listing import parse
 from inspector.listing.line import Listing
 from inspector.system.toolchain import need
 from inspector.tui.app.app import PtxviewApp
 from inspector.tui.code.code_view import CodeView
-from inspector.tui.code.folding import LEVELS, Fold, Region, RowMap, regions
-from inspector.tui.code.highlight import location_of
+from inspector.tui.code.folding import Fold, RowMap, regions
 from tests.helpers.sample import settle
 from tests.helpers.samples import said_of
 from tests.helpers.shared_app import lecture_app
@@ -86,25 +84,6 @@ async def test_the_right_edge_says_what_llvm_wrote_behind_the_loc() -> None:
         assert inlined > 0
 
 
-async def test_line_numbers_are_the_files_and_one_key_shows_the_file() -> None:
-    async with lecture_app.run_test(size=(160, 48)) as pilot:
-        view = await opened(pilot, "softmax", "6")
-        assert view.source is not None
-        for n, row in shown(view).items():
-            assert int(row[1:].split()[0].rstrip("◆⚠·")) == n
-        assert view.map.rows < view.lines
-        await pilot.press("w")
-        await settle(pilot)
-        assert view.map.rows == view.lines
-        numbers = list(shown(view))
-        assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
-        for n, row in shown(view).items():
-            bare = view.source.texts[n - 1].expandtabs(4).rstrip()
-            assert bare in row or len(bare) > 120
-        await pilot.press("w")
-        assert view.map.rows < view.lines
-
-
 async def test_a_search_finds_and_opens_what_is_folded_and_copies_are_the_files() -> None:
     app = PtxviewApp(open_reader(str(LECTURE)))
     async with app.run_test(size=(160, 48)) as pilot:
@@ -139,28 +118,6 @@ async def test_parameters_are_called_what_the_program_calls_them() -> None:
         assert len(loads) == len(names)
         for index, name in enumerate(names):
             assert f"[…{name}]" in loads[str(index)]
-
-
-def test_a_line_beneath_a_loc_has_its_place() -> None:
-    listing = ptx_of("matmul_kernel")
-    kernel = listing.functions[0]
-    within = False
-    for n in range(kernel.first, kernel.last):
-        words = listing.lines[n - 1].text.split()
-        if words and words[0] == ".loc":
-            within = words[2] != "0"
-        if within:
-            assert location_of(listing, n) is not None, (n, listing.lines[n - 1].text)
-
-
-def test_marks_of_any_level_are_apart_from_what_else_is_folded() -> None:
-    text = "// a|// b|// begin inline asm|// c|\t.loc 1 1 1|.section .debug_x|{|$L__tmp0:|}|"
-    text += "$L__tmp1:|ret;|$L__tmp2:"
-    found = regions(parse(Stage.PTX, text.replace("|", "\n")))
-    assert found[Fold.COMMENT] == (Region(1, 2, Fold.COMMENT),)
-    assert found[Fold.MARKS] == tuple(Region(n, n, Fold.MARKS) for n in (3, 5, 10))
-    assert found[Fold.DEBUG] == (Region(6, 9, Fold.DEBUG),)
-    assert LEVELS[0] == {Fold.MARKS, Fold.DEBUG}
 
 
 def named_in_mlir(texts: Sequence[str]) -> dict[str, str]:

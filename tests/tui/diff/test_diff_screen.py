@@ -28,12 +28,11 @@ from inspector.commands.common import open_reader
 from inspector.diff.beside import BesideRow, Sign
 from inspector.diff.variants import VariantRow
 from inspector.listing.line import Listing
-from inspector.reader.facts import VariantFigures
 from inspector.reader.reader import Reader
 from inspector.recording.layout import DerivedCache
 from inspector.tui.app.app import PtxviewApp
 from inspector.tui.diff.diff_screen import DiffScreen
-from inspector.tui.diff.diff_view import DiffPlace, Layout, moved_spans, unified
+from inspector.tui.diff.diff_view import DiffPlace, moved_spans, unified
 from inspector.tui.main.main_screen import MainScreen
 from inspector.tui.variants.variants_screen import TUNED, VariantsScreen, ordered
 from inspector.tui.widgets.subject import TreeSubject
@@ -171,7 +170,7 @@ ADDED = line_of(SECOND, "max.f32")
 
 async def test_only_differences_are_marked_and_underlined() -> None:
     async with diff() as (ui, screen):
-        assert len(screen.view.changes) == 2
+        assert len(screen.view.shown.changes) == 2
         text = text_of(ui)
         assert "2 changes" in text
         row = next(line for line in lines(ui) if "shl.b32" in line)
@@ -226,18 +225,6 @@ async def test_moved_lines_say_where() -> None:
 # Commands of the diff
 
 
-async def test_change_keys_go_round_the_ends() -> None:
-    async with diff() as (ui, screen):
-        assert screen.view.place == DiffPlace(Stage.PTX, CHANGED, CHANGED)
-        await ui.press("right_square_bracket")
-        assert screen.view.place == DiffPlace(Stage.PTX, None, ADDED)
-        assert "change 2 of 2" in text_of(ui)
-        await ui.press("right_square_bracket")
-        assert screen.view.place == DiffPlace(Stage.PTX, CHANGED, CHANGED)
-        await ui.press("left_square_bracket", "G", "left_square_bracket")
-        assert screen.view.place == DiffPlace(Stage.PTX, None, ADDED)
-
-
 SEARCH = ("slash", *"mul", "full_stop", "asterisk", *"f10", "vertical_line", *"max", "enter")
 """Two lines that use %f10, which are folded away, and the one that only b has."""
 
@@ -262,20 +249,6 @@ async def test_key_diff_search() -> None:
         await ui.press("slash", "left_parenthesis", "enter")
         await rest(ui)
         assert "“(” is not a regular expression" in text_of(ui)
-
-
-async def test_next_and_previous_go_to_matches_else_to_changes() -> None:
-    async with diff("g", *SEARCH) as (ui, screen):
-        await ui.press("n", "n")
-        assert place_of(screen) == "max.f32" and "match 3 of 3" in text_of(ui)
-        await ui.press("n")
-        assert place_of(screen) == "mul.f32"
-        await ui.press("N")
-        assert place_of(screen) == "max.f32"
-    async with diff("n") as (ui, screen):  # without a search
-        assert screen.view.place == DiffPlace(Stage.PTX, None, ADDED)
-        await ui.press("G", "N")
-        assert screen.view.place == DiffPlace(Stage.PTX, None, ADDED)
 
 
 async def test_enter_minus_and_a_click_fold_and_unfold() -> None:
@@ -324,85 +297,7 @@ async def test_keys_of_a_diff() -> None:
         assert isinstance(ui.app.screen, MainScreen)
 
 
-async def test_key_diff_exchange() -> None:
-    async with diff("n", "x") as (ui, screen):
-        assert screen.view.place == DiffPlace(Stage.PTX, ADDED, None)
-        assert "registers 30 → 22 (-8)" in text_of(ui)
-        row = next(line for line in lines(ui) if "max.f32" in line)
-        assert re.search(r"▸ *\d+ - +max.f32.*│", row)
-
-
-async def test_movement_keys_of_a_diff() -> None:
-    async with diff("F", size=(120, 24)) as (ui, screen):
-        many, page = screen.view.virtual_size.height, screen.view.size.height - 1
-        half = page // 2
-        for keys, row in (
-            ("g j", 1),
-            ("j k", 1),
-            ("g pagedown", page),
-            ("pagedown pageup", page),
-            ("g ctrl+d", half),
-            ("ctrl+d ctrl+u", half),
-            ("G", many - 1),
-            ("g", 0),
-        ):
-            await ui.press(*keys.split())
-            assert screen.view.cursor == row, keys
-
-
-async def test_a_change_far_to_the_right_is_brought_into_view() -> None:
-    far = "// " + "x" * 10 + "\n"
-    a = HEAD + "\tadd.f32 \t%f1, %f2, %f3;" + " " * 200 + "add.f32 %f4, %f4, 0f00000000;\n" + TAIL
-    b = a.replace("0f00000000", "0f3F800000")
-    async with diff(reads=two(a + far, b + far)) as (ui, _):
-        assert "0f00000000" in text_of(ui) and "0f3F800000" in text_of(ui)
-
-
 # Stages
-
-
-async def test_another_stage_keeps_the_place_by_links() -> None:
-    async with diff(reads=lecture(), pair=("780c582c", "9c81a042"), stage=Stage.PTX) as (
-        ui,
-        screen,
-    ):
-        rows = screen.view.shown.rows
-        ptx = lecture().listing(subject(lecture(), "780c582c").variant, Stage.PTX)  # type: ignore[arg-type]
-        at = next(i for i, r in enumerate(rows) if r.a and "st.global" in ptx.lines[r.a - 1].text)
-        screen.view.go(at)
-        await ui.press("3")
-        await rest(ui)
-        place = screen.view.place
-        assert place is not None and place.stage is Stage.TTIR and place.a is not None
-        ttir = lecture().listing(subject(lecture(), "780c582c").variant, Stage.TTIR)  # type: ignore[arg-type]
-        source = ptx.lines[rows[at].a - 1].source  # type: ignore[operator]
-        found = ttir.lines[place.a - 1].source
-        assert source is not None and found is not None
-        assert {f.line for f in found.frames()} & {f.line for f in source.frames()}
-
-
-async def test_a_missing_stage_names_the_common_ones() -> None:
-    async with diff("7") as (ui, screen):
-        text = text_of(ui)
-        assert "there is no sass of scale" in text
-        assert "Both have ptx." in text
-        await ui.press("6")
-        await rest(ui)
-        assert screen.view.changes
-
-
-async def test_stages_are_chosen_by_key_and_mouse() -> None:
-    async with diff(reads=lecture(), pair=("780c582c", "9c81a042")) as (ui, screen):
-        seen = []
-        for key in ("s", "S", ""):
-            if key:
-                await ui.press(key)
-            else:
-                await ui.click(offset=(lines(ui)[0].index("4 ttgir"), 0))
-            await rest(ui)
-            assert screen.view.place is not None
-            seen.append(screen.view.place.stage)
-        assert seen == [Stage.SASS, Stage.PTX, Stage.TTGIR]
 
 
 # What goes wrong
@@ -421,7 +316,7 @@ async def test_what_fails_in_the_thread_is_a_notice(
     monkeypatch.setattr(Reader, "listing", listing)
     async with diff() as (ui, screen):
         assert str(error).split(".")[0] in text_of(ui)
-        assert screen.view.changes == ()
+        assert screen.view.shown.changes == ()
         await ui.press("n", "enter", "F", "v", "x", "i", "s")
         await rest(ui)
         assert ui.app.screen is screen
@@ -430,15 +325,6 @@ async def test_what_fails_in_the_thread_is_a_notice(
 
 
 # Layouts
-
-
-def test_equal_rows_fold_except_next_to_a_change() -> None:
-    equal = [BesideRow(Sign.EQUAL, n, n) for n in range(1, 21)]
-    rows = [*equal[:10], BesideRow(Sign.INSERTED, None, 99), *equal[10:]]
-    assert Layout.of(rows).stretches == ((0, 7), (14, 21))
-    assert Layout.of(rows).changes == ((10, 11),)
-    assert Layout.of(equal).stretches == ((0, 20),)
-    assert Layout.of(()).stretches == ()
 
 
 def test_one_column_has_every_line_of_both() -> None:
@@ -583,13 +469,6 @@ async def test_variants_are_marked_and_compared() -> None:
         assert "Marked: A 00000000" in text_of(ui)
 
 
-async def test_what_was_not_compiled_cannot_be_read_or_marked() -> None:
-    async with table("G", "d", "enter") as (ui, screen):
-        assert ui.app.screen is screen
-        assert screen.table.marked == ()
-        assert "It was not compiled" in text_of(ui)
-
-
 async def test_the_filter_narrows_the_table_and_escape_clears_it() -> None:
     async with table("slash", *"2048") as (ui, screen):
         assert column(screen) == ["1111"]
@@ -615,20 +494,6 @@ async def test_key_variants_wider() -> None:
         assert "all of 2 kernels" in text_of(ui)
         await ui.press("V")
         assert "every variant of the recording" in text_of(ui)
-
-
-async def test_a_variant_that_cannot_be_read_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    def resources(self: VariantFigures, variant: Variant) -> Resources:
-        if variant.id.startswith("1111"):
-            raise ZeroDivisionError("division by zero")
-        return variant.known
-
-    monkeypatch.setattr(VariantFigures, "resources", resources)
-    monkeypatch.setattr(DerivedCache, "get", lambda self, key: None)
-    async with table(reads=tuned()) as (ui, _):
-        row = next(line for line in lines(ui) if "11110000" in line)
-        assert "This could" in row
-        assert "12.0 µs" in text_of(ui)
 
 
 def test_unknown_values_sort_last_in_both_directions() -> None:

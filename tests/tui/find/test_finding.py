@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import pytest
 from textual.pilot import Pilot
 
 from inspector.base.model import Stage
-from inspector.commands.common import open_reader
 from inspector.tui.app.app import PtxviewApp
-from inspector.tui.code.highlight import labels_of
 from inspector.tui.find.finder import Finder
 from inspector.tui.main.main_screen import MainScreen
 from inspector.tui.variants.variants_screen import VariantsScreen
@@ -60,17 +56,6 @@ async def test_kernels_and_graphs_are_found_by_name() -> None:
         assert row is not None and row.text == "graph 0/0"
 
 
-async def test_a_variant_is_found_by_its_settings_and_its_hash() -> None:
-    async with started() as (ui, screen):
-        for typed in ("84d2", "square w16"):
-            await ui.press("ctrl+p", *("space" if c == " " else c for c in typed))
-            kind, name = hits(ui)[0]
-            assert (kind, "4096 w16" in name or "BLOCK=4096" in name) == ("variant", True)
-            await ui.press("enter")
-            await settle(ui)
-            assert screen.panes.subject.key[:2] == ("k1", "84d20b7e")
-
-
 async def test_a_label_in_the_open_listing_is_found() -> None:
     async with started("tab", "tab", "7", "ctrl+p", *".text", size=(80, 24)) as (ui, screen):
         assert ("label", ".text.square_kernel") in hits(ui)
@@ -107,31 +92,12 @@ async def test_stages_of_open_and_of_other_kernels_are_found() -> None:
         assert screen.panes.active.stage is Stage.PTX
 
 
-async def test_what_the_filter_hides_is_found_and_the_filter_gives_way() -> None:
-    async with started("slash", *"gelu", "enter", "ctrl+p", *"square_k", "enter") as (_, screen):
-        assert screen.panes.subject.key[0] == "k1"
-        assert screen.kernels.query_text == ""
-
-
 async def test_escape_changes_nothing_and_nothing_that_fits_is_said() -> None:
     async with started("ctrl+p", *"qqqq") as (ui, screen):
         assert "Nothing fits." in text_of(ui)
         before = screen.panes.subject
         await ui.press("enter", "escape")
         assert ui.app.screen is screen and screen.panes.subject == before
-
-
-async def test_a_click_goes_there_and_one_beside_closes_it() -> None:
-    async with started("ctrl+p", *"kernel") as (ui, screen):
-        finder = ui.app.screen
-        assert isinstance(finder, Finder)
-        at = next(i for i, one in enumerate(hits(ui)) if one == ("kernel", "gelu_kernel"))
-        await ui.click(finder.options, offset=(14, at - finder.options.scroll_offset.y))
-        await settle(ui)
-        assert screen.panes.subject.key[0] == "k3"
-        await ui.press("ctrl+p")
-        await ui.click(offset=(1, 0))
-        assert ui.app.screen is screen
 
 
 async def test_where_nothing_was_compiled_commands_are_found() -> None:
@@ -146,27 +112,6 @@ async def test_another_screen_has_its_own_commands() -> None:
         assert not [one for one in hits(ui) if one[0] == "kernel"]
         await ui.press("escape")
         assert isinstance(ui.app.screen, VariantsScreen)
-
-
-@pytest.mark.parametrize("stage", [Stage.PTX, Stage.SASS, Stage.LLIR, Stage.TTGIR])
-def test_what_branches_go_to_is_found_and_what_debuggers_read_is_not(stage: Stage) -> None:
-    reads = open_reader(str(LECTURE))
-    kernel = next(k for k in reads.recording.kernels if k.name == "matmul_kernel")
-    listing = reads.listing(kernel.variants[0], stage)
-    named = {name.strip("()`"): n for name, n, _ in labels_of(listing, stage)}
-    lines = [line.text for line in listing.lines]
-    branches = {
-        Stage.PTX: r"bra(?:\.uni)?\s+(\$\w+)",
-        Stage.SASS: r"BRA .*?(\.L_x_\w+)",
-        Stage.LLIR: r"label %([\w.]+)",
-        Stage.TTGIR: r"cf\.br (\^\w+)",
-    }
-    wanted = {w for text in lines for w in re.findall(branches[stage], text)}
-    assert wanted or stage is Stage.TTGIR  # its loops have regions instead of labels
-    assert wanted <= named.keys()
-    assert all(lines[named[name] - 1].lstrip().startswith(name) for name in wanted)
-    assert "matmul_kernel" in named
-    assert not [name for name in named if "tmp" in name or "debug" in name or "func_" in name]
 
 
 # The help
@@ -197,14 +142,3 @@ async def test_what_works_here_comes_before_what_fits_better_elsewhere() -> None
         await ui.press("ctrl+u", *"wrap", "enter")
         await settle(ui)
         assert screen.panes.active.view.wrapped
-
-
-async def test_the_help_is_clicked_and_its_key_closes_it() -> None:
-    async with started("question_mark", *"zoom") as (ui, screen):
-        finder = ui.app.screen
-        assert isinstance(finder, Finder)
-        await ui.click(finder.options, offset=(12, 0))
-        await settle(ui)
-        assert screen.panes.zoomed
-        await ui.press("question_mark", "question_mark")
-        assert ui.app.screen is screen

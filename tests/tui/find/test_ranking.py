@@ -31,11 +31,6 @@ def test_exact_comes_before_the_beginning_and_that_before_anything_within() -> N
     ]
 
 
-def test_a_number_is_a_part_of_a_name_before_it_begins_another() -> None:
-    names = ["kernel_2371", "kernel_1237", "kernel_237"]
-    assert ranked("237", *map(entry, names)) == ["kernel_237", "kernel_2371", "kernel_1237"]
-
-
 def test_what_is_in_view_comes_first_of_what_fits_alike_or_of_all() -> None:
     entries = [entry("loop_far", near=3), entry("loop_here", near=0), entry("loop", near=5)]
     assert ranked("loop", *entries) == ["loop", "loop_here", "loop_far"]
@@ -65,17 +60,6 @@ def test_a_stage_beside_other_words_is_that_stage_of_what_fits_them() -> None:
     found = [m.entry.text for m in rank([of("a_7"), of("b_7")], "7 sa", stages)]
     assert found == ["a_7 at sass"]
     assert [m.entry.text for m in rank([of("a_7")], "ptx 7", stages)] == ["a_7 at ptx"]
-
-
-def test_typed_words_are_marked() -> None:
-    (match,) = rank([entry("square_kernel")], "ker sq")
-    assert [match.entry.text[a:b] for a, b in match.spans] == ["sq", "ker"]
-
-
-def test_headings_are_shown_without_a_query() -> None:
-    entries = [Entry("", "Fold", heading=True), entry("fold")]
-    assert ranked("", *entries) == ["Fold", "fold"]
-    assert ranked("fold", *entries) == ["fold"]
 
 
 @given(st.lists(st.text(max_size=12), max_size=6), st.text(max_size=8))

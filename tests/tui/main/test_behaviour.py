@@ -9,7 +9,6 @@ import pytest
 from textual import events
 
 from inspector.base.model import Kernel, Origin, Recording, Stage
-from inspector.listing.line import Kind, Line, Listing
 from inspector.tui.app.app import PtxviewApp
 from inspector.tui.main.bars import EmptyState
 from inspector.tui.widgets.tool_screen import Overlay
@@ -45,50 +44,7 @@ async def test_the_cursor_lights_up_its_lines_in_the_other_pane() -> None:
         assert screen.panes.panes[0].view.linked == (15,)
 
 
-async def test_the_other_pane_scrolls_no_further_than_needed() -> None:
-    async with small_app.run_test(size=(120, 24)) as pilot:
-        screen = await settle(pilot)
-        right = screen.panes.panes[1].view
-        await pilot.press("tab", "colon", *"11", "enter")
-        before = right.scroll_offset.y
-        await pilot.press("j", "j")  # two lines on, linked with lines that are in view
-        assert right.linked == (13,)
-        assert right.scroll_offset.y == before
-
-
-async def test_linked_lines_with_a_gap_come_into_view_together() -> None:
-    async with small_app.run_test(size=(120, 24)) as pilot:
-        screen = await settle(pilot)
-        right = screen.panes.panes[1].view
-        right.go(1)
-        height = right.size.height
-        lines = (height + 2, height + 5)  # both below, with two lines of something else between
-        right.link(lines, follow=True)
-        await pilot.pause()
-        top = right.scroll_offset.y + 1
-        assert right.cursor == lines[0]
-        assert top <= lines[0] and lines[1] <= top + height - 1
-
-
 # Choosing
-
-
-async def test_a_chosen_stage_is_kept_where_the_next_kernel_has_it() -> None:
-    async with small_app.run_test(size=(120, 40)) as pilot:
-        screen = await settle(pilot)
-
-        def stages() -> list[str]:
-            return [str(pane.stage) for pane in screen.panes.panes]
-
-        await pilot.press("tab", "3", "right_square_bracket", "right_square_bracket")
-        await settle(pilot)
-        assert stages() == ["ttir", "ptx"]
-        await pilot.press("right_square_bracket")
-        await settle(pilot)
-        assert stages() == ["output_code", "ptx"]
-        await pilot.press("left_square_bracket")
-        await settle(pilot)
-        assert stages() == ["ttir", "ptx"]
 
 
 async def test_the_card_shows_figures_and_dashes() -> None:
@@ -247,22 +203,6 @@ async def test_below_80_columns_one_thing_is_shown_at_a_time() -> None:
         await pilot.press("tab")
         await pilot.pause()
         assert (screen.kernels.display, left.display, right.display) == (False, False, True)
-
-
-async def test_a_long_listing_pages_at_once() -> None:
-    class Long(FakeReader):
-        def listing(self, variant: object, stage: Stage) -> Listing:
-            return Listing(
-                "ptx", tuple(Line(n, "\tret;", Kind.INSTRUCTION) for n in range(1, 200_001))
-            )
-
-    made = reader()
-    app = PtxviewApp(Long(made.recording, made.texts))
-    async with app.run_test(size=(120, 40)) as pilot:
-        screen = await settle(pilot)
-        await pilot.press("tab", "G")
-        view = screen.panes.active.view
-        assert view.cursor == 200_000
 
 
 async def test_no_color_leaves_colours_out(monkeypatch: pytest.MonkeyPatch) -> None:

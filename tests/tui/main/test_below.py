@@ -23,10 +23,8 @@ def test_every_part_has_a_row_and_nothing_is_lost_that_fits(
 ) -> None:
     rows = stacked([(text, str(at)) for at, text in enumerate(parts)], width, height)
     assert len(rows) <= height
-    assert all(len(text) <= width for row in rows for text, _ in row)
-    by_part = [
-        "".join(t for row in rows for t, s in row if s == str(at)) for at in range(len(parts))
-    ]
+    assert all(len(text) <= width for text, _ in rows)
+    by_part = ["".join(t for t, s in rows if s == str(at)) for at in range(len(parts))]
     for said, text in zip(by_part, parts, strict=True):
         bare, wanted = "".join(said.split()), "".join(text.split())
         assert bare

@@ -7,7 +7,6 @@ from contextlib import asynccontextmanager
 
 from textual.pilot import Pilot
 
-from inspector.base.model import Stage
 from inspector.tui.main.main_screen import MainScreen
 from tests.helpers.sample import settle, text_of
 from tests.helpers.shared_app import small_app
@@ -27,50 +26,7 @@ async def started(
         yield ui, screen
 
 
-def stages(screen: MainScreen) -> list[Stage | None]:
-    """What the panes show."""
-    return [pane.stage for pane in screen.panes.panes]
-
-
 # Layouts
-
-
-async def test_a_layout_stays_from_kernel_to_kernel_and_says_what_a_kernel_lacks() -> None:
-    async with started("L", size=(160, 48)) as (ui, screen):
-        await ui.press("ctrl+p", *"gelu", "enter")
-        await settle(ui)
-        assert stages(screen)[1:] == [Stage.PTX, Stage.SASS]
-        assert "No sass here. The object file was not kept." in text_of(ui)
-        await ui.press("ctrl+p", *"square_k", "enter")
-        await settle(ui)
-        assert stages(screen) == [Stage.SOURCE, Stage.PTX, Stage.SASS]
-        assert "No sass here" not in text_of(ui)
-        await ui.press("ctrl+p", *"poi_fused", "enter")
-        await settle(ui)
-        assert stages(screen) == [Stage.OUTPUT_CODE, Stage.PTX, Stage.SASS]
-
-
-async def test_another_stage_ends_a_layout_and_the_others_stay() -> None:
-    async with started("tab", "L", "3", size=(160, 48)) as (ui, screen):
-        assert stages(screen) == [Stage.TTIR, Stage.PTX, Stage.SASS]
-        assert screen.panes.arrangement is None
-        await ui.press("L")
-        await settle(ui)
-        assert stages(screen) == [Stage.SOURCE, Stage.PTX, Stage.SASS]
-
-
-async def test_layouts_are_in_the_palette_and_on_the_mouse() -> None:
-    async with started("ctrl+p", *"source output", "enter", size=(160, 48)) as (ui, screen):
-        assert stages(screen) == [Stage.SOURCE, Stage.OUTPUT_CODE, Stage.PTX]
-        at = text_of(ui).split("\n")[-1].index("^p palette")
-        await ui.click(offset=(at, 47))
-        await ui.press(*"layout")
-        await settle(ui)
-        rows = text_of(ui).split("\n")
-        row = next(y for y, text in enumerate(rows) if "Layout: whole" in text)
-        await ui.click(offset=(rows[row].index("Layout"), row))
-        await settle(ui)
-        assert len(screen.panes.panes) == 1
 
 
 # What is on

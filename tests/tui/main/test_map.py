@@ -12,15 +12,13 @@ from pathlib import Path
 
 import pytest
 from textual.color import Color
-from textual.events import MouseScrollDown
 from textual.pilot import Pilot
 
 from inspector.analyse.line_annotations import HUES
-from inspector.base.errors import Unreadable
 from inspector.tui.code.code_view import CodeView
 from inspector.tui.widgets.theme import DARK, LIGHT, TINTS
-from tests.helpers.sample import FakeReader, settle, text_of
-from tests.helpers.shared_app import lecture_app, small_app
+from tests.helpers.sample import settle
+from tests.helpers.shared_app import lecture_app
 
 LECTURE = Path(__file__).parents[3] / "examples" / "recordings" / "lecture-h200.ptxview"
 
@@ -74,39 +72,6 @@ async def test_lines_of_one_source_line_have_its_colour_in_every_pane() -> None:
             assert of_source[a] != of_source[b]
 
 
-async def test_the_cursors_group_stands_out_and_the_map_ends() -> None:
-    async with lecture_app.run_test(size=(160, 48)) as pilot:
-        source, ptx = await mapped(pilot)
-        own = source_line(ptx, ptx.cursor)
-        assert own is not None
-        lit = {colour.lower() for colour in TINTS["dark"][1]}
-        for n, ground in grounds(ptx):
-            if n != ptx.cursor and source_line(ptx, n) is not None:
-                assert (ground in lit) == (source_line(ptx, n) == own)
-        assert dict(grounds(source))[own] in lit
-        await pilot.press("m")
-        tints = lit | {colour.lower() for colour in TINTS["dark"][0]}
-        assert not tints & {ground for _, ground in (*grounds(source), *grounds(ptx))}
-
-
-async def test_scrolling_one_pane_keeps_the_other_at_what_corresponds() -> None:
-    async with lecture_app.run_test(size=(160, 30)) as pilot:
-        source, ptx = await mapped(pilot)
-        cursor = ptx.cursor
-        seen = set()
-        for _ in range(40):
-            ptx.post_message(MouseScrollDown(ptx, 3, 3, 0, 1, 0, False, False, False))
-            await pilot.pause()
-            lines = {source_line(ptx, n) for n, _ in ptx.laid()} - {None}
-            there = {n for n, _ in source.laid()}
-            if lines:
-                assert lines & there, (ptx.scroll_offset, lines)
-                seen |= lines & there
-        assert ptx.cursor == cursor
-        assert ptx.scroll_offset.y > 20
-        assert len(seen) > 5
-
-
 async def test_without_colours_letters_tell_the_groups_apart(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -124,20 +89,6 @@ async def test_without_colours_letters_tell_the_groups_apart(
                 checked += 1
         assert checked > 10
         assert {letter.lower() for letter in letters.values()} > set("abc")
-
-
-async def test_a_kernel_whose_source_is_unknown_says_so(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def unknown(self: object, variant: object, stage: object) -> None:
-        raise Unreadable("no line of this kernel says which source it comes from")
-
-    monkeypatch.setattr(FakeReader, "groups", unknown)
-    async with small_app.run_test(size=(120, 40)) as pilot:
-        await settle(pilot)
-        await pilot.press("tab", "m")
-        await settle(pilot)
-        assert "There is no map of this: no line of this kernel says" in text_of(pilot)
 
 
 # Colours that everybody can tell apart

@@ -2,17 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-import pytest
-
-from inspector.analyse.line_annotations import NOTHING, Rolled, Told
 from inspector.base.model import Stage
-from inspector.listing import parse
 from inspector.listing.line import Kind, Line, Listing
 from inspector.tui.app.app import PtxviewApp
-from inspector.tui.code.code_rows import Gutter
-from inspector.tui.code.highlight import location_of, place
 from tests.helpers.sample import FakeReader, reader, settle, text_of
 from tests.helpers.shared_app import small_app
 
@@ -50,26 +42,6 @@ async def test_giving_a_search_up_goes_back_and_keeps_the_one_before() -> None:
 
 
 # Folds
-
-
-async def test_what_one_goes_to_is_unfolded() -> None:
-    async with small_app.run_test(size=(120, 40)) as pilot:
-        screen = await settle(pilot)
-        view = screen.panes.panes[1].view
-        await pilot.press("tab", "tab", "F", "colon", "2", "enter")
-        assert view.cursor == 2
-        assert view.map.fold(2) is None
-
-
-async def test_a_fold_above_does_not_move_what_is_read() -> None:
-    async with small_app.run_test(size=(120, 30)) as pilot:
-        screen = await settle(pilot)
-        view = screen.panes.panes[1].view
-        await pilot.press("tab", "tab", "colon", *"30", "enter")
-        before = view.map.row(30) - view.scroll_offset.y
-        await pilot.press("F")
-        assert view.map.row(30) == 28
-        assert view.map.row(30) - view.scroll_offset.y == before
 
 
 # Branches
@@ -140,16 +112,6 @@ async def test_every_row_of_a_wrapped_listing_comes_into_view() -> None:
 # Odd names and sizes
 
 
-@pytest.mark.parametrize(("size", "rows"), [((200, 60), 1), ((120, 40), 2), ((80, 40), 3)])
-async def test_three_panes_stand_as_the_width_allows(size: tuple[int, int], rows: int) -> None:
-    async with small_app.run_test(size=size) as pilot:
-        screen = await settle(pilot)
-        await pilot.press("tab", "p")
-        await settle(pilot)
-        assert len({pane.region.y for pane in screen.panes.panes}) == rows
-        assert all(pane.region.width > 30 for pane in screen.panes.panes)
-
-
 PTX = """
 .version 8.7
 .target sm_90a
@@ -164,35 +126,3 @@ PTX = """
 }
 	.file 1 "/home/x/made.py"
 """
-
-
-def test_a_loc_says_where_its_instructions_are_from() -> None:
-    listing = parse(Stage.PTX, PTX)
-    told = {n: place(location_of(listing, n)) for n in (6, 7, 8, 9, 10, 11)}
-    assert told == {
-        6: "no source location",
-        7: "made.py:12:5",
-        8: "made.py:12:5",
-        9: "made.py:13:5",
-        10: "made.py:14:5",
-        11: "made.py:14:5",
-    }
-
-
-def test_the_peak_is_that_of_the_registers_that_are_counted() -> None:
-    """A line of PTX shows its virtual registers: the peak of its machine code is not theirs."""
-    told = {
-        1: Told({"b32": 3}, Rolled({"gpr": 9}, 4, 1, True), None, ()),
-        2: Told({"b32": 7}, Rolled({"gpr": 2}, 4, 1, False), None, ()),
-    }
-    annotations = replace(
-        NOTHING, at=lambda n: told[n], classes=("b32",), peaks=(2,), machine=False
-    )
-    assert [Gutter(annotations, ("live",)).parts(n)[0][1] for n in (1, 2)] == [False, True]
-    assert [Gutter(annotations, ("live",)).parts(n)[0][0].strip() for n in (1, 2)] == ["3", "7"]
-    upper = {1: replace(told[1], live=None), 2: replace(told[2], live=None)}
-    annotations = replace(
-        annotations, at=lambda n: upper[n], peaks=(), machine=True, classes=("gpr",)
-    )
-    assert [Gutter(annotations, ("live",)).parts(n)[0][1] for n in (1, 2)] == [True, False]
-    assert [Gutter(annotations, ("live",)).parts(n)[0][0].strip() for n in (1, 2)] == ["9", "2"]

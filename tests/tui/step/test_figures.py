@@ -17,8 +17,7 @@ from inspector.measure.recorded_launch import ChosenLaunch, LaunchWish, choose_l
 from inspector.reader.reader import Reader
 from inspector.reader.selecting import select_one
 from inspector.tui.code.code_rows import CONFLICTS, DIVERGES, LANES, SECTORS, VALUE, WARPS
-from inspector.tui.step.step_figures import SteppedKernel
-from inspector.tui.step.step_panels import lanes_text, register_rows
+from inspector.tui.step.step_figures import SteppedKernel, register_rows
 
 LECTURE = Path(__file__).parents[3] / "examples" / "recordings" / "lecture-h200.ptxview"
 WIDTH = 15
@@ -111,25 +110,6 @@ def test_counts_are_those_of_trace_and_say_of_how_many_blocks() -> None:
     assert again is not None and again.cell(WARPS, load) == "4"
 
 
-def test_the_hottest_lines_are_the_loops() -> None:
-    chosen, kernel = stepped("ff3a7da2", (0, 0, 0))
-    figures = kernel.figures(Stage.PTX)
-    assert figures is not None
-    hottest = figures.hottest()
-    loop = {step.line: 0 for step in kernel.stepper.trace.steps}
-    for step in kernel.stepper.trace.steps:
-        loop[step.line] += 1
-    most = max(loop.values())
-    assert most > 1 and all(loop[one.n] == most for one in hottest)
-    assert "cp.async" in chosen.program.statement(hottest[0].n)
-    assert figures.hot(hottest[0].n)
-    assert not figures.hot(line_of(chosen, Stage.PTX, "ld.param"))
-    source = kernel.figures(Stage.SOURCE)
-    assert source is not None
-    text = lecture().listing(chosen.variant, Stage.SOURCE).lines[source.hottest()[0].n - 1].text
-    assert "tl.dot" in text
-
-
 def test_the_registers_are_what_the_step_gave_and_what_is_live() -> None:
     chosen, kernel = stepped("softmax_kernel")
     load = line_of(chosen, Stage.PTX, "ld.global")
@@ -140,19 +120,3 @@ def test_the_registers_are_what_the_step_gave_and_what_is_live() -> None:
     assert all(len(row) <= 34 for row in rows)
     named = [not row.startswith(" ") for row in rows[4:]]
     assert named == sorted(named, reverse=True)
-
-
-def test_lanes_are_32_a_row_and_the_chosen_one_is_marked() -> None:
-    chosen, kernel = stepped("softmax_kernel")
-    kernel.stepper.run("end")
-    (strip,) = kernel.stepper.strips(stores(chosen)[6])
-    parts = lanes_text(strip, 5, 74)
-    rows = "".join(text for text, _ in parts).splitlines()
-    # 781 = 6 × 128 + 13: thirteen lanes of the seventh store have a column.
-    assert "13 of 128 lanes" in rows[0] and "lane 5 (warp 0, lane 5)" in rows[1]
-    levels = [row for row in rows if row.strip().split("  ")[0] in ("0", "32", "64", "96")][-4:]
-    assert [len(row) for row in levels] == [6 + 32] * 4
-    assert levels[0][6:].count("·") == 32 - 13 and levels[1][6:] == "·" * 32
-    assert all(len(row) <= 74 for row in rows)
-    assert [style for _, style in parts if "reverse" in style] == ["reverse"] * 2
-    assert {style for text, style in parts if text == "·"} == {"dim"}

@@ -28,8 +28,7 @@ from inspector.commands.common import open_reader
 from inspector.reader.reader import Reader
 from inspector.recording.layout import DerivedCache
 from inspector.tui.app.app import PtxviewApp
-from inspector.tui.keys.command_table import BESIDE, TABLE, Where
-from inspector.tui.step.step_panels import LaneGrid
+from inspector.tui.step.step_figures import LaneGrid
 from inspector.tui.step.step_screen import StepScreen
 from inspector.tui.widgets.tool_screen import Overlay
 from tests.execute.calls.programs import kernel
@@ -147,25 +146,6 @@ async def test_a_key_runs_a_block_and_lines_show_what_they_gave() -> None:
 
 
 @pytest.mark.nightly
-async def test_leaving_it_restores_the_screen() -> None:
-    async with lecture_app.run_test(size=(120, 40)) as ui:
-        main = await settle(ui)
-        main.kernels.go(
-            [i for i, r in enumerate(main.kernels.rows) if r.subject.key[1] == SQUARE][-1]
-        )
-        await ui.press("tab", "c", "tab", "F", "j", "j")
-        await settle(ui)
-        before, view, focused = text_of(ui), main.view, main.focused
-        await ui.press("x")
-        await rest(ui)
-        await press(ui, "n", "n", "c", "5", "z", "H")
-        await ui.press("q")
-        await settle(ui)
-        assert ui.app.screen is main and main.focused is focused
-        assert (text_of(ui), main.view) == (before, view)
-
-
-@pytest.mark.nightly
 async def test_escape_ends_a_run_and_what_came_before_is_there() -> None:
     app = made(LOOP.replace("100000", "2000000000"), dtype="int32")
     async with app.run_test(size=(100, 30)) as ui:
@@ -256,24 +236,6 @@ async def test_it_goes_to_lines_partings_stores_and_the_first_nan() -> None:
         assert line_at(screen) == at(PARTED, "ld.global")
 
 
-async def test_values_of_inactive_lanes_are_in_brackets() -> None:
-    async with made(PARTED).run_test(size=(100, 40)) as ui:
-        screen = await begin(ui)
-        await ask(ui, "L", "20")
-        await ask(ui, "colon", str(at(PARTED, "@%p1 st")))
-        await press(ui, "u")
-        assert screen.stepper.lane == 20
-        assert "lane 20 does not run it" in text_of(ui)
-        (row,) = (row for row in text_of(ui).splitlines() if row.startswith("⇒"))
-        assert "@%p1 st.global" in row and "[·]" in row
-        await press(ui, "right_square_bracket", "right_curly_bracket")
-        assert screen.stepper.lane == 53
-        await press(ui, "right_curly_bracket")
-        assert screen.stepper.lane == 53  # there is no further warp
-        await ask(ui, "L", "64")
-        assert "they are 0 to 63" in text_of(ui)
-
-
 async def test_the_current_line_is_marked_and_followed_in_every_pane() -> None:
     async with lecture_app.run_test(size=(160, 50)) as ui:
         screen = await begin(ui, SOFTMAX, "4")
@@ -291,35 +253,6 @@ async def test_the_current_line_is_marked_and_followed_in_every_pane() -> None:
                 if here:
                     first, last = (pane.view.map.line(row) for row in pane.view.span())
                     assert first <= pane.view.cursor <= last and pane.view.cursor in here
-
-
-@pytest.mark.nightly
-async def test_the_block_runs_to_a_line_of_the_source_and_searches_go_on() -> None:
-    async with lecture_app.run_test(size=(120, 40)) as ui:
-        screen = await begin(ui, SOFTMAX, "shift+tab")
-        assert screen.panes.active.stage is Stage.SOURCE
-        source = screen.panes.active.view
-        wanted = next(n for n in range(1, source.lines) if "tl.store" in source.rows.text(n))
-        await ask(ui, "colon", str(wanted))
-        await press(ui, "u")
-        variant = screen.subject.variant
-        assert variant is not None
-        lines = screen.reads.links(variant, Stage.SOURCE, Stage.PTX)[wanted]
-        assert line_at(screen) in lines and source.cursor == wanted
-        await ask(ui, "colon", "1")
-        await press(ui, "u")
-        assert "No line of the PTX is tied to line 1 of the source." in text_of(ui)
-        ptx = (await press(ui, "tab")).panes.active.view
-        seen = []
-        for _ in range(3):
-            await ask(ui, "slash", "st.global")
-            seen.append(ptx.cursor)
-        assert len(set(seen)) == 3 and all("st.global" in ptx.rows.text(n) for n in seen)
-        await press(ui, "escape")
-        assert isinstance(ui.app.screen, StepScreen)  # the search is cleared first
-        await ui.press("escape")
-        await settle(ui)
-        assert len(ui.app.screen_stack) == 1
 
 
 # Lanes, registers, counts
@@ -368,59 +301,7 @@ async def test_registers_are_beside_the_panes_or_over_them(width: int) -> None:
             assert screen.panel.display
 
 
-@pytest.mark.nightly
-async def test_counts_are_columns_and_the_hottest_line_is_gone_to() -> None:
-    async with lecture_app.run_test(size=(160, 50)) as ui:
-        screen = await begin(ui, MATMUL, "c")
-        assert "counts: all 24 blocks" in text_of(ui)
-        heads = [row for row in text_of(ui).splitlines() if "warps lanes parts  sector" in row]
-        assert heads
-        await press(ui, "H")
-        view = screen.panes.active.view
-        assert "cp.async" in view.rows.text(view.cursor)
-        assert "1.2 % of the instructions that warps executed" in text_of(ui)
-        first = view.cursor
-        await press(ui, "H")
-        assert view.cursor != first
-        await press(ui, "f")
-        assert "counts: this block" in text_of(ui)
-        assert "Counts are of this block" in text_of(ui)
-
-
-async def test_a_launch_that_faults_elsewhere_is_counted_of_the_block_alone() -> None:
-    text = kernel(
-        "    setp.eq.s32 %p1, %r0, 0;\n    @%p1 bra $FIRST;\n    trap;\n"
-        "$FIRST:\n    mov.u32 %r4, 1;"
-    )
-    async with made(text, blocks=3).run_test(size=(120, 30)) as ui:
-        await begin(ui, "", "c")
-        assert "counts: this block" in text_of(ui)
-        await press(ui, "f", "f")
-        assert "no more could be" in text_of(ui) and "trap" in text_of(ui)
-
-
 # The screen as one of many
-
-
-@pytest.mark.nightly
-async def test_every_command_runs_on_a_tiny_terminal() -> None:
-    names = [c.id for c in TABLE if c.where is Where.STEP or c.id in BESIDE]
-    last = ("step.escape", "step.leave", "palette", "screenshot")
-    async with lecture_app.run_test(size=(20, 5)) as ui:
-        await begin(ui, SQUARE)
-        for name in (n for n in names if n not in last):
-            screen = ui.app.screen_stack[1]
-            await screen.run_action(f"run('{name}')")
-            await ui.pause()
-            while len(ui.app.screen_stack) > 2:
-                await ui.press("escape")
-                await ui.pause()
-            if isinstance(screen, StepScreen) and screen.focused is screen.prompt.input:
-                await ui.press("escape")
-            await rest(ui)
-        await ui.resize_terminal(120, 40)
-        await press(ui, "n")
-        assert "step" in text_of(ui)
 
 
 @pytest.fixture(scope="module")

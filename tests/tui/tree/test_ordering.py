@@ -12,7 +12,6 @@ from inspector.tui.tree.rows import (
     ordered,
     orders,
     rows,
-    time_of,
     whole_tree,
 )
 from tests.helpers.sample import recording
@@ -50,29 +49,11 @@ def test_the_costliest_comes_first_and_what_is_not_known_last() -> None:
     assert [text[:10] for text in found[2:]] == ["BLOCK=4096", "BLOCK=1024", "BLOCK=2048"]
 
 
-def test_a_kernel_counts_as_its_costliest_variant_does() -> None:
-    of = recording()
-    other = replace(of.kernels[0], id="k9", name="zz", demangled="zz")
-    both = replace(of, kernels=(of.kernels[0], other), graphs=())
-    figures: Figures = {
-        ("k1", "3f2a91c0"): Resources(spill_store_bytes=8),
-        ("k9", "84d20b7e"): Resources(spill_store_bytes=16, spill_load_bytes=4),
-    }
-    assert texts(Order.SPILLS, figures, both)[1] == "zz"
-    assert texts(Order.NAME, figures, both)[1] == "square_kernel"
-
-
 def test_time_is_an_order_only_where_a_time_is_known() -> None:
     assert Order.TIME not in orders(recording())
     of = timed(v84d2=9.5, v3f2a=8.25)
     assert Order.TIME in orders(of)
     assert [t[:10] for t in texts(Order.TIME, {}, of)[2:4]] == ["BLOCK=4096", "BLOCK=1024"]
-
-
-def test_what_is_no_number_is_no_time() -> None:
-    one = recording().kernels[0].variants[0]
-    for said in ("fast", True, None):
-        assert time_of(replace(one, autotune={"time_us": said})) is None
 
 
 def test_operators_stand_under_their_kernel_and_are_found_by_the_filter() -> None:
@@ -90,11 +71,3 @@ def test_operators_stand_under_their_kernel_and_are_found_by_the_filter() -> Non
     assert ordered(tree, Order.NAME, {})[1].beneath[0].beneath[0].beneath[0].row.kind is (
         TreeKind.OPERATORS
     )
-
-
-def test_kernels_of_a_graph_are_in_the_order_of_its_calls() -> None:
-    of = recording()
-    graph = replace(of.graphs[0], kernels=("k2", "k1"))
-    found = rows(whole_tree(replace(of, graphs=(graph,))), "", {})
-    kernels = [row.subject.key[0] for row in found if row.kind is TreeKind.KERNEL]
-    assert kernels[:2] == ["k2", "k1"]

@@ -10,10 +10,9 @@ from textual.pilot import Pilot
 from textual.widgets import OptionList
 
 from inspector.base.model import Stage
-from inspector.commands.common import open_profiled, open_reader
+from inspector.commands.common import open_reader
 from inspector.recording.layout import Writer
 from inspector.tui.app.app import PtxviewApp
-from inspector.tui.main.main_screen import MainScreen
 from inspector.tui.widgets.theme import DARK, LIGHT
 from inspector.tui.widgets.tool_screen import Overlay
 from inspector.tui.work.compiles_screen import CompilesScreen
@@ -191,62 +190,3 @@ async def test_a_failed_compilation_leads_to_its_line(tmp_path: Path) -> None:
         assert pilot.app.screen is screen
         pane = next(p for p in screen.panes.panes if p.stage is Stage.SOURCE)
         assert pane.view.cursor == 4
-
-
-def of_ranks(folder: Path, numbers: tuple[int, ...]) -> Path:
-    """Ranks of which the last compiles step once more, and a kernel that others do not."""
-    writer = Writer(folder)
-    writer.event(event="recording", schema=1, command=["torchrun"], mode="gpu", time=1.0)
-    writer.event(event="user_file", path="/home/me/model.py", blob=writer.blob(MODEL.encode()))
-    for number in numbers:
-        pid, last = 10 + number, number == numbers[-1]
-        writer.event(event="process", schema=1, rank=number, pid=pid)
-        warps = {"num_warps": 8 if last else 4}
-        triton(writer, "cd" if last else "ab", pid=pid, metadata=warps, stage_seconds=[])
-        for n in range(1 + last):
-            compiled(writer, {"frame_id": 0, "frame_compile_id": n, "pid": pid}, 1000.0 + n)
-    writer.event(event="end", exit_status=0, seconds=1.0)
-    writer.close()
-    return folder
-
-
-@pytest.mark.nightly
-async def test_differences_of_ranks_lead_to_the_kernel_or_the_function(tmp_path: Path) -> None:
-    """Of two recordings that are read as one."""
-    paths = [str(of_ranks(tmp_path / "node0", (0, 1))), str(of_ranks(tmp_path / "node1", (2, 3)))]
-    reader = open_profiled(paths[0], more=paths[1:]).reader
-    async with PtxviewApp(reader).run_test(size=(80, 24)) as pilot:
-        await settle(pilot)
-        title = text_of(pilot).split("\n")[0]
-        assert "node0 + node1" in title and "K 2 differences of ranks" in title
-        await pilot.press("K")
-        await settle(pilot)
-        text = " ".join(text_of(pilot).replace("│", " ").split())
-        assert "rank 0 of node0 0/0 step" in text and "rank 3 of node1 0/1 step" in text
-        # One function for all ranks; half a second in which four worked.
-        assert "1 function compiled 6 times by 4 ranks" in text
-        assert "500 ms of compiling, 2.00 s over all processes: T Triton 2.00 s" in text
-        await pilot.press("n")
-        await settle(pilot)
-        text = " ".join(text_of(pilot).replace("│", " ").split())
-        assert "4 ranks: 2 differences" in text
-        assert "≠ square_kernel: rank 0 of node0 and rank 2 of node1 compiled w4 abab" in text
-        assert "compiled it twice" in text
-        screen = await can_be_read(pilot)
-        # A difference between kernels leads to the kernel, one between functions to its line.
-        screen.options.highlighted = next(n for n, row in enumerate(screen.rows) if row.kernel)
-        await settle(pilot)
-        assert "Enter: its kernel" in text_of(pilot)
-        await pilot.press("enter")
-        await settle(pilot)
-        assert isinstance(pilot.app.screen, MainScreen)
-        assert "square_kernel" in text_of(pilot).split("\n")[1]
-        await pilot.press("K")
-        await settle(pilot)
-        again = pilot.app.screen
-        assert isinstance(again, CompilesScreen)
-        row = next(n for n, r in enumerate(again.rows) if "compiled it twice" in r.text.plain)
-        again.options.highlighted = row
-        await pilot.press("enter")
-        await settle(pilot)
-        assert "line 3" in text_of(pilot) and "def step(x, n):" in text_of(pilot)

@@ -10,11 +10,10 @@ from threading import Event
 from typing import Any
 
 import pytest
-from syrupy.assertion import SnapshotAssertion
 from textual.pilot import Pilot
 
 from inspector.analyse.passes import PassRun
-from inspector.base.errors import Stopped, ToolMissing
+from inspector.base.errors import Stopped
 from inspector.base.model import Graph, Kernel, Origin, Recording, Stage, StageFile, Variant
 from inspector.diff.beside import lines_changed
 from inspector.reader.passes import PassList
@@ -144,15 +143,6 @@ async def test_it_lists_what_changed_and_shows_the_first(start: Start) -> None:
         assert "~0.3" in text and "12.0" in text
 
 
-async def test_moving_shows_what_the_next_changed(start: Start) -> None:
-    async with start("j") as (ui, screen):
-        assert screen.shown is PASSES[2] and "-1 ttg.convert_layout" in text_of(ui)
-        for keys, number in ((("G",), 4), (("g",), 2), (("pagedown",), 4), (("k", "k"), 2)):
-            await ui.press(*keys)
-            await rest(ui)
-            assert screen.shown is not None and screen.shown.number == number
-
-
 async def test_the_list_shows_one_stage_or_every_pass(start: Start) -> None:
     async with start("s", "s") as (ui, screen):
         assert screen.table.stage == "ttgir" and numbers(screen) == [2, 3]
@@ -216,19 +206,6 @@ async def test_enter_goes_to_what_the_pass_changed_and_escape_back(start: Start)
         assert len(ui.app.screen_stack) == 1
 
 
-async def test_no_triton_is_a_sentence(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    def none(*args: object, **more: object) -> PassList:
-        raise ToolMissing("python3 has no Triton, whose passes these are", "Get it: pip install")
-
-    monkeypatch.setattr(showing, "variant_passes", none)
-    async with start() as (ui, screen):
-        assert "python3 has no Triton" in text_of(ui) and "Get it: pip install" in text_of(ui)
-        await ui.press("j", "a", "s", "enter", "r")
-        assert not screen.table.rows
-        await ui.press("escape")
-        assert len(ui.app.screen_stack) == 1
-
-
 async def test_leaving_ends_the_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     begun, ended = Event(), Event()
 
@@ -252,12 +229,6 @@ async def test_leaving_ends_the_compiler(monkeypatch: pytest.MonkeyPatch) -> Non
         assert len(ui.app.screen_stack) == 1
         while not ended.is_set():
             await ui.pause(0.01)
-
-
-async def test_what_it_looks_like(start: Start, snapshot: SnapshotAssertion) -> None:
-    async with start(size=(80, 24)) as (ui, _):
-        lines = [line.rstrip() for line in text_of(ui).split("\n")]
-        assert "\n".join(lines) == snapshot
 
 
 async def test_passes_of_a_graph_are_those_that_were_recorded() -> None:

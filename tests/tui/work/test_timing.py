@@ -20,16 +20,15 @@ from inspector.base.errors import Stopped
 from inspector.commands.common import open_reader
 from inspector.measure.time import take as running
 from inspector.measure.time import take as time_take
-from inspector.measure.time.results import Session, Timing
-from inspector.recording.layout import keep, kept, place, recordings_folder
+from inspector.measure.time.results import Session
+from inspector.recording.layout import keep, kept, recordings_folder
 from inspector.system import toolchain
 from inspector.system.process import Finished
 from inspector.tui.app.app import PtxviewApp
 from inspector.tui.main.main_screen import MainScreen
-from inspector.tui.widgets import figures as times
-from inspector.tui.widgets.figures import RecordingTimes
+from inspector.tui.widgets import subject as times
 from inspector.tui.work.work_screen import TimingScreen, TimingState
-from tests.helpers.sample import reader, rest, settle, text_of
+from tests.helpers.sample import rest, settle, text_of
 from tests.tui.main.test_looks import Compare
 
 LECTURE = Path(__file__).parents[3] / "examples" / "recordings" / "lecture-h200.ptxview"
@@ -227,27 +226,6 @@ async def test_without_a_gpu_it_says_so_in_one_sentence_and_shows_what_was_taken
         assert isinstance(ui.app.screen, MainScreen)
 
 
-@pytest.mark.parametrize(
-    ("status", "said", "expected"),
-    [
-        (1, "CUDA error: an illegal memory access", "failed: CUDA error: an illegal memory access"),
-    ],
-)
-async def test_a_child_that_is_killed_costs_one_sentence(
-    own: Path, device: Device, status: int, said: str, expected: str
-) -> None:
-    device.status, device.broken = status, said
-    keep(own, OLD)
-    async with timing(own) as (ui, _):
-        text = text_of(ui)
-        assert expected in text
-        assert "4.02…4.05" in text  # what was taken before is still there
-        device.status = 0
-        await ui.press("t")
-        await rest(ui)
-        assert "4.00…4.00" in text_of(ui)
-
-
 @pytest.mark.nightly
 async def test_escape_ends_the_child_and_the_interface_goes_on(own: Path, device: Device) -> None:
     device.waits = True
@@ -270,19 +248,6 @@ async def test_escape_ends_the_child_and_the_interface_goes_on(own: Path, device
         assert kept(own) == []
         await ui.press("escape")
         assert len(app.screen_stack) == 1
-
-
-async def test_times_that_cannot_be_kept_are_shown_all_the_same(
-    own: Path, device: Device, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    place(own).mkdir()
-    async with timing(own) as (ui, _):
-        text = text_of(ui)
-        assert "4.00…4.00" in text and "The times are not kept" in text
-        await ui.press("escape")
-        await settle(ui)
-        main = ui.app.screen
-        assert isinstance(main, MainScreen) and main.times.stored.sessions
 
 
 # Measured times elsewhere
@@ -317,36 +282,6 @@ async def test_the_tree_the_card_and_the_table_show_measured_times(anothers: Pat
         await ui.press("i")
         await settle(ui)
         assert "– not measured; t takes the time" in text_of(ui)
-
-
-def _session(when: str, **row: Any) -> Session:
-    said: dict[str, Any] = {"kernel": "square_kernel", "variant": "3f2a91c0", **ROW}
-    return Session(when, {"name": "NVIDIA H200"}, (Timing(**{**said, **row}),))
-
-
-def test_the_latest_is_the_kernels_own_with_a_cold_cache_by_the_commonest_call() -> None:
-    known = RecordingTimes("/nowhere")
-    kernel = reader().recording.kernels[0]
-    variant = kernel.variants[0]
-    assert known.latest(kernel, variant) is None and not known.stored
-    known.stored.add(_session("2026-01-01", median_us=29.0, stopwatch="event"))
-    assert known.latest(kernel, variant) is None and not known.stored  # launching is not the kernel
-    known.stored.add(_session("2026-01-02", median_us=2.0, cache="hot"))
-    assert known.us(kernel, variant) == 2.0
-    known.stored.add(_session("2026-01-03", median_us=4.0))
-    known.stored.add(_session("2026-01-04", median_us=1.9, cache="hot"))
-    assert known.us(kernel, variant) == 4.0
-    both = _session("2026-01-05", median_us=4.5, count=9)
-    other = _session("2026-01-05", median_us=8.0, count=2, call=1)
-    known.stored.add(Session(both.taken, both.device, both.rows + other.rows))
-    assert known.us(kernel, variant) == 4.5
-    assert known.us(kernel, kernel.variants[1]) is None
-    for damaged in (float("nan"), float("inf"), 0.0, -1.0):
-        known.stored.add(_session("2026-01-06", median_us=damaged))
-    assert known.us(kernel, variant) == 4.5
-    longer = _session("2026-01-07", median_us=5.0, variant="3f2a91c03f2")
-    known.stored.add(longer)  # the id was longer when another variant began alike
-    assert known.us(kernel, variant) == 5.0
 
 
 # Keys

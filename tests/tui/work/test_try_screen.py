@@ -109,15 +109,6 @@ async def test_a_changed_text_is_tried_and_the_recording_stays(editor: Editor, p
     assert hashlib.sha256(path.read_bytes()).digest() == before
 
 
-@pytest.mark.nightly
-async def test_an_unchanged_text_is_not_tried(editor: Editor, path: Path) -> None:
-    async with reading(path, "6", "E", variant=GELU) as ui:
-        assert editor.opened and isinstance(ui.app.screen, MainScreen)
-    editor.does = lambda text: text + "\n"  # as an editor ends the last line
-    async with reading(path, "6", "E", variant=GELU) as ui:
-        assert isinstance(ui.app.screen, MainScreen)
-
-
 async def test_what_nothing_compiles_on_is_said(editor: Editor, path: Path) -> None:
     editor.does = lambda text: text + "\n// more"
     async with reading(path, "7", "E", variant=GELU) as ui:

@@ -1,0 +1,74 @@
+"""What is not run: instructions that have no translation, launches that no device would take."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from inspector.execute import LaunchError, Memory, Program, execute
+from tests.execute import programs
+from tests.execute.programs import launch
+
+HEAD = ".version 8.6\n.target sm_90a\n.address_size 64\n"
+
+
+def kernel(body: str, declared: str = "") -> str:
+    return (
+        f"{HEAD}{declared}.visible .entry k(.param .u64 a)\n{{\n.reg .b32 %r<9>;\n"
+        f".reg .b64 %rd<9>;\n.reg .pred %p<3>;\nld.param.u64 %rd1, [a];\n{body}\nret;\n}}\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "opcode", "reason"),
+    [
+        ("tcgen05.wait::ld.sync.aligned;", "tcgen05", "tensor memory"),
+        ("tex.1d.v4.f32.s32 {%r1, %r2, %r3, %r4}, [t, {%r5}];", "tex", "textures"),
+        ("{ .reg .b64 f; mov.u64 f, %rd1; call f, (), proto; }", "call", "by its address"),
+        ("frobnicate.b32 %r1, %r2;", "frobnicate", "no such instruction"),
+        ("call.uni somewhere;", "call", "has no body"),
+        (
+            "cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes "
+            "[%rd1], [%rd2, {%r1, %r2, %r3, %r4}], [%rd3], {%r5};",
+            "cp.async",
+            "im2col",
+        ),
+    ],
+)
+def test_what_cannot_be_run_is_said_before_anything_is_written(
+    body: str, opcode: str, reason: str
+) -> None:
+    text = kernel(f"mov.b32 %r1, 7;\nst.global.b32 [%rd1], %r1;\n{body}")
+    program = Program(text)
+    (obstacle,) = program.cannot()
+    assert obstacle.opcode.startswith(opcode)
+    assert reason in obstacle.reason
+    assert body.split(";")[0].split()[0] in text.split("\n")[obstacle.line - 1]
+    memory, out = Memory(), np.zeros(1, np.uint32)
+    with pytest.raises(Exception, match="cannot be run"):
+        execute(program, (1,), (32,), [memory.add("out", out)], memory=memory)
+    assert out[0] == 0
+
+
+def test_launches_that_no_device_would_take() -> None:
+    program = Program(programs.square(90).ptx)
+    memory = Memory()
+    with pytest.raises(LaunchError, match="takes 7 arguments"):
+        execute(program, (1,), (128,), [0], memory=memory)
+    with pytest.raises(LaunchError, match="demands blocks"):
+        execute(program, (1,), (64,), [0] * 7, memory=memory)
+    with pytest.raises(LaunchError, match="2,048 threads"):
+        execute(Program(kernel("")), (1,), (2048,), [0], memory=memory)
+    with pytest.raises(LaunchError, match="no kernel nobody"):
+        Program(programs.square(90).ptx, "nobody")
+    with pytest.raises(LaunchError, match="no block 7"):
+        execute(Program(kernel("")), (3,), (32,), [0], memory=memory, blocks=[7])
+
+
+def test_work_is_counted_alike_for_every_block() -> None:
+    program = Program(programs.softmax(90).ptx)
+    x, out = np.ones((1, 781), np.float32), np.zeros((1, 781), np.float32)
+    one, many = (
+        launch(program, (n,), 128, [out, x, 0, 0, 781], shared=16).work for n in (10, 1000)
+    )
+    assert many == 100 * one
