@@ -27,11 +27,10 @@ from tests.helpers.samples import Disassembler, disassemble
 
 # A worker of pytest-xdist has the width of its parent's terminal here (80 without one), and
 # tables that are no terminal's are as wide as this says. Child processes inherit it.
-for name in ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR"):
-    os.environ.pop(name, None)
-
+WIDTH_AND_COLOURS = ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR")
 # Without bytecode, each of hundreds of programs compiles ptxview again.
-os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+for name in (*WIDTH_AND_COLOURS, "PYTHONDONTWRITEBYTECODE"):
+    os.environ.pop(name, None)
 
 # As in an environment that is activated: pip puts ninja beside the interpreter, where torch, which
 # asks PATH, would not find it.
@@ -44,15 +43,10 @@ hypothesis.settings.load_profile("ptxview")
 
 # What stands behind `&` in a script ignores SIGINT, behind `nohup` SIGHUP, under `perf` SIGUSR2; so
 # would all that tests start: programs that are asked to end by them would go on.
-for number, how in (
-    (signal.SIGINT, signal.default_int_handler),
-    (signal.SIGQUIT, signal.SIG_DFL),
-    (signal.SIGHUP, signal.SIG_DFL),
-    (signal.SIGUSR1, signal.SIG_DFL),
-    (signal.SIGUSR2, signal.SIG_DFL),
-):
+for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
     if signal.getsignal(number) is signal.SIG_IGN:
-        signal.signal(number, how)
+        ends = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
+        signal.signal(number, ends)
 
 TESTS = Path(__file__).parent
 FAST = ("analyse", "base", "diff", "execute", "listing", "report")
@@ -84,12 +78,6 @@ def is_fast(path: Path) -> bool:
     return not slow and place.parts[:1] in [(), *((name,) for name in FAST)]
 
 
-@cache
-def is_long(path: Path) -> bool:
-    """Whether a file's tests begin."""
-    return path.relative_to(TESTS).parts[0] in LONG
-
-
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """``-m fast`` does not import what it will not run."""
     if config.option.markexpr == "fast" and collection_path.is_relative_to(TESTS):
@@ -107,7 +95,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     seed = config.getoption("--tenth")
     if seed is not None:
         items[:] = [item for item in items if crc32(f"{seed} {item.nodeid}".encode()) % 10 == 0]
-    items.sort(key=lambda item: not is_long(item.path))
+    items.sort(key=lambda item: item.path.relative_to(TESTS).parts[0] not in LONG)
     for item in items:
         if item.path.parent != TESTS and is_fast(item.path):
             item.add_marker(pytest.mark.fast)
@@ -142,11 +130,11 @@ def unexpected_skips(reporter: pytest.TerminalReporter) -> list[str]:
     """Find the tests that skipped in CI without a reason that holds there."""
     if os.environ.get("CI") != "true":
         return []
-    skipped = [(report.nodeid, report.longrepr[2]) for report in reporter.stats.get("skipped", [])]
+    skipped = reporter.stats.get("skipped", [])
     return [
-        f"{test}: {reason}"
-        for test, reason in skipped
-        if not reason.removeprefix("Skipped: ").startswith(MAY_LACK)
+        f"{one.nodeid}: {one.longrepr[2]}"
+        for one in skipped
+        if not one.longrepr[2].removeprefix("Skipped: ").startswith(MAY_LACK)
     ]
 
 
@@ -174,24 +162,12 @@ def user_folders(tmp_path_factory: pytest.TempPathFactory, common: Path) -> Iter
         patch.setattr(samples, "SAID", common / "said")
         patch.setattr(disassembly, "run_tool", samples.remembered)
         patch.setattr(programs, "WARM", common / "warm" / "ptxview")
-        for name in (
-            "XDG_STATE_HOME",
-            "TRITON_CACHE_DIR",
-            "TORCHINDUCTOR_CACHE_DIR",
-            "TORCH_EXTENSIONS_DIR",
-        ):
+        caches = ("TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "TORCH_EXTENSIONS_DIR")
+        for name in ("XDG_STATE_HOME", *caches):
             patch.setenv(name, str(root / name.lower()))
         # No GPU, a page's width, and no colours.
         patch.setenv("CUDA_VISIBLE_DEVICES", "")
-        for name in (
-            "COLUMNS",
-            "LINES",
-            "NO_COLOR",
-            "FORCE_COLOR",
-            "TORCH_LOGS",
-            "TORCH_TRACE",
-            "PYTHONPATH",
-        ):
+        for name in (*WIDTH_AND_COLOURS, "TORCH_LOGS", "TORCH_TRACE", "PYTHONPATH"):
             patch.delenv(name, raising=False)
         yield root
         warm.leave_all()

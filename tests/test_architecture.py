@@ -7,7 +7,6 @@ read and parsed once; each test holds all modules against one rule and tells eve
 from __future__ import annotations
 
 import ast
-import inspect
 import re
 import subprocess
 import sys
@@ -16,8 +15,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-
-import pytest
 
 from inspector.base.text import words
 
@@ -28,25 +25,6 @@ STARTS = ("exec", "spawn", "posix_spawn", "system", "popen", "fork", "startfile"
 READS = words(
     "open read_text read_bytes write_text write_bytes iterdir glob rglob mkdir unlink "
     "rename touch stat exists is_file is_dir resolve"
-)
-IO = (
-    "subprocess",
-    "os",
-    "socket",
-    "tempfile",
-    "shutil",
-    "glob",
-    "urllib",
-    "pathlib.Path",
-    "io.open",
-)
-READING = (
-    "inspector.recording",
-    "inspector.system",
-    "inspector.sources",
-    "inspector.reader",
-    "inspector.commands",
-    "inspector.tui",
 )
 PURE = (
     "inspector.base",
@@ -156,30 +134,24 @@ def test_a_program_that_is_run_waits_for_no_listing_and_no_analysis() -> None:
     assert not [name for name in done.stdout.split() if within(name, *later)]
 
 
-@pytest.mark.parametrize("command", ["list", "show", "trace", "step", "explain", "doctor", "open"])
-def test_commands_that_print_load_no_torch_triton_or_textual(command: str) -> None:
-    data = HOUSE.parent / "tests" / "data" / "core" / "lecture"
+def test_commands_that_print_load_no_torch_triton_or_textual() -> None:
+    data = str(ROOT / "tests" / "data" / "core" / "lecture")
     recorded = str(ROOT / "examples" / "recordings" / "lecture-h200.ptxview")
-    words = {
-        "trace": [recorded, "780c582c", "--blocks", "1"],
-        "step": [recorded, "780c582c", "--commands", "end"],
-        "list": [str(data)],
-        "open": [str(data)],
-        "doctor": [],
-        "explain": ["ld"],
-        "show": [str(data), "matmul_kernel", "--json"],
-    }[command]
+    commands = [
+        ["trace", recorded, "780c582c", "--blocks", "1"],
+        ["step", recorded, "780c582c", "--commands", "end"],
+        ["open", data],
+        ["doctor"],
+        ["explain", "ld"],
+        ["show", data, "matmul_kernel", "--json"],
+    ]
     code = (
         "import sys\nfrom inspector.commands.cli import main\n"
-        f"assert main({[command, *words]!r}) == 0\n"
+        f"assert not any(main(words) for words in {commands!r})\n"
         "print(*sorted({m.split('.')[0] for m in sys.modules}), file=sys.stderr)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not {"torch", "triton", "textual"} & set(done.stderr.splitlines()[-1].split())
-
-
-def test_no_room_imports_torch_triton_or_the_probes() -> None:
-    assert not imported(OURS, "torch", "triton", "inspector.probes", "ptxview_probes")
 
 
 def test_probes_import_no_room() -> None:
@@ -215,15 +187,12 @@ def test_what_the_probes_load_is_pure_and_needs_nothing_but_numpy() -> None:
     assert doors == ["inspector.probes.emulator.executor"]
 
 
-def test_only_two_modules_of_system_start_processes() -> None:
-    modules = outside("inspector.system.process", "inspector.system.process")
-    faults = imported(modules, "subprocess", "multiprocessing", "pty", "concurrent.futures.process")
+def test_only_one_module_starts_processes() -> None:
+    """The contract has ``subprocess``; there are other ways."""
+    modules = outside("inspector.system.process")
+    others = ("multiprocessing", "pty", "concurrent.futures.ProcessPoolExecutor")
+    faults = imported(modules, *others)
     for module in modules:
-        faults += [
-            f"{module.name}:{line}"
-            for line, name in module.imports
-            if name.endswith(".ProcessPoolExecutor")
-        ]
         for node in module.nodes:
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
                 starts = node.attr.startswith((*STARTS, "create_subprocess"))
@@ -238,14 +207,9 @@ def test_only_two_modules_of_system_start_processes() -> None:
     assert not faults
 
 
-def test_only_the_interface_imports_textual() -> None:
-    assert not imported(outside("inspector.tui"), "textual")
-
-
 def test_rooms_that_compute_do_no_io() -> None:
     pure = [m for m in OURS if within(m.name, *PURE) and m.name not in ASKS]
-    assert {m.room for m in pure} == {name.partition(".")[2] for name in PURE}
-    faults = imported(pure, *READING, *IO)
+    faults = imported(pure, "pathlib.Path", "io.open")  # the contract has the modules
     for module in pure:
         for node in module.nodes:
             if isinstance(node, ast.Call):
@@ -288,16 +252,14 @@ def test_only_files_opens_what_it_did_not_write() -> None:
                 continue
             called = node.func
             word = called.attr if isinstance(called, ast.Attribute) else ast.unparse(called)
-            if word in OPENS and not writes(node):
-                faults.append(
-                    f"{module.name}:{node.lineno} calls {word}: inspector.system.files reads"
-                )
             of_syntax = isinstance(called, ast.Attribute) and ast.unparse(called.value) == "ast"
-            if word in LISTS and not of_syntax and (module.name, word) not in LOOKS:
-                faults.append(
-                    f"{module.name}:{node.lineno} calls {word}: inspector.system.files lists"
-                )
+            lists = word in LISTS and not of_syntax and (module.name, word) not in LOOKS
+            if lists or (word in OPENS and not writes(node)):
+                faults.append(f"{module.name}:{node.lineno} calls {word}: inspector.system.files")
     assert not faults
+
+
+WAYS_OUT = words("Console rich_print inspect print_help print_usage print_exc print_exception")
 
 
 def _printing(node: ast.AST) -> bool:
@@ -314,15 +276,7 @@ def _printing(node: ast.AST) -> bool:
         called = node.func.attr if isinstance(node.func, ast.Attribute) else node.func
         called = called.id if isinstance(called, ast.Name) else called
         # A console of Rich's own would be a second way out.
-        if called in (
-            "Console",
-            "rich_print",
-            "inspect",
-            "print_help",
-            "print_usage",
-            "print_exc",
-            "print_exception",
-        ):
+        if called in WAYS_OUT:
             return True
         if isinstance(node.func, ast.Attribute) and node.func.attr == "write" and node.args:
             first = node.args[0]
@@ -425,11 +379,6 @@ def test_the_drawn_layers_are_those_of_the_contract() -> None:
     assert drawn_layers() == [[room.strip() for room in str(x).split("|")] for x in layers]
 
 
-def test_imports_go_down_the_drawn_layers() -> None:
-    floor = {room: n for n, layer in enumerate(drawn_layers()) for room in layer}
-    assert not [f"{a} → {b}" for a, b in sorted(arrows()) if floor[b] <= floor[a]]
-
-
 def test_the_drawn_arrows_are_those_of_the_code() -> None:
     """The table's last column: every room that a room imports, and none that it does not."""
     there = {(a, b) for a, b in arrows() if b not in EVERYWHERE}
@@ -452,12 +401,6 @@ def test_every_room_is_drawn_and_says_what_it_answers() -> None:
     assert {row[0].strip("`") for row in rows} == rooms()
     assert len(rows) == len(rooms())
     assert all(row[1].endswith("?") and row[2] for row in rows)
-
-
-def test_every_path_in_the_drawing_exists() -> None:
-    named = PATH.findall(DRAWING)
-    assert len(named) > 20
-    assert not [path for path in named if not (ROOT / path).exists()]
 
 
 def journeys() -> dict[str, list[str]]:
@@ -574,14 +517,6 @@ def test_the_boundary_alone_calls_what_a_probe_has_replaced() -> None:
     ]
     faults = [fault for m in within_the_program for fault in _calls_of_what_was_replaced(m)]
     assert not faults, "\n".join(faults)
-
-
-def test_probes_wrap_names_with_hooks_alone() -> None:
-    from inspector.probes import hooks, private_names
-
-    for function in (private_names.wrap, hooks.observed):
-        hook_names = list(inspect.signature(function).parameters)[1:3]
-        assert hook_names == ["before", "after"]
 
 
 def test_a_wrapper_that_calls_the_original_itself_is_found(tmp_path: Path) -> None:

@@ -256,7 +256,7 @@ def ask(path: Path, python: str) -> None:
         f"{path} is not from your own folder of recordings. Timing runs the code in it and\n"
         f"the libraries that it names, under {python}."
     )
-    printing.ask("Do you trust its author? [y/N] ")
+    printing.narrate("Do you trust its author? [y/N] ", end="")
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         raise UsageError("not trusted, so not run")
 

@@ -28,11 +28,6 @@ _TYPES = frozenset(WIDTHS) | {"f32x2", "b128"}
 UNKNOWN_FORM = "this form is not known here"
 
 
-def direction(row: PtxInstruction) -> str | None:
-    """The rounding that an opcode names, where it is not to nearest even."""
-    return next((p for p in row.parts if p in DIRECTIONS), None)
-
-
 def types_of(row: PtxInstruction) -> list[str]:
     """The types that an opcode names."""
     return [p for p in row.parts[1:] if p in _TYPES]
@@ -240,7 +235,8 @@ _SIGN_BITS = {"neg": "{0} ^ {dtype}({sign})", "abs": "{0} & ~{dtype}({sign})"}
 
 def _real(t: Translator, row: PtxInstruction) -> None:
     """An instruction of ``REAL``."""
-    kind, way = one_type(row), direction(row)
+    kind = one_type(row)
+    way = next((p for p in row.parts if p in DIRECTIONS), None)
     base = "fma" if row.base == "mad" else row.base
     template = REAL[base]
     if base == "div" and not is_float(kind):

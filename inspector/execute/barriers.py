@@ -7,7 +7,6 @@ are named, or all that have not ended. Those that arrived with ``arrive`` do not
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -109,7 +108,7 @@ class Barriers:
         for barrier in self._barriers.values():
             enough = barrier.arrived.sum(1) >= barrier.counts
             complete = np.where(barrier.counts > 0, enough, (barrier.arrived | ~live).all(1))
-            done = _column(complete & barrier.arrived.any(1))
+            done = (complete & barrier.arrived.any(1))[:, None]
             if not barrier.waiting or not done.any():
                 continue
             for one in barrier.waiting:
@@ -131,12 +130,7 @@ class Barriers:
             value = (holds & arrived).sum(1, dtype=u32)
         else:
             value = (holds | ~arrived).all(1) if "and" in parts else (holds & arrived).any(1)
-        return Release(one.target, free, target.number, _column(value))
-
-
-def _column(values: Any) -> Array:
-    """A value of each thread block, as an array over lanes."""
-    return np.asarray(values)[:, None]
+        return Release(one.target, free, target.number, np.asarray(value)[:, None])
 
 
 # -- mbarriers: arrivals and bytes, phase by phase -------------------------------------------------

@@ -33,9 +33,7 @@ MAX_INSTRUCTIONS = 200_000
 """Instructions of a kernel with its calls replaced, beyond which calls are left."""
 
 
-def read_call(
-    call: PtxInstruction,
-) -> tuple[str | None, tuple[Operand, ...], tuple[Operand, ...]]:
+def read_call(call: PtxInstruction) -> tuple[str | None, tuple[Operand, ...], tuple[Operand, ...]]:
     """The function that a call names, its results and its arguments.
 
     The name is None where it is called by its address.
@@ -369,9 +367,7 @@ def _may_spin(
 ) -> bool:
     """Whether leaving a loop may depend on what it reads of memory again and again."""
     sources: set[int] = set()
-    made: set[int] = set()
-    for row in instructions:
-        made.update(defines(row, carry)[0])
+    made = {register for row in instructions for register in defines(row, carry)[0]}
     for row in instructions:
         written, _ = defines(row, carry)
         if row.base in ("atom", "mbarrier") or (row.base == "ld" and _STRONG & set(row.parts)):
@@ -443,7 +439,8 @@ _ROUNDS = 4
 
 def register_kinds(code: PtxFunction, carry: int) -> list[str]:
     """The type of each register: ``f32``, ``s32``, ``u64``, ``pred``, ``bf16x2``, …"""
-    votes: list[dict[str, int]] = [{} for _ in range(len(code.registers) + 1)]
+    own = [*code.registers, "b64"]
+    votes: list[dict[str, int]] = [{} for _ in own]
     moves: list[list[int]] = []
     for row in code.instructions:
         if row.base in _MOVES and not is_float(row.kind):
@@ -455,7 +452,7 @@ def register_kinds(code: PtxFunction, carry: int) -> list[str]:
             continue
         for register, kind in _said(row):
             # The address of a float is not a float.
-            if not is_float(kind) or WIDTHS[kind] == WIDTHS.get(_declared(code, register)):
+            if not is_float(kind) or WIDTHS[kind] == WIDTHS.get(own[register]):
                 votes[register][kind] = votes[register].get(kind, 0) + 1
     kinds = [_chosen(vote) for vote in votes]
     for _ in range(_ROUNDS):
@@ -463,18 +460,12 @@ def register_kinds(code: PtxFunction, carry: int) -> list[str]:
         for joined in moves:
             for kind in {kinds[r] for r in joined if is_float(kinds[r] or "b")}:
                 for r in joined:
-                    declared = _declared(code, r)
-                    if not kinds[r] and WIDTHS.get(declared) == WIDTHS.get(kind):
+                    if not kinds[r] and WIDTHS.get(own[r]) == WIDTHS.get(kind):
                         kinds[r], changed = kind, True
         if not changed:
             break
-    own = [_declared(code, r) for r in range(len(kinds))]
     # A predicate stays one in an instruction of another type.
     return [d if d == "pred" else kind or d for kind, d in zip(kinds, own, strict=True)]
-
-
-def _declared(code: PtxFunction, register: int) -> str:
-    return code.registers[register] if register < len(code.registers) else "b64"
 
 
 def _said(row: PtxInstruction) -> list[tuple[int, str]]:
@@ -503,7 +494,6 @@ def _said(row: PtxInstruction) -> list[tuple[int, str]]:
 
 def _chosen(vote: dict[str, int]) -> str:
     """Floating point where an instruction computes in it; else the most frequent."""
-    real = {kind: n for kind, n in vote.items() if is_float(kind)}
-    told = {kind: n for kind, n in vote.items() if kind[0] in "us" or kind == "pred"}
-    best = real or told
-    return max(best, key=lambda kind: best[kind]) if best else ""
+    real = [kind for kind in vote if is_float(kind)]
+    told = real or [kind for kind in vote if kind[0] in "us" or kind == "pred"]
+    return max(told, key=lambda kind: vote[kind], default="")

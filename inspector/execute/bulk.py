@@ -26,8 +26,6 @@ class BulkCopies:
         self.memory, self.phases, self.lanes = memory, phases, memory.lanes
         self._maps: dict[bytes, TensorMap] = {}
 
-    # -- tensor maps -----------------------------------------------------------------------------
-
     def replace(
         self,
         n: int,
@@ -93,8 +91,6 @@ class BulkCopies:
         if offset + nbytes > self.memory.limit:
             raise self.memory.outside(n, where, "shared", offset, nbytes, self.memory.limit)
         return offset
-
-    # -- tiles -----------------------------------------------------------------------------------
 
     def _tile(
         self,
@@ -205,8 +201,6 @@ class BulkCopies:
                 n, f"bulk {way}", "global", address.astype(u64), nbytes, None, told, where
             )
             self.memory.watching(access)
-
-    # -- bytes -----------------------------------------------------------------------------------
 
     def copy_in(
         self, n: int, target: Array, source: Array, size: Array, barrier: Array, mask: Mask

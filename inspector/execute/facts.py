@@ -210,8 +210,6 @@ class Facts(Observer):
         self._came = (0, 0)
         self._mask: Mask = None
 
-    # -- what the machine tells ------------------------------------------------------------------
-
     def visit(self, lanes: Lanes, block: BasicBlock, mask: Mask) -> None:
         self._came = int(lanes.mask_warps(mask).any(2).sum()), lanes.count(mask)
         self._mask = mask
@@ -265,8 +263,6 @@ class Facts(Observer):
             _sectors(kept, address, active, access.nbytes)
         elif access.space == "shared":
             _wavefronts(kept, address, active, access.nbytes)
-
-    # -- what is read of it ----------------------------------------------------------------------
 
     def lines(self, links: Mapping[int, tuple[int, ...]] | None = None) -> tuple[ExecutedLine, ...]:
         """Every line of the PTX that has an instruction, those not reached too, in order.
@@ -538,8 +534,6 @@ class Trace(Observer):
         self._writes: dict[int, list[int]] = {}
         """The steps that wrote each register."""
 
-    # -- what the machine tells ------------------------------------------------------------------
-
     def visit(self, lanes: Lanes, block: BasicBlock, mask: Mask) -> None:
         if lanes.blocks != 1:
             raise PtxviewError("A trace is of one thread block, and more were run.")
@@ -589,8 +583,6 @@ class Trace(Observer):
                 f"{self.program.name}: the steps of a block take more than "
                 f"{self.most_bytes >> 20:,} MiB"
             )
-
-    # -- what is read of it ----------------------------------------------------------------------
 
     def bits(self, register: int, step: int) -> Array | None:
         """A register's bits by thread after a step; None where nothing has written it yet."""

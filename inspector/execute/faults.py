@@ -48,9 +48,9 @@ class Place:
     def __str__(self) -> str:
         where = [f"PTX line {self.line}: {self.statement}"]
         if self.thread is not None:
-            where.insert(0, f"thread {_triple(self.thread)}")
+            where.insert(0, f"thread {self.thread}")
         if self.block is not None:
-            where.insert(0, f"block {_triple(self.block)}")
+            where.insert(0, f"block {self.block}")
         return ", ".join(where)
 
 
@@ -97,7 +97,3 @@ class OutOfBudget(PtxviewError):
         self.work = budget
         self.written: tuple[str, ...] = ()
         self.reachable: tuple[str, ...] = ()
-
-
-def _triple(numbers: tuple[int, int, int]) -> str:
-    return "(" + ", ".join(str(n) for n in numbers) + ")"

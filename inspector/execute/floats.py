@@ -150,7 +150,7 @@ _FRACTIONS: Mapping[str, Callable[[Fraction, Fraction, Fraction], Fraction]] = {
     "div": lambda x, y, z: x / y if y else Fraction(0),
     "sqrt": lambda x, y, z: _root(x) if x > 0 else Fraction(0),
 }
-"""Results of operations on finite numbers; 0 where there is none."""
+"""Results of operations on finite numbers; 0 where they have no result."""
 
 
 def _root(x: Fraction) -> Fraction:

@@ -5,7 +5,7 @@ All take and give arrays that broadcast against each other; 32-bit ones unless s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -126,7 +126,7 @@ def permute(a: Array, b: Array, selector: Array, mode: str) -> Array:
     """``prmt``: four of the eight bytes of ``b:a``; in the generic mode with sign replication."""
     if mode:
         base = selector & u32(3)
-        picks: Sequence[Array] = [_permuted(mode, base, k) for k in range(4)]
+        picks: Sequence[Array] = [PERMUTE_MODES[mode](base, k) for k in range(4)]
     else:
         picks = [(selector >> u32(4 * k)) & u32(15) for k in range(4)]
     pair = a.astype(u64) | (b.astype(u64) << u64(32))
@@ -140,22 +140,15 @@ def permute(a: Array, b: Array, selector: Array, mode: str) -> Array:
     return out
 
 
-PERMUTE_MODES = ("f4e", "b4e", "rc8", "ecl", "ecr", "rc16")
-
-
-def _permuted(mode: str, base: Array, k: int) -> Array:
-    """The byte that ``prmt`` in a mode takes for byte k."""
-    if mode == "f4e":
-        return base + u32(k)
-    if mode == "b4e":
-        return (base - u32(k)) & u32(7)
-    if mode == "rc8":
-        return base
-    if mode == "ecl":
-        return np.maximum(base, u32(k))
-    if mode == "ecr":
-        return np.minimum(base, u32(k))
-    return (base & u32(1)) * u32(2) + u32(k & 1)
+PERMUTE_MODES: Mapping[str, Callable[[Array, int], Array]] = {
+    "f4e": lambda base, k: base + u32(k),
+    "b4e": lambda base, k: (base - u32(k)) & u32(7),
+    "rc8": lambda base, k: base,
+    "ecl": lambda base, k: np.maximum(base, u32(k)),
+    "ecr": lambda base, k: np.minimum(base, u32(k)),
+    "rc16": lambda base, k: (base & u32(1)) * u32(2) + u32(k & 1),
+}
+"""The byte that ``prmt`` in a mode takes for byte k."""
 
 
 def extract_bits(a: Array, position: Array, length: Array) -> Array:

@@ -187,8 +187,6 @@ class Machine:
         self._left = False
         self._seen: tuple[int, Snapshot] | None = None
 
-    # -- what generated code calls ---------------------------------------------------------------
-
     def wrote(self, instruction: int, register: int, value: Array, mask: Mask) -> None:
         for one in self.observers:
             one.wrote(self.lanes, instruction, register, value, mask)
@@ -250,8 +248,6 @@ class Machine:
         if cause in ("out of bounds", "null", "misaligned") and sentence[:1].isdigit():
             sentence = f"{_VERBS.get(row.base, 'accesses')} {sentence}"
         return Fault(cause, sentence, place, **more)
-
-    # -- control ---------------------------------------------------------------------------------
 
     def run(self) -> bool:
         """Goes on until all lanes have ended (True) or all that are left spin or wait (False)."""
@@ -391,8 +387,6 @@ class Machine:
         for register in block.dying if one_way else (*block.dying, *block.live_out):
             if not any(register in live for live in needed):
                 self.registers[register] = self.program.empty[register]
-
-    # -- who never ends --------------------------------------------------------------------------
 
     def _idle(self) -> bool:
         """Whether going round changes nothing: no memory, and no register that lives there."""

@@ -198,10 +198,8 @@ class Memory:
 
     def names(self, regions: set[int] | None = None) -> tuple[str, ...]:
         """The names of the buffers in some regions; of every one that may be written."""
-        rows = range(len(self.regions)) if regions is None else sorted(regions)
-        return tuple(
-            b.name for i in rows if self.regions[i].writable for b in self.regions[i].buffers
-        )
+        rows = [r for i, r in enumerate(self.regions) if regions is None or i in regions]
+        return tuple(b.name for r in rows if r.writable for b in r.buffers)
 
 
 def _bounds(array: Array) -> tuple[int, int]:
@@ -376,8 +374,6 @@ class ChunkMemory:
         self.changes = 0
         """Grows with each store that may have changed something: who spins sees whether it did."""
 
-    # -- what generated code calls ---------------------------------------------------------------
-
     def load(
         self, n: int, space: str, address: Array, dtype: Any, count: int, mask: Mask
     ) -> list[Array]:
@@ -503,8 +499,6 @@ class ChunkMemory:
         """Shared memory as 64-bit words, and the index of the one that each lane names."""
         piece = self._pieces(n, "atomic", "shared", as_shared(address), u64, 1, mask)[0]
         return piece.table, piece.at
-
-    # -- where addresses are ---------------------------------------------------------------------
 
     def split(self, address: Array, mask: Mask) -> list[tuple[str, Array, Mask]]:
         """Space, address in it and lanes, for each space that generic addresses are in."""
@@ -672,8 +666,6 @@ class ChunkMemory:
             raise self.outside(n, where, space, int(full[where]), nbytes, limit)
         self._aligned(n, space, address, address, nbytes, mask)
         return address
-
-    # -- faults ----------------------------------------------------------------------------------
 
     def may_write(self, n: int, region: Region, where: tuple[int, int]) -> None:
         """Notes that a region is written by a lane; a fault where it is constant."""

@@ -19,10 +19,7 @@ from inspector.listing.ptx import parse_ptx
 from inspector.listing.ptx_code import PtxModule, PtxVariable, read_module
 from inspector.listing.ptx_statement import PtxInstruction
 
-HANDLERS: Mapping[str, Handler] = {
-    **arithmetic.HANDLERS,
-    **transfer.HANDLERS,
-}
+HANDLERS: Mapping[str, Handler] = {**arithmetic.HANDLERS, **transfer.HANDLERS}
 
 Argument = Buffer | int | float | bytes | bytearray
 """What a kernel is given: a pointer (a buffer or an address), a number, or a structure's bytes."""
@@ -71,8 +68,6 @@ class Program:
         self._obstacles: tuple[Obstacle, ...] | None = None
         self._functions: dict[tuple[int, bool, bool], Code] = {}
 
-    # -- what it needs ---------------------------------------------------------------------------
-
     def _place_parameters(self) -> int:
         at = 0
         for parameter in self.parameters:
@@ -118,8 +113,6 @@ class Program:
         """The text of a line of the PTX."""
         texts = self.module.texts
         return texts[line - 1].strip() if 0 < line <= len(texts) else ""
-
-    # -- what cannot be run ----------------------------------------------------------------------
 
     def cannot(self) -> tuple[Obstacle, ...]:
         """Every line that cannot be run, and why; empty where the whole kernel can."""
@@ -171,8 +164,6 @@ class Program:
             out.append(Obstacle(last.line, last.opcode, "where it leads is not known"))
         return out
 
-    # -- code ------------------------------------------------------------------------------------
-
     def function(self, block: BasicBlock, *, careful: bool, watched: bool) -> Code:
         """The function of a basic block (see ``Translator.block``), compiled when first wanted."""
         key = (block.index, careful, watched)
@@ -185,8 +176,6 @@ class Program:
             exec(compile(source, f"<PTX of {self.name}>", "exec"), scope)
             made = self._functions[key] = scope["b"]
         return made
-
-    # -- a launch --------------------------------------------------------------------------------
 
     def pack(self, arguments: Sequence[Argument]) -> Array:
         """The bytes of the parameters. Raises LaunchError where arguments do not fit."""
@@ -293,11 +282,9 @@ def approximations(program: Program, table: Mapping[str, Any]) -> tuple[Approxim
     out: dict[int, Approximation] = {}
     for row in program.code.instructions:
         entry = table.get(key_of(row))
-        of_integers = row.base in ("mma", "wgmma") and "s32" in row.parts
-        if entry is not None and not of_integers:
-            out.setdefault(
-                row.line, Approximation(row.line, row.opcode, bound(entry), entry["section"])
-            )
+        if entry is not None and not (row.base in ("mma", "wgmma") and "s32" in row.parts):
+            one = Approximation(row.line, row.opcode, bound(entry), entry["section"])
+            out.setdefault(row.line, one)
     return tuple(out[line] for line in sorted(out))
 
 

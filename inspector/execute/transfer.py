@@ -59,9 +59,8 @@ def _form(row: PtxInstruction) -> tuple[str, int, str]:
 def _load(t: Translator, row: PtxInstruction) -> None:
     space, count, kind = _form(row)
     space, address = t.address(row.operands[1], space)
-    width = WIDTHS[kind]
-    t.emit(f"L = m.memory.load({t.number}, {space!r}, {address}, u{width}, {count}, {t.mask})")
-    t.write_list(row.operands[0], kind)
+    given = f"{t.number}, {space!r}, {address}, u{WIDTHS[kind]}, {count}, {t.mask}"
+    t.write_list(row.operands[0], f"m.memory.load({given})", kind)
 
 
 def _store(t: Translator, row: PtxInstruction) -> None:
@@ -133,8 +132,8 @@ def _copy_few(t: Translator, row: PtxInstruction) -> None:
 def _load_matrix(t: Translator, row: PtxInstruction) -> None:
     count, trans = len(t.elements(row.operands[0])), _turned(row)
     at = _shared(t, row.operands[1])
-    t.emit(f"L = m.memory.load_matrix({t.number}, {at}, {count}, {trans}, {t.mask})")
-    t.write_list(row.operands[0])
+    made = f"m.memory.load_matrix({t.number}, {at}, {count}, {trans}, {t.mask})"
+    t.write_list(row.operands[0], made)
 
 
 def _turned(row: PtxInstruction) -> bool:
@@ -170,9 +169,8 @@ def _multiply(t: Translator, row: PtxInstruction) -> None:
     a, b, c = (
         ", ".join(t.read(o, wide) for o in t.elements(operand)) for operand in row.operands[1:4]
     )
-    saturate = "satfinite" in row.parts
-    t.emit(f"L = matrix.multiply(m.lanes, {shape}, {kinds!r}, [{a}], [{b}], [{c}], {saturate})")
-    t.write_list(row.operands[0])
+    given = f"{shape}, {kinds!r}, [{a}], [{b}], [{c}], {'satfinite' in row.parts}"
+    t.write_list(row.operands[0], f"matrix.multiply(m.lanes, {given})")
 
 
 def _multiply_group(t: Translator, row: PtxInstruction) -> None:
@@ -192,13 +190,10 @@ def _multiply_group(t: Translator, row: PtxInstruction) -> None:
     signs, turned = (numbers[:2], numbers[2:]) if len(numbers) > 1 else ([1, 1], [])
     turned = [0] * (2 - len(turned)) + turned
     old = ", ".join(t.read(o, "u32") for o in t.elements(target))
+    descriptor, added = t.read(b, "u64"), t.read(keep, "pred")
+    given = f"{shape}, {kinds!r}, {left}, {descriptor}, {added}, {signs}, {turned}, [{old}]"
     saturate = "satfinite" in row.parts
-    t.emit(
-        f"L = m.multiply_group({t.number}, {t.mask}, {shape}, {kinds!r}, {left}, "
-        f"{t.read(b, 'u64')}, "
-        f"{t.read(keep, 'pred')}, {signs}, {turned}, [{old}], {saturate})"
-    )
-    t.write_list(target)
+    t.write_list(target, f"m.multiply_group({t.number}, {t.mask}, {given}, {saturate})")
 
 
 # -- asynchronous copies, mbarriers, tensor maps ---------------------------------------------------
@@ -373,8 +368,7 @@ def _members(t: Translator, row: PtxInstruction, at: int) -> str:
 def _shuffle(t: Translator, row: PtxInstruction) -> None:
     mode = _word(row, ("up", "down", "bfly", "idx"))
     a, b, c = (t.read(o, "u32") for o in row.operands[1:4])
-    t.emit(f"L = lanes.shuffle(m.lanes, {mode!r}, {a}, {b}, {c})")
-    t.write_list(row.operands[0])
+    t.write_list(row.operands[0], f"lanes.shuffle(m.lanes, {mode!r}, {a}, {b}, {c})")
 
 
 def _vote(t: Translator, row: PtxInstruction) -> None:
@@ -387,11 +381,11 @@ def _vote(t: Translator, row: PtxInstruction) -> None:
 def _match(t: Translator, row: PtxInstruction) -> None:
     value = t.read(row.operands[1], f"u{row.kind[1:]}")
     members = _members(t, row, 2)
+    given = f"m.lanes, {value}, {t.mask}, {members}"
     if "any" in row.parts:
-        t.write(row.operands[0], f"lanes.match(m.lanes, {value}, {t.mask}, {members})")
-        return
-    t.emit(f"L = lanes.match_all(m.lanes, {value}, {t.mask}, {members})")
-    t.write_list(row.operands[0])
+        t.write(row.operands[0], f"lanes.match({given})")
+    else:
+        t.write_list(row.operands[0], f"lanes.match_all({given})")
 
 
 def _reduce(t: Translator, row: PtxInstruction) -> None:
@@ -406,8 +400,8 @@ def _reduce(t: Translator, row: PtxInstruction) -> None:
 
 
 def _elect(t: Translator, row: PtxInstruction) -> None:
-    t.emit(f"L = lanes.elect(m.lanes, {t.mask}, {t.read(row.operands[1], 'u32')})")
-    t.write_list(row.operands[0])
+    members = t.read(row.operands[1], "u32")
+    t.write_list(row.operands[0], f"lanes.elect(m.lanes, {t.mask}, {members})")
 
 
 # -- the rest --------------------------------------------------------------------------------------

@@ -109,8 +109,6 @@ class Translator:
         self.guarded = False
         self.temporaries = 0
 
-    # -- blocks ----------------------------------------------------------------------------------
-
     def block(self, block: BasicBlock, *, careful: bool, watched: bool) -> str:
         """The source of one block's function, named ``b``.
 
@@ -179,8 +177,6 @@ class Translator:
         if self.watched:
             for register in self.written:
                 self.emit(f"m.wrote({number}, {register}, r{register}, {self.mask})")
-
-    # -- what handlers call ----------------------------------------------------------------------
 
     @property
     def mask(self) -> str:
@@ -325,8 +321,9 @@ class Translator:
         self.defined.add(number)
         self.written.append(number)
 
-    def write_list(self, operand: Operand, kind: str = "") -> None:
-        """Writes the arrays of ``L`` to a vector's elements, or to both parts of a pair."""
+    def write_list(self, operand: Operand, values: str, kind: str = "") -> None:
+        """Writes several arrays to a vector's elements, or to both parts of a pair."""
+        self.emit(f"L = {values}")
         pair = isinstance(operand, PairOperand)
         for k, target in enumerate(self.pair(operand) if pair else self.elements(operand)):
             if target is not None:

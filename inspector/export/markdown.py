@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from inspector import __version__
 from inspector.base.errors import PtxviewError
-from inspector.base.model import FX_STAGES, GRAPH_STAGES, Kernel, Stage, Variant
+from inspector.base.model import FX_STAGES, Kernel, Stage, Variant
 from inspector.base.names import base_name
 from inspector.base.text import plural, shown
 from inspector.export.page import COSTLY, Found, measured, named
@@ -88,7 +88,7 @@ def _of(reader: Reader, found: Found) -> Iterator[str]:
             continue
         lines = _excerpt(reader, found, stage)
         if lines:
-            cuda = (variant.stages[stage].origin_path or "").endswith((".cu", ".cuh"))
+            cuda = is_cuda(variant.stages[stage].origin_path)
             language = LANGUAGES.get(stage, "cuda" if cuda else "python")
             yield from details(stage.value, lines, language, LONGEST[stage])
             yield ""
@@ -144,16 +144,15 @@ def contents(
         written: list[str] = []
         for stage in jsons.ordered(variant.stages):
             file = variant.stages[stage]
-            label = f"{base_name(kernel.name)} {variant.id}: {stage.value}"
             try:
                 if file.costly and not compilers:
                     raise PtxviewError(COSTLY)
                 text = reader.text(variant, stage).text
             except PtxviewError as error:
+                label = f"{base_name(kernel.name)} {variant.id}: {stage.value}"
                 missing(f"{label}: {error.message}")
                 continue
-            cuda = is_cuda(file.origin_path)
-            leaf = NAMES.get(stage, "source.cu" if cuda else "source.py")
+            leaf = NAMES.get(stage, "source.cu" if is_cuda(file.origin_path) else "source.py")
             written.append(leaf)
             yield f"{name}/{leaf}", text.encode("utf-8", "surrogateescape")
         yield f"{name}/card.txt", _card(reader, kernel, variant).encode("utf-8", "replace")
@@ -161,23 +160,20 @@ def contents(
         config = escaped(tables.config(variant))
         index.append(f"- {code(base_name(kernel.name))} {code(variant.id)} {config}: {files}")
     for graph in reader.recording.graphs:
-        try:
-            data = graph.stages[Stage.OUTPUT_CODE].content.read()
-        except (PtxviewError, KeyError):
-            continue
         name = f"graphs/{_unique(f'graph-{graph.id}', taken)}"
-        yield f"{name}.py", data
-        leaves = [f"[output_code]({name}.py)"]
-        for stage in reader.graph_stages(graph):
-            if stage in GRAPH_STAGES:
-                leaf = f"{name}.{stage.value}.{'py' if stage in FX_STAGES else 'txt'}"
-                try:
-                    text = reader.graph_text(graph, stage)
-                except PtxviewError as error:
-                    missing(f"{stage.value} of graph {graph.id}: {error.message}")
-                    continue
-                yield leaf, text.encode("utf-8", "surrogateescape")
-                leaves.append(f"[{stage.value}]({leaf})")
+        leaves = []
+        for stage in reversed(reader.graph_stages(graph)):
+            if stage is Stage.SOURCE:
+                continue
+            own = "" if stage is Stage.OUTPUT_CODE else f".{stage.value}"
+            leaf = f"{name}{own}.{'py' if stage in (*FX_STAGES, Stage.OUTPUT_CODE) else 'txt'}"
+            try:
+                text = reader.graph_text(graph, stage)
+            except PtxviewError as error:
+                missing(f"{stage.value} of graph {graph.id}: {error.message}")
+                continue
+            yield leaf, text.encode("utf-8", "surrogateescape")
+            leaves.append(f"[{stage.value}]({leaf})")
         index.append(f"- graph {code(graph.id)}: {' '.join(leaves)}")
     lines = ["# Kernels", "", *index, "", *markdown(reader, chosen, times, removed), ""]
     yield "README.md", "\n".join(lines).encode("utf-8", "replace")

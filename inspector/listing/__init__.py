@@ -10,14 +10,7 @@ from __future__ import annotations
 from inspector.base.model import FX_STAGES, GRAPH_STAGES, Stage
 from inspector.listing.line import Control, Function, Kind, Line, Listing
 
-__all__ = [
-    "Control",
-    "Function",
-    "Kind",
-    "Line",
-    "Listing",
-    "parse",
-]
+__all__ = ["Control", "Function", "Kind", "Line", "Listing", "parse"]
 
 MAX_PARSED_CHARS = 64 << 20
 """A longer text is shown raw: its lines have no kind, no registers and no functions."""

@@ -60,7 +60,7 @@ class NvSassLexer(RegexLexer):
             (r"[-+|~!&*.@%=:<>?]", Operator),
             (r"[\w$]++", Text),
             (r".", Text),
-        ],
+        ]
     }
 
 
@@ -94,7 +94,7 @@ class MlirLexer(RegexLexer):
             (r"[\[\](){},]", Punctuation),
             (r"[\w$]++", Name),
             (r".", Text),
-        ],
+        ]
     }
 
 
@@ -132,7 +132,7 @@ class _GraphLexer(RegexLexer):
             (r"[\[\](){},]", Punctuation),
             (r"[\w.]++", Name),
             (r".", Text),
-        ],
+        ]
     }
 
 

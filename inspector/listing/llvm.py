@@ -103,9 +103,7 @@ class Metadata:
 def _path(body: str) -> str:
     parts = {key: unescape(value, _HEX, 16) for key, value in _TEXT.findall(body)}
     name, folder = parts.get("filename", ""), parts.get("directory", "")
-    if not folder or name.startswith("/"):
-        return name
-    return f"{folder.rstrip('/')}/{name}"
+    return f"{folder.rstrip('/')}/{name}" if folder and name[:1] != "/" else name
 
 
 _STRING = re.compile(r'"[^"]*"')
@@ -215,19 +213,11 @@ class _LlvmReader:
         word = _WORD.match(bare)
         if bare.startswith("define "):
             name = _NAME.search(bare)
+            label = (name[1] or name[2]) if name else None
             code = _STRING.sub('""', bare.partition("!dbg")[0])
-            defs = tuple(dict.fromkeys(_PARAMETER.findall(code)))
-            return Line(
-                n,
-                text,
-                Kind.DIRECTIVE,
-                "define",
-                "define",
-                defs,
-                (),
-                self.metadata.of_line(bare),
-                (name[1] or name[2]) if name else None,
-            )
+            defs, source = dict.fromkeys(_PARAMETER.findall(code)), self.metadata.of_line(bare)
+            told = ("define", "define", tuple(defs), (), source, label)
+            return Line(n, text, Kind.DIRECTIVE, *told)
         if bare[0] in "!@$^}" or (word and word[0] in _TOP) or " = type " in bare:
             return Line(n, text, Kind.DIRECTIVE)
         line = self._instruction(n, text, bare)
@@ -271,12 +261,9 @@ class _LlvmReader:
 
     def _rest(self, n: int) -> str:
         """A switch's cases, up to its ``]``."""
-        parts: list[str] = []
-        for text in self.texts[n:]:
-            parts.append(text)
-            if text.lstrip()[:1] in "]}":
-                break
-        return " ".join(parts)
+        rest = self.texts[n:]
+        ends = (k for k, text in enumerate(rest, 1) if text.lstrip()[:1] in "]}")
+        return " ".join(rest[: next(ends, len(rest))])
 
 
 def _plain(match: re.Match[str]) -> str:

@@ -259,32 +259,15 @@ def _operation(
     defs: list[str] = []
     if match["results"]:
         for value, count in _RESULT.findall(match["results"]):
-            result_count = int(count or 1)
-            defs += [f"{value}#{i}" for i in range(result_count)] if count else [value]
+            defs += [f"{value}#{i}" for i in range(int(count))] if count else [value]
     if _FUNCTION.fullmatch(name):
-        arguments = tuple(dict.fromkeys(_ARGUMENT.findall(rest)))
-        symbol = _SYMBOL.search(body)
+        arguments, symbol = tuple(dict.fromkeys(_ARGUMENT.findall(rest))), _SYMBOL.search(body)
         label = (symbol[1] or symbol[2]) if symbol else None
         return Line(n, text, Kind.INSTRUCTION, name, name, arguments, (), location, label)
-    bound: list[str] = []
-    if "=" in rest and "%" in rest:
-        bound = _BOUND.findall(rest)
-    skipped = set(bound)
-    uses = dict.fromkeys(v for v in _VALUE.findall(rest) if v not in skipped)
-    targets: tuple[str, ...] = ()
-    if "^" in rest:
-        targets = tuple(_BLOCK.findall(rest))
+    bound = dict.fromkeys(_BOUND.findall(rest) if "=" in rest and "%" in rest else ())
+    uses = tuple(dict.fromkeys(v for v in _VALUE.findall(rest) if v not in bound))
+    targets = tuple(_BLOCK.findall(rest) if "^" in rest else ())
     if "@" in rest and _CALLS.fullmatch(name):
         targets += tuple(a or b for a, b in _SYMBOL.findall(rest))
-    return Line(
-        n,
-        text,
-        Kind.INSTRUCTION,
-        name,
-        name,
-        tuple(dict.fromkeys(defs + bound)),
-        tuple(uses),
-        location,
-        None,
-        targets,
-    )
+    made = tuple(dict.fromkeys((*defs, *bound)))
+    return Line(n, text, Kind.INSTRUCTION, name, name, made, uses, location, None, targets)

@@ -218,19 +218,15 @@ def _buffer(n: int, line: str, earlier: dict[str, WrapperBuffer]) -> WrapperBuff
 
 
 def _elements(shape: str, strides: str) -> int | None:
-    sizes, steps = _numbers(shape), _numbers(strides)
-    if sizes is None or steps is None or len(sizes) != len(steps):
+    parts = [*_listed(shape), *_listed(strides)]
+    if len(_listed(shape)) != len(_listed(strides)) or not all(
+        p.isascii() and p.isdecimal() and len(p) < 19 for p in parts
+    ):
         return None
-    if 0 in sizes:
-        return 0
-    return 1 + sum((size - 1) * step for size, step in zip(sizes, steps, strict=True))
-
-
-def _numbers(text: str) -> list[int] | None:
-    parts = [part.strip() for part in text.split(",") if part.strip()]
-    if not all(p.isascii() and p.isdecimal() and len(p) < 19 for p in parts):
-        return None
-    return [int(p) for p in parts]
+    sizes, steps = map(int, _listed(shape)), map(int, _listed(strides))
+    spans = list(zip(sizes, steps, strict=True))
+    empty = any(size == 0 for size, _ in spans)
+    return 0 if empty else 1 + sum((size - 1) * step for size, step in spans)
 
 
 def _listed(text: str) -> tuple[str, ...]:

@@ -329,18 +329,8 @@ class _LineReader:
             if one.base in BRANCHES and isinstance(place, SymbolOperand):
                 targets.append(place.name)
         base, opcode = self.found[0].base, self.found[0].opcode
-        return Line(
-            n,
-            text,
-            Kind.INSTRUCTION,
-            base,
-            opcode,
-            tuple(defs),
-            tuple(uses),
-            self.location,
-            label,
-            tuple(targets),
-        )
+        told = (base, opcode, tuple(defs), tuple(uses), self.location, label, tuple(targets))
+        return Line(n, text, Kind.INSTRUCTION, *told)
 
     def _step(self, start: int) -> int:
         """Read the piece that begins at ``start``; returns where it ends."""
@@ -348,7 +338,7 @@ class _LineReader:
         if c.isspace() or c == ";":
             return start + 1
         if c in "{}()":
-            self._directive()
+            self.kind = Kind.DIRECTIVE if self.kind is Kind.UNKNOWN else self.kind
             if c == "{":
                 self.depth += 1
             elif c == "}":
@@ -361,10 +351,6 @@ class _LineReader:
         if c == "." or self.code.startswith("@@DWARF", start):
             return self._read_directive(start)
         return self._instruction(start)
-
-    def _directive(self) -> None:
-        if self.kind is Kind.UNKNOWN:
-            self.kind = Kind.DIRECTIVE
 
     def _braces(self, code: str) -> None:
         self.depth = max(0, self.depth + code.count("{") - code.count("}"))
@@ -379,7 +365,7 @@ class _LineReader:
 
     def _read_directive(self, start: int) -> int:
         code, size = self.code, len(self.code)
-        self._directive()
+        self.kind = Kind.DIRECTIVE if self.kind is Kind.UNKNOWN else self.kind
         end = code.find(";", start)
         until = end if end >= 0 else size
         word = WORD.match(code, start)

@@ -197,15 +197,15 @@ def _variable(statement: str, line: int, space: str = "") -> PtxVariable | None:
     )
 
 
+@dataclass(slots=True)
 class _Scope:
     """What the block at ``depth`` declares."""
 
-    def __init__(self, depth: int) -> None:
-        self.depth = depth
-        self.names: dict[str, int | str] = {}
-        """A register's number, or the name of a variable that is its own in the module."""
-        self.ranges: dict[str, list[tuple[int, str]]] = {}
-        """Count and type of ``%r<28>`` by ``%r``; its registers get a number when first named."""
+    depth: int
+    names: dict[str, int | str] = field(default_factory=dict)
+    """A register's number, or the name of a variable that is its own in the module."""
+    ranges: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
+    """Count and type of ``%r<28>`` by ``%r``; its registers get a number when first named."""
 
 
 class FunctionReading(OperandReader):
@@ -341,10 +341,7 @@ class FunctionReading(OperandReader):
 
     def _between(self, text: str) -> bool:
         """Whether ``text`` holds nothing but labels, which are then noted."""
-        alone = _LABELS.match(text) is not None
-        if alone:
-            self._labels(text)
-        return alone
+        return _LABELS.match(text) is not None and not self._labels(text).strip()
 
     def _labels(self, text: str) -> str:
         """Note the labels that ``text`` begins with; returns the rest."""

@@ -72,11 +72,12 @@ def location_of(marks: list[re.Match[str]]) -> Location | None:
             frames.append(frame)
         if mark[3] is not None:
             frames.append((mark[3], int(mark[4])))
+    if not frames or not frames[0][1]:
+        return None
     location: Location | None = None
     for file, line in reversed(frames):
-        if line:
-            location = Location(file, line, None, location)
-    return location if frames and frames[0][1] else None
+        location = Location(file, line, None, location) if line else location
+    return location
 
 
 def read_annotations(texts: list[str]) -> dict[tuple[str, int], Annotation]:
@@ -161,25 +162,11 @@ def _instruction(
     annotations: Mapping[tuple[str, int], Annotation],
 ) -> Line:
     hexadecimal, guard, base, qualifiers, operands = match.groups()
-    opcode = base + qualifiers
-    registers = _registers(base, opcode, guard, (operands or "").rstrip())
-    address = int(hexadecimal, 16)
+    opcode, address = base + qualifiers, int(hexadecimal, 16)
+    defs, uses, targets = _registers(base, opcode, guard, (operands or "").rstrip())
     source, ptx_line, control = annotations.get((section, address), (None, None, None))
-    return Line(
-        n,
-        text,
-        Kind.INSTRUCTION,
-        base,
-        opcode,
-        registers.defs,
-        registers.uses,
-        source,
-        None,
-        registers.targets,
-        address,
-        ptx_line,
-        control,
-    )
+    told = (base, opcode, defs, uses, source, None, targets, address, ptx_line, control)
+    return Line(n, text, Kind.INSTRUCTION, *told)
 
 
 # Half of a kernel's instructions repeat an earlier one, operands included.

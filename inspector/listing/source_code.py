@@ -63,12 +63,7 @@ def parse_python(text: str, path: str | None = None, language: str = "source") -
 
 
 def _line(
-    n: int,
-    text: str,
-    code: str | None,
-    state_before: PythonState,
-    comment: bool,
-    path: str | None,
+    n: int, text: str, code: str | None, state_before: PythonState, comment: bool, path: str | None
 ) -> Line:
     if not text or text.isspace():
         return Line(n, text, Kind.BLANK)

@@ -26,7 +26,6 @@ from inspector.base.model import (
 )
 from inspector.listing import parse
 from inspector.listing.line import Listing
-from inspector.listing.output_code import parse_wrapper
 from inspector.reader import tables
 from inspector.reader.facts import Measurements, VariantFacts, at_hand, by_cubin
 from inspector.reader.line_annotations import Teller
@@ -54,9 +53,8 @@ Key = tuple[str, str]
 class VariantSummary:
     """Figures of a variant; None is unknown.
 
-    ``instructions`` are those of the kernel's SASS, ``ptx_instructions`` of its PTX, ``live`` is
-    the peak of live general registers in its SASS, ``hints`` how many there are, ``occupancy`` the
-    theoretical one in percent. ``lacking`` says why figures of the machine code are unknown.
+    ``instructions`` are SASS's, ``live`` is the peak of live general registers in SASS,
+    ``occupancy`` the theoretical one in percent. ``lacking`` says why figures are unknown.
     """
 
     resources: Resources = field(default_factory=Resources)
@@ -93,11 +91,9 @@ class Summaries:
         """Read summaries; yields how many are known, of how many. Stops once ``go_on`` says no."""
         wanted = {(v.hash, v.symbol): v for v in variants}
         left = [variant for key, variant in wanted.items() if not self._cached(key, variant)]
-        done = len(wanted) - len(left)
-        yield done, len(wanted)
+        yield len(wanted) - len(left), len(wanted)
         for _ in side_by_side(self._of_cubin, by_cubin(left)):
-            done = sum(key in self._known for key in wanted)
-            yield done, len(wanted)
+            yield sum(key in self._known for key in wanted), len(wanted)
             if not go_on():
                 return
 
@@ -110,11 +106,11 @@ class Summaries:
         if len(variants) > MAX_COUNTED_VARIANTS:
             return len(variants)
         left = [v for v in variants if not self._cached((v.hash, v.symbol), v)]
-        until = time.monotonic() + seconds
+        until, most = time.monotonic() + seconds, MAX_COUNTED_LINES
 
         def count(cubin: list[Variant]) -> None:
             if time.monotonic() < until:
-                self._of_cubin([variant for variant in cubin if not _is_long(variant)])
+                self._of_cubin([v for v in cubin if _text(v, Stage.PTX).count(b"\n") <= most])
 
         list(side_by_side(count, by_cubin(left)))
         known = (self.of(variant) for variant in left)
@@ -181,20 +177,15 @@ class Summaries:
         # Names are a stranger's: not every one of them can be encoded.
         parts: list[bytes | str] = ["summary", __version__, ascii(told)]
         for stage in sorted(variant.stages, key=lambda s: s.rank):
-            if at_hand(variant, stage):
-                try:
-                    parts += [stage.value, variant.stages[stage].content.read()]
-                except PtxviewError:
-                    parts += [stage.value, b"lost"]
+            parts += [stage.value, _text(variant, stage)]
         return reader.cache.key(*parts)
 
 
-def _is_long(variant: Variant) -> bool:
-    ptx = variant.stages.get(Stage.PTX)
-    try:
-        return ptx is not None and ptx.content.read().count(b"\n") > MAX_COUNTED_LINES
-    except PtxviewError:
-        return False
+def _text(variant: Variant, stage: Stage) -> bytes:
+    """The content of a stage; empty without one that can be read."""
+    with suppress(PtxviewError):
+        return variant.stages[stage].content.read() if at_hand(variant, stage) else b""
+    return b""
 
 
 class GraphReader(Teller):
@@ -236,6 +227,7 @@ class GraphReader(Teller):
 
     def _view(self, graph: Graph) -> GraphView:
         from inspector.analyse import graph_view as views  # its modules delay the first row
+        from inspector.listing.output_code import parse_wrapper
 
         text = self.graph_text(graph, Stage.OUTPUT_CODE)
         backward = Stage.BACKWARD in graph.stages

@@ -21,13 +21,9 @@ MIN_PREFIX_CHARS = 4
 
 def names(kernel: Kernel) -> tuple[str, ...]:
     """Every name that a kernel answers to."""
-    short = kernel.called
-    plain = kernel.demangled.split("(")[0].split("<")[0].split()[-1:] or [kernel.demangled]
-    return tuple(
-        dict.fromkeys(
-            (kernel.id, kernel.name, kernel.demangled, short, plain[0], base_name(kernel.name))
-        )
-    )
+    plain = kernel.demangled.split("(")[0].split("<")[0].split()[-1:]
+    own = (kernel.id, kernel.name, kernel.demangled, kernel.called, *plain, base_name(kernel.name))
+    return tuple(dict.fromkeys(own))
 
 
 def select(recording: Recording, selector: str | None) -> tuple[Found, ...]:
@@ -41,15 +37,15 @@ def select(recording: Recording, selector: str | None) -> tuple[Found, ...]:
         at = int(number) if len(number) < 19 else 0
         return tuple(of_name[at - 1 : at]) if at > 0 else ()
     exact = tuple(f for f in everything if selector in names(f[0]))
-    if exact:
-        return exact
     low = selector.lower()
-    if len(low) >= MIN_PREFIX_CHARS and HEX.issuperset(low):
-        by_id = tuple(f for f in everything if f[1].hash.startswith(low))
-        if by_id:
-            return by_id
-    return tuple(
-        f for f in everything if any(fnmatch.fnmatchcase(n, selector) for n in names(f[0]))
+    is_prefix = len(low) >= MIN_PREFIX_CHARS and HEX.issuperset(low)
+    by_id = tuple(f for f in everything if is_prefix and f[1].hash.startswith(low))
+    return (
+        exact
+        or by_id
+        or tuple(
+            f for f in everything if any(fnmatch.fnmatchcase(n, selector) for n in names(f[0]))
+        )
     )
 
 
@@ -83,12 +79,9 @@ def choice(found: Found, among: tuple[Found, ...] = ()) -> str:
     )
     same = [f for f in among if f[1].hash == variant.hash]
     handle = variant.id if len(same) < 2 else kernel.called
-    said = f"{handle:<12} {kernel.called}  {variant.target or ''}  {config}"
-    if (more := " ".join(_apart(found, among))) != "":
-        said += f"  {more}"
-    if variant.error is not None:
-        said += "  (failed)"
-    return shown(said.rstrip())
+    apart, failed = " ".join(_apart(found, among)), "" if variant.error is None else "(failed)"
+    parts = (f"{handle:<12} {kernel.called}", variant.target or "", config)
+    return shown("  ".join((*parts, *filter(None, (apart, failed)))).rstrip())
 
 
 def _apart(found: Found, among: tuple[Found, ...]) -> Iterator[str]:

@@ -7,7 +7,6 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from inspector.analyse.isa import (
@@ -20,7 +19,6 @@ from inspector.analyse.isa import (
     SPACE,
     TYPE,
     Isa,
-    Table,
 )
 from inspector.analyse.links import Operations
 from inspector.analyse.occupancy import Device
@@ -49,21 +47,24 @@ def table(name: str) -> Mapping[str, Any]:
     try:
         text = files.read(REFERENCE / f"{name}.toml").decode("utf-8")
     except files.Absent:
-        return MappingProxyType({})
-    return MappingProxyType(tomllib.loads(text))
+        return {}
+    return tomllib.loads(text)
 
 
 @cache
 def isa() -> Isa:
     """Every word of PTX and SASS that the tables have."""
-    return Isa(_words())
+    return Isa(
+        (language, kind, table(path.stem))
+        for language, kind, pattern in WORDS
+        for path in sorted(REFERENCE.glob(pattern))
+    )
 
 
 @cache
 def devices() -> Mapping[str, Device]:
     """Each architecture's limits and one representative device of it, by ``sm_90``."""
-    known = {arch: Device.of(arch, entry) for arch, entry in table("devices").items()}
-    return MappingProxyType(known)
+    return {arch: Device.of(arch, entry) for arch, entry in table("devices").items()}
 
 
 @cache
@@ -80,15 +81,9 @@ def ptx_templates() -> Templates:
     return Templates(table("ptx_sentences"))
 
 
-def _words() -> Iterator[tuple[str, str, Table]]:
-    for language, kind, pattern in WORDS:
-        for path in sorted(REFERENCE.glob(pattern)):
-            yield language, kind, table(path.stem)
-
-
 Schema = dict[str, object]
 SCALARS = frozenset(("string", "integer", "number", "boolean", "null"))
-_TOKEN = re.compile(r"'[^']*'|\w+|\.\.|[\[\]{};|]")
+_TOKEN = re.compile(r"'[^']*'|\w+|[\[\]{};|]")
 
 
 def names() -> list[str]:
@@ -118,12 +113,11 @@ def schema(command: str) -> Schema | None:
 
 def fields(members: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
     """The type and the description of each field of a table."""
-    out = {}
-    for name, value in members.items():
-        if name != "_":
-            text, said = (value, "") if isinstance(value, str) else value
-            out[name] = (text, said)
-    return out
+    return {
+        name: (value, "") if isinstance(value, str) else tuple(value)
+        for name, value in members.items()
+        if name != "_"
+    }
 
 
 def _definition(members: Mapping[str, object]) -> Schema:
@@ -151,7 +145,7 @@ def expression(text: str) -> Schema:
 def _alternatives(tokens: Iterator[str], end: str) -> Schema:
     """One or several types up to the token ``end``."""
     found = []
-    bounds: list[str] = []
+    size: Schema = {}
     for token in tokens:
         if token == end:
             break
@@ -160,23 +154,15 @@ def _alternatives(tokens: Iterator[str], end: str) -> Schema:
         elif token == "{":
             found.append({"type": "object", "additionalProperties": _alternatives(tokens, "}")})
         elif token == ";":
-            bounds = list(iter(tokens.__next__, end))
-            break
+            count = int(next(tokens))
+            size = {"minItems": count, "maxItems": count}
         elif token != "|":
             found.append(_named(token))
     one: Schema = found[0] if len(found) == 1 else {"anyOf": found}
     for key, several in (("type", "type"), ("const", "enum")):
         if len(found) > 1 and all(list(each) == [key] for each in found):
             one = {several: [each[key] for each in found]}
-    if end != "]":
-        return one
-    least, most = bounds[:1], bounds[-1:]
-    return {
-        "type": "array",
-        "items": one,
-        **({"minItems": int(least[0])} if least and least[0] != ".." else {}),
-        **({"maxItems": int(most[0])} if most and most[0] != ".." else {}),
-    }
+    return {"type": "array", "items": one, **size} if end == "]" else one
 
 
 def _named(token: str) -> Schema:
@@ -184,6 +170,6 @@ def _named(token: str) -> Schema:
         return {}
     if token in SCALARS:
         return {"type": token}
-    if token.startswith("'"):
-        return {"const": token[1:-1]}
-    return {"const": int(token)} if token.isdecimal() else {"$ref": f"#/$defs/{token}"}
+    if token.isdecimal() or token.startswith("'"):
+        return {"const": int(token) if token.isdecimal() else token[1:-1]}
+    return {"$ref": f"#/$defs/{token}"}

@@ -16,8 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from threading import Lock
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import anyio.to_thread
@@ -34,12 +33,12 @@ from inspector.reader.tables import names, schema
 from inspector.recording.layout import user_cache
 from inspector.report.jsons import dumps
 from inspector.serve.tools import (
+    TOOLS,
     ServedTool,
     Server,
     ToolCall,
     checked,
     input_schema,
-    served,
     tool_named,
 )
 from inspector.system import printing
@@ -85,7 +84,6 @@ class Answers:
     def __init__(self, server: Server) -> None:
         self._server = server
         self._kept: dict[tuple[str, ...], str] = {}
-        self._lock = Lock()
 
     def of(self, call: ToolCall, cursor: int, go_on: Callable[[], bool]) -> Answer:
         """What a command says, from ``cursor`` on where it was cut before.
@@ -100,21 +98,25 @@ class Answers:
             known = answer.text
             if answer.failed or (len(known) <= MOST and not cursor):
                 return answer
-            with self._lock:
-                self._kept[key] = known
-                for old in list(self._kept)[:-KEPT]:
-                    del self._kept[old]
+            self._kept[key] = known
+            for old in list(self._kept)[:-KEPT]:
+                self._kept.pop(old, None)  # another thread may do so
         return cut(known, cursor)
 
     def _asked(self, call: ToolCall, go_on: Callable[[], bool]) -> Answer:
-        with tempfile.TemporaryDirectory(prefix="ptxview-") as folder:
-            limit = SECONDS if call.confined else LONG
+        roots, limit = self._server.roots, SECONDS if call.confined else LONG
+        env = {k: v for k, v in os.environ.items() if k != "COLUMNS"} | {"NO_COLOR": "1"}
+        with tempfile.TemporaryDirectory(prefix="ptxview-") as name:
+            if call.confined:  # it reads our own folders too, and its own for temporary files
+                folder = Path(name).resolve()
+                readable = (*roots, PACKAGE, user_cache().resolve(), folder)
+                env |= {"TMPDIR": str(folder), ROOTS: "\n".join(map(str, readable))}
             try:
                 done = run_tool(
                     [sys.executable, "-P", "-c", _BEGIN, str(PACKAGE.parent), *call.words],
                     seconds=limit,
-                    cwd=self._server.roots[0],
-                    env=self._environment(call, Path(folder)),
+                    cwd=roots[0],
+                    env=env,
                     go_on=go_on,
                 )
             except Unreadable:
@@ -129,18 +131,7 @@ class Answers:
             return Answer(both, {"text": text, "said": said})
         documents = [harmless(json.loads(line)) for line in done.text.splitlines() if line]
         value = documents[0] if len(documents) == 1 else {"documents": documents}
-        if not isinstance(value, dict):
-            value = {"value": value}
-        return Answer(json.dumps(value, ensure_ascii=False), value)
-
-    def _environment(self, call: ToolCall, folder: Path) -> dict[str, str]:
-        """The environment of a command: of what it may read, our own folders and its own for
-        temporary files."""
-        out = {k: v for k, v in os.environ.items() if k != "COLUMNS"} | {"NO_COLOR": "1"}
-        if call.confined:
-            readable = (*self._server.roots, PACKAGE, user_cache().resolve(), folder.resolve())
-            out |= {"TMPDIR": str(folder), ROOTS: "\n".join(map(str, readable))}
-        return out
+        return Answer(json.dumps(value, ensure_ascii=False), cast(dict[str, object], value))
 
 
 def failure(status: int, said: str) -> Answer:
@@ -195,16 +186,16 @@ INVALID_PARAMS = -32602
 
 def speak(server: Server) -> None:
     """Serve standard input until it ends."""
+    spoken = made(server)
+
+    async def serve() -> None:
+        async with stdio_server() as (read, write):
+            await spoken.run(read, write, spoken.create_initialization_options())
+
     # Reading cannot be interrupted, and would wait for the client; children end with this process.
     signal.signal(signal.SIGINT, lambda number, frame: os._exit(Exit.INTERRUPTED))
     with printing.lent():
-        anyio.run(_speak, server)
-
-
-async def _speak(server: Server) -> None:
-    spoken = made(server)
-    async with stdio_server() as (read, write):
-        await spoken.run(read, write, spoken.create_initialization_options())
+        anyio.run(serve)
 
 
 def made(server: Server) -> ProtocolServer[Any]:
@@ -213,17 +204,20 @@ def made(server: Server) -> ProtocolServer[Any]:
     room = anyio.CapacityLimiter(AT_ONCE)
 
     async def list_tools(context: Any, params: Any) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=[_listed(tool, server) for tool in served(server)])
+        tools = [_listed(tool, server) for tool in TOOLS if server.may_run or not tool.hidden]
+        return types.ListToolsResult(tools=tools)
 
     async def call_tool(context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
         ended: list[bool] = []  # the command ends with the call, which may be cancelled
         try:
             tool, given = tool_named(params.name), dict(params.arguments or {})
             checked(tool, given)
-            cursor = _cursor(given.pop("cursor", None))
+            cursor = str(given.pop("cursor", None) or 0)
+            if not (cursor.isascii() and cursor.isdecimal() and len(cursor) < 12):
+                raise UsageError("a cursor is what an answer that was cut gives as its cursor")
             call = tool.make(server, given, tool)
             answer = await anyio.to_thread.run_sync(
-                partial(answers.of, call, cursor, lambda: not ended),
+                partial(answers.of, call, int(cursor), lambda: not ended),
                 abandon_on_cancel=True,
                 limiter=room,
             )
@@ -238,17 +232,16 @@ def made(server: Server) -> ProtocolServer[Any]:
         )
 
     async def list_resources(context: Any, params: Any) -> types.ListResourcesResult:
-        return types.ListResourcesResult(
-            resources=[
-                types.Resource(
-                    uri=f"{SCHEMA}{name}",
-                    name=f"schema of {name}",
-                    mime_type=JSON_SCHEMA,
-                    description=f"the JSON Schema of what {name} gives",
-                )
-                for name in names()
-            ]
-        )
+        resources = [
+            types.Resource(
+                uri=f"{SCHEMA}{name}",
+                name=f"schema of {name}",
+                mime_type=JSON_SCHEMA,
+                description=f"the JSON Schema of what {name} gives",
+            )
+            for name in names()
+        ]
+        return types.ListResourcesResult(resources=resources)
 
     async def read_resource(
         context: Any, params: types.ReadResourceRequestParams
@@ -271,15 +264,6 @@ def made(server: Server) -> ProtocolServer[Any]:
         on_list_resources=list_resources,
         on_read_resource=read_resource,
     )
-
-
-def _cursor(value: object) -> int:
-    if value is None:
-        return 0
-    text = str(value)
-    if not (text.isascii() and text.isdecimal() and len(text) < 12):
-        raise UsageError("a cursor is what an answer that was cut gives as its cursor")
-    return int(text)
 
 
 def _listed(tool: ServedTool, server: Server) -> types.Tool:

@@ -118,15 +118,14 @@ def _actions(command: str) -> dict[str, argparse.Action]:
 
 def _schema_of(action: argparse.Action) -> dict[str, object]:
     """What an option may be given, as JSON Schema."""
-    text: dict[str, object] = {"description": (action.help or "").replace("%%", "%")}
-    if action.nargs == 0:
-        return {"type": "boolean", **text}
     one: dict[str, object] = {"type": ["string", "number"]}
-    if action.choices is not None:
+    if action.nargs == 0:
+        one = {"type": "boolean"}
+    elif action.choices is not None:
         one = {"enum": [str(choice) for choice in action.choices]}
     if isinstance(action, argparse._AppendAction):
-        return {"type": "array", "items": one, **text}
-    return {**one, **text}
+        one = {"type": "array", "items": one}
+    return {**one, "description": (action.help or "").replace("%%", "%")}
 
 
 def input_schema(tool: ServedTool) -> dict[str, object]:
@@ -167,9 +166,8 @@ def _options(tool: ServedTool, given: Arguments) -> Words:
             continue
         if known[name].nargs == 0:
             out.append(f"--{name}")
-            continue
-        for each in _many(value):
-            out.append(f"--{name}={_word(name, each)}")
+        else:
+            out += (f"--{name}={_word(name, each)}" for each in _many(value))
     return out
 
 
@@ -255,11 +253,8 @@ def _diff(server: Server, given: Arguments, tool: ServedTool) -> ToolCall:
         if kernel and Path(path + kernel).exists():
             raise UsageError(f"{shown(path + kernel)} is an existing path")
         sides.append(path + kernel)
-    if given.get("kernel_a") is not None and given.get("kernel_b") is None and b == a:
-        words = ["diff", sides[0], "--variants"]
-    else:
-        words = ["diff", *sides]
-    words += _options(tool, given)
+    alone = given.get("kernel_a") is not None and given.get("kernel_b") is None and b == a
+    words = ["diff", sides[0], *(["--variants"] if alone else sides[1:]), *_options(tool, given)]
     if given.get("lines") is not None:
         words += _lines(given)
     elif given.get("full") is not True:
@@ -383,14 +378,10 @@ TOOLS = (
 """Every tool, in the order in which it is listed."""
 
 
-def served(server: Server) -> tuple[ServedTool, ...]:
-    """The tools that are listed: without leave to run, none that does nothing without."""
-    return tuple(tool for tool in TOOLS if server.may_run or not tool.hidden)
-
-
 def tool_named(name: str) -> ServedTool:
     """The tool of a name. Raises ``UsageError`` with those there are."""
-    known = {tool.name: tool for tool in TOOLS}
-    if name not in known:
-        raise UsageError(f"there is no tool {shown(name)}; there are {', '.join(known)}")
-    return known[name]
+    for tool in TOOLS:
+        if tool.name == name:
+            return tool
+    known = ", ".join(tool.name for tool in TOOLS)
+    raise UsageError(f"there is no tool {shown(name)}; there are {known}")

@@ -54,7 +54,6 @@ class _Fitting(io.TextIOBase):
     """A stream that takes every text in the terminal's encoding."""
 
     def __init__(self, stream: TextIO) -> None:
-        super().__init__()
         self.stream = stream
 
     @property
@@ -158,16 +157,10 @@ def page(width: int, colours: bool = True) -> tuple[Console, Callable[[], str]]:
     return made, written.getvalue
 
 
-def narrate(text: str) -> None:
-    """One line of narration on standard error."""
+def narrate(text: str, end: str = "\n") -> None:
+    """One line of narration on standard error, or a question whose answer is typed behind it."""
     # In one piece: several threads have something to say.
-    _Guard(_stderr()).write(f"{text}\n")
-    _stderr().flush()
-
-
-def ask(text: str) -> None:
-    """A question on standard error, whose answer is typed behind it."""
-    _Guard(_stderr()).write(text)
+    _Guard(_stderr()).write(f"{text}{end}")
     _stderr().flush()
 
 
@@ -195,13 +188,9 @@ def answer(prompt: str) -> str | None:
         with contextlib.suppress(ImportError):
             importlib.import_module("readline")
         flush()
-        before, sys.stdout = sys.stdout, _stdout()
-        try:
+        with lent(), contextlib.suppress(EOFError):
             return input(lines_shown(prompt))
-        except EOFError:
-            return None
-        finally:
-            sys.stdout = before
+        return None
     line = sys.stdin.readline()
     return line.rstrip("\n") if line else None
 
@@ -234,16 +223,15 @@ def json_pieces(pieces: Iterable[str]) -> None:
 def verbatim(text: str) -> None:
     """The text of a stage as it was recorded, byte for byte; to a terminal, made visible."""
     stream = _stdout()
+    held: io.BufferedIOBase | None = getattr(stream, "buffer", None)
     if stream.isatty():
         _Guard(stream).write(text)
-        return
-    stream.flush()
-    held: io.BufferedIOBase | None = getattr(stream, "buffer", None)
-    if held is None:
+    elif held is None:
         stream.write(text)
-        return
-    held.write(text.encode("utf-8", "surrogateescape"))
-    held.flush()
+    else:
+        stream.flush()
+        held.write(text.encode("utf-8", "surrogateescape"))
+        held.flush()
 
 
 def relay(data: bytes) -> None:
@@ -344,30 +332,19 @@ def _printer() -> Callable[..., Console]:
         # Rich believes that what isdigit() is a number, such as a superscript 2.
         sizes = {n: os.environ.get(n, "") for n in ("COLUMNS", "LINES")}
         fit = {n: v for n, v in sizes.items() if v.isascii() and v.isdecimal() and 0 < len(v) < 6}
-        environment = {k: v for k, v in os.environ.items() if k not in sizes} | fit
-        if width is not None:
-            return Printer(
-                file=stream,
-                width=width,
-                force_terminal=colours,
-                legacy_windows=False,
-                color_system="standard" if colours else None,
-                highlight=False,
-                markup=False,
-                force_jupyter=False,
-                emoji=False,
-                _environ=environment,
-            )
-        if not stream.isatty():
+        on_page = width is not None
+        if not on_page and not stream.isatty():
             width = int(fit.get("COLUMNS", 0)) or PAGE
         return Printer(
-            file=cast(TextIO, _Fitting(stream)),
+            file=stream if on_page else cast(TextIO, _Fitting(stream)),
             width=width,
+            force_terminal=colours if on_page else None,
+            color_system=("standard" if colours else None) if on_page else "auto",
             highlight=False,
             markup=False,
             force_jupyter=False,
             emoji=False,
-            _environ=environment,
+            _environ={k: v for k, v in os.environ.items() if k not in sizes} | fit,
         )
 
     return make

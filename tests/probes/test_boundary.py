@@ -151,22 +151,6 @@ def test_a_reporter_that_fails_changes_nothing(monkeypatch: pytest.MonkeyPatch) 
         assert hooks.guarded(failing(RuntimeError), f"guarded {kind}")() is None
 
 
-def test_eight_threads_call_through_one_hook_that_fails() -> None:
-    called = hooks.observed(lambda x: x + 1, failing(RuntimeError), failing(Odd))
-    begin, results = threading.Barrier(8), list[int]()
-
-    def calls(number: int) -> None:
-        begin.wait()
-        results.extend(called(n) for n in range(number, number + 500))
-
-    threads = [threading.Thread(target=calls, args=(n,)) for n in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(results) == sorted(n + 1 for k in range(8) for n in range(k, k + 500))
-
-
 def test_nothing_is_called_while_nothing_is_recorded() -> None:
     seen: list[object] = []
     called = hooks.observed(lambda: "made", lambda *call: seen.append(call))

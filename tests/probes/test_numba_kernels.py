@@ -17,7 +17,6 @@ from tests.probes.test_uncaptured import ran
 
 DATA = REPOSITORY / "tests" / "data" / "numba"
 RECORDING = DATA / "numba.ptxview"
-SIGNATURE = {"x": "array(float32, 1d, A)", "out": "array(float32, 1d, A)", "n": "int32"}
 CODEGEN = """
 class CUDACodeLibrary:
     def __init__(self, name):
@@ -203,29 +202,6 @@ def test_what_numba_would_not_compile_is_a_variant_with_numbas_words(tmp_path: P
     )
     assert {k["place"]["line"] for k in compiled} == {5, 6}
     assert all(k["seconds"] >= 0 for k in compiled)
-
-
-def test_a_recording_of_numbas_kernels_is_read_like_any_other() -> None:
-    listed = call("list", RECORDING, "--json").json
-    variants = {v["id"]: v for _, v in variants_of(listed)}
-    assert [k["demangled"].partition("(")[0] for k in listed["kernels"]] == (
-        ["__main__::scale_kernel"] * 3
-    )
-    by_target = sorted((v["target"], *v["stages"]) for v in variants.values())
-    of_code = ("source", "llir", "ptx")
-    assert by_target == [("sm_80", *of_code), *[("sm_90a", *of_code, "sass")] * 2]
-    (single,) = (
-        v for v in variants.values() if v["signature"] == SIGNATURE and "sass" in v["stages"]
-    )
-    assert single["made_by"]["ptxas"] == single["made_by"]["CUDA compiler"] == "13.5.37"
-    assert single["resources"]["registers"] == 16
-
-    # The line with the exponential is where each language computes it.
-    source = call("show", RECORDING, single["id"], "--stage", "source", "--json").json
-    (line,) = (x for x in source["lines"] if "math.exp" in x["text"])
-    for stage, word in (("ptx", "ex2.approx"), ("sass", "MUFU.EX2"), ("llir", "exp")):
-        lines = call("show", RECORDING, single["id"], "--stage", stage, "--json").json["lines"]
-        assert any(word in lines[n - 1]["text"] for n in line["links"][stage]), stage
 
 
 def test_the_machine_code_is_what_numba_linked(tmp_path: Path) -> None:

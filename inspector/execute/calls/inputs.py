@@ -127,8 +127,6 @@ class _Maker:
         self.out = LaunchInputs()
         self.left = wish.most_bytes
 
-    # -- one argument ----------------------------------------------------------------------------
-
     def recorded(self, one: Argument, parameter: PtxVariable) -> LaunchArgument:
         """An argument of a recorded call."""
         given, pointer = self.wish.given.get(one.name), (one.type or "").startswith("*")
@@ -167,8 +165,6 @@ class _Maker:
         flat = self._memory(name, max(size, 0), ALIGNED)
         flat[:] = 0
         return self._buffer(name, flat, "", (), ())
-
-    # -- tensors ---------------------------------------------------------------------------------
 
     def _memory(self, name: str, size: int, alignment: int) -> Array:
         """Bytes at an address that is a multiple of ``alignment`` and of no larger power of two."""
@@ -217,7 +213,7 @@ class _Maker:
     def _buffer(
         self, name: str, flat: Array, dtype: str, shape: Sequence[int], strides: Sequence[int]
     ) -> LaunchArgument:
-        """A pointer to memory; null where there is none."""
+        """A pointer to memory; null if empty."""
         if not flat.size:
             return 0
         at, size, add = flat.ctypes.data, flat.nbytes, self.out.memory.add_raw

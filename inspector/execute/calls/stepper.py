@@ -260,8 +260,6 @@ class Stepper:
         steps = self.trace.steps
         return len(steps[0].active) if steps else 0
 
-    # -- what is at hand -------------------------------------------------------------------------
-
     def place(self) -> StepPlace | None:
         """The step at hand; None where the block has none."""
         steps = self.trace.steps
@@ -325,8 +323,6 @@ class Stepper:
             None if values is None else tuple(_plain(values, n, self.threads) for n in lanes),
             here,
         )
-
-    # -- what lines did up to the step at hand ---------------------------------------------------
 
     def _before(self, line: int) -> list[int]:
         """The steps on a line of the PTX up to the step at hand."""
@@ -399,8 +395,6 @@ class Stepper:
             for r in registers
             if self._is_own(r) and self.trace.writer(r, self.at) is not None
         )
-
-    # -- commands --------------------------------------------------------------------------------
 
     def run(self, command: str) -> StepAnswer:
         """Does what a line of the loop says; what is not understood is answered, not raised."""
@@ -545,8 +539,6 @@ class Stepper:
         on = [step.line in lines for step in self.trace.steps[self.at :]]
         entered = (self.at + k for k in range(1, len(on)) if on[k] and not on[k - 1])
         return self._move(command, next(entered, None), f"no further step is on {place}")
-
-    # -- words -----------------------------------------------------------------------------------
 
     def _thread(self, word: str) -> int:
         thread = _number(word)

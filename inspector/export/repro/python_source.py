@@ -140,10 +140,9 @@ def _binds(statement: ast.stmt) -> Iterator[str]:
 
 def _function(module: _Module, name: str, near: int | None) -> ast.FunctionDef | None:
     named = [n for n in ast.walk(module.tree) if isinstance(n, ast.FunctionDef) and n.name == name]
-    if near is not None:
-        around = [n for n in named if _first(n) <= near <= (n.end_lineno or n.lineno)]
-        named = around or named
-    return named[-1] if named else None
+    last = named[-1] if named else None
+    around = [n for n in named if near and _first(n) <= near <= (n.end_lineno or n.lineno)]
+    return around[-1] if around else last
 
 
 def _first(node: ast.stmt) -> int:
@@ -221,11 +220,9 @@ class _Cutter:
 
     def somewhere(self, module: _Module, name: str) -> None:
         """A function of that name, of this file or of the first other one that has it."""
-        if name not in module.bound:
-            for path, text in self._others.items():
-                if f"def {name}(" in text:
-                    module = self._modules.setdefault(path, _module(text, path))
-                    break
+        path = next((p for p, text in self._others.items() if f"def {name}(" in text), None)
+        if name not in module.bound and path is not None:
+            module = self._modules.setdefault(path, _module(self._others[path], path))
         self._need(module, name)
 
     def _need(self, module: _Module, name: str) -> None:
@@ -250,7 +247,7 @@ class _Cutter:
                 f"{PurePath(owner).name} and {PurePath(module.path).name} both define {name}, and "
                 "one script cannot hold both"
             )
-        if not statements:
+        if not statements and not hasattr(builtins, name):
             self._free(module, name)
         for statement in statements:
             if isinstance(statement, ast.Import | ast.ImportFrom):
@@ -266,15 +263,13 @@ class _Cutter:
         self._texts[module.path, -len(self._texts) - 1] = (line, text)
 
     def _free(self, module: _Module, name: str) -> None:
-        if hasattr(builtins, name):
-            return
         stars = [
             s
             for s in module.tree.body
             if isinstance(s, ast.ImportFrom) and any(a.name == "*" for a in s.names)
         ]
         for star in stars:
-            other = self._module_of(module, star)
+            other = self._file(module, star.module, star.level)
             if other is None:
                 self._imports[ast.unparse(star)] = None
                 self._outsider(star.module)
@@ -308,7 +303,7 @@ class _Cutter:
             plain = alias.asname is not None or "." not in alias.name
             held = plain and self._whole_module(module, None, 0, alias.name, name)
         else:
-            other = self._module_of(module, statement)
+            other = self._file(module, statement.module, statement.level)
             if other is not None and alias.name in other.bound:
                 self._need(other, alias.name)
                 if alias.asname and alias.asname != alias.name:
@@ -322,8 +317,7 @@ class _Cutter:
             self._outsider(package)
 
     def _outsider(self, package: str | None) -> None:
-        top = (package or "").partition(".")[0]
-        if top not in KNOWN_PACKAGES:
+        if (package or "").partition(".")[0] not in KNOWN_PACKAGES:
             self._outside[package or "."] = None
 
     def _whole_module(
@@ -333,19 +327,16 @@ class _Cutter:
         other = self._file(module, ".".join(filter(None, (package, imported))), level)
         if other is None:
             return False
-        wanted = [n for n in sorted(self._attributes.get(name, ())) if n in other.bound]
-        for attribute in wanted:
+        lines = [f'{name} = types.ModuleType("{name}")']
+        for attribute in sorted(self._attributes.get(name, set()) & other.bound.keys()):
             self._need(other, attribute)
+            lines.append(f"{name}.{attribute} = {attribute}")
         self._imports["import types"] = None
-        lines = [f'{name} = types.ModuleType("{name}")', *(f"{name}.{n} = {n}" for n in wanted)]
         self._put(module, 0, "\n".join(lines))
         return True
 
-    def _module_of(self, module: _Module, statement: ast.ImportFrom) -> _Module | None:
+    def _file(self, module: _Module, dotted: str | None, level: int) -> _Module | None:
         """The file that an import is from, if its text is at hand."""
-        return self._file(module, statement.module or "", statement.level)
-
-    def _file(self, module: _Module, dotted: str, level: int) -> _Module | None:
         words = tuple(dotted.split(".")) if dotted else ()
         if not words or (not level and words[0] in KNOWN_PACKAGES):
             return None

@@ -18,18 +18,9 @@ CHECKS = ("interpreter", "reference", "none")
 """What a launch can be compared with."""
 TL_TYPES = {
     "int1": "tl.int1",
-    "int8": "tl.int8",
-    "int16": "tl.int16",
-    "int32": "tl.int32",
-    "int64": "tl.int64",
-    "uint8": "tl.uint8",
-    "uint16": "tl.uint16",
-    "uint32": "tl.uint32",
-    "uint64": "tl.uint64",
-    "fp16": "tl.float16",
+    **{f"{kind}{n}": f"tl.{kind}{n}" for kind in ("int", "uint") for n in (8, 16, 32, 64)},
+    **{f"fp{n}": f"tl.float{n}" for n in (16, 32, 64)},
     "bf16": "tl.bfloat16",
-    "fp32": "tl.float32",
-    "fp64": "tl.float64",
     "fp8e4nv": "tl.float8e4nv",
     "fp8e5": "tl.float8e5",
 }
@@ -44,18 +35,9 @@ COARSE = {
 """What says that a kernel computes with less than single precision (tf32, half …)."""
 TORCH_TYPES = {
     "i1": "bool",
-    "i8": "int8",
-    "i16": "int16",
-    "i32": "int32",
-    "i64": "int64",
-    "u8": "uint8",
-    "u16": "uint16",
-    "u32": "uint32",
-    "u64": "uint64",
-    "fp16": "float16",
+    **{f"{kind[0]}{n}": f"{kind}{n}" for kind in ("int", "uint") for n in (8, 16, 32, 64)},
+    **{f"fp{n}": f"float{n}" for n in (16, 32, 64)},
     "bf16": "bfloat16",
-    "fp32": "float32",
-    "fp64": "float64",
     "fp8e4nv": "float8_e4m3fn",
     "fp8e5": "float8_e5m2",
 }
@@ -255,6 +237,10 @@ def _value(one: Argument, launch: TritonLaunch) -> str:
         raise _not_made(one.name, "it was a bare address, and nobody knows of what size")
     if one.value is None:
         raise _not_made(one.name, "its value was not recorded")
+    return _number(one)
+
+
+def _number(one: Argument) -> str:
     return f"make.number({python_literal(one.name)}, {python_literal(one.value)})"
 
 
@@ -278,9 +264,8 @@ def _constant(one: Argument, launch: TritonLaunch) -> str:
     value = one.value if one.value is not None else launch.config.get(one.name)
     if not isinstance(value, str) or one.python_type == "str":
         return python_literal(value)
-    if value in TL_TYPES:
-        return TL_TYPES[value]
-    return value if is_function(one, launch.source.text) else python_literal(value)
+    named = value if is_function(one, launch.source.text) else python_literal(value)
+    return TL_TYPES.get(value, named)
 
 
 def is_function(one: Argument, text: str) -> bool:
@@ -423,8 +408,7 @@ def _own(text: str) -> Iterable[str]:
         if word in _WITH_VALUE:
             next(words, None)
         elif word == "--compiler-options":
-            value = next(words, "")
-            if value.strip("'") != "-fPIC":
+            if (value := next(words, "")).strip("'") != "-fPIC":
                 yield from (word, value)
         elif not _BY_TORCH.match(word):
             yield word
@@ -434,8 +418,7 @@ def extension_script(call: ExtensionCall) -> str:
     """The script. Raises ``UsageError`` with the argument that cannot be made again."""
     reference = call.reference
     imports = {"import torch", "from torch.utils.cpp_extension import load"}
-    imports |= set(reference.imports if reference is not None else ())
-    future = reference.future if reference is not None else ()
+    imports.update(reference.imports if reference is not None else ())
     checks = ("none",) if reference is None else ("reference", "none")
     parts = [
         f"NAME = {python_literal(f'{call.module}.{call.function}')}",
@@ -456,6 +439,7 @@ def extension_script(call: ExtensionCall) -> str:
         else support.CHECK.strip() % {"check": _CHECK},
         support.END.strip(),
     ]
+    future = () if reference is None else reference.future
     return script_of(_call_head(call), future, imports, parts)
 
 
@@ -550,13 +534,10 @@ def _call_arguments(call: ExtensionCall) -> str:
 
 def _argument_value(one: Argument) -> str:
     if one.shape is not None and one.dtype:
-        device = ', device="cpu"' if one.device == "cpu" else ""
-        return tensor_text(one, device)
+        return tensor_text(one, ', device="cpu"' if one.device == "cpu" else "")
     if isinstance(one.value, str) and re.fullmatch(r"torch\.\w{1,40}", one.value):
         return one.value
-    name = python_literal(one.name)
-    number = isinstance(one.value, int | float)
-    return f"make.number({name}, {python_literal(one.value)})" if number else repr(one.value)
+    return _number(one) if isinstance(one.value, int | float) else repr(one.value)
 
 
 def _list(values: Places) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.probes.conftest import Run, ok
 
 KERNEL = """
@@ -277,6 +279,7 @@ def apart(folder: Path) -> dict[str, str]:
     return {"TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor")}
 
 
+@pytest.mark.nightly
 def test_inductors_times_reasons_and_winner_are_its_own(forked: Run, tmp_path: Path) -> None:
     text = """
 class Interface:

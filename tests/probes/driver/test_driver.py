@@ -395,28 +395,3 @@ def test_launches_are_sampled_once_nothing_new_comes(drive: Drive, gelu: str) ->
     assert done.status == 0, done.err
     assert done.launches() == {(gelu, (1, 1, 1), (32, 1, 1)): [6, 0, 0, 0]}
     assert [e["exact"] for e in done.of("driver_counts")][-1] is False
-
-
-def test_a_module_or_a_capture_has_launches_seen_at_once(drive: Drive, gelu: str) -> None:
-    done = drive(
-        f"""
-        {BEGIN}
-        until(0)
-        load(1, cubin({GELU!r}))
-        one = kernel({gelu!r}, 1)
-        launch(one, (2, 1))
-        until(0)
-        driver.stand_capture(1)
-        launch(one, (3, 1), stream=2)
-        time.sleep(0.3)
-        launch(one, (3, 1), stream=2)
-        driver.stand_capture(0)
-        until(0)
-    """,
-        **SAMPLES,
-    )
-    assert done.status == 0, done.err
-    assert done.launches() == {
-        (gelu, (2, 1, 1), (32, 1, 1)): [1, 0, 0, 0],
-        (gelu, (3, 1, 1), (32, 1, 1)): [0, 0, 0, 2],
-    }

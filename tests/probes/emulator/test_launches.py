@@ -40,7 +40,7 @@ def program(inside: str = "pass", before: str = "", after: str = "") -> str:
     return KERNEL.format(inside=inside, before=before, after=after)
 
 
-@pytest.mark.parametrize("arch", ["sm_80", "sm_86", "sm_89", "sm_100", "sm_103", "sm_120"])
+@pytest.mark.parametrize("arch", ["sm_80", "sm_100", "sm_120"])
 def test_every_architecture_compiles(forked: Run, arch: str) -> None:
     after = (
         "print(k.asm['ptx'].split('.target ')[1].split()[0], torch.cuda.get_device_capability(), "

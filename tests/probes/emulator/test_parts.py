@@ -91,7 +91,6 @@ $L__BB0_1:
     [
         ("", "", {}),
         ("atom.global.add.u32 %r3, [%rd3], 1;", "k_param_3", {}),
-        ("{ red.global.add.u32 [%rd3], 1; }", "k_param_3", {}),
         ("ld.global.b64 %rd9, [%rd3]; st.b32 [%rd9], 1;", "", {"k_param_3": 1}),
         (
             "ld.global.v2.b64 {%rd8, %rd9}, [%rd3]; ld.b64 %rd10, [%rd9]; st.b32 [%rd10], 1;",
@@ -120,7 +119,6 @@ $L__BB0_1:
         ),
         ("mov.u64 %rd9, counter; atom.global.add.u32 %r3, [%rd9], 1;", "counter", {}),
         ("st.global.b32 [table+4], 1;", "table", {}),
-        ("cp.async.cg.shared.global [%r1], [%rd3], 16;", "", {}),
     ],
 )
 def test_written_memory_follows_from_ptx(lines: str, direct: str, behind: dict[str, int]) -> None:

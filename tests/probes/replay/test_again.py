@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -64,45 +63,29 @@ def test_inputs_of_a_graph_are_flat_and_aligned_under_any_name() -> None:
     ]
 
 
-RUNNER = """
-    import torch
-    _tensor_constant0 = None  # 7f3a
-    {before}
-    def call({self}args):
-        arg0_1, s0 = args
-        args.clear()
-        return (arg0_1 * s0 + _tensor_constant0, )
-    {after}
-    def get_args():
-        global _tensor_constant0
-        _tensor_constant0 = rand_strided((3, ), (1, ), device='cpu', dtype=torch.float32)
+FUNCTION = """
+import torch
+_tensor_constant0 = None  # 7f3a
+def call(args):
+    arg0_1, s0 = args
+    args.clear()
+    return (arg0_1 * s0 + _tensor_constant0, )
+def get_args():
+    global _tensor_constant0
+    _tensor_constant0 = rand_strided((3, ), (1, ), device='cpu', dtype=torch.float32)
 """
-FUNCTION = {"before": "", "self": "", "after": ""}
-METHOD = {"before": "class Runner:", "self": "self, ", "after": "call = Runner().call"}
+METHOD = f"{FUNCTION}\nclass Runner:\n    of_graph = staticmethod(call)\n"
+METHOD += "    def call(self, args): return self.of_graph(args)\ncall = Runner().call\n"
 
 
-@pytest.mark.parametrize("form", [FUNCTION, METHOD], ids=["function", "method"])
+@pytest.mark.parametrize("text", [FUNCTION, METHOD], ids=["function", "method"])
 def test_a_graphs_code_is_called_as_every_torch_since_2_6_writes_it(
-    form: dict[str, str], tmp_path: Path
+    text: str, tmp_path: Path
 ) -> None:
-    text = textwrap.dedent(RUNNER.format(**form))
-    if form is METHOD:
-        head, _, tail = (
-            text.partition("    def call")
-            if "    def call" in text
-            else (text.partition("def call"))
-        )
-        body, _, rest = tail.partition("call = Runner")
-        text = head + "    def call" + body.replace("\n", "\n    ") + "\ncall = Runner" + rest
     path = tmp_path / "code.py"
     path.write_text(text)
-    said = {
-        "kind": "graph",
-        "n": 0,
-        "name": "0/0",
-        "code": str(path),
-        "arguments": [X, argument("s0", 2)],
-    }
+    arguments = [X, argument("s0", 2)]
+    said = {"kind": "graph", "n": 0, "name": "0/0", "code": str(path), "arguments": arguments}
     made = ReplayableCall(torch, said, "cpu", 64)
     for _ in range(2):  # the list that it empties is its own
         (out,) = made.made()

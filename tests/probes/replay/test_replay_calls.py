@@ -161,6 +161,7 @@ def test_graphs_and_functions_are_called_and_what_fails_fails_alone(
     assert rows[3]["error"].endswith("has no function cube any more")
 
 
+@pytest.mark.nightly
 def test_a_spent_budget_begins_nothing(child: Callable[..., list[Line]]) -> None:
     said = child(0, {"kind": "graph", "name": "0/0", "code": "/nowhere.py", "arguments": []})
     assert said[-1] == {"spent": True} and not any("begin" in x for x in said)
