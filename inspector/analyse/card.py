@@ -7,7 +7,7 @@ known is None or empty. What nobody measured is an ``Estimate``; occupancy is th
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import prod
 
@@ -144,36 +144,7 @@ _AXIS = re.compile(r"axis = (\d{1,9}+)(?!\d)")
 _TENSOR = re.compile(r"tensor<((?:\d{1,9}+x)++)")
 
 
-@dataclass(slots=True)
-class _Region:
-    """``times``: how often it is run in one program; ``combined`` counts what a reduction does
-    for each pair of elements, ``axis`` along which."""
-
-    times: int | None
-    combines: bool = False
-    combined: int = 0
-    axis: int | None = None
-
-
-class _Unknown(Exception):
-    """Operations that cannot be counted."""
-
-
-@dataclass(slots=True)
-class _Count:
-    scalars: Tensors
-    regions: list[_Region] = field(default_factory=list)
-    total: int = 0
-
-    def add(self, operations: int | None) -> None:
-        """Count something that the innermost region does once."""
-        inner = self.regions[-1] if self.regions else _Region(1)
-        if operations is None or (operations and inner.times is None):
-            raise _Unknown
-        if inner.combines:
-            inner.combined += operations
-        else:
-            self.total += operations * (inner.times or 0)
+MAX_NESTED_REGIONS = 100
 
 
 def operations(listing: Listing, function: Function, call: Call) -> Estimate | None:
@@ -187,68 +158,64 @@ def operations(listing: Listing, function: Function, call: Call) -> Estimate | N
         return None
     lines = listing.between(function.first, function.last)
     known = {a.name: a.value for a in call.arguments if type(a.value) is int}
-    count = _Count(Tensors(lines, known, None, turns=False))
-    try:
-        for line in lines:
-            _count(count, line)
-    except _Unknown:
+    total, _ = _region(iter(lines), Tensors(lines, known, None, turns=False))
+    if total is None:
         return None
-    return Estimate(count.total * programs, "counted in TTIR, masked lanes included")
+    return Estimate(total * programs, "counted in TTIR, masked lanes included")
 
 
-def _count(count: _Count, line: Line) -> None:
-    text = line.text.strip()
-    body = text[: text.rfind(" loc(")] if " loc(" in text else text
-    if body.startswith("}"):
-        if not body.endswith("{") and count.regions:
-            _close(count, body)
-        return
-    if line.kind is not Kind.INSTRUCTION or line.base is None:
-        return
-    if line.base == "tt.call":
-        count.add(None)
-    elif line.base.startswith("tt.dot"):
+def _region(lines: Iterator[Line], scalars: Tensors, depth: int = 0) -> tuple[int | None, str]:
+    """Operations of a region run once, None if they cannot be counted; and the line that ends it.
+
+    Of a reduction they are those for one pair of elements.
+    """
+    total: int | None = 0 if depth < MAX_NESTED_REGIONS else None
+    for line in lines:
+        body = line.text.strip().rpartition(" loc(")[0] or line.text.strip()
+        if body.startswith("}") and not body.endswith("{") and depth:
+            return total, body
+        if body.startswith("}") or line.kind is not Kind.INSTRUCTION or line.base is None:
+            continue
+        own = _alone(line.base, body)
+        if body.endswith("{") and total is not None:
+            inner, end = _region(lines, scalars, depth + 1)
+            within = _times(line.base, body, inner, end, scalars)
+            own = None if own is None or within is None else own + within
+        total = None if own is None or total is None else total + own
+    return total, ""
+
+
+def _alone(base: str, body: str) -> int | None:
+    """Operations of one line."""
+    if base == "tt.call":
+        return None
+    if base.startswith("tt.dot"):
         shape = dot_shape(body)
-        count.add(2 * prod(shape) if shape else None)
-    else:
-        other = line.base.startswith("math.") and line.base not in _UNCOUNTED
-        # Elements of the floating-point type that the operation ends in.
-        shapes = _SHAPED.findall(body)
-        elements = prod(_dimensions(shapes[-1])) if shapes else int(bool(_SCALAR.search(body)))
-        count.add(_WEIGHTS.get(line.base, int(other)) * elements)
-    if body.endswith("{"):
-        _open(count, line.base, body)
+        return 2 * prod(shape) if shape else None
+    other = base.startswith("math.") and base not in _UNCOUNTED
+    # Elements of the floating-point type that the operation ends in.
+    shapes = _SHAPED.findall(body)
+    elements = prod(_dimensions(shapes[-1])) if shapes else int(bool(_SCALAR.search(body)))
+    return _WEIGHTS.get(base, int(other)) * elements
+
+
+def _times(base: str, body: str, inner: int | None, end: str, scalars: Tensors) -> int | None:
+    """Operations of a line's region, as often as it is run; ``end`` is the line after it."""
+    if not inner or base in ("tt.func", "builtin.module", "module"):
+        return inner
+    if base == "scf.for":
+        trips = _trips(scalars, body)
+        return None if trips is None else trips * inner
+    axis, shape = _AXIS.search(body), _TENSOR.search(end)
+    dimensions = _dimensions(shape[1]) if shape else []
+    if base not in ("tt.reduce", "tt.scan") or not axis or int(axis[1]) >= len(dimensions):
+        return None  # a branch, or what this does not know
+    along = dimensions[int(axis[1])]
+    return prod(dimensions) // along * (along - 1) * inner if along else 0
 
 
 def _dimensions(shape: str) -> list[int]:
     return [int(size) for size in shape.split("x") if size]
-
-
-def _open(count: _Count, base: str, body: str) -> None:
-    outer = count.regions[-1].times if count.regions else 1
-    if base in ("tt.func", "builtin.module", "module"):
-        count.regions.append(_Region(outer))
-    elif base == "scf.for":
-        trips = _trips(count.scalars, body)
-        count.regions.append(_Region(None if trips is None or outer is None else trips * outer))
-    elif base in ("tt.reduce", "tt.scan"):
-        axis = _AXIS.search(body)
-        count.regions.append(_Region(outer, True, 0, int(axis[1]) if axis else None))
-    else:  # a branch, or what this does not know
-        count.regions.append(_Region(None))
-
-
-def _close(count: _Count, body: str) -> None:
-    """The end of a region; of a reduction, where its operands' types stand."""
-    region = count.regions.pop()
-    if not region.combines or region.combined == 0:
-        return
-    shape = _TENSOR.search(body)
-    dimensions = _dimensions(shape[1]) if shape else []
-    if region.axis is None or region.axis >= len(dimensions):
-        raise _Unknown
-    along = dimensions[region.axis]
-    count.add(prod(dimensions) // along * (along - 1) * region.combined if along else 0)
 
 
 def _trips(scalars: Tensors, body: str) -> int | None:
@@ -419,9 +386,8 @@ def _accessed(
     launch: Call | None, made: tuple[StageContent, ...], known: Mapping[Stage, FunctionFacts]
 ) -> Estimate | None:
     """By SASS, which is what runs, else by PTX."""
-    for part in reversed(made):
-        if launch is not None and part.mix is not None:
-            return accessed_bytes(
-                launch, part.accesses, known[part.stage].flow, branches=bool(part.branches)
-            )
-    return None
+    part = next((part for part in reversed(made) if part.mix is not None), None)
+    if launch is None or part is None:
+        return None
+    flow = known[part.stage].flow
+    return accessed_bytes(launch, part.accesses, flow, branches=bool(part.branches))

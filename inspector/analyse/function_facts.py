@@ -24,7 +24,7 @@ from inspector.analyse.flow.graph import (
     read_steps,
 )
 from inspector.analyse.flow.liveness import Liveness, live_ranges
-from inspector.base.text import plural, word_for
+from inspector.base.text import plural, some, word_for
 from inspector.listing.line import Function, Line, Listing
 
 # -- what is still under way ----------------------------------------------------------------------
@@ -117,8 +117,7 @@ class InFlight:
 
     def let_loose(self, pipe: str, lines: Iterable[int]) -> None:
         """Add instructions of a pipe that raise no barrier."""
-        every = sorted({*self.loose.get(pipe, ()), *lines})
-        self.loose[pipe] = frozenset(every[-MAX_PENDING:])
+        self.loose[pipe] = frozenset(sorted({*self.loose.get(pipe, ()), *lines})[-MAX_PENDING:])
 
 
 def _forget(ages: Ages) -> None:
@@ -299,12 +298,12 @@ class Schedule:
         if self._flow is None or not 0 < n <= len(self._lines):
             return None
         line = self._lines[n - 1]
-        mnemonic = self._known.get(line.base or "")
-        if line.control is None or (line.control.write_barrier is None and mnemonic is None):
+        known = self._known.get(line.base or "")
+        if line.control is None or (line.control.write_barrier is None and known is None):
             return None
         if all(register[0] != "R" and register[:2] != "UR" for register in line.defs):
             return None
-        return _first_use(self._flow, self._lines, line, mnemonic.chained if mnemonic else False)
+        return _first_use(self._flow, self._lines, line, known is not None and known.chained)
 
     def sentences(self, n: int) -> tuple[str, ...]:
         """What is to be said of line ``n``: what it waits for, and who waits for it."""
@@ -327,11 +326,11 @@ def schedule(
     """
     by_mnemonic = mnemonics(table or {})
     waits = waited(flow, lines, by_mnemonic)
-    waiters: dict[int, dict[int, None]] = {}
-    for n in sorted(waits):
-        for _, line, _ in waits[n]:
-            waiters.setdefault(line, {})[n] = None
-    return Schedule(lines, flow, by_mnemonic, waits, {n: tuple(by) for n, by in waiters.items()})
+    waiters: dict[int, set[int]] = {}
+    for n, line in ((n, line) for n, events in waits.items() for _, line, _ in events):
+        waiters.setdefault(line, set()).add(n)
+    by_line = {n: tuple(sorted(own)) for n, own in waiters.items()}
+    return Schedule(lines, flow, by_mnemonic, waits, by_line)
 
 
 # -- who uses a result first ----------------------------------------------------------------------
@@ -407,13 +406,10 @@ def _waiting(waits: Sequence[Wait], by_mnemonic: Mapping[str, Mnemonic]) -> list
 def _named(noun: str, waits: Sequence[Wait]) -> str:
     """``the load at 0x1e0``, ``the loads at 0x10 and 0x20``, ``7 loads from 0x10 to 0x90``."""
     places = [_at(wait.address, wait.line) for wait in waits]
-    if len(places) == 1:
-        return f"the {noun} at {places[0]}"
-    head, of, _ = noun.partition(" of ")
-    many = noun if not of and head.isupper() else word_for(2, noun)  # a mnemonic has no plural
+    many = noun if noun.isupper() else word_for(len(places), noun)  # a mnemonic has no plural
     if len(places) > MAX_NAMED:
         return f"{len(places)} {many} from {places[0]} to {places[-1]}"
-    return f"the {many} at {', '.join(places[:-1])} and {places[-1]}"
+    return f"the {many} at {some(places, MAX_NAMED)}"
 
 
 class FunctionFacts:

@@ -313,7 +313,12 @@ class Isa:
         for pattern, names, family in self._families:
             if family.language == language and family.kind in kinds:
                 given = pattern.fullmatch(word)
-                if given and _in_range(names, given):
+                # A place that is named by a number takes the numbers below it.
+                if given and all(
+                    int(digits) < int(name)
+                    for digits, name in zip(given.groups(), names, strict=True)
+                    if name.isdecimal()
+                ):
                     return [_member(family, word, names, given)]
         return []
 
@@ -357,11 +362,6 @@ class Isa:
         meanings = {n: self._meaning(language, word, n) or "" for n in every}
         entries = self._entries[language, INSTRUCTION]
         entries[word] = replace(entries[word], qualifiers=MappingProxyType(meanings))
-
-
-def _in_range(names: Sequence[str], match: re.Match[str]) -> bool:
-    """A place that is named by a number takes the numbers below it."""
-    return all(int(match[n]) < int(name) for n, name in enumerate(names, 1) if name.isdecimal())
 
 
 def _member(

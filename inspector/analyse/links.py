@@ -466,8 +466,7 @@ def _alike(
         # Lines with the same links share one tuple, which ``links`` keeps alive.
         key = (id(others), below[n - 1])
         if key not in memo:
-            same = tuple(o for o in others if above[o - 1] & below[n - 1])
-            memo[key] = same or others
+            memo[key] = tuple(o for o in others if above[o - 1] & below[n - 1]) or others
         out[n] = memo[key]
     return out
 

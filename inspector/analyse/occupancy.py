@@ -109,7 +109,7 @@ class Device:
         figures: dict[str, int] = {}
         for key, (figure, unit) in _RECORDED.items():
             value = device.get(key)
-            if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+            if type(value) is int and value > 0:
                 figures[figure] = value * unit
         varied = replace(self, name=name, **figures)  # type: ignore[arg-type]
         return varied if name == self.name else replace(varied, memory_bandwidth=None)
@@ -302,11 +302,9 @@ def _fewer_registers(device: Device, use: _Use, blocks: int) -> int | None:
 def _less_shared(device: Device, use: _Use, blocks: int) -> int | None:
     """The most shared memory a block, in bytes, with which more than ``blocks`` fit."""
     available = device.shared_per_sm if use.carveout is None else use.carveout
-    most = min(
-        available // (blocks + 1), device.shared_per_block_optin + device.shared_reserved_per_block
-    )
-    unit = device.shared_allocation_unit
-    left = most // unit * unit - device.shared_reserved_per_block
+    reserved, unit = device.shared_reserved_per_block, device.shared_allocation_unit
+    most = min(available // (blocks + 1), device.shared_per_block_optin + reserved)
+    left = most // unit * unit - reserved
     return left if 0 <= left < use.shared_bytes else None
 
 

@@ -55,12 +55,10 @@ def blocked(lines: Iterable[Line]) -> dict[str, Blocked]:
             name: tuple(int(n) for n in re.findall(r"\d{1,9}+", inner))
             for name, inner in _LIST.findall(match[2])
         }
-        size, threads = parts.get("sizePerThread", ()), parts.get("threadsPerWarp", ())
-        warps, order = parts.get("warpsPerCTA", ()), parts.get("order", ())
-        axes = len(order)
-        if not all((*size, *threads, *warps)):
-            continue  # nobody holds nothing
-        if axes and len(size) == len(threads) == len(warps) == axes and max(order) < axes:
+        names = ("sizePerThread", "threadsPerWarp", "warpsPerCTA", "order")
+        size, threads, warps, order = (parts.get(name, ()) for name in names)
+        alike = 0 < len(order) == len(size) == len(threads) == len(warps) > max(order, default=0)
+        if alike and all((*size, *threads, *warps)):  # nobody holds nothing
             out[match[1]] = Blocked(size, threads, warps, order)
     return out
 
@@ -173,11 +171,9 @@ class Tensors:
         self.programs = False
 
     def _parameters(self, text: str, arguments: Mapping[str, int]) -> None:
-        pointers = 0
-        for name, kind in _ARGUMENT.findall(text):
+        for at, (name, kind) in enumerate(_ARGUMENT.findall(text), 1):
             if kind.startswith("!tt.ptr"):
-                pointers += 1
-                self._given[name] = pointers << 40
+                self._given[name] = at << 40
             elif name[1:] in arguments:
                 self._given[name] = arguments[name[1:]]
 
@@ -198,12 +194,11 @@ class Tensors:
         shape = None if line is None else shape_of(line)
         if line is None or self._depth > MAX_DEPTH or (shape and len(shape) != len(places[0])):
             return [None] * len(places)
-        known = self._memo.get((name, places))
-        if known is None:
+        if (name, places) not in self._memo:
             self._depth += 1
-            known = self._memo[name, places] = self._compute(line, places)
+            self._memo[name, places] = self._compute(line, places)
             self._depth -= 1
-        return known
+        return self._memo[name, places]
 
     def _compute(self, line: Line, places: tuple[At, ...]) -> Elements:
         base, text, used = line.base or "", line.text, uses(line)
@@ -273,9 +268,7 @@ def uses(line: Line) -> list[str]:
 def shape_of(line: Line) -> tuple[int, ...] | None:
     """The shape of an operation's result, None if it is no tensor."""
     types = line.text.partition(" loc(")[0].rpartition(" : ")[2]
-    if " -> " in types:
-        types = types.rpartition(" -> ")[2]
-    match = _SHAPE.match(types.strip())
+    match = _SHAPE.match(types.rpartition(" -> ")[2].strip())
     return tuple(int(n) for n in match[1].split("x")[:-1]) if match else None
 
 

@@ -107,8 +107,7 @@ class Assembly:
         self._failures = Failures()
         self._unbuilt: dict[tuple[str, object], facts.FailedSource] = {}
         self._without_code: list[Event] = []
-        self._unnamed: dict[str, str] = {}
-        self._unbegun: dict[str, Event] = {}
+        self._unbegun: dict[str, Event] = {}  # builds that failed before their compilers
         self._coded: set[str] = set()
         self._uncaptured: dict[Uncaptured, None] = {}
         self._unmade: list[Unmade] = []
@@ -199,14 +198,19 @@ class Assembly:
                 self._fact(event)
 
     def _take_unbuilt(self) -> None:
-        """Add failed sources after all successful compilations are known."""
+        """Add failed sources after all successful compilations are known.
+
+        Of a build that failed as a whole its kernels have the reason; a problem only says it where
+        there are none.
+        """
+        told: set[str] = set()
         for event in self._without_code:
             key = str(event.get("source")), event.get("source_blob")
-            failed = self._unbuilt.pop(key, None)
-            whole = self._unbegun.get(str(event.get("directory") or ""))
+            failed, directory = self._unbuilt.pop(key, None), str(event.get("directory") or "")
             error = None if failed is None else failed.failure
-            if error is None and whole is not None:
-                error = self._of_whole(whole)
+            if error is None and directory in self._unbegun:
+                error = facts.of_whole_build(self._unbegun[directory])
+                told.add(directory)
             self._built(event, error)
         for source in self._unbuilt.values():
             self._built(
@@ -219,19 +223,16 @@ class Assembly:
                 },
                 source.failure,
             )
-        for event in self._unbegun.values():
+        for directory, event in self._unbegun.items():
             for path, digest in as_map(event.get("sources")).items():
                 if path.endswith(".cu") and path not in self._coded:
-                    self._built({"source": path, "source_blob": digest}, self._of_whole(event))
-
-    def _of_whole(self, event: Event) -> Failure:
-        """Why a build failed; its kernels have the reason, and no problem repeats it."""
-        self._unnamed.pop(self._named(event), None)
-        return facts.of_whole_build(event)
-
-    @staticmethod
-    def _named(event: Event) -> str:
-        return PurePath(str(event.get("directory") or "")).name or str(event.get("name"))
+                    named: Event = {"source": path, "source_blob": digest}
+                    self._built(named, facts.of_whole_build(event))
+                    told.add(directory)
+            if directory not in told:
+                name = PurePath(directory).name or str(event.get("name"))
+                said = facts.complaint(event)[:300]
+                self.problems.append(f"the extension {name} did not build: {said}")
 
     def _graph(self, event: Event, index: int) -> None:
         content = self._blob(event.get("blob"))
@@ -326,16 +327,10 @@ class Assembly:
             if (content := self._blob(digest)) is not None:
                 self._sources[name] = content
         self._unbegun.pop(directory, None)
-        if not event.get("error"):
-            return
         unbuilt = {(one.path, one.blob): one for one in facts.of_build(event, self._blob)}
         self._unbuilt |= unbuilt
-        name = self._named(event)
-        if unbuilt:
-            self._unnamed.pop(name, None)
-        elif not any(path.startswith(f"{directory}/") for path, _ in self._unbuilt):
-            said = facts.complaint(event)[:300]
-            self._unnamed[name] = f"the extension {name} did not build: {said}"
+        known = unbuilt or any(path.startswith(f"{directory}/") for path, _ in self._unbuilt)
+        if event.get("error") and not known:
             self._unbegun[directory] = event
 
     def _built(self, event: Event, error: Failure | None = None) -> None:
@@ -492,7 +487,6 @@ class Assembly:
             )
             for g in self._graphs.values()
         )
-        self.problems.extend(self._unnamed.values())
         self.problems.extend(self._calls.problems())
         self.problems.extend(self._driver.problems())
         self.problems.extend(self._failures.problems())

@@ -16,7 +16,7 @@ from inspector.base.model import (
     Tuning,
     Variant,
 )
-from inspector.recording.facts import Event, Processes, as_int, as_map, as_text
+from inspector.recording.facts import Event, Processes, as_int, as_map, as_seconds, as_text
 from inspector.recording.variants import Key, VariantOfKernel
 
 GraphRef = tuple[int | None, int | None, int | None, str | None]
@@ -98,7 +98,7 @@ class Tunings:
                 if names:  # the same text is compiled once, however often it is requested
                     tried = _Tried(names, graph_of(event), choice)
                     self._tried.setdefault(PurePath(file).name, tried)
-            case "fusion_time" if (ms := finite(event.get("ms"))) is not None:
+            case "fusion_time" if (ms := as_seconds(event.get("ms"))) is not None:
                 self._tried_ms[PurePath(as_text(event.get("file")) or "").name] = ms
 
     def _name(self, event: Event) -> tuple[int, int, int] | None:
@@ -306,7 +306,7 @@ def _heard(event: Event) -> _Heard | None:
         stopwatch=as_text(event.get("stopwatch")),
         method=as_text(event.get("method")),
         from_cache=event.get("from_cache") is True,
-        seconds=finite(event.get("seconds")),
+        seconds=as_seconds(event.get("seconds")),
         operation=as_text(event.get("operation")) if by == "inductor" else None,
     )
     return _Heard(
@@ -327,7 +327,7 @@ def _listed(value: object) -> Sequence[object]:
 
 def configuration(entry: Mapping[str, object], by: str) -> Configuration:
     """One configuration of an event's; ``times_ms`` in Triton's order of quantiles."""
-    times_ms = [finite(t) for t in _listed(entry.get("times_ms"))]
+    times_ms = [as_seconds(t) for t in _listed(entry.get("times_ms"))]
     measured = [t * 1000 for t in times_ms if t is not None]
     all_finite = bool(measured) and len(measured) == len(times_ms)
     three = all_finite and by == "triton" and len(measured) == len(QUANTILES)
@@ -339,14 +339,6 @@ def configuration(entry: Mapping[str, object], by: str) -> Configuration:
         reason=as_text(entry.get("reason")),
         maker=as_text(entry.get("maker")),
     )
-
-
-def finite(value: object) -> float | None:
-    """A time as a float; None if it is infinite, not a number, or negative."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    # JSON's integers may be of any size; no time is as long.
-    return float(value) if 0 <= value < 1e18 else None
 
 
 # -- which kernel, which variant ------------------------------------------------------------------

@@ -119,11 +119,14 @@ def as_three(value: object) -> tuple[int, int, int] | None:
     return x, y, z
 
 
-def as_seconds(value: object) -> float | None:
-    """A time that may have passed; None for any other value."""
+def as_seconds(value: object, limit: float = 1e9) -> float | None:
+    """A time that may have passed, below ``limit``; None for any other value.
+
+    JSON's integers may be of any size.
+    """
     if not isinstance(value, int | float) or isinstance(value, bool):
         return None
-    return float(value) if 0 <= value < 1e9 else None
+    return float(value) if 0 <= value < limit else None
 
 
 def digest_of(content: Content | None) -> str:
@@ -187,26 +190,19 @@ def target_of(ptx: Content | None, metadata: Mapping[str, object]) -> str | None
     return f"sm_{arch}" if isinstance(arch, int) else as_text(arch)
 
 
-def config_of(metadata: Mapping[str, object], event: Event) -> dict[str, object]:
-    out: dict[str, object] = {k: metadata[k] for k in CONFIG if k in metadata}
+def config_of(
+    metadata: Mapping[str, object], event: Event
+) -> tuple[dict[str, object], dict[str, object]]:
+    """A kernel's configuration, and what its arguments were specialised for."""
+    config = {k: metadata[k] for k in CONFIG if k in metadata}
+    special = as_map(event.get("specialization"))
     declared = event.get("declared")
-    # An integer argument that was 1 is compiled in as well; it is a specialisation.
-    out.update(
-        (name, value)
-        for name, value in as_map(event.get("constexprs")).items()
-        if not isinstance(declared, list) or name.partition("[")[0] in declared
-    )
-    return out
-
-
-def specialization_of(event: Event) -> dict[str, object]:
-    out = as_map(event.get("specialization"))
-    declared = event.get("declared")
-    if isinstance(declared, list):
-        for name, value in as_map(event.get("constexprs")).items():
-            if name.partition("[")[0] not in declared:
-                out[name] = [["constant", value]]
-    return {k: v for k, v in out.items() if v}
+    for name, value in as_map(event.get("constexprs")).items():
+        if not isinstance(declared, list) or name.partition("[")[0] in declared:
+            config[name] = value
+        else:  # an integer argument that was 1 is compiled in as well
+            special[name] = [["constant", value]]
+    return config, {k: v for k, v in special.items() if v}
 
 
 def figures_of(event: Event) -> tuple[str, Resources]:
@@ -641,7 +637,6 @@ class Failures:
         self._attempts: dict[str, Compilation] = {}
         self._words: dict[str, Failure] = {}
         self._launches: dict[tuple[str | None, str], dict[Failure, None]] = {}
-        self._names: dict[str, str] = {}
         self._launched: set[tuple[str | None, str]] = set()
         self._borne: set[tuple[str | None, str]] = set()
 
@@ -660,7 +655,6 @@ class Failures:
                 self._words[digest] = failure  # when it was asked once more
             case "not_launched" if symbol and (failure := of_launch(event)) is not None:
                 self._launches.setdefault(of_symbol, {})[failure] = None
-                self._names[symbol] = as_text(event.get("name")) or base_name(symbol)
                 if event.get("ran") is True:
                     self._launched.add(of_symbol)
 
@@ -705,4 +699,4 @@ class Failures:
         """A sentence for each launch that was refused and that no variant bears."""
         for key, refused in self._launches.items():
             for failure in refused if key not in self._borne else ():
-                yield f"a launch of {self._names[key[1]]} was refused: {failure.message}"
+                yield f"a launch of {base_name(key[1])} was refused: {failure.message}"

@@ -341,9 +341,7 @@ def id_of(event: Event) -> str | None:
 
 def as_moment(value: object) -> float | None:
     """Seconds since 1970; None for what cannot be such a time."""
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        return None
-    return float(value) if 0 < value < 1e11 else None
+    return as_seconds(value, 1e11) or None
 
 
 def frames_of(stack: object) -> tuple[UserFrame, ...]:

@@ -36,7 +36,6 @@ from inspector.recording.facts import (
     digest_of,
     options_of,
     python_span,
-    specialization_of,
     target_of,
     text_of,
 )
@@ -93,7 +92,10 @@ def from_triton(
     else:
         missing[Stage.SASS] = as_text(event.get("lacks")) or "Triton left no .cubin file"
     source = as_map(event.get("source"))
-    file = as_text(source.get("file")) or _file_of(stages.get(Stage.TTIR)) or ""
+    file = as_text(source.get("file")) or ""
+    # Else the Python file is in the first location of the TTIR.
+    if not file and (match := _LOC.search(text_of(blob(files.get(Stage.TTIR.value))))):
+        file = match[1]
     graph = graph_files.get(PurePath(file).name) if file else None
     inductor = graph is not None or bool(_INDUCTOR_FILE.search(file))
     origin = Origin.INDUCTOR if inductor else Origin.TRITON
@@ -132,18 +134,19 @@ def from_triton(
         unkept = missing.keys() & {s for s, content in named.items() if content is None}
         missing |= dict.fromkeys(unkept, f"it could not be kept with the recording: {why}")
     shared, hit = metadata.get("shared"), event.get("cache_hit")
+    config, specialization = config_of(metadata, event)
     variant = Variant(
         id="",
         hash=digest,
         symbol=name,
         cache_key=as_text(event.get("cache_key")),
         target=target_of(ptx, metadata),
-        config=config_of(metadata, event),
+        config=config,
         stages=stages,
         known=Resources(dynamic_shared_bytes=shared if isinstance(shared, int) else None),
         ranks=() if rank is None else (rank,),
         signature={k: str(v) for k, v in as_map(event.get("signature")).items()},
-        specialization=specialization_of(event),
+        specialization=specialization,
         span=span,
         embedded=embedded,
         copied=copied,
@@ -198,12 +201,6 @@ def _copied(text: str, kernel: KernelText, file: str) -> Copied | None:
         return None  # the file has changed
     inside = kernel.definition - kernel.body
     return Copied(file, definition_line - inside, (begin, begin + len(block) - 1))
-
-
-def _file_of(ttir: StageFile | None) -> str | None:
-    """The Python file of a kernel, from the first location of its TTIR."""
-    match = None if ttir is None else _LOC.search(text_of(ttir.content))
-    return match[1] if match else None
 
 
 def from_device_code(

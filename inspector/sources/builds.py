@@ -25,7 +25,7 @@ from inspector.base.model import Content, Resources
 from inspector.listing.cubin import read_cubin
 from inspector.recording.facts import from_ptxas
 from inspector.recording.layout import BytesContent, DerivedCache, FileContent
-from inspector.sources.caches import objects
+from inspector.sources.caches import Event, objects
 from inspector.sources.disassembly import carries_device_code, images, same_code
 from inspector.system import files
 from inspector.system.process import run_tool
@@ -245,7 +245,6 @@ class _Room:
         return expanded if self.left >= 0 else ""
 
 
-Event = dict[str, object]
 SOURCES = (".cu",)
 
 
@@ -391,13 +390,11 @@ def harmless(argv: tuple[str, ...], nvcc_path: Path, source: Path) -> tuple[str,
 
 def event_of(built: Found, cache: DerivedCache) -> Event:
     """The event of one cubin in a folder that is opened; nvcc runs only when its PTX is read."""
-    event = _facts(built, BytesContent)
-    event["cubin"] = BytesContent(built.cubin)
+    event = _facts(built, BytesContent) | {"cubin": BytesContent(built.cubin)}
     if built.source is not None:
-        for file in (built.source, built.directory / built.source.name):
-            if (real := _real_source(file)) is not None:
-                event["source_blob"] = FileContent(real, real.parent)
-                break
+        beside = _real_source(built.directory / built.source.name)
+        if (real := _real_source(built.source) or beside) is not None:
+            event["source_blob"] = FileContent(real, real.parent)
     tool = find("nvcc")
     reason = why_not(built)
     # An absolute path, since one that begins with a dash would be an option.
@@ -423,8 +420,7 @@ def recorded_event(
 ) -> list[Event]:
     """The events of one cubin of a build that has just been recorded: its PTX, its spills."""
     figures: list[Event] = []
-    event = _facts(built, blob)
-    event["cubin"] = blob(built.cubin)
+    event = _facts(built, blob) | {"cubin": blob(built.cubin)}
     if built.source is not None and built.source.is_file():
         event["source_blob"] = blob(files.read(built.source))
     reason = why_not(built)
@@ -433,8 +429,8 @@ def recorded_event(
         reason = code.why
         event["ptx_command"] = list(code.command)
         if code.ptx is not None:
-            event["ptx"] = blob(code.ptx)
-            event["ptx_from"] = "the build's nvcc command again, with -lineinfo"
+            said = "the build's nvcc command again, with -lineinfo"
+            event |= {"ptx": blob(code.ptx), "ptx_from": said}
         if code.lines_cubin is not None:
             event["lineinfo_cubin"] = blob(code.lines_cubin)
             digest = str(event["sha256"])
@@ -452,7 +448,10 @@ def ptxas_event(digest: str, symbol: str, resources: Resources) -> Event:
 
 
 def _facts(built: Found, blob: Callable[[bytes], str | Content]) -> Event:
-    event: Event = {
+    ptx: Event = {}
+    if built.embedded_ptx is not None:
+        ptx = {"ptx": blob(built.embedded_ptx), "ptx_from": f"carried by {built.object.name}"}
+    return {
         "event": "device_code",
         "object": str(built.object),
         "source": str(built.source) if built.source else None,
@@ -460,8 +459,5 @@ def _facts(built: Found, blob: Callable[[bytes], str | Content]) -> Event:
         "directory": str(built.directory),
         "flags": list(built.argv[1:]),
         "sha256": hashlib.sha256(built.cubin).hexdigest(),
+        **ptx,
     }
-    if built.embedded_ptx is not None:
-        event["ptx"] = blob(built.embedded_ptx)
-        event["ptx_from"] = f"carried by {built.object.name}"
-    return event

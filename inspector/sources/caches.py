@@ -23,8 +23,8 @@ from inspector.base.errors import PtxviewError, Unreadable
 from inspector.base.model import Content
 from inspector.listing.cubin import architecture, binaries, read_cubin
 from inspector.recording import output_code
-from inspector.recording.autotune import configuration, finite
-from inspector.recording.facts import CONFIG, as_map
+from inspector.recording.autotune import configuration
+from inspector.recording.facts import CONFIG, as_map, as_seconds
 from inspector.recording.layout import BytesContent, FileContent
 from inspector.sources import traces
 from inspector.sources.disassembly import (
@@ -86,7 +86,7 @@ def _best(beside: Sequence[str], stored: Mapping[str, object]) -> dict[str, obje
     if not isinstance(stored.get("num_warps"), int):
         return None
     # Without the winner's hash, the kernel's file is the only Python file beside it, if any.
-    milliseconds = finite(stored.get("time_taken_ms"))
+    milliseconds = as_seconds(stored.get("time_taken_ms"))
     return {
         "by": "inductor",
         "file": beside[0] if len(beside) == 1 else None,

@@ -39,6 +39,7 @@ from inspector.recording.facts import (
     messages_from,
     messages_of,
     renamed,
+    target_of,
 )
 from inspector.recording.layout import BytesContent, DerivedCache
 from inspector.system import files
@@ -46,6 +47,7 @@ from inspector.system.process import Finished, run_tool
 from inspector.system.toolchain import PROBES, PURPOSE, Tool, need, newest_first, path_folders
 
 GoOn = Callable[[], bool]
+Say = Callable[[str], None]
 NO_TRITON = 3
 """Exit status of a child whose interpreter lacks Triton."""
 _CAUSE = re.compile(r"Assertion|LLVM ERROR|UNREACHABLE|Segmentation")
@@ -153,7 +155,6 @@ def _bad_ir(printed: str, name: str, rows: Sequence[str]) -> CompilerMessage | N
 _NOT_FOR_IT = re.compile(r"Value '\w+' is not defined for option 'gpu-name'|Unsupported \.version")
 # nvcc hands its own commands to a shell, and quotes in a way that $(…) and `…` survive.
 _PLAIN = re.compile(r"[\w.,/+=:%@\[\] -]+")
-_TARGET = re.compile(r"^[^\S\n]*\.target\s+([\w.]+)", re.MULTILINE)
 # What is decided by --target and by what is kept; the rest is the compiler's own.
 _OURS = re.compile(
     r"(?:--?(?:o|output-file|c|compile|ptx|cubin|fatbin|dc|dlink|E|run|gencode|generate-code|arch|"
@@ -224,10 +225,9 @@ def check_options(options: Sequence[str], language: str) -> None:
             )
 
 
-def own_target(text: str) -> str | None:
+def own_target(ptx: bytes) -> str | None:
     """The target that PTX names itself; None if it names none."""
-    match = _TARGET.search(text)
-    return match[1] if match else None
+    return target_of(BytesContent(ptx), {})
 
 
 def compile_cuda(
@@ -376,7 +376,7 @@ def assembled(recording: Recording, cache: DerivedCache, device: str | None = No
     source = CompilerInput(Path(recording.path), recording.path, "ptx", file.content.read())
     if not _VERSION.search(source.text):
         return _without(recording, "it is a part of a module: it has no .version")
-    own = own_target(source.text)
+    own = own_target(source.data)
     if own is None:
         return _without(recording, "it has no .target")
     for target in dict.fromkeys(filter(None, (device, own))):

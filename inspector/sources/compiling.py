@@ -18,7 +18,7 @@ import re
 import shlex
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -30,11 +30,13 @@ from inspector.base.text import at_commas
 from inspector.recording.facts import from_ptxas, message_event
 from inspector.recording.layout import SCHEMA, Writer, pack, read_events, remove
 from inspector.sources.builds import ptxas_event
+from inspector.sources.caches import Event
 from inspector.sources.compilers import (
     NO_TRITON,
     Compiled,
     CompilerInput,
     GoOn,
+    Say,
     compile_cuda,
     compile_ptx,
     death_of,
@@ -285,8 +287,6 @@ def _ended(
     )
 
 
-Event = dict[str, object]
-Say = Callable[[str], None]
 DEFAULT_TARGET = "sm_90"
 CPU_BUILD = PROBES.parent / "emulator" / "include" / "cpu_build"
 LANGUAGES = {
@@ -298,14 +298,7 @@ LANGUAGES = {
     ".ll": "llir",
     ".py": "triton",
 }
-ENDINGS = {
-    "cuda": ".cu",
-    "ptx": ".ptx",
-    "ttir": ".ttir",
-    "ttgir": ".ttgir",
-    "llir": ".llir",
-    "triton": ".py",
-}
+ENDINGS = {language: ending for ending, language in reversed(LANGUAGES.items())}
 BY_TRITON = ("ttir", "ttgir", "llir", "triton")
 _TORCH = re.compile(rb'^[ \t]*+#[ \t]*+include[ \t]*+[<"](?:torch|ATen|c10)/', re.MULTILINE)
 _TTGIR_TARGET = re.compile(r'ttg\.target\s*=\s*"cuda:(\d+)"')
@@ -386,7 +379,7 @@ def targets_of(source: CompilerInput, asked: Sequence[str]) -> tuple[str, ...]:
     if asked:
         return tuple(asked)
     if source.language == "ptx":
-        return (own_target(source.text) or DEFAULT_TARGET,)
+        return (own_target(source.data) or DEFAULT_TARGET,)
     if source.language == "ttgir" and (match := _TTGIR_TARGET.search(source.text)):
         return (f"sm_{match[1]}",)
     return (DEFAULT_TARGET,)

@@ -31,7 +31,8 @@ from inspector.sources.builds import (
     read_object,
     recorded_event,
 )
-from inspector.sources.compilers import StageJob, StagesMade, compile_on, job_of
+from inspector.sources.caches import Event
+from inspector.sources.compilers import GoOn, Say, StageJob, StagesMade, compile_on, job_of
 from inspector.sources.disassembly import carries_device_code
 from inspector.sources.opening import carried, open_path
 from inspector.system import files, toolchain
@@ -150,11 +151,6 @@ def _same(file: str | None, own: str) -> bool:
     return file is not None and PurePath(file).name == PurePath(own).name
 
 
-Say = Callable[[str], None]
-GoOn = Callable[[], bool]
-Event = dict[str, object]
-
-
 def complete(
     writer: Writer,
     cache: DerivedCache,
@@ -252,19 +248,16 @@ def _builds(events: list[Event], cache: DerivedCache) -> Iterator[Found | str]:
     recorded = [e for e in events if e.get("event") == "device_code"]
     seen = {e.get(field) for e in recorded for field in ("cubin", "lineinfo_cubin")}
     for item in _held(events, cache):
-        if isinstance(item, Found):
-            digest = hashlib.sha256(item.cubin).hexdigest()
-            if digest in seen:
-                continue
+        digest = None if isinstance(item, str) else hashlib.sha256(item.cubin).hexdigest()
+        if digest is None or digest not in seen:
             seen.add(digest)
-        yield item
+            yield item
 
 
 def _held(events: list[Event], cache: DerivedCache) -> Iterator[Found | str]:
     """Cubins of build folders before those of libraries: only folders have the commands."""
-    for folder in map(Path, _named(events, "extension", "directory")):
-        if folder.is_dir():
-            yield from read_folder(folder, cache)
+    for folder in filter(Path.is_dir, map(Path, _named(events, "extension", "directory"))):
+        yield from read_folder(folder, cache)
     for library in map(Path, _named(events, "library", "path")):
         for ninja in sorted((library.parent / "build").glob("temp*/**/build.ninja")):
             yield from read_folder(ninja.parent, cache)

@@ -23,13 +23,13 @@ from inspector.recording.layout import (
     SCHEMA,
     SUFFIX,
     Writer,
-    event_files,
     is_recording,
     is_watched,
     kept_cache,
     pack,
     recordings_folder,
     remove,
+    stamp,
     unwritten,
     work_folder,
 )
@@ -55,7 +55,7 @@ class Follower:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._sizes: dict[str, int] | None = None
+        self._stamp: str | None = None
         self._not_before = 0.0
 
     def look(self) -> Recording | None:
@@ -65,22 +65,18 @@ class Follower:
         """
         if time.monotonic() < self._not_before:
             return None
+        began, stamped = time.monotonic(), stamp(self.path)
+        if stamped is None or stamped == self._stamp:
+            return None
         from inspector.sources.opening import open_path
 
-        try:
-            sizes = {file.name: file.stat().st_size for file in event_files(self.path)}
-        except (PtxviewError, OSError):
-            return None
-        if not sizes or sizes == self._sizes:
-            return None
-        began = time.monotonic()
         try:
             recording = open_path(self.path)
         except (PtxviewError, OSError):
             return None
         finally:
             self._not_before = time.monotonic() + SPARE * (time.monotonic() - began)
-        self._sizes = sizes
+        self._stamp = stamped
         return recording
 
 
@@ -325,7 +321,7 @@ class Run:
         if self._pack_to is not None:
             # From here on the user knows where the recording is, even if we are killed.
             say(f"writing {self._pack_to}; should that not end, open {self.folder}")
-        return self._close(status, say)
+        return self._close(status, seconds, say)
 
     def hurry(self) -> None:
         """Finish early, because we are asked to end: what is not derived yet is left out."""
@@ -338,7 +334,7 @@ class Run:
         with instead_of_ending(self.hurry):
             yield
 
-    def _close(self, status: int, say: Callable[[str], None]) -> RunOutcome:
+    def _close(self, status: int, seconds: float, say: Callable[[str], None]) -> RunOutcome:
         ended = time.monotonic()
         writer, pack_to = self._writer, self._pack_to
         recording: Recording | None = None
@@ -366,7 +362,7 @@ class Run:
                 from inspector.sources.opening import open_path
 
                 recording = open_path(path)
-        return RunOutcome(status, path, recording, ended - self._began, time.monotonic() - ended)
+        return RunOutcome(status, path, recording, seconds, time.monotonic() - ended)
 
 
 @contextmanager

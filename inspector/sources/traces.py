@@ -155,11 +155,11 @@ def _record(row: bytes) -> dict[str, Any] | None:
 def _of_trace(record: dict[str, Any], payload: Content) -> Iterator[dict[str, object]]:
     ids = {name: record.get(name) for name in ("frame_id", "frame_compile_id")}
     if (graph := record.get("inductor_output_code")) is not None:
-        path = _map(graph).get("file_path") or _map(graph).get("filename")
+        path = as_map(graph).get("file_path") or as_map(graph).get("filename")
         numbers = {name: as_int(number) for name, number in ids.items()}
         yield {"event": "graph", "path": as_text(path), "blob": payload, **numbers}
         return
-    named = _map(record.get("artifact")).get("name")
+    named = as_map(record.get("artifact")).get("name")
     kind = next((k for k in GRAPHS if k in record or k == named), None)
     if kind is not None:
         yield {"event": "graph_text", "kind": kind, "blob": payload, **ids}
@@ -229,15 +229,15 @@ class CompileRecords:
         elif isinstance(artifact, dict):
             yield from _artifact(artifact.get("name"), payload, text, ids)
         elif "dynamo_start" in record:
-            frames = self._frames(_map(record["dynamo_start"]).get("stack"))
+            frames = self._frames(as_map(record["dynamo_start"]).get("stack"))
             yield {"event": "compile_start", **ids, "stack": frames}
         elif "dynamo_cpp_guards_str" in record and payload is not None:
             yield {"event": "guards", **ids, "blob": payload}
         elif (kind := next((k for k in METRICS if k in record), None)) is not None:
-            figures = short(_map(record[kind]))
+            figures = short(as_map(record[kind]))
             yield {"event": "compile_end", **ids, "kind": kind, "figures": figures}
         elif (kind := next((k for k in SYMBOLS if k in record), None)) is not None:
-            about = dict(_map(record[kind]))
+            about = dict(as_map(record[kind]))
             about.pop("stack", None)
             frames = self._frames(about.pop("user_stack", None))
             yield {"event": "symbol", **ids, "kind": kind, "stack": frames, "said": short(about)}
@@ -246,7 +246,7 @@ class CompileRecords:
         self, ids: dict[str, object], text: bytes, process: str
     ) -> Iterator[dict[str, object]]:
         mark = _parsed(text)
-        phase, about = mark.get("ph"), _map(mark.get("args"))
+        phase, about = mark.get("ph"), as_map(mark.get("args"))
         if phase == "i" and mark.get("name") == "automatic_dynamic":
             told = {"kind": "automatic_dynamic", "stack": [], "said": short(about)}
             yield {"event": "symbol", **ids, **told}
@@ -267,7 +267,7 @@ class CompileRecords:
     def _frames(self, stack: object) -> list[dict[str, object]]:
         out: list[dict[str, object]] = []
         for item in stack[-MAX_DEPTH:] if isinstance(stack, list) else []:
-            frame = _map(item)
+            frame = as_map(item)
             number, code = frame.get("filename"), str(frame.get("loc") or "")[:MAX_VALUE_CHARS]
             file = self._names.get(number) if type(number) is int else number
             where = {"line": frame.get("line"), "name": frame.get("name"), "code": code}
@@ -306,13 +306,9 @@ def _artifact(
 def _parsed(text: bytes) -> dict[str, Any]:
     """The JSON of a payload; empty if it is malformed."""
     try:
-        return _map(files.parsed(text, what="a payload"))
+        return as_map(files.parsed(text, what="a payload"))
     except (ValueError, files.TooLarge):
         return {}
-
-
-def _map(value: object) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
 
 
 ENDINGS = (".ndjson", ".ndjson.gz")
@@ -322,7 +318,7 @@ HEAD = 1 << 12
 DISTINCT = 64
 """Calls of one variant that are listed, as in a recording; the rest are counted."""
 
-MAX_LISTED_CALLS = 20
+MAX_PROBLEMS = 20
 PADDING = 1 << 20
 """Lines before a kernel in its file, at most: where it begins is what the trace says."""
 
@@ -358,7 +354,7 @@ def from_tritonparse(path: Path, inside: Path | None = None) -> Iterator[Event]:
     compiled: list[Event] = []
     launches: dict[str, _Launches] = {}
     problems: list[str] = []
-    damaged = first = 0
+    first = 0
     try:
         for number, line in enumerate(unpacking.packed_lines(path, inside=inside), 1):
             try:
@@ -367,8 +363,7 @@ def from_tritonparse(path: Path, inside: Path | None = None) -> Iterator[Event]:
                 problems.append(error.message)
                 continue
             except ValueError:
-                damaged += 1
-                if damaged <= MAX_LISTED_CALLS and line.strip():
+                if len(problems) < MAX_PROBLEMS and line.strip():
                     problems.append(f"line {number} is no JSON, or was cut short")
                 continue
             if entry.get("event_type") == "compilation":

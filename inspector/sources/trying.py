@@ -333,7 +333,7 @@ class _Trial:
         }
         code = made.texts.get("cubin", b"")
         stages[Stage.SASS] = StageFile(BytesContent(code), None, "nvdisasm -c")
-        ptx = made.texts.get("ptx", b"").decode("utf-8", "replace")
+        ptx = made.texts.get("ptx", b"")
         variant = Variant(
             id="",
             hash=hashlib.sha256(code).hexdigest(),
@@ -355,8 +355,7 @@ class _Trial:
         def run(item: Wanted) -> TriedColumn:
             setting, text = item
             data = self.recorded if text is None else text
-            own = own_target(data.decode("utf-8", "replace"))
-            target = setting.target or own or variant.target or "sm_90"
+            target = setting.target or own_target(data) or variant.target or "sm_90"
             return self._assembled(data, target, setting, text, by, options, self.metadata)
 
         return list(side_by_side(run, wanted))

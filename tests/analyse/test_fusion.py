@@ -11,7 +11,6 @@ from inspector.reader.reader import Reader
 from inspector.recording import output_code
 from inspector.recording.assemble import Assembly
 from inspector.recording.layout import BytesContent, DerivedCache
-from inspector.recording.output_code import graph_lines
 from tests.analyse.test_links import KNOWN
 
 DATA = Path(__file__).parent.parent / "data" / "analyse"
@@ -51,36 +50,6 @@ def recording(*names: str) -> Recording:
     return Assembly(lambda value: value if isinstance(value, BytesContent) else None).recording(
         "x", events
     )
-
-
-def test_comments_of_output_code() -> None:
-    kernel = output_code.parse((DATA / "forward.py").read_text()).kernels[0]
-    assert kernel.comment.ops == (
-        "aten.sin",
-        "aten.mul",
-        "aten.native_layer_norm",
-        "aten.relu",
-        "aten.sum",
-        "aten.add",
-    )
-    assert kernel.comment.names == ("sin", "y", "h", "relu", "sum_1", "add")
-    assert ("rsqrt", "aten.rsqrt.default") in kernel.comment.nodes
-    lines = (DATA / "forward.py").read_text().split("\n")
-    assert kernel.line and lines[kernel.line - 1].startswith(f"{NAME} = async_compile")
-    assert [lines[n - 1].strip()[: len(NAME) + 4] for n in kernel.launches] == [f"{NAME}.run"]
-
-
-def test_lines_of_a_graph() -> None:
-    found = graph_lines((DATA / "forward_post_grad.txt").read_text())
-    assert found["sin"] == (MODEL, 9, "y = torch.sin(x) * x")
-    assert found["rsqrt"] == (MODEL, 10, "h = self.norm(y)")
-    assert found["add_2"] == (MODEL, 11, "return torch.relu(h) + y.sum(-1, keepdim=True)")
-    text = "    # File: a.py:1 in f, code: x\n    a = 1\n    # No stacktrace found\n    b = 2\n"
-    assert graph_lines(text) == {"a": ("a.py", 1, "x"), "b": None}
-    # So torch 2.15 writes what a backward node came of.
-    text = "    # Backward of forward node: File: a.py:1 in f, code: x\n    a = 1\n"
-    assert graph_lines(text) == {"a": ("a.py", 1, "x")}
-    assert [line.source.line for line in parse(Stage.DYNAMO, text).lines if line.source] == [1]
 
 
 def test_a_kernel_knows_its_operators_and_lines() -> None:

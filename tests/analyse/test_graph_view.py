@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from inspector.analyse.graph_view import buffer_bytes, graph_view, module_path
@@ -20,16 +18,12 @@ from inspector.listing.output_code import parse_wrapper
         ),
         (["L['self'].layers[3].mlp"], "layers.3.mlp"),
         (["L['self']._modules['layers']._modules['3']"], "layers.3"),
-        (["getattr(L['self'].layers, '3')"], "layers.3"),
         (["getattr(getattr(L['self'].layers, '3').mlp, '0').norm"], "layers.3.mlp.0.norm"),
         (["L['model'].layers.0"], "model.layers.0"),
-        (["G['model'].layers.0"], "model.layers.0"),
-        (["L__self__"], ""),
         (
             ["L__self___layers_3", "L__self___layers_3_mlp", "L__self___layers_3_mlp_gate_proj"],
             "layers.3.mlp.gate_proj",
         ),
-        (["L__self___h_11_attn_c_proj"], "h.11.attn_c_proj"),
     ],
 )
 def test_dynamos_names_of_modules_are_made_plain(paths: list[str], plain: str) -> None:
@@ -91,60 +85,9 @@ def test_calls_and_buffers_are_in_wrapper_order() -> None:
     assert not view.recorded and not view.refused
 
 
-def nodes(count: int) -> dict[str, Any]:
-    """A recorded graph of a chain of as many products."""
-    return {
-        "stacks": [
-            {"paths": ["L['self']", f"L['self'].layers.{n}"], "type": "Block"} for n in range(count)
-        ],
-        "nodes": [
-            {
-                "name": f"mul_{n}",
-                "op": "call_function",
-                "target": "aten.mul.Tensor",
-                "aten": "aten.mul.Tensor",
-                "module": n,
-                "line": ["/m.py", n % 50 + 1, "x * x"],
-                "from": f"y_{n}",
-                "backward": False,
-            }
-            for n in range(count)
-        ],
-        "scheduled": [
-            {
-                "kind": "SchedulerNode",
-                "buffer": "ComputedBuffer",
-                "operations": [{"name": f"op{n}", "origins": [f"mul_{n}"]}],
-                "outputs": [f"buf{n}"],
-                "mutates": [],
-                "bytes": 8 * n,
-            }
-            for n in range(count)
-        ],
-        "not_fused": [
-            [f"op{n}", f"op{n + 1}_op{n + 2}", "no shared data", 2] for n in range(count - 2)
-        ],
-        "not_fused_left_out": 3,
-    }
-
-
-def wrapper(count: int) -> str:
-    """The wrapper of such a graph."""
-    lines = ["k = async_compile.triton('k', '''", "''')", "def call(args):"]
-    for n in range(count):
-        lines += [
-            f"    # Topologically Sorted Source Nodes: [y_{n}], Original ATen: [aten.mul]",
-            f"    k.run(buf{n - 1}, buf{n}, stream=s)",
-        ]
-    return "\n".join(lines)
-
-
 def test_a_name_that_may_be_the_backward_graphs_own_is_not_taken_for_dynamos() -> None:
-    text = parse_wrapper(wrapper(2).split("\n"))
-    dynamo = {**nodes(2), "nodes": [{**n, "name": n["from"]} for n in nodes(2)["nodes"]]}
-    assert [c.modules for c in graph_view(text, None, dynamo, {}, {}).calls] == [
-        ("layers.0",),
-        ("layers.1",),
-    ]
-    told_apart = graph_view(text, None, dynamo, {}, {}, {"y_1"})
-    assert [call.modules for call in told_apart.calls] == [("layers.0",), ()]
+    nodes = [{"name": name, "op": "call_function", "module": 0} for name in "ac"]
+    dynamo = {"stacks": [{"paths": ["L['self'].proj"]}], "nodes": nodes}
+    for ambiguous, modules in (((), [("proj",), ("proj",)]), ("c", [("proj",), ()])):
+        view = graph_view(parse_wrapper(WRAPPER.split("\n")), None, dynamo, {}, {}, ambiguous)
+        assert [call.modules for call in view.calls[:2]] == modules

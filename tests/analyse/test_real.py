@@ -73,39 +73,3 @@ def test_every_two_stages_both_ways(name: str, nvdisasm: Disassembler) -> None:
             kinds = {stages[a].lines[o - 1].kind for o in others}
             # nvdisasm gives a kernel's prologue to the brace that opens its PTX.
             assert kinds == {Kind.INSTRUCTION} or (a, b) == (Stage.PTX, Stage.SASS)
-
-
-def opcodes(listing: Listing, lines: tuple[int, ...]) -> set[str | None]:
-    """What stands on lines."""
-    return {listing.lines[n - 1].opcode for n in lines}
-
-
-def test_a_load_is_its_loads_and_a_dot_its_tensor_cores(nvdisasm: Disassembler) -> None:
-    stages = stages_of("matmul_sm90", nvdisasm)
-    ttgir, ptx, sass = stages[Stage.TTGIR], stages[Stage.PTX], stages[Stage.SASS]
-    up = link(ptx, ttgir, (Stage.PTX, Stage.TTGIR), {}, KNOWN)
-    down = link(ttgir, ptx, (Stage.TTGIR, Stage.PTX), {}, KNOWN)
-    sure = 0
-    for line in ttgir.lines:
-        if line.opcode == "ttng.warp_group_dot":
-            assert any("wgmma.mma_async" in (op or "") for op in opcodes(ptx, down[line.n]))
-            sure += 1
-        if line.opcode == "tt.store":
-            assert any((op or "").startswith("st.global") for op in opcodes(ptx, down[line.n]))
-            sure += 1
-        if line.opcode == "ttg.async_copy_global_to_local" and line.n in down:
-            assert all(
-                (op or "").startswith(("cp.async", "ld.global"))
-                for op in opcodes(ptx, down[line.n])
-            )
-            sure += 1
-    assert sure >= 4
-    follow = link(sass, ttgir, (Stage.SASS, Stage.TTGIR), {}, KNOWN, up)
-    dots = [opcodes(ttgir, follow[line.n]) for line in sass.lines if line.base == "HGMMA"]
-    # nvdisasm gives some to the PTX that computes their descriptor, which has another place.
-    assert dots.count({"ttng.warp_group_dot"}) >= len(dots) / 2
-    for line in sass.lines:
-        if line.base == "STG":
-            assert opcodes(ttgir, follow[line.n]) == {"tt.store"}
-        if line.base == "LDGSTS" and line.n in follow:
-            assert opcodes(ttgir, follow[line.n]) == {"ttg.async_copy_global_to_local"}

@@ -235,6 +235,7 @@ def test_ptxas_refuses_every_form_before_its_version() -> None:
     assert named >= 180
 
 
+@pytest.mark.nightly
 def test_ptxas_refuses_every_form_before_its_architecture() -> None:
     named = 0
     for target, group in grouped(lambda f: None if f.until else architecture_before(f.target)):

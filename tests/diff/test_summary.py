@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from inspector.analyse.hints.subject import Finding
-from inspector.base.model import Resources, Stage, Variant
+from inspector.base.model import Resources, Variant
 from inspector.diff import explanation as summaries
-from inspector.diff.explanation import CompiledParameter, FigureChange
-from inspector.listing import parse
-from tests.helpers.sides import LOAD, STORE, WIDE, said, side
+from inspector.diff.explanation import FigureChange
+from tests.helpers.sides import said, side
 
 
 def test_every_metric_has_both_sides() -> None:
@@ -19,14 +18,6 @@ def test_every_metric_has_both_sides() -> None:
     assert held["occupancy_percent"].b == 100
     assert held["sass_instructions"] == FigureChange("sass_instructions", None, None)
     assert held["time_us"] == FigureChange("time_us", None, None)
-
-
-def test_full_opcodes_that_differ_are_counted() -> None:
-    found = said(side(f"{LOAD}\n{LOAD}\n{STORE}"), side(f"{WIDE}\n{STORE}"))
-    assert found.opcodes == (
-        FigureChange("ld.global.b32", 2, 0),
-        FigureChange("ld.global.v4.b32", 0, 1),
-    )
 
 
 def test_hints_are_gained_and_lost_by_their_rules() -> None:
@@ -46,22 +37,6 @@ def test_configuration_by_name_and_flags_by_those_that_one_side_has_alone() -> N
     )
     same = Variant("c", "c", "f", target="sm_80", config={"flags": ["-G", "-O3"], "num_warps": 4})
     assert not summaries.config(a, same)
-
-
-def test_parameters_have_types_and_divisibility() -> None:
-    text = (
-        "module {\n"
-        '  tt.func public @f(%x_ptr: !tt.ptr<f16> {tt.divisibility = 16 : i32} loc("x"(#loc)), '
-        '%d: !tt.tensordesc<tensor<128x64xf16>>, %n: i32 loc("n"(#loc)), %s: i64 '
-        "{tt.divisibility = 8 : i32}) attributes {noinline = false} {\n    tt.return\n  }\n}\n"
-    )
-    listing = parse(Stage.TTIR, text)
-    assert summaries.parameters(listing, listing.functions[0]) == (
-        CompiledParameter("x_ptr", "ptr<f16>", 16),
-        CompiledParameter("d", "tensordesc<tensor<128x64xf16>>"),
-        CompiledParameter("n", "i32"),
-        CompiledParameter("s", "i64", 8),
-    )
 
 
 def test_source_lines_that_one_side_has_alone() -> None:

@@ -55,8 +55,7 @@ def documented(*names: str) -> list[str]:
 
 @pytest.mark.nightly
 @pytest.mark.parametrize(
-    "name",
-    ["square", "softmax", "hint_triton", pytest.param("hint_cuda", marks=pytest.mark.nvcc)],
+    "name", ["square", "softmax", "hint_triton", pytest.param("hint_cuda", marks=pytest.mark.nvcc)]
 )
 def test_hints_of_specimens_are_as_documented(
     compiled: Callable[..., list[str]], name: str

@@ -24,6 +24,7 @@ ROOT = Path(__file__).parents[2]
 ATEN = "/venv/lib/python3.12/site-packages/torch/lib/libtorch_cuda.so"
 NESTED = "_Z6nestedPfPKfi"
 ADDRESS = 0x7F6684800000
+NIGHTLY = pytest.mark.nightly
 
 
 class Folder:
@@ -220,7 +221,8 @@ def test_the_architecture_is_the_one_that_cuobjdump_names(sample: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "sample", [ZOO, pytest.param("zoo_sm75.cubin", marks=pytest.mark.nightly), "nested.cubin"]
+    "sample",
+    ["nested.cubin", *(pytest.param(f"zoo_{n}.cubin", marks=NIGHTLY) for n in ("sm75", "sm90"))],
 )
 def test_a_kernel_taken_out_is_what_it_was(sample: str, tmp_path: Path) -> None:
     """By NVIDIA's own tools: the same instructions, registers, stack and shared memory."""

@@ -162,18 +162,6 @@ def test_ptx_is_what_nvcc_writes_with_lineinfo(built: Path, tmp_path: Path) -> N
 
 
 @pytest.mark.nvcc
-def test_both_kernels_are_listed_with_names_and_stages(built: Path) -> None:
-    value = call("list", built, "--json").json
-    found = {k["demangled"].split("(")[0]: v for k, v in variants_of(value)}
-    assert set(found) == {"axpy", "other::fill"}
-    for variant in found.values():
-        assert variant["stages"] == ["source", "ptx", "sass"]
-        assert variant["target"] == "sm_90a"
-        assert "-O2" in variant["config"]["flags"]
-    assert call("show", built, "other::fill").out == call("show", built, "axpy").out
-
-
-@pytest.mark.nvcc
 def test_lines_are_carried_over_where_the_code_is_the_same(built: Path) -> None:
     plain = call("show", built, "axpy", "--stage", "sass").out
     (found,) = (f for f in read_folder(built, kept_cache()) if isinstance(f, Found))

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from inspector.base.errors import ToolMissing, Unreadable
+from inspector.base.errors import ToolMissing
 from inspector.base.model import Variant
 from inspector.sources.compilers import StagesMade, believed, compile_on, job_of
 from inspector.sources.opening import open_path
 from inspector.system import toolchain
-from tests.helpers.ptxview import MATMUL, SQUARE
+from tests.helpers.ptxview import MATMUL
 
 pytestmark = pytest.mark.usefixtures("triton_at_once")
 
@@ -131,14 +131,6 @@ def test_no_triton_is_said(matmul: Variant, tmp_path: Path) -> None:
     job = replace(job_of(matmul, "ttir"), environment={"PYTHONPATH": str(tmp_path)})
     with pytest.raises(ToolMissing, match="has no Triton"):
         compile_on(job, sys.executable)
-
-
-def test_what_is_not_there_is_said() -> None:
-    square = open_path(SQUARE).variants()[0][1]
-    with pytest.raises(Unreadable, match="is not Triton's"):
-        job_of(replace(square, stages={}), "ttir")
-    with pytest.raises(Unreadable, match="before the first pass"):
-        job_of(replace(square, unpassed=None), "source")
 
 
 def test_of_a_recordings_options_for_ptxas_none_names_a_file() -> None:

@@ -74,18 +74,6 @@ def test_what_tritonparse_wrote_is_what_was_recorded(made: tuple[Path, Path]) ->
     assert calls[0] == calls[1] and [c[0] for c in calls[0]] == [2, 1]
 
 
-def test_its_python_stands_where_it_stood(made: tuple[Path, Path]) -> None:
-    """A trace has the function alone; the PTX's locations are of the file."""
-    linked = []
-    for path in made:
-        lines = call("show", path, "add_kernel", "--stage", "ptx", "--json").json["lines"]
-        linked.append([line["links"].get("source") for line in lines])
-    assert linked[0] == linked[1] and any(linked[0])
-    shown = call("show", made[0], "add_kernel", "--stage", "source").text.split("\n")
-    for n, line in enumerate(PROGRAM.split("\n")):
-        assert shown[n] == line if 5 <= n <= 9 else not shown[n:][:1] or not shown[n]
-
-
 def test_a_trace_is_opened_packed_and_in_its_folder(
     made: tuple[Path, Path], tmp_path: Path
 ) -> None:

@@ -107,17 +107,12 @@ def arrows(listing: Listing) -> Iterator[Arrow]:
     if listing.language in ("ptx", "sass"):
         jumps = _machine(listing)
     elif listing.language == "llvm":
-        blocks, function = _Blocks(), 0
-        for line in listing.lines:
-            function = line.n if line.base == "define" else function
-            blocks.read(function, line, line.targets if line.base != "call" else ())
-        jumps = blocks.jumps(listing.lines)
+        jumps = _between_blocks(_llvm(listing.lines), listing.lines)
     elif listing.language in ("ttir", "ttgir"):
-        mlir = _MlirFlow()
-        for line in listing.lines:
-            mlir.read(line)
-        yield from mlir.regions
-        jumps = mlir.blocks.jumps(listing.lines)
+        regions: list[Arrow] = []
+        rows = list(_mlir(listing.lines, regions))
+        yield from regions
+        jumps = _between_blocks(rows, listing.lines)
     ends: dict[tuple[int, bool, bool], set[int]] = defaultdict(set)
     for source, target, away in jumps:
         ends[target, source >= target, away].add(source)
@@ -155,31 +150,35 @@ def _nearest(places: Sequence[int], n: int, functions: Sequence[Function]) -> in
     return places[0] if places else None
 
 
-class _Blocks:
-    """The blocks of functions or of MLIR's regions, each of which is its own scope, known by
-    the line that begins it; and the branches between them."""
+Row = tuple[int, Line, Sequence[str]]
+"""A line with the labels that it branches to, and its scope, where labels are known: the line that
+begins the function, or the region of MLIR."""
 
-    def __init__(self) -> None:
-        self._labels: dict[tuple[int, str], int] = {}
-        self._branches: list[tuple[int, int, str]] = []
 
-    def read(self, scope: int, line: Line, targets: Iterable[str]) -> None:
-        """Take a line of a scope that may go on with some blocks."""
+def _between_blocks(rows: Iterable[Row], lines: Sequence[Line]) -> Iterator[Jump]:
+    """The branches but for those to what follows anyway."""
+    labels: dict[tuple[int, str], int] = {}
+    branches: list[tuple[int, int, str]] = []
+    for scope, line, names in rows:
         if line.kind is Kind.LABEL and line.label is not None:
-            self._labels[scope, line.label] = line.n
-        self._branches += [(line.n, scope, name) for name in targets]
+            labels[scope, line.label] = line.n
+        branches += [(line.n, scope, name) for name in names]
+    quiet = (Kind.BLANK, Kind.COMMENT)
+    starts = [0, *sorted(labels.values())]
+    going_on = {starts[bisect_right(starts, n) - 1] for n, _, _ in branches}
+    for n, scope, name in branches:
+        target = labels.get((scope, name))
+        if target is not None and (
+            target <= n or any(line.kind not in quiet for line in lines[n : target - 1])
+        ):
+            yield n, target, target <= n and target not in going_on
 
-    def jumps(self, lines: Sequence[Line]) -> Iterator[Jump]:
-        """The branches but for those to what follows anyway."""
-        quiet = (Kind.BLANK, Kind.COMMENT)
-        starts = sorted(self._labels.values())
-        going_on = {starts[bisect_right(starts, n) - 1] for n, _, _ in self._branches if starts}
-        for n, scope, name in self._branches:
-            target = self._labels.get((scope, name))
-            if target is not None and (
-                target <= n or any(line.kind not in quiet for line in lines[n : target - 1])
-            ):
-                yield n, target, target <= n and target not in going_on
+
+def _llvm(lines: Iterable[Line]) -> Iterator[Row]:
+    function = 0
+    for line in lines:
+        function = line.n if line.base == "define" else function
+        yield function, line, line.targets if line.base != "call" else ()
 
 
 class _OpenRegion(NamedTuple):
@@ -191,42 +190,34 @@ class _OpenRegion(NamedTuple):
     left: list[int]
 
 
-class _MlirFlow:
-    """Reads MLIR line by line: where its operations are run again or left out, and its branches.
-
-    Labels are a region's own.
-    """
-
-    def __init__(self) -> None:
-        self.regions: list[Arrow] = []
-        self.blocks = _Blocks()
-        self._open: list[_OpenRegion] = []
-
-    def read(self, line: Line) -> None:
-        """Take the next line."""
+def _mlir(lines: Iterable[Line], regions: list[Arrow]) -> Iterator[Row]:
+    """The lines of MLIR; ``regions`` are given what is run again or left out."""
+    stack: list[_OpenRegion] = []
+    for line in lines:
         bare = line.text.strip()
         if line.kind is Kind.COMMENT or not bare:
-            return
+            continue
+        if bare[0] == "}" and stack:
+            if bare[-1] == "{":
+                stack[-1].opened.append(line.n)
+            else:
+                regions += _closed(line.n, *stack.pop())
         if bare[0] == "}":
-            if bare[-1] == "{" and self._open:
-                self._open[-1].opened.append(line.n)
-            elif self._open:
-                self._close(line.n)
-            return
-        region = self._open[-1].opened[-1] if self._open else 0
-        self.blocks.read(region, line, (name for name in line.targets if name[:1] == "^"))
+            continue
+        region = stack[-1].opened[-1] if stack else 0
+        yield region, line, [name for name in line.targets if name[:1] == "^"]
         if bare[-1] == "{":
             operation = _MLIR_REGION.match(bare)
-            self._open.append(_OpenRegion(operation[1] if operation else "", [line.n], []))
-        elif self._open and line.base == "scf.condition":
-            self._open[-1].left.append(line.n)
+            stack.append(_OpenRegion(operation[1] if operation else "", [line.n], []))
+        elif stack and line.base == "scf.condition":
+            stack[-1].left.append(line.n)
 
-    def _close(self, n: int) -> None:
-        operation, opened, left = self._open.pop()
-        if operation in _MLIR_LOOPS:
-            self.regions.append(Arrow(opened[0], n, opened[0], (n,)))
-            self.regions += (Arrow(at, n, n, (at,)) for at in left)
-        elif operation in _MLIR_CHOICES:
-            # From a condition that does not hold to what else is done, and past that where it does.
-            edges = [*opened, n]
-            self.regions += (Arrow(a, b, b, (a,)) for a, b in pairwise(edges))
+
+def _closed(n: int, operation: str, opened: list[int], left: list[int]) -> Iterator[Arrow]:
+    """The arrows of an operation whose last region ends on line ``n``."""
+    if operation in _MLIR_LOOPS:
+        yield Arrow(opened[0], n, opened[0], (n,))
+        yield from (Arrow(at, n, n, (at,)) for at in left)
+    elif operation in _MLIR_CHOICES:
+        # From a condition that does not hold to what else is done, and past that where it does.
+        yield from (Arrow(a, b, b, (a,)) for a, b in pairwise([*opened, n]))

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -100,16 +101,13 @@ def declared(listing: Listing, function: Function) -> dict[str, int]:
 
     They are virtual: ptxas allocates the machine's registers.
     """
-    out: dict[str, int] = {}
-    if listing.language != "ptx":
-        return out
-    for line in listing.between(function.first, function.last):
-        if ".reg" not in line.text or line.kind is not Kind.DIRECTIVE:
-            continue
-        for one in register_declarations(strip(line.text, False)[0]):
-            count = sum(1 if count is None else count for _, count in one.names)
-            out[one.type] = out.get(one.type, 0) + count
-    return out
+    out: Counter[str] = Counter()
+    lines = listing.between(function.first, function.last) if listing.language == "ptx" else ()
+    for line in lines:
+        if ".reg" in line.text and line.kind is Kind.DIRECTIVE:
+            for one in register_declarations(strip(line.text, False)[0]):
+                out[one.type] += sum(1 if count is None else count for _, count in one.names)
+    return dict(out)
 
 
 _WAYS = {
@@ -187,7 +185,7 @@ def _merged(first: Jump | None, second: Jump) -> Jump:
     """Two jumps of one line: the last says whether it goes on."""
     if first is None:
         return second
-    way = Way.BRANCH if Way.BRANCH in (first.way, second.way) else second.way
+    way = Way.BRANCH if first.way is Way.BRANCH else second.way
     return Jump(way, first.targets + second.targets, second.falls)
 
 
@@ -269,16 +267,13 @@ def read_sass(listing: Listing, function: Function) -> Steps:
 def _numbers(
     registers: tuple[str, ...], numbers: dict[str, int], classes: list[str]
 ) -> tuple[int, ...]:
-    out = []
     for register in registers:
-        number = numbers.get(register)
-        if number is None:
-            number = numbers[register] = len(numbers)
+        if register not in numbers:
+            numbers[register] = len(numbers)
             file = _NAME.match(register)
             # PT, UPT and the like hold no value
             classes.append(_FILES[file[1]] if file else "")
-        out.append(number)
-    return tuple(out)
+    return tuple(numbers[register] for register in registers)
 
 
 def _places(lines: Sequence[Line]) -> tuple[dict[str, int], dict[int, int]]:
@@ -293,24 +288,16 @@ def _places(lines: Sequence[Line]) -> tuple[dict[str, int], dict[int, int]]:
             for label in waiting:
                 labels.setdefault(label, line.n)
             waiting = []
-            if line.address is not None:
-                addresses.setdefault(line.address, line.n)
+            addresses.setdefault(-1 if line.address is None else line.address, line.n)
     return labels, addresses
 
 
 def _targets(line: Line, labels: dict[str, int], addresses: dict[int, int]) -> tuple[int, ...]:
     """The lines that a jump names, in this function."""
-    named = line.targets or tuple(_LABEL.findall(line.text))
-    if not named and (found := _ADDRESS.findall(line.text)):
-        named = (found[-1],)
-    out: dict[int, None] = {}
-    for name in named:
-        at = labels.get(name)
-        if at is None and name.startswith("0x") and len(name) < 20:
-            at = addresses.get(int(name, 16))
-        if at is not None:
-            out[at] = None
-    return tuple(out)
+    named = line.targets or _LABEL.findall(line.text) or _ADDRESS.findall(line.text)[-1:]
+    found = [labels.get(name) for name in named]
+    found += [addresses.get(int(name, 16)) for name in named if _ADDRESS.fullmatch(name[:20])]
+    return tuple(dict.fromkeys(line for line in found if line is not None))
 
 
 def _conditional(line: Line) -> bool:
@@ -320,8 +307,7 @@ def _conditional(line: Line) -> bool:
     match = _OPERANDS.search(line.text, line.text.find(line.opcode or ""))
     first = match[1].strip().rstrip(",") if match else ""
     conditional = first not in ("", "PT", "UPT") and not first.startswith("0x")
-    qualifiers = (line.opcode or "").split(".")[1:]
-    return conditional or not {"DIV", "CONV"}.isdisjoint(qualifiers)
+    return conditional or not {"DIV", "CONV"}.isdisjoint((line.opcode or "").split("."))
 
 
 # -- loops ----------------------------------------------------------------------------------------
@@ -503,9 +489,7 @@ def read_steps(listing: Listing, function: Function) -> Steps:
     """The steps of a function of PTX or SASS; none of any other language."""
     if listing.language == "ptx":
         return read_ptx(listing, function)
-    if listing.language == "sass":
-        return read_sass(listing, function)
-    return Steps((), {})
+    return read_sass(listing, function) if listing.language == "sass" else Steps((), {})
 
 
 def control_flow(steps: Steps, graph: FlowGraph) -> Flow:

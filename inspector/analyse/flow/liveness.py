@@ -34,8 +34,8 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from types import MappingProxyType
@@ -68,13 +68,8 @@ class Extent:
     of: dict[str, int]
 
 
-def as_nvdisasm(listing: Listing, function: Function, steps: Steps, graph: FlowGraph) -> Steps:
-    """``steps`` with what ``nvdisasm -plr`` sees in each instruction."""
-    return _Rewriting(listing, function, steps).steps(graph)
-
-
 class _Rewriting:
-    """The steps of one function."""
+    """The steps of one function, with what ``nvdisasm -plr`` sees in each instruction."""
 
     def __init__(self, listing: Listing, function: Function, steps: Steps) -> None:
         self.listing = listing
@@ -117,8 +112,9 @@ class _Rewriting:
 
     def _labelled(self) -> tuple[int, ...]:
         """The lines at whose labels a region begins."""
-        if not _of_older_abi(self.listing):
-            return self.old.labelled
+        head = self.listing.lines[:16]
+        if not any(line.text.lstrip().startswith(".headerflags") for line in head):
+            return self.old.labelled  # of the newer ABI
         named = {
             label
             for line in self.lines
@@ -219,11 +215,6 @@ def _reaching(graph: FlowGraph, loads: dict[int, int], reads: list[int]) -> dict
     return out
 
 
-def _of_older_abi(listing: Listing) -> bool:
-    """Whether the listing is of a cubin of ELF ABI 7 (CUDA 12): nvdisasm heads these otherwise."""
-    return any(line.text.lstrip().startswith(".headerflags") for line in listing.lines[:16])
-
-
 def scratch(name: str) -> bool:
     """Whether a call may write the register ``name``."""
     match = _REGISTER.match(name)
@@ -245,43 +236,32 @@ def extent(listing: Listing) -> Extent:
     """The highest registers that ``listing`` names."""
     highest = dict.fromkeys(_FILES, -1)
     own: dict[str, int] = {}
-    calls: dict[str, set[str]] = {}
+    callers: dict[str, set[str]] = defaultdict(set)
     returns: list[str] = []
-    linked = any("ET_EXEC" in line.text for line in listing.lines[:16])
     for function in listing.functions:
-        top = -1
-        called: set[str] = set()
+        own[function.name] = 1
         for line in listing.between(function.first, function.last):
             if line.kind is not Kind.INSTRUCTION:
                 continue
-            for name in (*line.defs, *line.uses):
-                register = _REGISTER.match(name)
-                if register:
-                    number = int(register[2])
-                    if register[1] == "R":
-                        top = max(top, number)
-                    highest[register[1]] = max(highest[register[1]], number)
+            for register in filter(None, map(_REGISTER.match, (*line.defs, *line.uses))):
+                file, number = register[1], int(register[2])
+                highest[file] = max(highest[file], number)
+                if file == "R":
+                    own[function.name] = max(own[function.name], number + 2)
             if line.base == "RET":
                 returns.append(function.name)
             elif line.base == "CALL" and not _INDIRECT.search(line.text):
-                called.update(_CALLEE.findall(line.text))
-        own[function.name] = top + 2
-        calls[function.name] = called
-    if linked:
-        most = _closed(own, calls)
+                for callee in _CALLEE.findall(line.text):
+                    callers[callee].add(function.name)
+    if any("ET_EXEC" in line.text for line in listing.lines[:16]):
+        most = _closed(own, callers)
         own.update((f.name, most[f.name]) for f in listing.functions if f.entry)
-    kept = [max(_preserved(own[name])) for name in returns]
-    highest["R"] = max(highest["R"], *kept, -1)
+    highest["R"] = max(highest["R"], *(max(_preserved(own[name])) for name in returns), -1)
     return Extent(highest, own)
 
 
-def _closed(own: dict[str, int], calls: dict[str, set[str]]) -> dict[str, int]:
+def _closed(own: dict[str, int], callers: Mapping[str, set[str]]) -> dict[str, int]:
     """The highest of each function and of all that it calls, directly or not."""
-    callers: dict[str, list[str]] = {}
-    for name, called in calls.items():
-        for other in called:
-            if other in own:
-                callers.setdefault(other, []).append(name)
     out = dict(own)
     work = sorted(own, key=lambda name: own[name])
     while work:
@@ -383,15 +363,13 @@ class Ranges:
             at = self.starts[number]
             ways: list[tuple[int, set[int]]] = []
             for each in exits:
-                if each.targets:
-                    for step in self.rows[at : each.row + 1]:
-                        written.update(step.defs if self._every else step.kills)
-                    at = each.row + 1
-                    hidden = written & carried
-                    ways += [(target, hidden) for target in each.targets]
+                for step in self.rows[at : each.row + 1]:
+                    written.update(step.defs if self._every else step.kills)
+                at = each.row + 1
+                ways += [(target, written & carried) for target in each.targets]
+                for target in each.targets:
+                    sources[target].append(number)
             passing.append(ways)
-            for target, _ in ways:
-                sources[target].append(number)
         work = list(range(len(before)))
         waiting = set(work)
         while work:
@@ -417,38 +395,28 @@ class Liveness:
 
     classes: tuple[str, ...]
     peak: Mapping[str, tuple[int, int]]
-    _counts: Sequence[Mapping[str, int]]
-    """Of each row."""
-    _steps: Steps
-    _ranges: Ranges
+    _counts: Mapping[int, Mapping[str, int]]
 
     def at(self, n: int) -> Mapping[str, int] | None:
         """Live registers by class at line ``n``; None if no instruction begins on it."""
-        row = self._steps.row(n)
-        return None if row is None else self._counts[row]
-
-    def registers(self, n: int) -> Set[str] | None:
-        """The names of what is live at line ``n``; takes time linear in its region."""
-        steps, ranges = self._steps, self._ranges
-        row = steps.row(n)
-        if row is None:
-            return None
-        for step, live, _ in ranges.region(bisect_right(ranges.starts, row) - 1):
-            if step.line == n:
-                here = live.union(step.defs, step.uses)
-                return frozenset(steps.names[r] for r in here if steps.classes[r])
-        return None
+        return self._counts.get(n)
 
 
 def live_ranges(listing: Listing, function: Function, steps: Steps, graph: FlowGraph) -> Liveness:
     """The live registers at each instruction of ``function``, whose ``steps`` and ``graph`` these
     are; without any class where it has no steps."""
-    if listing.language == "sass":
-        steps = as_nvdisasm(listing, function, steps, graph)
-    starts = (*_regions(steps, graph), len(steps.steps))
+    return _count(*ranges_of(listing, function, steps, graph))
+
+
+def ranges_of(
+    listing: Listing, function: Function, steps: Steps, graph: FlowGraph
+) -> tuple[Steps, Ranges]:
+    """The steps as they are counted, and their live ranges."""
     sass = listing.language == "sass"
-    ranges = Ranges(steps.steps, starts, _exits(graph, starts), steps.classes, every=sass)
-    return _count(steps, ranges)
+    if sass:
+        steps = _Rewriting(listing, function, steps).steps(graph)
+    starts = (*_regions(steps, graph), len(steps.steps))
+    return steps, Ranges(steps.steps, starts, _exits(graph, starts), steps.classes, every=sass)
 
 
 def _regions(steps: Steps, graph: FlowGraph) -> list[int]:
@@ -466,19 +434,14 @@ def _exits(graph: FlowGraph, starts: Sequence[int]) -> list[list[RegionExit]]:
     """The ways out of each region."""
     number = {start: i for i, start in enumerate(starts[:-1])}
     out: list[list[RegionExit]] = [[] for _ in starts[:-1]]
-    block = 0
     ends = {end - 1: i for i, end in enumerate(graph.starts[1:])}
-    lasts = {end - 1 for end in starts[1:]}
-    for row in sorted(ends.keys() | lasts):
-        while starts[block + 1] <= row:
-            block += 1
+    for row in sorted(ends.keys() | {end - 1 for end in starts[1:]}):
+        following = [row + 1]  # within a block of the graph, where a label stands: nothing names it
         if row in ends:
             following = [graph.starts[s] for s in graph.successors[ends[row]]]
-            falls = row + 1 in following and row + 1 not in number
-            targets = tuple(number[s] for s in following if s in number)
-        else:  # within a block of the graph, where a label stands that nothing names
-            falls, targets = False, (number[row + 1],)
-        out[block].append(RegionExit(row, targets, falls))
+        falls = row + 1 in following and row + 1 not in number
+        targets = tuple(number[s] for s in following if s in number)
+        out[bisect_right(starts, row) - 1].append(RegionExit(row, targets, falls))
     return out
 
 
@@ -486,18 +449,16 @@ def _count(steps: Steps, ranges: Ranges) -> Liveness:
     """The counts of every row: what is live after it, and what it reads and writes."""
     classes = tuple(name for name in steps.kinds if name)
     shared: dict[tuple[int, ...], Mapping[str, int]] = {}
-    counts: list[Mapping[str, int]] = []
+    counts: dict[int, Mapping[str, int]] = {}
     for region in range(len(ranges.starts) - 1):
-        own: list[Mapping[str, int]] = []
         for step, live, now in ranges.region(region):
             extra = Counter([steps.classes[r] for r in {*step.defs, *step.uses} - live])
             here = tuple([now[name] + extra[name] for name in classes])
             if here not in shared:
                 shared[here] = MappingProxyType(dict(zip(classes, here, strict=True)))
-            own.append(shared[here])
-        counts += reversed(own)
+            counts[step.line] = shared[here]
     peak: dict[str, tuple[int, int]] = {}
     for name in classes if counts else ():
-        row = max(range(len(counts)), key=lambda row: counts[row][name])
-        peak[name] = (counts[row][name], steps.steps[row].line)
-    return Liveness(classes, MappingProxyType(peak), counts, steps, ranges)
+        first = min(counts, key=lambda n: (-counts[n][name], n))
+        peak[name] = (counts[first][name], first)
+    return Liveness(classes, MappingProxyType(peak), counts)

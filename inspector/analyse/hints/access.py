@@ -6,9 +6,9 @@ that were run, and a finding says how many those are.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
+from itertools import islice, pairwise
 
 from inspector.analyse.hints.launching import IDLE
 from inspector.analyse.hints.subject import (
@@ -133,13 +133,14 @@ def narrow_access(subject: HintSubject, thresholds: Thresholds) -> Iterator[Find
     accessed = runs(subject)
     if not accessed:
         return
-    pieces_of = [_pieces(run) for run in accessed]
-    lines = set.intersection(*(set(pieces) for pieces in pieces_of))
-    lines = {n for n in lines if all(pieces[n] == pieces_of[0][n] for pieces in pieces_of)}
+    # Lines of accesses that are a part of the same in each run.
+    lines = dict(
+        set[tuple[int, int]].intersection(*(set(_pieces(run).items()) for run in accessed))
+    )
     if not lines:
         return
     accesses = [accessed[0][n] for n in sorted(lines)]
-    wide = max(pieces_of[0][n] for n in lines)
+    wide = max(lines.values())
     width = min(access.width for access in accesses)
     pieces = sum(access.width for access in accesses) // wide
     yield Finding(
@@ -159,8 +160,7 @@ def _pieces(run: Run) -> dict[int, int]:
     stretches: dict[tuple[int, bool, int], dict[tuple[int, ...], WarpAccess]] = defaultdict(dict)
     for access in run.values():
         if access.space == "global" and access.width < MAX_ACCESS_BYTES:
-            own = stretches[access.block, access.store, access.width]
-            own.setdefault(access.addresses, access)
+            stretches[access.block, access.store, access.width].setdefault(access.addresses, access)
     out: dict[int, int] = {}
     for (_, _, width), by_place in stretches.items():
         for place in by_place:
@@ -180,14 +180,13 @@ def _beside(place: tuple[int, ...], step: int) -> tuple[int, ...]:
 
 def _cut(chain: list[WarpAccess], width: int) -> dict[int, int]:
     out: dict[int, int] = {}
-    at = 0
-    while at < len(chain):
-        fits = (w for w in (16, 8, 4, 2) if w > width and at + w // width <= len(chain))
-        aligned = (w for w in fits if not any(address % w for address in chain[at].addresses))
+    while chain:
+        fits = (w for w in (16, 8, 4, 2) if w > width and w // width <= len(chain))
+        aligned = (w for w in fits if not any(address % w for address in chain[0].addresses))
         wide = next(aligned, width)
         if wide > width:
-            out.update((access.line, wide) for access in chain[at : at + wide // width])
-        at += wide // width
+            out.update((access.line, wide) for access in chain[: wide // width])
+        chain = chain[wide // width :]
     return out
 
 
@@ -264,9 +263,8 @@ def bank_conflicts(subject: HintSubject, thresholds: Thresholds) -> Iterator[Fin
     if not accessed:
         return
     degrees = [{a.line: degree(a) for a in run.values() if a.space == "shared"} for run in accessed]
-    lines = set.intersection(*(set(d) for d in degrees))
-    least = {n: min(d[n] for d in degrees) for n in lines}
-    bad = sorted(n for n in lines if least[n] >= limit)
+    least = {n: min(d.get(n, 0) for d in degrees) for n in degrees[0]}
+    bad = sorted(n for n, times in least.items() if times >= limit)
     if not bad:
         return
     worst = max(least[n] for n in bad)
@@ -287,17 +285,13 @@ def degree(access: WarpAccess) -> int:
     """How many times the passes that an access of its width takes without conflicts."""
     lanes = access.addresses
     a_pass = max(BANKS * BANK_BYTES // max(access.width, BANK_BYTES), 1)
-    passes = least = 0
-    for start in range(0, len(lanes), a_pass):
-        words: dict[int, set[int]] = defaultdict(set)
-        for address in lanes[start : start + a_pass]:
-            for word in range(
-                address // BANK_BYTES, (address + access.width - 1) // BANK_BYTES + 1
-            ):
-                words[word % BANKS].add(word)
-        passes += max(len(w) for w in words.values())
-        least += 1
-    return passes // least if least else 1
+    starts = range(0, len(lanes), a_pass)
+    passes = 0
+    for start in starts:
+        ends = ((at // BANK_BYTES, (at + access.width - 1) // BANK_BYTES) for at in lanes[start:])
+        words = {w for first, last in islice(ends, a_pass) for w in range(first, last + 1)}
+        passes += max(Counter(word % BANKS for word in words).values())
+    return passes // len(starts) if starts else 1
 
 
 DIVERGENCE = "divergence"

@@ -86,12 +86,12 @@ def local_memory(subject: HintSubject, thresholds: Thresholds) -> Iterator[Findi
 
 
 def _depot(subject: HintSubject) -> int:
-    depot = 0
-    for line in subject.lines(Stage.PTX):
-        if line.opcode is None and ".local" in line.text:
-            one = variable_declaration(line.text[line.text.find(".local") :])
-            depot += (one.size or 0) if one is not None else 0
-    return depot
+    declared = (
+        variable_declaration(line.text[line.text.find(".local") :])
+        for line in subject.lines(Stage.PTX)
+        if line.opcode is None and ".local" in line.text
+    )
+    return sum(one.size or 0 for one in declared if one is not None)
 
 
 GRID = "small-grid"
@@ -121,12 +121,9 @@ def small_grid(subject: HintSubject, thresholds: Thresholds) -> Iterator[Finding
     waves = blocks / (sms * each)
     if waves >= number(thresholds, GRID, "waves") or blocks % sms == 0:
         return
+    seen = f"{blocks:,} blocks are {waves:.1f} full waves across {sms} SMs, which hold {each} each"
     if blocks < sms:
         seen = f"{counted(blocks, 'block')} for {sms} SMs: {sms - blocks} of them get no work"
-    else:
-        seen = (
-            f"{blocks:,} blocks are {waves:.1f} full waves across {sms} SMs, which hold {each} each"
-        )
     yield Finding(
         GRID,
         "warn" if 2 * blocks < sms else "hint",
@@ -202,16 +199,14 @@ def masked_lanes(subject: HintSubject, thresholds: Thresholds) -> Iterator[Findi
     of loops. A mask that depends on data says nothing.
     """
     launches = [c for c in subject.calls if c.kind == "triton" and c.grid is not None]
-    often = sorted(launches, key=lambda call: -call.count)[
-        : int(number(thresholds, MASKED, "launches"))
-    ]
-    counted = [share for call in often for share in _shares(subject, call, thresholds)]
-    bad = [s for s in counted if 1 - s.on / s.of >= number(thresholds, MASKED, "off")]
+    most = int(number(thresholds, MASKED, "launches"))
+    often = sorted(launches, key=lambda call: -call.count)[:most]
+    shares = (share for call in often for share in _shares(subject, call, thresholds))
+    bad = [s for s in shares if 1 - s.on / s.of >= number(thresholds, MASKED, "off")]
     if not bad:
         return
     worst = min(bad, key=lambda s: s.on / s.of)
-    share = worst.on / worst.of
-    size = prod(worst.shape)
+    share, size = worst.on / worst.of, prod(worst.shape)
     grid = "×".join(str(n) for n in worst.call.grid or ())
     yield Finding(
         MASKED,
@@ -248,9 +243,8 @@ def _shares(subject: HintSubject, call: Call, thresholds: Thresholds) -> Iterato
             continue
         if mask not in done:
             done[mask] = _count(subject, known, call.grid, mask, shape, budget)
-        counted = done[mask]
-        if counted is not None:
-            yield _Share(call, line, shape, *counted)
+        if (found := done[mask]) is not None:
+            yield _Share(call, line, shape, *found)
 
 
 _MASKS = {"tt.load": 1, "tt.store": 2}
@@ -271,12 +265,9 @@ def _count(
     budget: int,
 ) -> tuple[int, int, bool] | None:
     """How many elements of a mask are true, of how many, and whether that is so of all programs."""
-    size = prod(shape)
-    if size > budget:
+    size, total = prod(shape), prod(grid)
+    if size > budget or total <= 0:  # nothing was launched, or somebody says so
         return None
-    total = grid[0] * grid[1] * grid[2]
-    if total <= 0:
-        return None  # nothing was launched, or somebody says so
     on = of = 0
     tensors = Tensors(subject.lines(Stage.TTGIR), known)
     places = tuple(product(*map(range, shape)))
@@ -294,7 +285,7 @@ def _count(
 
 def _programs(grid: tuple[int, int, int], most: int) -> Iterator[tuple[int, int, int]]:
     """Programs of a grid: all where they are few, else the middles of as many equal parts."""
-    total = grid[0] * grid[1] * grid[2]
+    total = prod(grid)
     count = min(total, most)
     for i in range(count):
         at = (2 * i + 1) * total // (2 * count)

@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
 from inspector.analyse.accesses import OpcodeLines, base_of
-from inspector.analyse.flow.graph import Flow, Loop
+from inspector.analyse.flow.graph import Flow
 from inspector.analyse.hints.subject import Finding, HintSubject, Thresholds, number, numbers
 from inspector.analyse.tensors import blocked, operand_shape, uses
 from inspector.base.model import Stage
@@ -23,26 +23,15 @@ _WIDTH = re.compile(r"\.(U8|S8|U16|S16|64|128|256)(?=\.|\Z)")
 _BYTES = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 8, "128": 16, "256": 32}
 
 
-def _bodies(flow: Flow, code: OpcodeLines) -> list[tuple[Loop, Sequence[Line]]]:
-    """Loops without a loop inside them, each with its instructions."""
-    if not flow.loops:
-        return []
+def _bodies(flow: Flow, code: OpcodeLines) -> list[list[Line]]:
+    """The instructions of each loop without a loop inside it."""
     inside: dict[int, list[Line]] = defaultdict(list)
     for line in code.lines():
         loop = flow.loop_at(line.n)
         if loop is not None:
             inside[loop.header].append(line)
-    outer = {
-        a.header
-        for a in flow.loops
-        for b in flow.loops
-        if a is not b and set(b.blocks) < set(a.blocks)
-    }
-    return [
-        (loop, inside[loop.header])
-        for loop in flow.loops
-        if loop.header not in outer and loop.header in inside
-    ]
+    outer = {a.header for a in flow.loops for b in flow.loops if set(b.blocks) < set(a.blocks)}
+    return [inside[loop.header] for loop in flow.loops if loop.header in inside.keys() - outer]
 
 
 # -- early-wait -----------------------------------------------------------------------------------
@@ -60,7 +49,7 @@ def early_wait(subject: HintSubject, thresholds: Thresholds) -> Iterator[Finding
     enough = number(thresholds, WAIT, "bytes")
     near = number(thresholds, WAIT, "instructions")
     early_waits: list[tuple[Line, Line, int]] = []
-    for _, lines in _bodies(flow, code):
+    for lines in _bodies(flow, code):
         loads = sum(1 for line in lines if line.base == "LDG")
         if not loads:
             continue
@@ -70,8 +59,8 @@ def early_wait(subject: HintSubject, thresholds: Thresholds) -> Iterator[Finding
         early_waits += [wait for wait in waits if wait[2] <= near]
     if not early_waits:
         return
-    distance = min(wait[2] for wait in early_waits)
-    early, waiting = [wait[0] for wait in early_waits], [wait[1] for wait in early_waits]
+    early, waiting, distances = zip(*early_waits, strict=True)
+    distance = min(distances)
     soon = "the next instruction" if distance == 1 else f"{distance} instructions later"
     yield Finding(
         WAIT,
@@ -81,7 +70,7 @@ def early_wait(subject: HintSubject, thresholds: Thresholds) -> Iterator[Finding
         "only other warps can hide. Unroll the loop (with __restrict__, where it also stores) so "
         "that several loads are issued before the first is used, load the next turn's value one "
         "turn ahead, or load 16 bytes at a time.",
-        {Stage.SASS: numbers(early + waiting)},
+        {Stage.SASS: numbers((*early, *waiting))},
     )
 
 
@@ -117,9 +106,9 @@ def _chased(lines: Sequence[Line]) -> bool:
     for _ in range(2):
         for line in lines:
             uses = not loaded.isdisjoint(line.uses)
+            if line.base == "LDG" and uses:
+                return True
             if line.base == "LDG":
-                if uses:
-                    return True
                 loaded.update(line.defs)
             elif uses:
                 loaded.update(name for name in line.defs if name.lstrip("U")[:1] != "P")
@@ -146,7 +135,7 @@ def barrier_in_loop(subject: HintSubject, thresholds: Thresholds) -> Iterator[Fi
     bars: list[Line] = []
     crowded: list[Line] = []
     work = 0
-    for _, lines in _bodies(flow, code):
+    for lines in _bodies(flow, code):
         here = [line for line in lines if _BARRIERS.match(line.opcode or "")]
         if not here or any(_PIPELINED.match(line.opcode or "") for line in lines):
             continue
@@ -292,8 +281,7 @@ def slow_division(subject: HintSubject, thresholds: Thresholds) -> Iterator[Find
     what = some(list(dict.fromkeys(f"{line.opcode}" for line in divisions)))
     floats = all(".f" in (line.opcode or "") for line in divisions)
     where = "in a loop" if looped else "in a kernel without loops"
-    all_of_it = bodies.total() - (bodies[0] if looped else 0)
-    share = _share(divisions, all_of_it, thresholds)
+    share = _share(divisions, bodies.total() - looped * bodies[0], thresholds)
     yield Finding(
         SLOW_DIVISION,
         "hint",
@@ -312,10 +300,8 @@ def _slow(line: Line) -> bool:
 def _share(slow: list[Line], lines: int, thresholds: Thresholds) -> float:
     costs = thresholds[SLOW_DIVISION].get("instructions", {})
     known = costs if isinstance(costs, dict) else {}
-    spent = 0.0
-    for line in slow:
-        kind = _DIVISION.match(line.opcode or "")
-        spent += float(known.get(kind[1], 1)) if kind else 0.0
+    kinds = (_DIVISION.match(line.opcode or "") for line in slow)
+    spent = sum(float(known.get(kind[1], 1)) for kind in kinds if kind)
     return spent / max(spent + lines - len(slow), 1)
 
 
@@ -407,20 +393,16 @@ def _in_ptx(subject: HintSubject) -> _Seen | None:
     if any(_TTGIR_DOUBLES.search(line.text) for line in ttgir if line.base == "tt.func"):
         return None
     code = subject.code(Stage.PTX)
-    if code is None or code.count(_moves_doubles):
+    moves = ("ld.", "st.", "atom.", "red.")
+    if code is None or code.count(lambda o: o.endswith("f64") and o.startswith(moves)):
         return None
     conversions = code.lines(lambda o: _WIDENED.match(o) or _NARROWED.match(o))
-    if not (code.count(_WIDENED.match) and code.count(_NARROWED.match)):
-        return None
     lines = subject.lines(Stage.PTX)
-    if any(".param" in line.text and ".f64" in line.text for line in lines if not line.opcode):
-        return None
-    if not any(line.opcode and _CONSTANT.search(line.text) for line in lines):
+    passed = any(".param" in one.text and ".f64" in one.text for one in lines if not one.opcode)
+    constant = any(line.opcode and _CONSTANT.search(line.text) for line in lines)
+    both = code.count(_WIDENED.match) and code.count(_NARROWED.match)
+    if passed or not constant or not both:
         return None
     double = code.lines(lambda o: o.endswith(".f64") and base_of(o) in _ARITHMETIC)
     floats = code.count(lambda o: o.endswith((".f32", ".f32x2")) and base_of(o) in _ARITHMETIC)
     return double, conversions, floats
-
-
-def _moves_doubles(opcode: str) -> bool:
-    return opcode.endswith("f64") and opcode.startswith(("ld.", "st.", "atom.", "red."))

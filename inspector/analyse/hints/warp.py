@@ -101,10 +101,10 @@ def compute(opcode: str, values: Sequence[Lanes | None]) -> Lanes | None:
     function: Callable[..., int] | None = OPERATIONS.get(base)
     if base == "setp":
         function = COMPARE[parts[0]]
-    if function is None or _UNKNOWN.match(opcode):
+    if None in values and base == "and" and (0,) * WARP in values:
+        return (0,) * WARP
+    if function is None or _UNKNOWN.match(opcode) or None in values:
         return None
-    if None in values:
-        return (0,) * WARP if base == "and" and (0,) * WARP in values else None
     kind = _LAST_TYPE.search(opcode)
     read = _wrapped(kind if base in _BY_SIGN else None)
     if base == "cvt":
@@ -327,9 +327,12 @@ class Warp:
             return [value]
         if value is None or len(target.elements) != 2:
             return []
-        both = [tuple(v & 0xFFFFFFFF for v in value), tuple(v >> 32 & 0xFFFFFFFF for v in value)]
-        elements = zip(both, target.elements, strict=True)
-        return [half for half, to in elements if isinstance(to, RegisterOperand)]
+        both = zip(target.elements, (0, 32), strict=True)
+        return [
+            tuple(v >> shift & 0xFFFFFFFF for v in value)
+            for to, shift in both
+            if isinstance(to, RegisterOperand)
+        ]
 
     def _parameter(self, row: PtxInstruction) -> Lanes | None:
         address = row.operands[1] if len(row.operands) > 1 else None

@@ -147,11 +147,9 @@ class Pieces:
         text = phrase.replace("{block}", reader.wording.block)
         text = text.replace("{axis}", axis or "x, y and z")
         value = special(name, reader.context)
-        if value is None:
-            return text
-        if value.number is not None:
+        if value is not None and value.number is not None:
             return f"{text}: {value.number}"
-        span = reader.wording.span(value.low, value.high)
+        span = "" if value is None else reader.wording.span(value.low, value.high)
         return f"{text}, {span}" if span else text
 
     def place(self, one: AddressOperand) -> str:
@@ -161,8 +159,7 @@ class Pieces:
         value = self.reader.values.operand(one, self.one.line)
         if not isinstance(base, RegisterOperand) or value is None:
             return text
-        leaves = forms.leaves(value)
-        if all(leaf.op == "register" and leaf.name == base.name for leaf in leaves) and leaves:
+        if {(leaf.op, leaf.name) for leaf in forms.leaves(value)} == {("register", base.name)}:
             return text
         form = self.reader.wording.form(value, self.one.line)
         return f"{text} ({form})" if form else text
@@ -352,7 +349,7 @@ class Pieces:
             return "a matrix"
         m, n, k = shape.groups()
         size = {"a": f"{m}×{k}", "b": f"{k}×{n}"}.get(which, f"{m}×{n}")
-        return f"matrix {which.upper()}, {size}" + (f" {self.types[-1]}" if self.types else "")
+        return f"matrix {which.upper()}, {size} {''.join(self.types[-1:])}".rstrip()
 
     def _tiles(self) -> str:
         tile, many = self._part(_TILE), self._part(_MANY)
@@ -453,10 +450,8 @@ class Pieces:
             return ""
         address = self.addresses[0]
         p = self.reader.values.parameter(address)
-        if p is None:
-            return f"what {self.say(address.base)}{_added(address.offset)} holds"
-        if p.name is None:
-            return p.shown
+        if p is None or p.name is None:
+            return p.shown if p else f"what {self.say(address.base)}{_added(address.offset)} holds"
         value = f", {p.value} in this launch" if p.value is not None else ""
         return f"{p.shown} (parameter {p.index}{value})"
 
@@ -553,8 +548,8 @@ class PtxReader:
         if entry is None:
             return None
         said = entry.summary.strip().removesuffix(".")
-        said = said[:1].lower() + said[1:] if not said[1:2].isupper() else said
-        operands = ", ".join(pieces.say(o) for o in one.operands)
+        said = said if said[1:2].isupper() else said[:1].lower() + said[1:]
+        operands = ", ".join(map(pieces.say, one.operands))
         return f"{one.opcode} {operands}: {said}" if operands else said
 
     def _result(self, one: PtxInstruction, line: Line) -> str:
@@ -585,8 +580,7 @@ class PtxReader:
     @staticmethod
     def _is_what_it_says(value: forms.LinearForm, name: str, operands: Sequence[Operand]) -> bool:
         """Whether a value is only the register itself, or operands that the line names."""
-        atom = value.atom
-        if atom is not None and atom.op == "register" and atom.name == name:
+        if value.atom is not None and (value.atom.op, value.atom.name) == ("register", name):
             return True
         named = {register.name for operand in operands for register in registers_of(operand)}
         leaves = forms.leaves(value)
@@ -611,12 +605,10 @@ class PtxReader:
 
     def _is_offset(self, register: str) -> bool:
         """Whether a register is added to an address."""
-        for n in self.statements.uses.get(register, ())[:4]:
-            for one in self.statements.at(n):
-                names = [o.name for o in one.operands[1:] if isinstance(o, RegisterOperand)]
-                if one.base != "add" or register not in names:
-                    continue
-                values = [self.values.register(name, n) for name in names if name != register]
-                if any(self.wording.is_address(v) for v in values):
-                    return True
+        lines = self.statements.uses.get(register, ())[:4]
+        for one in (one for n in lines for one in self.statements.at(n) if one.base == "add"):
+            names = [o.name for o in one.operands[1:] if isinstance(o, RegisterOperand)]
+            others = [self.values.register(x, one.line) for x in names if x != register]
+            if register in names and any(map(self.wording.is_address, others)):
+                return True
         return False

@@ -425,8 +425,7 @@ class SassReader:
         self._isa = isa
         self._table = templates
         self._context = context or Context()
-        sm = architecture(listing, self._context)
-        self._words = Banks(templates["banks"], sm, self._context)
+        self._words = Banks(templates["banks"], architecture(listing, self._context), self._context)
 
     def sentence(self, n: int) -> str | None:
         """The sentence of line ``n``; None if it is no instruction, or one not known."""
@@ -434,8 +433,7 @@ class SassReader:
         line = self._listing.lines[n - 1] if of.first <= n <= of.last else None
         if line is None or line.kind is not Kind.INSTRUCTION or len(line.text) > MAX_LINE_CHARS:
             return None
-        told = self._of(line.base or "")
-        i = take_apart(line, self._words, self._context, told, self._table)
+        i = take_apart(line, self._words, self._context, self._of(line.base or ""), self._table)
         text = None if i is None else self._told_of(i) or self._summary(line, i)
         return _guarded(i, text) if i is not None and text else None
 

@@ -46,9 +46,7 @@ def width_of(i: SassInstruction, name: str) -> int:
         return 2 if name in ("d", "c") else 1
     if i.has("HI") and i.base in ("IMAD", "UIMAD"):
         return 2 if name == "c" else 1  # the whole product and a pair are added, then cut
-    if i.has("64", "S64", "U64") or name in i.string("wide").split():
-        return 2
-    return 1
+    return 2 if i.has("64", "S64", "U64") or name in i.string("wide").split() else 1
 
 
 class _Term(NamedTuple):
@@ -79,8 +77,7 @@ def compute(i: SassInstruction) -> Pieces | None:
         text = f"the upper 32 bits of ({text})" if " " in text else f"the upper 32 bits of {text}"
     if d == "nowhere" and carries:
         return {"d": carries, "value": f"the carry of {text}", "notes": ""}
-    widened = i.base == "HADD2" and i.has("F32")
-    said = " (from fp16 to fp32)" if widened else notes(i)
+    said = " (from fp16 to fp32)" if i.base == "HADD2" and i.has("F32") else notes(i)
     return {"d": d, "value": text, "also": also, "notes": said}
 
 
@@ -118,19 +115,15 @@ def _unchanged(i: SassInstruction, term: _Term) -> Pieces | None:
         return None
     if is_number(operand) or halves(operand.bare) is not None:
         return {"form": "set", "a": immediate(i, operand)}
-    if term.minus:
-        return None
-    if not operand.absolute and " " not in term.text:
-        return {"form": "copy", "a": term.text}
-    return {"form": "parameter", "a": term.text} if operand.bare.startswith("c[") else None
+    copied = not operand.absolute and " " not in term.text
+    form = "copy" if copied else "parameter" if operand.bare.startswith("c[") else ""
+    return {"form": form, "a": term.text} if form and not term.minus else None
 
 
 def _wrapped(operand: SassOperand) -> str | None:
     """0xffffffc0, added, is 64 taken away."""
-    number = integer(operand)
-    if number is None or not 0xFFFF0000 <= number <= 0xFFFFFFFF:
-        return None
-    return str((1 << 32) - number)
+    number = integer(operand) or 0
+    return str((1 << 32) - number) if 0xFFFF0000 <= number <= 0xFFFFFFFF else None
 
 
 def compare(i: SassInstruction) -> Pieces | None:
@@ -172,22 +165,16 @@ def _relation(i: SassInstruction, a: str, b: str) -> str | None:
 def _second_result(i: SassInstruction, operand: SassOperand | None) -> str:
     """What the second predicate is set to."""
     target = "nowhere" if operand is None else destination(i, operand)
-    if target == "nowhere":
-        return ""
-    if i.base == "HSETP2":
-        return f", {target} the same of the upper halves"
-    if i.has("MIN", "MAX"):
-        return f", {target} = whether either is NaN"
-    return f", {target} = the opposite"
+    said = "= whether either is NaN" if i.has("MIN", "MAX") else "= the opposite"
+    said = "the same of the upper halves" if i.base == "HSETP2" else said
+    return "" if target == "nowhere" else f", {target} {said}"
 
 
 def _signedness(i: SassInstruction) -> str:
     """How whole numbers are compared, where that matters."""
-    if i.string("unit"):
-        return ""
-    if i.has("U32", "U64"):
-        return "unsigned"
-    return "" if i.first(_COMPARISONS) in ("EQ", "NE", None) else "signed"
+    ordered = i.first(_COMPARISONS) not in ("EQ", "NE", None)
+    said = "unsigned" if i.has("U32", "U64") else "signed" if ordered else ""
+    return "" if i.string("unit") else said
 
 
 def _combined(i: SassInstruction, text: str, other: SassOperand, join: str) -> str:
@@ -198,22 +185,17 @@ def _combined(i: SassInstruction, text: str, other: SassOperand, join: str) -> s
 
 def smaller(i: SassInstruction) -> Pieces | None:
     """Minimum or maximum, by the predicate that is PT or !PT as a rule."""
-    chosen = i.o["r"].always
-    if chosen is None:
-        kind = f"the minimum (the maximum unless {i.words.predicate(i.o['r'])})"
-    else:
-        kind = "the minimum" if chosen else "the maximum"
+    kind = "the maximum" if i.o["r"].always is False else "the minimum"
+    if i.o["r"].always is None:
+        kind += f" (the maximum unless {i.words.predicate(i.o['r'])})"
     wide = 2 if i.has("S64", "U64") or i.string("wide") else 1
     a, b = (i.words.signed(i.o[n], wide) for n in "ab")
-    third = [i.words.signed(i.o["c"])] if "c" in i.o else []
-    values = [a, b, *third]
-    if i.base == "VIADDMNMX" and third:
-        values = [f"{a} + {b}", *third]
-    sign = "unsigned" if i.has("U32", "U64") else ""
+    values = [f"{a} + {b}"] if i.base == "VIADDMNMX" and "c" in i.o else [a, b]
+    values += [i.words.signed(i.o["c"])] if "c" in i.o else []
     return {
         "d": destination(i, i.o["d"], wide),
         "value": f"{kind} of {', '.join(values[:-1])} and {values[-1]}",
-        "notes": notes(i, sign),
+        "notes": notes(i, "unsigned" if i.has("U32", "U64") else ""),
     }
 
 
@@ -244,11 +226,10 @@ def _name(i: SassInstruction, operand: SassOperand) -> str:
 def _modulo(inputs: list[SassOperand], text: str, names: list[str]) -> str:
     """A mask of the lowest bits is a remainder."""
     for n, mask in enumerate(inputs):
-        number = integer(mask)
-        if number is None or number < 1 or number & (number + 1):
-            continue
+        number = integer(mask) or 0
         for name in names[:n] + names[n + 1 :]:
-            if text in (f"{name} & {names[n]}", f"{names[n]} & {name}"):
+            masked = text in (f"{name} & {names[n]}", f"{names[n]} & {name}")
+            if masked and number > 0 and not number & (number + 1):
                 return f" ({name} modulo {number + 1})"
     return ""
 
@@ -366,14 +347,10 @@ def block_product(i: SassInstruction) -> Pieces | None:
         return None
     described = next((n for n in names if n.startswith("idesc[")), "")
     # A comes first: from shared memory, or from tensor memory.
-    a = names[0]
-    last = i.operands[-1]
-    plus = ""
-    if last.predicate:
-        plus = ", the product alone"
-        if last.always is not False:
-            condition = "" if last.always else f" if {i.words.predicate(last)}"
-            plus = f", added to what is there{condition}"
+    a, last = names[0], i.operands[-1]
+    condition = "" if last.always else f" if {i.words.predicate(last)}"
+    plus = f", added to what is there{condition}" if last.predicate else ""
+    plus = ", the product alone" if last.always is False else plus
     return {
         "a": a,
         "b": shared[-1] if shared else names[min(1, len(names) - 1)],
@@ -432,16 +409,13 @@ def lea(i: SassInstruction) -> Pieces | None:
     count = integer(left[-1]) if left else None
     if count is None or (high and len(left) < 2 and not i.has("SX32")):
         return None
-    a, plus = i.words.signed(i.o["a"]), ""
-    if not i.o["b"].zero:
-        plus = f" + {i.words.signed(i.o['b'])}"
+    a = i.words.signed(i.o["a"])
+    plus = "" if i.o["b"].zero else f" + {i.words.signed(i.o['b'])}"
     carry = i.o.get("p")
     also = f"; the carry into {carry.bare}" if carry is not None and carry.always is None else ""
     upper = left[0]
-    if i.has("SX32"):
-        whole = f"{a} with its sign"
-    else:
-        whole = a if upper.zero else _pair(upper, i.o["a"], i.words.signed(upper), a)
+    whole = a if upper.zero else _pair(upper, i.o["a"], i.words.signed(upper), a)
+    whole = f"{a} with its sign" if i.has("SX32") else whole
     if not high:
         text = f"{a} × {1 << (count & 31)}{plus}"
     elif i.has("SX32") and not extended:
@@ -494,11 +468,8 @@ def select(i: SassInstruction) -> Pieces:
     """``a if P0 else b``."""
     condition = i.o["r"]
     a, b = (i.words.signed(i.o[n], width_of(i, n)) for n in "ab")
-    if condition.always is not None:
-        text = a if condition.always else b
-    else:
-        a, b = (b, a) if condition.inverted else (a, b)
-        text = f"{a} if {condition.bare}, else {b}"
+    a, b = (b, a) if condition.inverted else (a, b)
+    text = a if condition.always is not None else f"{a} if {condition.bare}, else {b}"
     return {"d": destination(i, i.o["d"], width_of(i, "d")), "value": text, "notes": notes(i)}
 
 
@@ -520,11 +491,8 @@ def convert(i: SassInstruction) -> Pieces:
     """F2F.F16.F32: destination's type first; one that is not named is the entry's."""
     types = i.table["types"]
     named = [q for q in i.qualifiers if _TYPE.match(q)]
-    to, source = i.string("to"), i.string("from")
-    if len(named) > 1:
-        to, source = named[0], named[1]
-    elif named:
-        # One alone is the one that is not what the entry says.
+    to, source = (i.string("to"), i.string("from")) if len(named) < 2 else named[:2]
+    if len(named) == 1:  # the one that is not what the entry says
         to, source = _one(i.base.removeprefix("U"), named[0], to, source)
     wide = ("F64", "S64", "U64")
     said = [i.words.signed(i.o[n], 2 if source in wide else 1) for n in ("a", "b") if n in i.o]

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
 
 from inspector.analyse.sentences import forms
@@ -60,7 +61,8 @@ class Statements:
         self.labels: dict[str, int] = {}
         self.jumps: dict[str, list[int]] = {}
         self.uses: dict[str, list[int]] = {}
-        self._kept: dict[int, tuple[PtxInstruction, ...]] = {}
+        self.at = lru_cache(MAX_KEPT_LINES)(self._at)
+        """The instructions that begin on a line."""
         self._defined: dict[str, int] = {}
         self._bits: dict[str, int] = {}
         if function.last - function.first < MAX_FOLLOWED_LINES and function.first > 0:
@@ -72,14 +74,8 @@ class Statements:
         lines = self.listing.lines
         return lines[n - 1] if 1 <= n <= len(lines) else None
 
-    def at(self, n: int) -> tuple[PtxInstruction, ...]:
-        """The instructions that begin on line ``n``."""
-        kept = self._kept.get(n)
-        if kept is None:
-            if len(self._kept) > MAX_KEPT_LINES:
-                self._kept.clear()
-            kept = self._kept[n] = tuple(self._read(n))
-        return kept
+    def _at(self, n: int) -> tuple[PtxInstruction, ...]:
+        return tuple(self._read(n))
 
     def _read(self, n: int) -> Iterator[PtxInstruction]:
         line = self.line(n)

@@ -6,6 +6,7 @@ Nothing is guessed: a launch that fits several variants alike is attached to non
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -156,22 +157,16 @@ def attach(launches: Iterable[NcuLaunch], candidates: Sequence[Candidate]) -> li
 
 
 def by_variant(attached: Iterable[Attached]) -> dict[Key, NcuMeasured]:
-    launches_by_key: dict[Key, list[Attached]] = {}
+    launches: defaultdict[Key, list[Attached]] = defaultdict(list)
     for launch in attached:
         if launch.key is not None:
-            launches_by_key.setdefault(launch.key, []).append(launch)
-    return {
-        key: NcuMeasured(tuple(launches), _summed(launches))
-        for key, launches in launches_by_key.items()
-    }
-
-
-def _summed(launches: Iterable[Attached]) -> dict[int, Samples]:
-    lines: dict[int, list[Samples]] = {}
-    for launch in launches:
-        for n, samples in launch.samples.items():
-            lines.setdefault(n, []).append(samples)
-    return {n: total(of_line) for n, of_line in sorted(lines.items())}
+            launches[launch.key].append(launch)
+    out = {}
+    for key, own in launches.items():
+        lines = sorted({n for launch in own for n in launch.samples})
+        sums = {n: total(one.samples[n] for one in own if n in one.samples) for n in lines}
+        out[key] = NcuMeasured(tuple(own), sums)
+    return out
 
 
 def _attach(launch: NcuLaunch, candidates: Sequence[Candidate]) -> Attached:

@@ -338,7 +338,7 @@ class StoredTime:
     """A time of one kernel, of a launch or within a call, with its median in µs.
 
     ``taken`` is when that was (ISO 8601), ``device`` the device's name, ``inputs`` are the tensors
-    of that launch or call in words.
+    of that launch or call in words, ``session`` counts the sessions before.
     """
 
     timing: Timing
@@ -346,6 +346,7 @@ class StoredTime:
     taken: str
     device: str | None
     inputs: str
+    session: int = 0
 
     @property
     def cache(self) -> str:
@@ -357,7 +358,7 @@ class StoredTimes:
 
     def __init__(self, sessions: Sequence[Session] = ()) -> None:
         self.sessions: tuple[Session, ...] = ()
-        self._taken: dict[str, list[tuple[int, StoredTime]]] = {}
+        self._taken: dict[str, list[StoredTime]] = {}
         for session in sessions:
             self.add(session)
 
@@ -370,12 +371,17 @@ class StoredTimes:
             for part in parts(row):
                 us = part.median_us
                 if us is not None and math.isfinite(us) and us > 0:
-                    taken = StoredTime(part, us, session.taken, device, row.inputs)
-                    self._taken.setdefault(part.kernel, []).append((number, taken))
+                    taken = StoredTime(part, us, session.taken, device, row.inputs, number)
+                    self._taken.setdefault(part.kernel, []).append(taken)
 
     def every(self, kernel: Kernel, variant: Variant) -> tuple[StoredTime, ...]:
         """Every time of a variant by any stopwatch, the oldest first."""
-        return tuple(taken for _, taken in self._of(kernel, variant))
+        # An id is as long as it must be: it may have grown since.
+        return tuple(
+            taken
+            for taken in self._taken.get(kernel.name, ())
+            if taken.timing.variant == variant.id or variant.hash.startswith(taken.timing.variant)
+        )
 
     def of(self, kernel: Kernel, variant: Variant) -> StoredTime | None:
         """The representative time of a variant; None if it was not measured."""
@@ -389,27 +395,19 @@ class StoredTimes:
         return out
 
     def __bool__(self) -> bool:
-        times = (time for entries in self._taken.values() for _, time in entries)
+        times = (time for entries in self._taken.values() for time in entries)
         return any(time.timing.stopwatch == OWN for time in times)
-
-    def _of(self, kernel: Kernel, variant: Variant) -> list[tuple[int, StoredTime]]:
-        # An id is as long as it must be: it may have grown since.
-        return [
-            (number, taken)
-            for number, taken in self._taken.get(kernel.name, ())
-            if taken.timing.variant == variant.id or variant.hash.startswith(taken.timing.variant)
-        ]
 
     def _own(self, kernel: Kernel, variant: Variant) -> list[StoredTime]:
         """The variant's times by CUPTI, the representative one first."""
 
-        def rank(entry: tuple[int, StoredTime]) -> tuple[bool, int, bool, int]:
-            number, timing = entry[0], entry[1].timing
+        def rank(time: StoredTime) -> tuple[bool, int, bool, int]:
             # A launch timed alone comes before one within a call of many.
-            return timing.cache != COLD, -number, timing.kind != "triton", -timing.count
+            timing = time.timing
+            return timing.cache != COLD, -time.session, timing.kind != "triton", -timing.count
 
-        entries = [e for e in self._of(kernel, variant) if e[1].timing.stopwatch == OWN]
-        return [taken for _, taken in sorted(entries, key=rank)]
+        own = (time for time in self.every(kernel, variant) if time.timing.stopwatch == OWN)
+        return sorted(own, key=rank)
 
 
 def parts(row: Timing) -> tuple[Timing, ...]:

@@ -234,7 +234,6 @@ class PtxviewApp(App[None]):
         timeout: float | None = None,
         markup: bool = False,
     ) -> None:
-        """Show a word in the corner, which names what strangers wrote and so is never markup."""
         super().notify(
             lines_shown(message),
             title=shown(title),

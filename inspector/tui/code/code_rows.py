@@ -46,7 +46,6 @@ _BLANK = FlowCell(" ", BRANCH)
 
 
 def lanes_shown(flow: FlowLanes | None, width: int) -> int:
-    """How many lanes a pane of that width has room for."""
     if flow is None:
         return 0
     return min(len(flow.lanes), max(1, min(MAX_LANES, width // CELLS_PER_LANE)))
@@ -156,7 +155,6 @@ COLUMNS = {
 
 
 def title(column: str) -> str:
-    """Return the title of a column; ``live:pred`` names a register class."""
     kind, _, register_class = column.partition(":")
     return COLUMNS[kind].title + (f": {register_class}" if register_class else "")
 
@@ -214,7 +212,6 @@ class Gutter:
 
     @property
     def heads(self) -> str:
-        """What the columns are called, ``width`` cells."""
         heads = ((c.partition(":")[2] or COLUMNS[c].head, _width(c) - 1) for c in self.columns)
         return "".join(f"{head[:cells]:>{cells}} " for head, cells in heads)
 
@@ -255,7 +252,6 @@ class Gutter:
         return counts.get(one or "gpr", 0) if one or allocated else virtual(counts)
 
     def _most(self, column: str, told: Told) -> int:
-        """The largest count of live registers anywhere in the kernel, 0 if it is not known."""
         allocated = self.annotations.machine or told.live is None
         one = column.partition(":")[2] or ("gpr" if allocated else "virtual")
         return self.annotations.most.get(one, 0)
@@ -294,15 +290,12 @@ class Gutter:
         return f"{figure:g}{BARS[eighths] if most and figure else ' '}"
 
     def sign(self, n: int) -> str:
-        """The mark of the gravest note on line ``n``, or a space."""
         if NOTES not in self.wanted:
             return " "
         held = {note.severity for note in self.annotations.at(n).notes}
         return next((SEVERITY_SIGNS[s] for s in _ORDER if s in held), " ")
 
     def ranked(self, column: str, lines: int) -> tuple[int, ...]:
-        """The lines, of so many, with the largest figures of a column; goes through all of them,
-        for a thread."""
         told = ((n, self.figure(column, self.annotations.at(n))) for n in range(1, lines + 1))
         figures = ((n, figure) for n, figure in told if figure is not None)
         return ranked(figures, column.startswith(LIVE), MAX_RANKED_LINES)
@@ -344,7 +337,6 @@ def mark_matches(strip: Strip, text: str, pattern: re.Pattern[str], style: Style
 
 
 def styled(strip: Strip, cells: Iterable[tuple[int, int]], style: Style) -> Strip:
-    """Return ``strip`` with some of its cells in ``style``, from the left to the right."""
     at, parts = 0, []
     for start, end in cells:
         loud = [Segment(s.text, (s.style or Style()) + style) for s in strip.crop(start, end)]

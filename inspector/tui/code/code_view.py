@@ -173,7 +173,6 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
 
     @property
     def modes(self) -> tuple[tuple[str, str], ...]:
-        """Unusual modes and the count of folded lines, each with the command that ends it."""
         if not self.lines:
             return ()
         out = [("wrapped", "wrap")] if self.wrapped else []
@@ -202,7 +201,6 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         self.say("No column is known for this listing.", warning=True)
 
     def _jump_among(self, lines: tuple[int, ...], step: int, otherwise: str) -> None:
-        """Go to the next or previous of some lines, round the ends; without any, show a message."""
         if lines:
             at = bisect_left(lines, self.cursor + (step > 0)) - (step < 0)
             self.jump(lines[at % len(lines)])
@@ -410,7 +408,6 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         return self.map.row(laid[0][0]), self.map.row(laid[-1][0])
 
     def _top_for(self, row: int) -> int:
-        """The first row that can be at the top while ``row`` is wholly in view."""
         height = max(1, self.size.height)
         if not self.wrapped:
             return row - height + 1
@@ -498,7 +495,6 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
     # Branches and loops
 
     def _fit_flow(self) -> None:
-        """As many lanes as the pane has room for, the head of an arrow and no air: none of none."""
         lanes = lanes_shown(self.flow, self.size.width)
         self.rows.flow_width = lanes + 1 if lanes else 0
 
@@ -561,7 +557,6 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         self._led = False
 
     def reading_at(self) -> int:
-        """The line by which other panes find what corresponds: the cursor's, else the middle."""
         first, last = self.span()
         at = self.map.row(self.cursor)
         return self.cursor if first <= at <= last else self.map.line((first + last) // 2)

@@ -120,7 +120,6 @@ class Highlighter:
         return _PARAMETER.sub(self._parameter, text) if "_param_" in text else text
 
     def own_text(self, n: int) -> str:
-        """Line ``n`` (from 1) as the file has it, which is what a search looks through."""
         text = visible(self.texts[n - 1])
         sass = self.listing.language == Stage.SASS.value
         return squeezed(text) if sass and not self.verbatim else text
@@ -213,7 +212,6 @@ def width_of(texts: Sequence[str]) -> int:
 
 
 def highlighter_for(listing: Listing, stage: Stage, path: str | None) -> Highlighter:
-    """A highlighter for a stage's listing; called in the thread that loads it."""
     try:
         # Imported in the loading thread: the first frame need not wait for the lexers.
         from inspector.listing.lexers import lexer_for
@@ -248,10 +246,6 @@ def label_of(text: str) -> str | None:
 
 
 def target_line(listing: Listing, n: int, target: str) -> int | None:
-    """The line that ``target`` of line ``n`` is defined on; called in a thread.
-
-    Labels are a function's own: of several of that name the one of the same function is meant.
-    """
     texts = texts_of(listing)
     bare = target.lstrip("%")
     found = [m for m, text in enumerate(texts, 1) if bare in text and label_of(text) == bare]
@@ -320,7 +314,6 @@ def location_of(listing: Listing, n: int) -> Location | None:
 
 
 def _said(listing: Listing, n: int) -> Location | None:
-    """What the ``.loc`` on line ``n`` says: as its first instruction has it, else read alone."""
     for after in range(n, min(n + _SEARCH_LINES, len(listing.lines))):
         following = listing.lines[after]
         if _is_loc(following):

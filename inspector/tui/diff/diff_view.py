@@ -257,7 +257,6 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
         return self.size.width >= MIN_BESIDE_CELLS if self.wanted is None else self.wanted
 
     def _lay(self, place: DiffPlace | None) -> None:
-        """Rows as the width allows, everything equal folded, and the cursor at a place."""
         self.beside = self._fits()
         if self.outcome is not None:
             self.shown = self.outcome.beside if self.beside else self.outcome.unified
@@ -270,7 +269,6 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
         self._center()
 
     def _close(self, closed: tuple[Span, ...]) -> None:
-        """Fold these stretches away; each leaves its first row, which represents it."""
         self._shut = closed
         hidden = {row for first, last in closed for row in range(first + 1, last)}
         self._visible = [n for n in range(len(self.shown.rows)) if n not in hidden]
@@ -293,7 +291,6 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
         return bisect_left(self._visible, self.cursor if fold is None else fold[0])
 
     def _center(self) -> None:
-        """The cursor a third from the top, so that what comes next is in view."""
         top = max(0, self.at() - max(1, self.size.height) // 3)
         self.scroll_to(self.scroll_offset.x, top, animate=False, force=True)
 
@@ -314,7 +311,6 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
     # Moving
 
     def go(self, row: int) -> None:
-        """Put the cursor on a row of the layout; what hides it is unfolded, a fold itself not."""
         if not self.shown.rows:
             return
         self.cursor = max(0, min(row, len(self.shown.rows) - 1))
@@ -325,7 +321,6 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
         self.post_message(self.Moved())
 
     def reach(self, row: int) -> None:
-        """Put the cursor on a row; what it is folded away in is unfolded."""
         self._open(row)
         self.go(row)
 
@@ -480,7 +475,6 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
         )
 
     def _spans(self, row: BesideRow, side: int) -> list[Span]:
-        """Cells of a changed line that differ from the line that it became, or was."""
         outcome, n, other = self.outcome, (row.a, row.b)[side], (row.b, row.a)[side]
         partner = row.other if other is None else other
         if row.sign is not Sign.CHANGED or n is None or partner is None:

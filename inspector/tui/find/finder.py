@@ -409,7 +409,6 @@ def _hints(screen: MainScreen, reads: Reader, variant: Variant) -> list[Entry]:
 
 
 def _wheres(screen: Screen[object]) -> tuple[Where, ...]:
-    """The parts of the table that work on a screen, the one that has the focus first."""
     if not isinstance(screen, ToolScreen):
         return ()
     own = (Where.SCREEN,) if getattr(screen, "empty", False) else screen.wheres

@@ -63,7 +63,6 @@ GOTO_EDITORS = frozenset(("code", "code-insiders", "code-server", "codium", "vsc
 
 
 def file_name(subject: TreeSubject, stage: Stage, ending: str) -> str:
-    """Return a name that every file system takes: ``square_kernel-3f2a91c0.ptx`` and ``ending``."""
     kernel = "" if subject.kernel is None else subject.kernel.name
     name = re.sub(r"[^A-Za-z0-9_.-]+", "_", kernel or subject.name).strip("._-")[:MAX_NAME_CHARS]
     ident = "" if subject.variant is None else f"-{subject.variant.id}"
@@ -212,10 +211,6 @@ class MainScreen(PaneScreen[None]):
     # A recording that grows
 
     async def fill(self, reads: Reader) -> None:
-        """Show the tree and the panes: there was nothing, and now there is.
-
-        Who reads the output goes on reading it.
-        """
         empty, output = self.query_one(EmptyState), self.output
         self.empty = self.footer.bare = False
         stays = output is not None and output.has_focus and output.is_read
@@ -277,7 +272,6 @@ class MainScreen(PaneScreen[None]):
         self.fit()
 
     def fit(self) -> None:
-        """Place tree and panes as the width and the wish allow; if narrow, one at a time."""
         if self.empty:
             return
         width = self.size.width
@@ -630,10 +624,6 @@ class MainScreen(PaneScreen[None]):
             self.app.push_screen(CompilesScreen(self.reads.recording), self._to_line)
 
     def _to_line(self, place: UserFrame | str | None) -> None:
-        """Go to a line of the program, or to a kernel by its id or the hash of its variant.
-
-        The line is shown in the source of a kernel, else in the file as it was.
-        """
         recording = self.reads.recording
         if isinstance(place, str):
             both = recording.variants()
@@ -697,7 +687,6 @@ class MainScreen(PaneScreen[None]):
             self.warn(f"What you changed of {stage.value} goes nowhere: {UNTRIED[stage]}.")
 
     def edit_copy(self, subject: TreeSubject, stage: Stage, text: bytes, n: int) -> bytes | None:
-        """Open a copy of a text in the editor; return what was saved, None if that is the same."""
         with tempfile.TemporaryDirectory(prefix="ptxview-") as folder:
             path = Path(folder) / file_name(subject, stage, "")
             path.write_bytes(text)

@@ -66,8 +66,6 @@ def _start(reads: Reader, request: ListingRequest) -> int:
 
 
 def _failed_at(reads: Reader, subject: TreeSubject, stage: Stage) -> int | None:
-    """The line of a variant that did not compile at which a compiler says why, or in another stage
-    than it says, one that is tied to that line."""
     variant = subject.variant
     if subject.of_graph(stage):
         graph, file = subject.graph, subject.file(stage)

@@ -94,7 +94,6 @@ class ReadingLine(Widget):
         in_thread(self, read, show, "words")
 
     def next_register(self) -> bool:
-        """Look at the line's next register; False where it has none."""
         names = [one.name for one in self.said.registers]
         if names:
             at = names.index(self.register) + 1 if self.register in names else 0
@@ -281,7 +280,6 @@ class PaneScreen(SearchScreen[ResultType]):
                 self.warn(f"Nothing matches “{label(view.pattern.pattern)}”{elsewhere}.")
 
     def _matches(self) -> list[str]:
-        """How many lines of the other panes have the pattern, where any has it."""
         return [
             f"{len(pane.view.matches)} in {pane.stage}"
             for pane in self.panes.panes
@@ -378,7 +376,6 @@ class PaneScreen(SearchScreen[ResultType]):
         self.app.push_screen(Overlay(heading, found, wide=what == "profile"))
 
     def to_hint(self, finding: Finding | None) -> None:
-        """Go to the first line that a hint was seen on, in a pane that shows it if there is one."""
         shown = [pane.stage for pane in self.panes.panes if pane.stage is not None]
         for stage in (*shown, Stage.PTX, Stage.SASS, Stage.TTGIR, *Stage):
             if finding is not None and (lines := finding.lines.get(stage)):

@@ -105,14 +105,12 @@ class History:
         self._ahead: list[VisitedPlace] = []
 
     def leave(self, place: VisitedPlace) -> None:
-        """A jump begins here."""
         self._ahead.clear()
         if self._back[-1:] != [place]:
             self._back.append(place)
             del self._back[:-MAX_PLACES]
 
     def go(self, here: VisitedPlace, by: int) -> VisitedPlace | None:
-        """Back (-1) or forward (1) from ``here``; None if there is nothing more."""
         source, other = (self._back, self._ahead) if by < 0 else (self._ahead, self._back)
         while source:
             place = source.pop()
@@ -221,7 +219,6 @@ class Panes(Container):
             pane.preferred = preferred
 
     def show(self, subject: TreeSubject) -> None:
-        """Show a subject: each pane its preferred stage if there is one, else the best one."""
         if subject != self.subject:
             self._links, self._groups = {}, {}
         self.subject = subject
@@ -277,7 +274,6 @@ class Panes(Container):
         self.to(stage, n)
 
     def to(self, stage: Stage | None, n: int) -> None:
-        """There, without remembering where from."""
         there = next((p for p in self.panes if p.stage is stage and p.display), None)
         if there is not None:
             self.activate(there)
@@ -293,7 +289,6 @@ class Panes(Container):
         self.screen.set_focus(pane.view)
 
     def fit(self) -> None:
-        """Beside or below each other, or the active one alone, as the room allows."""
         width, height = self.size.width, self.size.height
         beside = self.beside if self.beside is not None else width >= MIN_COLUMNS_BESIDE
         alone = self.zoomed or (self.screen.size.width < 80 and self.beside is None)
@@ -412,7 +407,6 @@ class Panes(Container):
         self.history.leave(VisitedPlace(self.subject, stage, message.n))
 
     def _links_to(self, pane: Pane, leader: Pane) -> Links | None:
-        """The lines of ``pane`` by those of ``leader``; None if unknown."""
         if leader.request is None or pane.request is None:
             return None
         return self._links.get((leader.request, pane.request))
@@ -426,7 +420,6 @@ class Panes(Container):
         return both and self._links_to(pane, self.active) == {}
 
     def follow(self, move: bool) -> None:
-        """Mark what the active pane's cursor is linked with; with ``move``, scroll there."""
         for pane in self.panes:
             if pane is not self.active and pane.settled and self.active.settled:
                 pane.view.link(self.linked_lines(pane), follow=move)
@@ -480,7 +473,6 @@ class Panes(Container):
         self.align(next(p for p in self.panes if p.view is message.view))
 
     def align(self, leader: Pane) -> None:
-        """Scroll the other panes to what corresponds to what one of them shows."""
         view = leader.view
         first, last = view.span()
         here = view.map.row(view.reading_at())

@@ -123,7 +123,6 @@ TAKES_SCREEN = (b"\x1b[?1049h", b"\x1b[?1047h", b"\x1b[?47h")
 
 
 def ending(status: int, seconds: float | None, killed_by: int | None = None) -> str:
-    """How a program ended: ``exit 3 after 29 s``, ``ended by SIGKILL after 1 min 5 s``."""
     said = ended_by(status) or f"exit {status}"
     if killed_by is not None:
         names = {one.value: one.name for one in signal.Signals}  # those of real time have none
@@ -221,7 +220,6 @@ class Live:
             self.choice = Choice.TERMINAL
 
     def printed(self) -> bytes:
-        """What the program has written since this was asked last, as it wrote it."""
         with self._lock:
             raw, self._raw = bytes(self._raw), bytearray()
             cut, self._cut = self._cut, 0
@@ -231,7 +229,6 @@ class Live:
     # What the user wants
 
     def end(self) -> None:
-        """End the program: as Ctrl-C does, then with a request, then without asking."""
         if self.send is None or not self.running:
             return
         self.state = ProgramState.ENDING

@@ -171,7 +171,6 @@ class SteppedKernel:
 
     @property
     def sample(self) -> str:
-        """Of which blocks the counts are: ``all 1,823 blocks``, ``this block``."""
         counted = self.counted
         if counted is None or counted.ran is None:
             return "this block" if self.blocks > 1 else "the one block"
@@ -192,7 +191,6 @@ class SteppedKernel:
         self._made.pop(stage, None)
 
     def figures(self, stage: Stage) -> StageFigures | None:
-        """The columns of a stage; None where it is not known what its lines are tied to."""
         if stage is not Stage.PTX and stage not in self.links:
             return None
         if stage not in self._made:
@@ -207,8 +205,6 @@ class SteppedKernel:
         return self._made[stage]
 
     def ptx_lines(self, stage: Stage, n: int) -> tuple[int, ...]:
-        """The lines of PTX that a line of a stage is tied to; of a label or a directive of PTX,
-        the next one that has an instruction."""
         if stage is not Stage.PTX:
             return self.links.get(stage, {}).get(n, ())
         lines = sorted({row.line for row in self.stepper.program.code.instructions})
@@ -270,7 +266,6 @@ class RunningBlock:
 
 
 def stages_with_ptx(stages: tuple[Stage | None, ...], subject: TreeSubject) -> tuple[Stage, ...]:
-    """Return the stages to show: the open ones and PTX, two where possible."""
     shown = [stage for stage in stages if stage is not None and subject.has(stage)]
     if Stage.PTX not in shown:
         shown = [*shown[: max(1, len(stages) - 1)], Stage.PTX]
@@ -395,7 +390,6 @@ def _head(strip: LaneStrip, lane: int) -> Parts:
 
 
 def _range(strip: LaneStrip) -> str:
-    """Of the lanes that ran it: the least, the greatest, and NaN."""
     plain = [(v[0] if isinstance(v, tuple) else v) for v in strip.values or ()]
     ran = [(v, n) for n, (v, on) in enumerate(zip(plain, strip.active, strict=True)) if on]
     numbers = [(v, n) for v, n in ran if not math.isnan(v)]
@@ -404,6 +398,7 @@ def _range(strip: LaneStrip) -> str:
     (low, a), (high, b) = min(numbers), max(numbers, key=lambda one: (one[0], -one[1]))
     least, greatest = (report.number(v, strip.kind) for v in (low, high))
     said = f"least {least} at {a}, greatest {greatest} at {b}"
+    said = said if low < high else "one value in all that ran it"
     return said + (f", NaN in {len(ran) - len(numbers)}" if len(ran) > len(numbers) else "")
 
 

@@ -203,7 +203,6 @@ class StepScreen(PaneScreen[None]):
         self._tell_news()
 
     def _in_trouble(self, notice: Notice) -> None:
-        """Say why there is nothing to step through, instead of the code."""
         text = [(f"{notice.sign} {label(notice.message)}\n", "bold")]
         text += [(f"\n{label(row)}", "$quiet") for row in notice.hint.splitlines()]
         self.troubled = self.trouble.display = True
@@ -230,7 +229,6 @@ class StepScreen(PaneScreen[None]):
             self._tell_news()
 
     def _tell_news(self) -> None:
-        """Show how the block was run until the first move; listings may arrive later."""
         if self._news is not None:
             text, warning = self._news
             self.say(text, warning=warning)
@@ -256,7 +254,6 @@ class StepScreen(PaneScreen[None]):
                 tie(stage)
 
     def _stand(self) -> None:
-        """Fill the columns of every pane, and mark the line of the step."""
         for pane in self.panes.panes:
             if pane.stage is not None and pane.settled:
                 figures = self.kernel.figures(pane.stage)

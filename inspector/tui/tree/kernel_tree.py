@@ -118,7 +118,6 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
     # Rows
 
     def _rebuild(self) -> None:
-        """Make the rows again; the cursor stays on its row, or goes to the one above it."""
         here = self.row
         self.rows = rows(self.entries, self.query_text, self._folds)
         # The last line of the view says what is filtered: the last row must come above it.
@@ -185,7 +184,6 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
         return self._show(row for row in self._every() if row.leaf and row.subject.key[:2] == ids)
 
     def go_to(self, key: Key) -> bool:
-        """Go to the row with this key, without the filter if that hides it."""
         if all(row.key != key for row in self._every()):
             self.filter("")
         return self._show(row for row in self._every() if row.key == key)
@@ -194,7 +192,6 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
         return rows(self.entries, self.query_text)
 
     def _show(self, found: Iterator[TreeRow]) -> bool:
-        """Put the cursor on the first of some rows, unfolded; return whether there is one."""
         key = next((row.key for row in found), None)
         if key is None:
             return False
@@ -211,7 +208,6 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
         self._show(row for row in others[::by] if row.leaf)
 
     def again(self, row: TreeRow) -> TreeRow | None:
-        """Return the row that represents what ``row`` represented before the recording grew."""
         what = identity_of(row)
         return next((one for one in rows(self.entries) if identity_of(one) == what), None)
 

@@ -231,7 +231,6 @@ def whole_tree(recording: Recording) -> tuple[TreeEntry, ...]:
 
 
 def _matching(entry: TreeEntry, wanted: tuple[str, ...]) -> TreeEntry | None:
-    """``entry`` with only what fits; a row that fits itself keeps all that is beneath it."""
     if all(map(entry.has, wanted)):
         return entry
     kept = tuple(e for e in (_matching(b, wanted) for b in entry.beneath) if e is not None)
@@ -293,7 +292,6 @@ def fitness(row: TreeRow, query: str) -> int:
 
 
 def identity_of(row: TreeRow) -> tuple[object, ...]:
-    """Identity of a row, kept when a kernel moves into a graph or an abbreviated id grows."""
     kernel, _, graph = row.subject.key
     if row.kind is TreeKind.ORIGIN:
         return row.kind, row.key
@@ -322,7 +320,6 @@ class Order(Enum):
 
 
 def time_of(variant: Variant) -> float | None:
-    """Microseconds of one launch as the program's own tuner measured them, if it did."""
     found = (variant.autotune or {}).get("time_us")
     return float(found) if isinstance(found, int | float) and not isinstance(found, bool) else None
 

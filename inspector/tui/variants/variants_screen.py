@@ -405,10 +405,6 @@ def scope_of(recording: Recording, name: str, subjects: Sequence[TreeSubject]) -
 
 
 def recorded(reads: Reader, scope: Scope) -> tuple[VariantRow, ...]:
-    """Return the rows with the figures that were read so far, without reading a listing.
-
-    What is counted are instructions of SASS where any of the variants has it, else of PTX.
-    """
     code = any(Stage.SASS in variant.stages for _, variant in scope.variants)
     rows = [_row(reads, kernel, variant, code) for kernel, variant in scope.variants]
     return (*rows, *(one for k in scope.kernels for one in variants.without_variant(k)))
@@ -440,7 +436,6 @@ def _row(reads: Reader, kernel: Kernel, variant: Variant, code: bool) -> Variant
 
 
 def generated_from(recording: Recording, row: VariantRow) -> str:
-    """The kernels whose code Inductor generated from a candidate of max-autotune's; "" if none."""
     called = {kernel.id: kernel.called for kernel in recording.kernels}
     own = None if row.variant is None else row.variant.id
     made = (
@@ -549,7 +544,6 @@ class VariantsScreen(ToolScreen[Left]):
         self._read()
 
     def _keep(self, before: Reader) -> None:
-        """What was read of a variant that is as it was need not be read again."""
         own = {(v.hash, v.symbol): v for _, v in before.recording.variants()}
         for _, variant in self.scope.variants:
             earlier = own.get((variant.hash, variant.symbol))

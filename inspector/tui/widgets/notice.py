@@ -112,7 +112,6 @@ TAB_CELLS = 4
 
 
 def visible(text: str, tabs: bool = True) -> str:
-    """``text`` without anything that a terminal would obey; tabs are expanded, or shown as ␉."""
     if text.isprintable():
         return text
     if tabs:
@@ -129,10 +128,6 @@ _SASS = re.compile(r"^ {8}(/\*[0-9a-f]{4,}\*/) {12}(?= )")
 
 
 def squeezed(text: str) -> str:
-    """A line of nvdisasm's with less air: its instructions begin at column 35.
-
-    Seven of the nineteen columns before them stay, which is room for the guard.
-    """
     return _SASS.sub(r" \1", text)
 
 
@@ -142,7 +137,6 @@ def label(text: str) -> str:
 
 
 def shorten(text: str, width: int) -> str:
-    """``text`` in at most ``width`` cells; what is cut is the middle, where names differ least."""
     if width <= 0:
         return ""
     if cell_len(text) <= width:

@@ -148,9 +148,6 @@ class TreeSubject:
 
 
 def told_alike(one: Variant | None, other: Variant | None) -> bool:
-    """Whether two states of a variant look the same: how often
-    it was launched changes nothing."""
-
     def told(variant: Variant) -> Variant:
         calls = (replace(call, count=1, first=None) for call in variant.calls)
         return replace(variant, calls=tuple(calls), launches=None, launches_exact=None)
@@ -159,7 +156,6 @@ def told_alike(one: Variant | None, other: Variant | None) -> bool:
 
 
 def successor(kernel: Kernel, variant: Variant) -> Variant:
-    """The variant with this hash; compiled again from an edited source, the one in its place."""
     told = dict(variant.config)
     # What was compiled before the edit may still be there, beside what took its place.
     own = [v for v in kernel.variants if EDIT in told or EDIT not in v.config]

@@ -175,7 +175,6 @@ class SearchScreen(ToolScreen[ResultType]):
         self.ask("search", before, self.searched, partial(self.look_for, typing=True))
 
     def searched(self, text: str | None) -> None:
-        """Go back to where the search began if it was given up."""
         if text is not None:
             self.look_for(text)
         elif self.origin is not None:
@@ -259,7 +258,7 @@ class LineWidget(Widget):
     auto_links: Reactive[bool] = Reactive(False)
 
     def tell(self, **values: object) -> None:
-        """Set what is shown."""
+        """Set attributes and draw again."""
         for name, value in values.items():
             setattr(self, name, value)
         self.refresh()

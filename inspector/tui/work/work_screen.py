@@ -243,7 +243,6 @@ class TimingScreen(WorkScreen):
         self._ready: Ready | None = None
 
     def _past(self) -> tuple[Session, ...]:
-        """The sessions that have times of this variant, with those alone."""
         own = [one.timing for one in self.times.stored.every(self.kernel, self.variant)]
         kept = (
             replace(s, rows=tuple(t for row in s.rows for t in parts(row) if t in own))

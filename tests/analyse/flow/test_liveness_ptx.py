@@ -9,6 +9,7 @@ from inspector.analyse.function_facts import FunctionFacts
 from inspector.base.model import Stage
 from inspector.listing import parse
 from inspector.listing.line import Listing
+from tests.helpers.live import live_names
 from tests.helpers.ptx_programs import CLASSES, Program, programs
 from tests.helpers.samples import read_sample
 
@@ -26,10 +27,11 @@ def body(*lines: str, header: str = ".visible .entry f()") -> Listing:
 def test_live_registers_are_those_that_a_path_reads(program: Program) -> None:
     listing = ptx(program.text)
     live = FunctionFacts(listing, listing.functions[0]).live
+    names = live_names(listing, listing.functions[0])
     every = program.registers()
     for i, (one, line) in enumerate(zip(program.code, program.lines, strict=True)):
         expected = {r for r in every if program.live_after(i, r)} | {*one.defs, *one.uses}
-        assert live.registers(line) == expected, one.text
+        assert names[line] == expected, one.text
         counts = dict.fromkeys(live.classes, 0)
         for register in expected:
             counts[CLASSES[register.rstrip("0123456789")]] += 1
@@ -69,7 +71,8 @@ def test_live_registers(code: str, live: dict[int, str], classes: str) -> None:
     listing = body(*code.split("|"))
     found = FunctionFacts(listing, listing.functions[0]).live
     assert sorted(found.classes) == sorted(classes.split())
-    assert {n: found.registers(n) for n in live} == {n: set(r.split()) for n, r in live.items()}
+    names = live_names(listing, listing.functions[0])
+    assert {n: names[n] for n in live} == {n: set(r.split()) for n, r in live.items()}
 
 
 def test_what_a_function_returns_in_registers_is_live_at_its_return() -> None:
@@ -77,7 +80,8 @@ def test_what_a_function_returns_in_registers_is_live_at_its_return() -> None:
     code = (".reg .b32 %r<5>;", "add.s32 %out, %in, 1;", "mov.u32 %r1, 0;", "ret;")
     listing = body(*code, header=header)
     live = FunctionFacts(listing, listing.functions[0]).live
-    assert (live.registers(6), live.registers(8)) == ({"%in", "%out"}, {"%out"})
+    names = live_names(listing, listing.functions[0])
+    assert (names[6], names[8]) == ({"%in", "%out"}, {"%out"})
     assert live.classes == ("b32",)
 
 
@@ -90,4 +94,4 @@ def test_real_kernels_have_live_registers_within_what_they_declare() -> None:
             first = next(n for n in range(function.first, function.last) if live.at(n))
             # nothing is read that was not written
             line = listing.lines[first - 1]
-            assert live.registers(first) == {*line.defs, *line.uses}
+            assert live_names(listing, function)[first] == {*line.defs, *line.uses}

@@ -12,6 +12,7 @@ from inspector.analyse.function_facts import FunctionFacts
 from inspector.base.model import Stage
 from inspector.listing import parse
 from inspector.listing.line import Line, Listing
+from tests.helpers.live import live_names
 from tests.helpers.plr import DATA as ANALYSED
 from tests.helpers.plr import live_sets, stored, stored_sets
 from tests.helpers.samples import DATA, disassemble
@@ -50,11 +51,14 @@ def test_the_same_registers_are_live(name: str) -> None:
     truth = stored_sets(name) if older else live_sets(disassemble(cubin, "-c", "-plr"))
     assert len(truth) > 35
     seen = 0
-    for function, line, live in live_in(sass(disassemble(cubin, "-c"))):
-        expected = truth.get((function, -1 if line.address is None else line.address))
-        if expected is not None:
-            assert live.registers(line.n) == expected, line.text
-            seen += 1
+    listing = sass(disassemble(cubin, "-c"))
+    for function in listing.functions:
+        names = live_names(listing, function)
+        for line in listing.between(function.first, function.last):
+            expected = truth.get((function.name, -1 if line.address is None else line.address))
+            if expected is not None:
+                assert names[line.n] == expected, line.text
+                seen += 1
     assert seen == len(truth)
 
 

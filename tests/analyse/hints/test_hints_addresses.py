@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from collections.abc import Callable
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -115,15 +114,6 @@ def test_vectors_guards_shuffles_and_halves() -> None:
     shuffled = "shfl.sync.idx.b32 %r2, %r1, 5, 31, -1;\nadd.u32 %r3, %r2, %r1;\n"
     shuffled += "st.shared.b32 [%r3], %r1;"
     assert addresses(head + shuffled) == [tuple(range(5, 37))]
-
-
-@pytest.mark.parametrize(
-    "opcode", ["setp.lt.s32.", "setp.lt.", "setp..s32", "setp.lt..", "setp.", "setp"]
-)
-def test_an_opcode_with_an_empty_part_makes_no_value(opcode: str) -> None:
-    head = "mov.u32 %r1, %tid.x;\n"
-    guarded = f"{opcode} %p1, %r1, 29;\n@%p1 st.shared.b32 [%r1], %r1;\n"
-    assert addresses(head + guarded + "st.shared.b32 [%r1+4], %r1;") == [tuple(range(4, 36))]
 
 
 # -- banks ------------------------------------------------------------------------------------

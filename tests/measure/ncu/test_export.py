@@ -105,23 +105,6 @@ def test_a_unit_in_the_header_as_the_interface_writes_it() -> None:
     assert one.duration_us == pytest.approx(260)
 
 
-def test_metrics_by_ncus_own_names_on_the_details_page() -> None:
-    said = (
-        '"ID","Process ID","Process Name","Host Name","Kernel Name","Context","Stream",'
-        '"Block Size","Grid Size","Device","CC","Section Name","Metric Name","Metric Unit",'
-        '"Metric Value"\n'
-    )
-    row = '"0","19963","plain","127.0.0.1","saxpy","1","7","(256, 1, 1)","(16384, 1, 1)","0","12.1"'
-    for metric, unit, value in (
-        ("dram__throughput.avg.pct_of_peak_sustained_elapsed", "", "n/a"),
-        ("gpu__time_duration.sum", "us", "211.94"),
-        ("launch__registers_per_thread", "register/thread", "16"),
-    ):
-        said += f'{row},"Command line profiler metrics","{metric}","{unit}","{value}"\n'
-    (one,) = read(said, "x.csv").launches
-    assert (one.duration_us, one.registers, one.capability) == (211.94, 16, "12.1")
-
-
 def test_output_of_the_program_is_ignored() -> None:
     noise = (
         "==PROF== Connected to process 3300 (/usr/bin/python3.12)\nTrain Epoch: 1 loss 2.29\n"
@@ -161,15 +144,6 @@ def test_foreign_files_are_refused(foreign: str) -> None:
     with pytest.raises(Unreadable) as caught:
         read(foreign, "x.csv")
     assert "\n" not in caught.value.message
-
-
-def test_a_source_page_of_other_lines_says_what_to_export() -> None:
-    for head in ('"#","Source","# Samples"', '"#","Address","Source","# Samples"'):
-        blank = ',""' if "Address" in head else ""
-        said = f'"Kernel Name","f",\n{head}\n"1"{blank},"x = y;","7"\n'
-        with pytest.raises(Unreadable) as caught:
-            read(text("details") + said, "x.csv")
-        assert "SASS" in caught.value.message and "--print-source sass" in caught.value.hint
 
 
 def test_missing_permission_for_counters_is_named() -> None:

@@ -54,22 +54,6 @@ def test_a_generated_kernel_is_timed_alone_where_its_launch_was_recorded(
     assert (one.call.kind, one.call.name) == ("graph", "0/0")
 
 
-@pytest.mark.parametrize(
-    ("word", "names"),
-    [
-        ("0/0", ["0/0"]),
-        ("gelu", ["gelu_double_extension.gelu"]),
-        ("gelu_*", ["gelu_double_extension.gelu", "gelu_float_extension.gelu_float"]),
-        ("gelu_float_extension", ["gelu_float_extension.gelu_float"]),
-        ("nothing", []),
-    ],
-)
-def test_calls_are_selected_by_graph_function_and_module(
-    lecture: Recording, word: str, names: list[str]
-) -> None:
-    assert [c.name for c in select_calls(lecture, word)] == names
-
-
 def test_the_less_frequent_calls_of_a_function_are_left_out(lecture: Recording) -> None:
     (call,) = select_calls(lecture, "gelu")
     counts = (2, 9, 5)

@@ -165,13 +165,3 @@ def test_the_table_has_the_figures_and_says_what_failed() -> None:
     tail = ["2.00", "2.00…2.00", "60", "4", "MB", "2,000", "50", "%", "1.00"]
     assert first.split()[-len(tail) :] == tail
     assert "failed" in second and "2.00" not in second
-
-
-def test_several_stopwatches_stand_side_by_side_and_teach() -> None:
-    other = replace(taken([15.0] * 60), stopwatch="event")
-    whole = session(taken([2.0] * 60), other)
-    head, only = printed(whole).splitlines()
-    assert head.split()[-4:] == ["cupti,", "cold", "event,", "cold"]
-    assert only.split()[-2:] == ["2.00", "15.0"]
-    notes = "\n".join(timings.footnotes(whole))
-    assert timings.LESSONS["event"] in notes and timings.LESSONS["cupti"] in notes

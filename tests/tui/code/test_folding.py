@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from inspector.base.model import Stage
 from inspector.listing.line import Function, Kind, Line, Listing
 from inspector.tui.code.code_rows import MAX_ROWS_PER_LINE, breaks
 from inspector.tui.code.folding import Fold, Region, RowMap, regions
 from inspector.tui.code.highlight import label_of, target_line
-from inspector.tui.main.main_screen import file_name
-from inspector.tui.widgets.subject import TreeSubject
-from tests.helpers.sample import recording
 
 # What can be folded
 
@@ -141,13 +135,3 @@ def test_a_branch_goes_to_the_label_in_the_same_function() -> None:
 
 
 # Names
-
-
-def test_names_of_files_are_harmless() -> None:
-    kernel = recording().kernels[0]
-    for name in ("../../etc/passwd", "a\x1b[31m/b", "k" * 300, "…", "-rf"):
-        made = file_name(TreeSubject(replace(kernel, name=name), kernel.variants[0]), Stage.PTX, "")
-        assert "/" not in made
-        assert not made.startswith((".", "-"))
-        assert len(made) < 150
-        assert made.isascii()

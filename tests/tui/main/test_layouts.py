@@ -54,18 +54,3 @@ async def test_what_is_on_says_so_with_its_key_and_a_click_ends_it() -> None:
             await settle(ui)
             assert word not in title(ui, screen)
         assert not (screen.panes.zoomed or view.wrapped or view.folding.as_it_is)
-
-
-async def test_map_and_filter_are_in_the_first_line() -> None:
-    async with started("m", "slash", *"square", "enter", "b", size=(160, 48)) as (ui, screen):
-        first = text_of(ui).split("\n")[0]
-        assert "[map m] [filter square Esc]" in first
-        await ui.click(offset=(first.index("[filter"), 0))
-        await settle(ui)
-        assert not screen.kernels.query_text
-        first = text_of(ui).split("\n")[0]
-        assert "filter" not in first
-        await ui.click(offset=(first.index("[map"), 0))
-        await settle(ui)
-        assert not screen.panes.mapped
-        assert "map" not in text_of(ui).split("\n")[0]
