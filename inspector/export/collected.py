@@ -39,8 +39,7 @@ OF_A_KERNEL = words(
 )
 OF_GRAPHS = ("graph", "graph_failed", "graph_text", "graph_nodes", "dynamo_nodes", "user_file")
 OF_BUILDS = ("extension", "library")
-DIGEST_CHARS = 64
-"""Length of a content's name, its SHA-256 in hex."""
+DIGEST_CHARS = 64  # length of a content's name, its SHA-256 in hex
 
 
 @dataclass
@@ -197,7 +196,7 @@ _OF_SOURCE = words("graph graph_text graph_nodes dynamo_nodes user_file")
 _KINDS = _OF_SOURCE | words(
     "process torch device recording end finished tools device_code ptxas triton loaded call "
     "extension library calls autotune configured file problem triton_failed triton_said "
-    "graph_failed autotune_failed not_loaded uncaptured made_failed unwatched unmade "
+    "graph_failed autotune_failed not_loaded uncaptured made_failed unwatched "
     "removed"
 )
 """Events that are understood here. Of others, such as a profile, which has stacks, paths and the
@@ -254,11 +253,9 @@ _COMMON = words(
 )
 """Names of users and machines that name nobody, and words of programs."""
 LETTERS = "abcdefghijklmnopqrstuvwyz"
-MANGLED = 5
-"""Letters of a file's name from which it is looked for within the names of functions."""
+MANGLED = 5  # letters of a file's name from which it is looked for within the names of functions
 _ODD = re.compile(r"[^A-Za-z0-9_]")
-QUOTE = 6
-"""Characters of a comment from which it is looked for in the source."""
+QUOTE = 6  # characters of a comment from which it is looked for in the source
 
 
 class Remover:

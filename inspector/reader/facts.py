@@ -199,8 +199,7 @@ def assembler_of(tools: Mapping[str, str], origin: Origin, cubin: Cubin) -> str 
     return able.pop() if len(able) == 1 and origin in TRITON else None
 
 
-GLANCE_SECONDS = 0.3
-"""Seconds after which a user who waits for figures sees their progress."""
+GLANCE_SECONDS = 0.3  # seconds after which a user who waits for figures sees their progress
 
 
 def by_cubin(variants: Sequence[Variant]) -> list[list[Variant]]:
@@ -273,8 +272,7 @@ def _bounds(variant: Variant) -> dict[str, int]:
 
 T = TypeVar("T")
 
-MACHINE = (Stage.PTX, Stage.SASS)
-"""The stages that have registers."""
+MACHINE = (Stage.PTX, Stage.SASS)  # the stages that have registers
 WARP = 32
 MAX_PARAMETER_BYTES = 32_764
 """Parameters of any kernel (PTX ISA, "Kernel Function Parameter Attribute")."""

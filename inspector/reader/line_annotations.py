@@ -267,10 +267,8 @@ def _peaks(facts: FunctionFacts, stage: Stage) -> tuple[tuple[int, ...], int]:
     return tuple(n for n, many in live.items() if many == most > 0), most
 
 
-LOOPS = 3
-"""Loops that are listed: the innermost ones, of those the longest."""
-SAMPLED = 5
-"""Lines that are listed by their samples."""
+LOOPS = 3  # loops that are listed: the innermost ones, of those the longest
+SAMPLED = 5  # lines that are listed by their samples
 
 
 @dataclass(frozen=True, slots=True)

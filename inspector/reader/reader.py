@@ -38,15 +38,13 @@ if TYPE_CHECKING:
     from inspector.analyse.graph_text import GraphRow, Known
     from inspector.analyse.graph_view import GraphView
 
-COUNTING_SECONDS = 2.0
-"""Time that a list gives to hints that nobody has asked for yet."""
+COUNTING_SECONDS = 2.0  # time that a list gives to hints that nobody has asked for yet
 MAX_COUNTED_VARIANTS = 1000
 """Larger lists count no hints: even looking into the cache reads every stage."""
 MAX_COUNTED_LINES = 100_000
 """Lines of PTX of a variant whose hints a list counts: about two seconds of analysis."""
 
-Key = tuple[str, str]
-"""A variant's hash and its symbol."""
+Key = tuple[str, str]  # A variant's hash and its symbol
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,8 +325,7 @@ class Reader(GraphReader):
         measured: Measurements = lambda _: None,
     ) -> None:
         super().__init__(recording, cache, device, measured)
-        self.summaries = Summaries(self)
-        """Figures of many variants, for tables."""
+        self.summaries = Summaries(self)  # figures of many variants, for tables
 
     def links_of(
         self, variant: Variant | None, graph: Graph | None, a: Stage, b: Stage

@@ -49,8 +49,7 @@ def select(recording: Recording, selector: str | None) -> tuple[Found, ...]:
     )
 
 
-MAX_LISTED_VARIANTS = 60
-"""Variants that are listed where one must be named."""
+MAX_LISTED_VARIANTS = 60  # variants that are listed where one must be named
 
 
 def select_one(recording: Recording, selector: str | None) -> Found:

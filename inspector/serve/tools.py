@@ -18,8 +18,7 @@ from inspector.sources.opening import newest
 
 Arguments = Mapping[str, object]
 Words = list[str]
-MOST_LINES = 400
-"""Lines of a stage that are given at once."""
+MOST_LINES = 400  # lines of a stage that are given at once
 SELF_CONTAINED = (".ptx", ".ttir", ".ttgir", ".llir")
 """Files that a compiler reads, and no others with them."""
 

@@ -33,10 +33,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-PAGE = 160
-"""Columns of a table that is for no terminal."""
-ROWS = 64
-"""Long lines that are laid out at once."""
+PAGE = 160  # columns of a table that is for no terminal
+ROWS = 64  # long lines that are laid out at once
 
 
 def _fit(text: str, stream: TextIO) -> str:
