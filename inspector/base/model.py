@@ -77,7 +77,6 @@ class Tuning:
 
     @property
     def winner(self) -> Configuration | None:
-        """The configuration that the tuner chose."""
         return None if self.best is None else self.configurations[self.best]
 
 

@@ -13,7 +13,6 @@ from itertools import pairwise
 
 
 def words(text: str) -> frozenset[str]:
-    """The words of ``text``."""
     return frozenset(text.split())
 
 

@@ -65,11 +65,9 @@ class Collected:
         return None if data is None else BytesContent(data)
 
     def recording(self, path: str) -> Recording:
-        """What it holds, as values; ``path`` is what it is called."""
         return Assembly(self._held).recording(path, [dict(e) for e in self.events])
 
     def as_json(self) -> bytes:
-        """Events and times as they are written."""
         lines = (json.dumps(e, ensure_ascii=True) for e in (*self.events, *self.timings))
         return "\n".join(lines).encode("ascii")
 
@@ -89,7 +87,6 @@ class Collected:
 
 
 def collect(path: Path) -> Collected:
-    """Read the events at a path. Raises ``PtxviewError``."""
     events, blob = raw_events(path)
     contents: dict[str, bytes] = {}
     plain = [_plain(event, contents) for event in events]
@@ -177,7 +174,6 @@ def _plain(event: Event, contents: dict[str, bytes]) -> dict[str, object]:
 
 
 def _keep(contents: dict[str, bytes], data: bytes) -> str:
-    """Add a content; return its name."""
     digest = hashlib.sha256(data).hexdigest()
     contents[digest] = data
     return digest
@@ -317,7 +313,6 @@ class Remover:
         return out
 
     def _changed(self, text: object) -> object:
-        """A text of an event without paths."""
         if not isinstance(text, str) or "paths" not in self.what or _OPAQUE.fullmatch(text):
             return text
         if text.startswith("/") and "\n" not in text and not text.startswith("//"):
@@ -425,7 +420,6 @@ def _encoded(text: str) -> bytes:
 
 
 def _source_texts(given: Collected, events: Iterable[Event]) -> Iterator[str]:
-    """Yield the texts of sources that are taken out."""
     for event in events:
         fields = _SOURCES.get(str(event.get("event")), ())
         for digest in named_in([event.get(name) for name in fields]):

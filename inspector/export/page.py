@@ -99,7 +99,6 @@ def _lines(lines: Sequence[str], lexer: Lexer) -> Iterator[str]:
 
 @cache
 def _class_of(token: _TokenType) -> str:
-    """The class of the nearest kind of token above one that has a class."""
     classes = dict(CLASSES)
     return next((classes[of] for of in reversed(token.split()) if of in classes), PLAIN)
 
@@ -145,13 +144,11 @@ class Gathered:
 
     @property
     def full(self) -> bool:
-        """Whether nothing more should be added."""
         return sum(map(len, self.pieces)) >= MOST_OF_ALL
 
     # -- the index ------------------------------------------------------------------------------
 
     def heading(self) -> dict[str, object]:
-        """What was recorded, where and when."""
         rec = self.reader.recording
         return {
             "made_by": f"ptxview {__version__}",
@@ -196,7 +193,6 @@ class Gathered:
         }
 
     def kernel(self, kernel: Kernel) -> dict[str, object]:
-        """What all variants of a kernel share."""
         fusion = kernel.fusion
         return {
             "id": kernel.id,
@@ -314,7 +310,6 @@ class Gathered:
     def _stages(
         self, kernel: Kernel, variant: Variant
     ) -> tuple[dict[str, dict[str, object]], dict[str, str]]:
-        """What there is of each stage, and why there is nothing of the others."""
         reader = self.reader
         stages: dict[str, dict[str, object]] = {}
         missing = {s.value: w for s, w in variant.missing.items() if s not in variant.stages}
@@ -449,7 +444,6 @@ def measured(time: StoredTime | None) -> str:
 
 
 def named(found: Sequence[Found]) -> str:
-    """How many variants of how many kernels."""
     kernels = len({id(k) for k, _ in found})
     return f"{plural(kernels, 'kernel')}, {plural(len(found), 'variant')}"
 

@@ -49,8 +49,6 @@ class _Function(NamedTuple):
 
 
 class Teller(VariantFacts):
-    """Adds the annotations of lines."""
-
     def line_annotations(
         self, variant: Variant, stage: Stage, whole: bool = False
     ) -> LineAnnotations:
@@ -184,7 +182,6 @@ class Teller(VariantFacts):
     # -- words ----------------------------------------------------------------------------------
 
     def _function(self, variant: Variant, stage: Stage, n: int) -> _Function | None:
-        """The function of PTX or SASS with line ``n``."""
         known = self.facts(variant, stage, n) if stage in MACHINE else None
         if known is None:
             return None
@@ -230,7 +227,6 @@ class Teller(VariantFacts):
 
 
 def _words(of: _Function | None, n: int) -> Words:
-    """The sentences on line ``n`` of a function."""
     if of is None:
         return NO_WORDS
     line, chains = of.listing.lines[n - 1], of.facts.chains

@@ -195,7 +195,6 @@ def _list(variant: Variant, job: StageJob, made: StagesMade, count: Count) -> Pa
 
 
 def _read(data: bytes | None) -> PassList | None:
-    """The list from the cache; None if it cannot be read."""
     try:
         return msgspec.convert(json.loads(zlib.decompress(data or b"")), PassList)
     except (ValueError, zlib.error, msgspec.ValidationError):

@@ -72,7 +72,6 @@ class Summaries:
         self._known: dict[Key, VariantSummary] = {}
 
     def of(self, variant: Variant) -> VariantSummary | None:
-        """The summary of a variant, if it was read."""
         return self._known.get((variant.hash, variant.symbol))
 
     def know(self, variant: Variant, summary: VariantSummary) -> None:
@@ -80,7 +79,6 @@ class Summaries:
         self._known.setdefault((variant.hash, variant.symbol), summary)
 
     def forget(self, variant: Variant) -> None:
-        """Drop a summary whose inputs have changed."""
         self._known.pop((variant.hash, variant.symbol), None)
 
     def read(
@@ -218,7 +216,6 @@ class GraphReader(Teller):
         return self.memo.once(("graph view", id(graph)), lambda: self._view(graph))
 
     def _rows(self, graph: Graph) -> list[GraphRow]:
-        """The lines of the operations' text."""
         from inspector.analyse.graph_text import graph_rows
 
         return graph_rows(graph.id, self.graph_view(graph))
@@ -359,6 +356,5 @@ class Reader(GraphReader):
         self.summaries.forget(variant)
 
     def hint_count(self, variant: Variant) -> int | None:
-        """How many hints there are on a variant, if they have been counted."""
         summary = self.summaries.of(variant)
         return None if summary is None else summary.hints

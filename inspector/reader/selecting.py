@@ -20,7 +20,6 @@ MIN_PREFIX_CHARS = 4
 
 
 def names(kernel: Kernel) -> tuple[str, ...]:
-    """Every name that a kernel answers to."""
     plain = kernel.demangled.split("(")[0].split("<")[0].split()[-1:]
     own = (kernel.id, kernel.name, kernel.demangled, kernel.called, *plain, base_name(kernel.name))
     return tuple(dict.fromkeys(own))

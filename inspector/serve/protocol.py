@@ -130,7 +130,6 @@ class Answers:
 
 
 def failure(status: int, said: str) -> Answer:
-    """What went wrong, in a sentence, and what to do about it."""
     lines = [line.removeprefix("ptxview: ") for line in said.splitlines()]
     message, hint = (lines[0], "\n".join(lines[1:])) if lines else (f"it ended with {status}", "")
     error: dict[str, object] = {"status": status, "message": message, "hint": hint}
@@ -168,7 +167,6 @@ INVALID_PARAMS = -32602
 
 
 def speak(server: Server) -> None:
-    """Serve standard input until it ends."""
     spoken = made(server)
 
     async def serve() -> None:
@@ -182,7 +180,6 @@ def speak(server: Server) -> None:
 
 
 def made(server: Server) -> ProtocolServer[Any]:
-    """The protocol's server on ours."""
     answers = Answers(server)
     room = anyio.CapacityLimiter(AT_ONCE)
 

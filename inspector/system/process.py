@@ -318,7 +318,6 @@ def _not_started(argv: Sequence[str], why: object) -> RunFailed:
 
 @contextlib.contextmanager
 def _disposition(number: int, handler: signal.Handlers) -> Iterator[None]:
-    """A context in which a signal has another handler."""
     handler_before = signal.signal(number, handler)
     try:
         yield
@@ -476,7 +475,6 @@ class Attended:
         return attended
 
     def resize(self, columns: int, rows: int) -> None:
-        """Set the terminal's size."""
         fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
         self.order("resized")
 
@@ -508,7 +506,6 @@ class Attended:
 
 
 def _send(control: socket.socket, what: str, value: int | str) -> None:
-    """Send a pair, unless the other side has ended."""
     with contextlib.suppress(OSError):
         control.sendall(json.dumps([what, value]).encode() + b"\n")
 
@@ -589,7 +586,6 @@ class _Followed:
         self._rest = b""
 
     def obey(self, data: bytes) -> None:
-        """Carry out the orders in ``data``, one a line."""
         *lines, self._rest = (self._rest + data).split(b"\n")
         for line in lines:
             order, value = json.loads(line)
@@ -607,7 +603,6 @@ class _Followed:
                 self.send(signal.SIGWINCH)
 
     def send(self, number: int) -> None:
-        """Send a signal to the program's group."""
         with contextlib.suppress(OSError):
             os.killpg(self.pid, number)
 

@@ -123,7 +123,6 @@ def script_of(head: str, future: Iterable[str], imports: set[str], parts: Sequen
 
 
 def part(title: str) -> str:
-    """The comment that begins a part of a script."""
     return f"# -- {harmless(title)} ".ljust(88, "-")
 
 

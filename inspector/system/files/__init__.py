@@ -330,7 +330,6 @@ def split_lines(
     too_long: Callable[[int], None] | None,
     longest: int | None,
 ) -> Iterator[bytes]:
-    """Yield the lines of a stream, within bounds as for ``lines``."""
     bound = longest or bounds.line
     number = seen = 0
     while line := stream.readline(bound + 1):
@@ -593,7 +592,6 @@ class Archive:
 
     @property
     def names(self) -> list[str]:
-        """The names of all members; one may be there twice."""
         return self._zip.namelist()
 
     def __contains__(self, member: str) -> bool:
