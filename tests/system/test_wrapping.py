@@ -150,7 +150,7 @@ def seen(words: list[str], send: Callable[[Started], None]) -> tuple[dict[str, i
 
 
 # Signals that stop and continue it, end it silently, or report children have other tests.
-OTHERS = "KILL STOP CHLD TSTP TTIN TTOU CONT USR2 XFSZ".split()
+OTHERS = ["KILL", "STOP", "CHLD", "TSTP", "TTIN", "TTOU", "CONT", "USR2", "XFSZ"]
 EVERY = sorted(
     map(int, signal.valid_signals() - {getattr(signal, f"SIG{name}") for name in OTHERS})
 )
