@@ -27,12 +27,19 @@ from typing import TYPE_CHECKING, Any
 
 from inspector.base.errors import Exit, PtxviewError, RunFailed
 from inspector.base.text import ended_by, plural, words
-from inspector.commands.common import flag, option, reader_of, split_program, takes, takes_program
+from inspector.commands.common import (
+    flag,
+    option,
+    reader_of,
+    say,
+    split_program,
+    takes,
+    takes_program,
+)
 from inspector.commands.open import browse, on_terminal
 from inspector.sources.running import Follower, Run, RunOutcome, RunRequest, load_the_rest
 from inspector.sources.running import run as record
 from inspector.system import faults, printing
-from inspector.system.printing import narrate
 from inspector.system.process import ENDING, STOPPING, WANTS_TERMINAL, Attended, forwarded
 from inspector.tui.program.live import Choice, Live, ProgramState
 
@@ -61,18 +68,8 @@ DRAIN_SECONDS = 0.5
 # What a terminal sends to all that run on it; what else is sent is the program's alone.
 TO_ALL = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
 # Faults are our own, where they are faults; the rest is of stopping, going on and window sizes.
-_OURS = {
-    signal.SIGSEGV,
-    signal.SIGBUS,
-    signal.SIGFPE,
-    signal.SIGILL,
-    signal.SIGABRT,
-    signal.SIGTRAP,
-    signal.SIGSYS,
-    signal.SIGCONT,
-    signal.SIGWINCH,
-    *STOPPING,
-}
+_FAULTS = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT}
+_OURS = {*_FAULTS, signal.SIGTRAP, signal.SIGSYS, signal.SIGCONT, signal.SIGWINCH, *STOPPING}
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -81,50 +78,21 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     takes(
         parser,
         {
-            "--target": option(
-                "sm_90",
-                "compile for this architecture on an emulated device (default without a GPU: "
-                "sm_90)",
-            ),
-            "--no-ranges": flag(
-                "do not read the value range of integer tensors (one device wait for each "
-                "distinct call)"
-            ),
-            "--no-driver": flag(
-                "on a GPU, record known compilers alone, not every launch of the CUDA driver"
-            ),
-            "--operators": flag(
-                "on a GPU, attribute every launch to its ATen operator, about 10 µs a launch "
-                "(default: first launches)"
-            ),
+            "--target": option("sm_90", "run on an emulated device (default without a GPU)"),
+            "--no-ranges": flag("do not read the value range of integer tensors"),
+            "--no-driver": flag("on a GPU, record known compilers alone, not every launch"),
+            "--operators": flag("on a GPU, the ATen operator of every launch (10 µs each)"),
+            "--time": flag(f"then time the recorded calls, for {TIME_BUDGET} s at most"),
+            "--no-tui": flag("print the table of kernels in place of the interface"),
         },
     )
-    emulated = parser.add_argument_group("the emulated device")
+    ways = ("budget", "all", "ptx")
     takes(
-        emulated,
+        parser.add_argument_group("the emulated device"),
         {
             "--devices": option("N", "number of emulated devices (1)", type=int),
-            "--values": option(
-                None,
-                "launches to compute: within the budget (budget), all (all), or within it with "
-                "graphs as their generated kernels (ptx)",
-                choices=("budget", "all", "ptx"),
-            ),
-            "--value-seconds": option(
-                "S", "budget of one launch in seconds, each a fixed amount of work (20)", type=float
-            ),
-        },
-    )
-    takes(
-        parser,
-        {
-            "--time": flag(
-                f"when the program has ended, run the recorded calls again and take their time, "
-                f"for {TIME_BUDGET} s at most; on a GPU, and without the terminal interface"
-            ),
-            "--no-tui": flag(
-                "print the table of kernels on standard error in place of the interface"
-            ),
+            "--values": option(None, "launches to compute; ptx: graphs by kernels", choices=ways),
+            "--value-seconds": option("S", "budget of one launch in seconds (20)", type=float),
         },
     )
 
@@ -176,10 +144,10 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     request = request_of("run", kind, words, args, emulation(args))
     if on_terminal() and not args.no_tui and not args.time:
         return _watched(request)
-    outcome = record(request, lambda text: narrate(f"ptxview: {text}"), _load_the_rest)
+    outcome = record(request, say, _load_the_rest)
     if outcome.recording is not None or outcome.path.exists():  # else it has been said
         with faults.after_program():
-            narrate(summary(outcome))
+            printing.narrate(summary(outcome))
             rec = outcome.recording
             if rec is not None and (rec.kernels or rec.graphs or rec.problems or args.time):
                 reader = reader_of(rec)
@@ -233,18 +201,18 @@ def _times(reader: Reader, path: Path, python: str | None) -> None:
     )
     try:
         given = take.ready(reader, path, rec.variants(), wish, rec.calls)
-        session = take.take(reader, path, given, wish, lambda text: narrate(f"ptxview: {text}"))
+        session = take.take(reader, path, given, wish, say)
     except (PtxviewError, OSError) as error:
         why = error.message if isinstance(error, PtxviewError) else str(error)
-        narrate(f"ptxview: no times: {why}")
+        say(f"no times: {why}")
         return
     except KeyboardInterrupt:
-        narrate("ptxview: interrupted: no times are kept")
+        say("interrupted: no times are kept")
         return
     keep(path, session)
     print_times(session, printing.err())
     for said in given.plan.left_out:
-        narrate(f"left out: {said}")
+        printing.narrate(f"left out: {said}")
 
 
 def _watched(request: RunRequest) -> int:
@@ -265,7 +233,7 @@ def _watched(request: RunRequest) -> int:
     with faults.after_program():
         if outcome is None:
             raise RunFailed("the recording could not be completed", "What it holds can be opened.")
-        narrate(summary(outcome))
+        printing.narrate(summary(outcome))
         if live.choice is Choice.TERMINAL and outcome.recording is not None:
             made = reader_of(outcome.recording)
             browse(lambda: (made, None), outcome.path.name)
@@ -310,9 +278,6 @@ def summary(outcome: RunOutcome) -> str:
             what += f"; it was {ended}"
     took = f"{outcome.seconds:.1f} s, and {outcome.after:.1f} s after it"
     return f"ptxview: {what} → {outcome.path} ({took})"
-
-
-# -- beneath the interface ------------------------------------------------------------------------
 
 
 class ProgramSession:
@@ -451,7 +416,7 @@ class ProgramSession:
 
     def finish(self) -> RunOutcome | None:
         """Wait until the program has ended and its recording is complete; None if that failed."""
-        self._say = lambda text: narrate(f"ptxview: {text}")
+        self._say = say
         while not self._done.wait(0.1):
             pass
         self._print()

@@ -427,13 +427,12 @@ def ranges(numbers: Iterable[int]) -> str:
 
 
 def _time(time: StoredTime) -> dict[str, object]:
-    spread = timings.between(time.timing.low_us, time.timing.high_us)
-    cache = timings.STATES.get(time.cache, time.cache)
+    by = f"{time.timing.stopwatch}, {timings.STATES.get(time.cache, time.cache)}"
     parts = (time.inputs, time.device or "unknown device", time.taken)
     return {
         "us": time.median_us,
         "text": measured(time),
-        "how": f"measured (95 %: {spread}) by {time.timing.stopwatch}, {cache}; "
+        "how": f"measured (95 %: {timings.interval(time.timing)}) by {by}; "
         + ", ".join(filter(None, parts)),
     }
 
