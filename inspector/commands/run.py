@@ -294,7 +294,7 @@ class ProgramSession:
             self._run.abandon()
             raise
         self._follower: Follower | None = Follower(self._run.folder)
-        self.live = Live(self._look, partial(self._program.order, "signal"), size.lines)
+        self.live = Live(self._look, partial(self._program.order, "signal"))
         self.outcome: RunOutcome | None = None
         self._relays = False
         self._cooked: list[Any] = []
