@@ -60,12 +60,12 @@ class Collected:
                 data = held.read()
         return data
 
-    def _held(self, digest: object) -> Content | None:
-        data = self.content(digest)
-        return None if data is None else BytesContent(data)
-
     def recording(self, path: str) -> Recording:
-        return Assembly(self._held).recording(path, [dict(e) for e in self.events])
+        def held(digest: object) -> Content | None:
+            data = self.content(digest)
+            return None if data is None else BytesContent(data)
+
+        return Assembly(held).recording(path, [dict(e) for e in self.events])
 
     def as_json(self) -> bytes:
         lines = (json.dumps(e, ensure_ascii=True) for e in (*self.events, *self.timings))
@@ -154,10 +154,7 @@ def mapped(value: object, change: Callable[[object], object]) -> Any:
 
 
 def _plain(event: Event, contents: dict[str, bytes]) -> dict[str, object]:
-    """Return an event of a cache, which carries its contents, as one that names them.
-
-    It is without the content that a compiler would have to be run for.
-    """
+    """An event of a cache that names its contents, without those that a compiler would make."""
 
     def named(part: object) -> object:
         if not hasattr(part, "read"):
@@ -291,8 +288,6 @@ class Remover:
         self._look_through(out)
         return out
 
-    # -- events -------------------------------------------------------------------------------
-
     def _event(self, event: Event) -> dict[str, object]:
         """An event without the fields that are taken out whole."""
         kind = str(event.get("event"))
@@ -318,8 +313,6 @@ class Remover:
         if text.startswith("/") and "\n" not in text and not text.startswith("//"):
             return self._path(text)
         return self._pathless(text)
-
-    # -- contents -----------------------------------------------------------------------------
 
     def _content(self, data: bytes) -> bytes:
         if is_elf(data):
@@ -353,8 +346,6 @@ class Remover:
         for mangled, word in self._mangled.items():
             out = out.replace(mangled.encode(), word.encode())
         return bytes(out)
-
-    # -- paths --------------------------------------------------------------------------------
 
     def _pathless(self, text: str) -> str:
         """A text whose paths, names of files and of users are other words of the same length."""
@@ -395,8 +386,6 @@ class Remover:
                 self._taken.add(word)
                 return word
         return "x" * size
-
-    # -- afterwards -----------------------------------------------------------------------------
 
     def _look_through(self, out: Collected) -> None:
         """Nothing that was to be taken out is left. Raises ``PtxviewError`` if something is."""

@@ -110,8 +110,7 @@ MOST_OF_A_STAGE = 4 << 20
 MOST_OF_ALL = 96 << 20
 """Bytes of compressed content that a page may have: what comes after is said to be left out."""
 TOLD_WHOLE = 4
-"""Functions of a file up to which all lines are annotated; with more, the kernel's
-own, so that the page stays linear in them."""
+"""Functions of a file up to which all lines are annotated, else the kernel's own alone."""
 OPCODES = 24  # opcodes that are counted one by one, the most frequent first
 
 
@@ -145,8 +144,6 @@ class Gathered:
     @property
     def full(self) -> bool:
         return sum(map(len, self.pieces)) >= MOST_OF_ALL
-
-    # -- the index ------------------------------------------------------------------------------
 
     def heading(self) -> dict[str, object]:
         rec = self.reader.recording
@@ -207,8 +204,7 @@ class Gathered:
         }
 
     def graph(self, graph: Graph, places: Mapping[str, int]) -> dict[str, object]:
-        """A compiled graph: the text of each of its stages, and which of its kernels, by their
-        places in the list, each line belongs to."""
+        """The text of each stage of a graph, and its kernels' places in the list by lines."""
         out: dict[str, object] = {
             "id": graph.id,
             "kernels": [
@@ -246,8 +242,6 @@ class Gathered:
             links = self.reader.graph_links(graph, stage, Stage.OUTPUT_CODE)
         of = {n: sorted({own[m] for m in lines if m in own}) for n, lines in links.items()}
         return [[n, kernels] for n, kernels in of.items() if kernels]
-
-    # -- one variant ----------------------------------------------------------------------------
 
     def variant(self, kernel: Kernel, variant: Variant) -> int:
         """Return the block of a variant; texts are separate blocks."""
@@ -394,8 +388,7 @@ class Gathered:
                 yield f"{upper.value}|{lower.value}", grouped(links)
 
     def _digests(self, variant: Variant, stages: Sequence[str]) -> dict[str, str]:
-        """The digest of the code's canonical form at the stages of machine code: two that have one
-        are the same to ``diff``."""
+        """Digests of canonical machine code by stage: what ``diff`` calls equal has one."""
         return {
             stage.value: digest(self.reader.listing(variant, stage), function).hex()
             for stage in MACHINE
@@ -497,8 +490,7 @@ def _comparison(one: Compared) -> dict[str, object]:
 
 
 def _aligned(one: Compared, row: BesideRow) -> list[object]:
-    """A row as sign, line of a, line of b, and for a changed one which characters differ, for a
-    moved one where it stands on the other side."""
+    """Sign, line of a, line of b; which characters differ, or where it was moved to."""
     out: list[object] = [SIGNS[row.sign], row.a or 0, row.b or 0]
     if row.sign is Sign.CHANGED and row.a is not None and row.b is not None:
         out += list(one.intra(row.a, row.b))

@@ -353,10 +353,7 @@ def split_lines(
 
 
 def why_not(path: Path, most: int | None = None, *, follow: bool = False) -> str | None:
-    """Why a file will not be read, found without opening it; None also where it is not there.
-
-    A link is refused unless ``follow``.
-    """
+    """Why a file is not read, without opening it; None also where there is none."""
     try:
         status = path.stat() if follow else path.lstat()
     except FileNotFoundError:

@@ -153,10 +153,7 @@ _lock = threading.Lock()
 
 
 def unpacked(path: Path) -> Unpacked:
-    """Unpack an archive into a folder of this user's; an unchanged archive is unpacked once.
-
-    Raises ``Unreadable``.
-    """
+    """Unpack an archive once into a folder of this user's. Raises ``Unreadable``."""
     with opened(path) as file:
         now = identity(file.status)
     with _lock:
