@@ -1,10 +1,9 @@
 """A recording as what it is made of: events, the contents that they name, times; and less of it.
 
-Exported recordings are written from this. What may not leave a company, sources and paths, is
-removed here, before anything is made of the rest, so that every form of export has it from one
-place. Paths are replaced part by part by words of the same length, the same part by the same word
-everywhere: what is tied by a file and a line stays tied, and machine code stays where it is. The
-result is searched before it is given away.
+What may not leave a company, sources and paths, is removed here, for every form of export. Paths
+are replaced part by part by words of the same length, the same part by the same word everywhere:
+what is tied by a file and a line stays tied, and machine code stays where it is. The result is
+searched before it is given away.
 """
 
 from __future__ import annotations
@@ -258,6 +257,7 @@ class Remover:
         self.what = frozenset(what)
         self._words: dict[str, str] = {}
         self._taken: set[str] = set()
+        self._fresh: dict[int, Iterator[tuple[str, ...]]] = {}  # words of so many letters
         self._paths: set[str] = set()
         self._mangled: dict[str, str] = {}
         self._sources: list[str] = []
@@ -371,21 +371,14 @@ class Remover:
         word = self._words.get(part)
         if word is None:
             size = len(_encoded(stem))
-            word = self._words[part] = self._fresh(size) + ending
-            self._taken.add(word)
+            fresh = self._fresh.setdefault(size, product(LETTERS, repeat=min(size, 4)))
+            other = "".join(next(fresh, "x" * size)).rjust(size, "x")
+            word = self._words[part] = other + ending
+            self._taken |= {other, word}
             if ending.endswith((".cu", ".cuh")) and len(part) > MANGLED:
                 # nvcc names what is local to a file by it: _GLOBAL__N__8f2f_7_cuda_cu_1234.
                 self._mangled[_ODD.sub("_", part)] = _ODD.sub("_", word)
         return word
-
-    def _fresh(self, size: int) -> str:
-        """Return the next word of ``size`` letters; a used one if there are no more."""
-        for letters in product(LETTERS, repeat=min(size, 4)):
-            word = "".join(letters).rjust(size, "x")
-            if not any(word + end in self._taken for end in ("", ".py", ".cu", ".h", ".so")):
-                self._taken.add(word)
-                return word
-        return "x" * size
 
     def _look_through(self, out: Collected) -> None:
         """Nothing that was to be taken out is left. Raises ``PtxviewError`` if something is."""

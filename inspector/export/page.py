@@ -1,9 +1,8 @@
 """One page that holds a recording: no file beside it, nothing from a network.
 
-The page has the list of kernels as it is, and everything else compressed, a piece a text and a
-piece a variant; its script unpacks what is looked at. Nothing in a recording becomes
-markup: all of it is JSON in elements that are not run, and the script makes text of it. The page's
-own policy allows its one script and its one sheet by their digests, and nothing else.
+The list of kernels is as it is, everything else compressed, a piece a text and a piece a variant;
+the script unpacks what is looked at. Nothing in a recording becomes markup: it is JSON in elements
+that are not run. The page's own policy allows its one script and sheet by their digests alone.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from pygments.token import Comment, Keyword, Name, Number, Operator, String, Tok
 from inspector import __version__
 from inspector.analyse.line_annotations import virtual
 from inspector.base.errors import PtxviewError
-from inspector.base.model import Graph, Kernel, Stage, Variant
+from inspector.base.model import Fusion, Graph, Kernel, Stage, Variant
 from inspector.base.names import base_name, short_name
 from inspector.base.text import plural, shown, visible
 from inspector.diff.beside import BesideRow, Sign
@@ -190,17 +189,15 @@ class Gathered:
         }
 
     def kernel(self, kernel: Kernel) -> dict[str, object]:
-        fusion = kernel.fusion
+        fusion = kernel.fusion or Fusion()
         return {
             "id": kernel.id,
             "name": base_name(kernel.name),
             "short": short_name(kernel.demangled or kernel.name),
             "demangled": kernel.demangled,
             "origin": kernel.origin.value,
-            "ops": () if fusion is None else fusion.ops,
-            "made_from": []
-            if fusion is None
-            else [[m.file, m.line, m.code, list(m.targets)] for m in fusion.made_from],
+            "ops": fusion.ops,
+            "made_from": [(m.file, m.line, m.code, m.targets) for m in fusion.made_from],
         }
 
     def graph(self, graph: Graph, places: Mapping[str, int]) -> dict[str, object]:
