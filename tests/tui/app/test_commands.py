@@ -210,6 +210,8 @@ JOURNEYS: dict[str, list[Step]] = {
     "palette": [("tab ctrl+p 'to line'", {"text": "Go to line"}), ("enter", {"prompt": "goto"})],
     "quit": [("q", {"running": False})],
     "quit by ctrl+c": [("ctrl+c", {"running": False})],
+    "cost": [("$", {"screen": "CostScreen", "text": "share || square_kernel"}),
+             ("escape", {"screen": "MainScreen"})],
     "card profile compiles hints": [
         ("i", {"screen": "Overlay", "text": "22 a thread || warps"}),
         ("escape M", {"screen": "Overlay", "text": "ptxview profile SCRIPT"}),
