@@ -564,16 +564,13 @@ def _in_tile(d: Delta, change: FigureChange) -> bool:
     return bool(tiled) and change.name not in _SIZES and all(sizes)
 
 
-def _constants(d: Delta) -> Iterator[str]:
+def _settings(d: Delta) -> Iterator[str]:
     for change in d.summary.config:
         if change.name not in _SIZES and not _in_tile(d, change):
             yield _changed(change)
-
-
-def _stages(d: Delta) -> Iterator[str]:
     for name in ("target", "num_stages", "num_ctas", "maxnreg"):
-        if (change := d.config(name)) is not None:
-            yield change
+        if (changed := d.config(name)) is not None:
+            yield changed
 
 
 def _flags(d: Delta) -> Iterator[str]:
@@ -618,10 +615,7 @@ def _source(d: Delta) -> Iterator[str]:
         yield f"source: {plural(deleted, 'line')} in a alone, {inserted} in b alone"
 
 
-CAUSES = (
-    *(_compilers, _warps_and_tile, _constants, _stages),
-    *(_types, _multiples, _flags, _source),
-)
+CAUSES = (_compilers, _warps_and_tile, _settings, _types, _multiples, _flags, _source)
 
 
 # -- effects -------------------------------------------------------------------------------------

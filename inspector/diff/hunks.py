@@ -156,12 +156,7 @@ class Builder:
             x, y = a[i + k].n, b[j + k].n
             if x - self.x != y - self.y or (x > self.x and (self.a.quiet or self.b.quiet)):
                 self._lead(x, y)
-            self.x, self.y, before = x + 1, y + 1, (self.x, self.y)
-            last = self.out[-1] if self.out else None
-            if last and last.op is Op.EQUAL and (last.a[1], last.b[1]) == before and _even(last):
-                self.out[-1] = Hunk(Op.EQUAL, (last.a[0], x + 1), (last.b[0], y + 1))
-            else:
-                self.out.append(Hunk(Op.EQUAL, (before[0], x + 1), (before[1], y + 1)))
+            self._add(Op.EQUAL, x + 1, y + 1)
 
     def _lead(self, x: int, y: int) -> None:
         """Add the lines before two equal ones: equal too, except surplus locations."""
