@@ -73,12 +73,6 @@ def test_hints_of_recorded_cuda_specimens_are_as_documented() -> None:
     assert len(documented(*names)) == len(names)
 
 
-def test_the_pair_of_literals_differs_in_one_hint() -> None:
-    (double,), (single,) = documented("gelu_cuda"), documented("gelu_cuda_float")
-    assert "fp64-promotion" in double
-    assert single.endswith("| – |")
-
-
 def test_every_hint_is_explained_and_has_a_specimen() -> None:
     text = hints_table.README.read_text("utf-8")
     meanings = text.rpartition("## What each hint means")[2].splitlines()

@@ -62,13 +62,6 @@ def test_specimens_lists_every_module() -> None:
     assert len(SPECIMENS) == len(modules)
 
 
-def test_an_unknown_specimen_is_refused_with_the_list(tmp_path: Path, python: Python) -> None:
-    done = python("-m", "kernels", "squares", folder=tmp_path)
-    assert done.returncode == 2
-    assert "no specimen squares" in done.stderr
-    assert "square_cuda" in done.stderr
-
-
 # The notes in the docstrings, compared with the code that Triton compiles: that needs no GPU.
 COMPILE = '''
 import json

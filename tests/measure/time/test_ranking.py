@@ -182,16 +182,6 @@ def test_a_sweep_is_plotted_and_written(
 # -- the command ----------------------------------------------------------------------------------
 
 
-def test_without_a_gpu_it_says_so_in_one_line(
-    script: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    assert main(["time", script, "--json"]) == 3
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err == "ptxview: timing needs an NVIDIA GPU; this machine has none\n"
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [
