@@ -23,17 +23,8 @@ def compiled(tmp_path: Path, warm_python: Callable[..., Path]) -> Callable[..., 
     def compile_now(*names: str) -> list[str]:
         recording = tmp_path / "specimens.ptxview"
         done = ptxview(
-            "run",
-            "--target",
-            "sm_90",
-            "--no-tui",
-            "-o",
-            recording,
-            "--python",
-            warm_python(),
-            "-m",
-            "kernels",
-            *names,
+            *("run", "--target", "sm_90", "--no-tui", "-o", str(recording)),
+            *("--python", str(warm_python()), "-m", "kernels", *names),
             cwd=ROOT,
             env=environment(
                 TRITON_CACHE_DIR=str(tmp_path / "triton"),

@@ -42,7 +42,6 @@ def python(plain_python: Callable[..., str]) -> Python:
 def run_python(
     interpreter: str, *arguments: str, folder: Path, **environment: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run Python in ``folder`` with the repository importable, no GPU, and separate caches."""
     env = {
         **os.environ,
         "PYTHONPATH": str(ROOT),
