@@ -235,7 +235,6 @@ def _likeness(x: Line, y: Line) -> float:
 
 
 def _bare(text: str) -> str:
-    """A line without its address and its locations."""
     return _LOCATION.sub("", _ADDRESS.sub("", text)).rstrip()
 
 
@@ -301,8 +300,6 @@ _AS = {MLIR: Stage.TTGIR, LLVM: Stage.LLIR, MACHINE: Stage.LLIR, FX: Stage.POST_
 
 @dataclass(frozen=True, slots=True)
 class PassChange(SideBySide):
-    """One pass's texts, compared."""
-
     run: PassRun
     listings: tuple[Listing, Listing]
     diff: ListingDiff
@@ -340,7 +337,6 @@ def _listing(text: str, language: str) -> Listing:
 
 
 def _unlocated(text: str, language: str) -> str:
-    """A text without the source locations of its operations."""
     if language == FX:
         return text  # locations are on lines of their own
     if language == MLIR:

@@ -125,7 +125,6 @@ _DEBUG = re.compile(r"\s*+\.section\s++\.debug")
 def read_ptx(
     listing: Listing, texts: list[str], first: int, function: Function | None, aliases: Aliases
 ) -> Forms:
-    """The forms of ``texts``, the first of which is line ``first``."""
     known: set[str] = set()
     for line in texts:
         label = LABEL.match(line.lstrip(" \t{")) if ":" in line else None
@@ -171,8 +170,6 @@ def read_ptx(
 
 
 class _PtxRegisters:
-    """Declared registers: their classes, and in the open blocks their unique names."""
-
     def __init__(self) -> None:
         self.classes: dict[str, str] = {}
         self.scopes: list[dict[str, str]] = [{}]
@@ -228,7 +225,6 @@ _SASS_LOCATION = re.compile(r"\s*+//##")
 def read_sass(
     listing: Listing, texts: list[str], first: int, function: Function | None, aliases: Aliases
 ) -> Forms:
-    """The forms of ``texts``, the first of which is line ``first``."""
     name = function.name if function else ""
     own = re.compile(rf"(?<![\w$]){re.escape(name)}(?![\w$])")
     lines = listing.lines[first - 1 : first - 1 + len(texts)]
@@ -371,7 +367,6 @@ def _quiet(key: str) -> str:
 
 
 def mlir_aliases(listing: Listing) -> Mapping[str, str]:
-    """Return each alias's definition with aliases in it expanded."""
     defined: dict[str, str] = {}
     for line in listing.lines:
         if not line.label or line.label[0] not in "#!":
@@ -387,7 +382,6 @@ _BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*+"|[()]', re.DOTALL)
 
 
 def without_locations(text: str) -> str:
-    """``text`` without its ``loc(…)``."""
     text = _LOC.sub("", text)
     start = 0
     while located := _LOCATED.search(text, start):
@@ -490,7 +484,6 @@ def canonical(
 
 
 def exact(listing: Listing, span: tuple[int, int]) -> Forms:
-    """Every line as it is written, blank ones and comments too."""
     first, last = span
     forms = [CanonicalForm(line.n, line.text, ()) for line in listing.lines[first - 1 : last]]
     return Forms(first, last, tuple(forms), language="exact")

@@ -70,7 +70,6 @@ class Allowance:
     implied: bool = False
 
     def worst(self, base: float, least: bool) -> float:
-        """The worst that is allowed of a figure that was ``base``."""
         room = base * self.amount / 100 if self.percent else self.amount
         return base - room if least else base + room
 
@@ -92,7 +91,6 @@ class Limits:
     allowed: Mapping[str, Allowance] = field(default_factory=dict)
 
     def over(self, other: Limits) -> Limits:
-        """These limits before those of ``other``."""
         return Limits(
             {**other.bounds, **self.bounds},
             self.forbidden | other.forbidden,
@@ -449,7 +447,6 @@ class Reading:
     # -- where ------------------------------------------------------------------------------
 
     def _place(self, kernel: Kernel, variant: Variant, name: str) -> Place:
-        """The line at which a figure comes about; else where the kernel begins."""
         for stage in MACHINE:
             if stage not in variant.stages:
                 continue

@@ -120,7 +120,6 @@ def compare(
 
 
 def side(reader: Reader, variant: Variant, stage: Stage) -> VariantSide:
-    """One variant with its card, findings, counts and time, read from the recording."""
     tuned = variants.time_us(variant)
     return VariantSide(
         kernel=reader.kernel(variant),
@@ -302,7 +301,6 @@ def entries(reader: Reader) -> Iterator[RecordedVariant]:
 def _same(
     readers: tuple[Reader, Reader], pair: tuple[Variant, Variant], stage: Stage | None, exact: bool
 ) -> bool:
-    """Whether two are the same program: see ``recordings``."""
     if stage is not None:
         return _same_at(readers, pair, stage_of(*pair, stage), exact)
     common = list(shared_stages(pair))

@@ -138,7 +138,6 @@ class Summary:
 def summarise(
     a: VariantSide, b: VariantSide, stage: Stage, same: Mapping[Stage, bool] | None = None
 ) -> Summary:
-    """The summary of two sides; ``same`` says of each stage that was compared if it is alike."""
     machine = _machine(a, b, stage)
     left = a.card.of(machine) if machine else None
     right = b.card.of(machine) if machine else None
@@ -167,7 +166,6 @@ def _has_stage(other: VariantSide, finding: Finding) -> bool:
 
 
 def _first(alike_by_stage: Mapping[Stage, bool]) -> Stage | None:
-    """Return the first differing stage below an equal one, or None."""
     above = False
     for stage in sorted(alike_by_stage, key=lambda s: s.rank):
         if not alike_by_stage[stage]:
@@ -180,7 +178,6 @@ def _first(alike_by_stage: Mapping[Stage, bool]) -> Stage | None:
 
 
 def resources(a: VariantSide, b: VariantSide) -> Iterator[FigureChange]:
-    """Every figure of the resources of both, known or not."""
     for name in a.card.resources.__dataclass_fields__:
         yield FigureChange(name, getattr(a.card.resources, name), getattr(b.card.resources, name))
     yield FigureChange("threads", a.card.threads, b.card.threads)
@@ -241,7 +238,6 @@ def tile(listing: Listing, function: Function) -> tuple[int, ...] | None:
 
 
 def parameters(listing: Listing, function: Function) -> tuple[CompiledParameter, ...]:
-    """The parameters of a function of TTIR, by its head."""
     text = listing.lines[function.first - 1].text if listing.lines else ""
     out = []
     for name, kind, attributes in _PARAMETER.findall(text):
@@ -342,7 +338,6 @@ class Delta:
 
     @property
     def machine(self) -> tuple[StageContent | None, StageContent | None]:
-        """The content of that stage on both sides."""
         stage = self.summary.machine
         return (None, None) if stage is None else (self.a.card.of(stage), self.b.card.of(stage))
 
@@ -367,7 +362,6 @@ _NOUNS = {LOAD: "loads", STORE: "stores"}
 
 
 def _widths(d: Delta) -> Iterator[str]:
-    """Global loads or stores that became wider or narrower over the same bytes."""
     for kind, noun in _NOUNS.items():
         left, right = (_of(content, kind) for content in d.machine)
         x, y = ({a.width for a in side} for side in (left, right))

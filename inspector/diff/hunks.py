@@ -175,7 +175,6 @@ class Builder:
         self._add(Op.REPLACE, x, y, True)
 
     def _alike(self, x: int, y: int) -> bool:
-        """Whether two lines without content are the same."""
         our_quiet, their_quiet = self.a.quiet.get(x), self.b.quiet.get(y)
         if our_quiet is not None or their_quiet is not None:
             return our_quiet == their_quiet

@@ -44,7 +44,6 @@ def pair(a: Listing, b: Listing) -> tuple[Pair, ...]:
 
 
 def apart(functions: Sequence[Function]) -> list[Function]:
-    """The functions that are not nested in another one, in order."""
     out: list[Function] = []
     for function in sorted(functions, key=lambda f: (f.first, -f.last)):
         if function.first > (out[-1].last if out else 0):

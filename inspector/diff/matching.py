@@ -146,8 +146,6 @@ def renaming(a: Forms, b: Forms, pairs: Iterable[tuple[int, int]], fixed: Renami
 
 
 class MatchSide:
-    """One side: its forms, which were read from a listing, and their lines."""
-
     def __init__(self, listing: Listing, forms: Forms) -> None:
         self.forms = forms
         self.lines = [listing.lines[form.n - 1] for form in forms.forms]
@@ -262,7 +260,6 @@ Codes = dict[str, object]
 def _identities(
     forms: Forms, keys: Sequence[int], codes: Codes, numbers: dict[object, int], side: str
 ) -> list[int]:
-    """Return an integer for each form: its key and the codes of its names."""
     out: list[int] = []
     for key, form in zip(keys, forms.forms, strict=True):
         identity = key
@@ -316,7 +313,6 @@ def moved(a: MatchSide, match: Match) -> dict[int, int]:
 
 
 def _independent(a: MatchSide, blocks: Blocks, candidates: dict[int, int]) -> dict[int, int]:
-    """Those of the candidates that passed only what they may pass."""
     partner = [-1] * len(a.lines)
     for i, j, size in blocks:
         partner[i : i + size] = range(j, j + size)

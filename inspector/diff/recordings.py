@@ -47,7 +47,6 @@ class Pair:
 
     @property
     def name(self) -> str:
-        """The kernel's name, the first recording's where both have one."""
         entry = self.a or self.b
         return "" if entry is None else entry.kernel.name
 

@@ -43,7 +43,6 @@ class VariantRow:
 
     @property
     def shared(self) -> int | None:
-        """Static and dynamic shared memory, bytes a block."""
         return _sum(self.resources.static_shared_bytes, self.resources.dynamic_shared_bytes)
 
 

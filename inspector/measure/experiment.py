@@ -56,7 +56,6 @@ class Experiment:
 
 
 def experiment_of(outcome: TryOutcome, cache: DerivedCache) -> Experiment:
-    """Read the resources, occupancy and machine code of everything that was compiled."""
     request = outcome.request
     target = request.variant.target or ""
     compilation = Compilation(request.name, request.stage.value, target, RECORDED)

@@ -58,7 +58,6 @@ class ChosenLaunch:
 
     @property
     def seed(self) -> int | None:
-        """The seed; None if no input was generated."""
         any_made = self.recorded is not None and any(
             a.shape is not None and a.name not in self.wish.given for a in self.recorded.arguments
         )
@@ -69,7 +68,6 @@ class ChosenLaunch:
         return make_inputs(self.program, self.names, recorded, self.wish)
 
     def source(self, line: int) -> Location | None:
-        """The source location of a line of the PTX; None if it has none."""
         lines = self.reader.listing(self.variant, Stage.PTX).lines
         return lines[line - 1].source if 0 < line <= len(lines) else None
 

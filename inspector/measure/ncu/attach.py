@@ -135,12 +135,10 @@ class NcuMeasured:
 
     @property
     def sampled(self) -> Samples | None:
-        """All samples that are shown, None if none are."""
         return total(self.samples.values()) if self.samples else None
 
     @property
     def unplaced(self) -> str:
-        """Why samples of some launch are not shown, "" if all are."""
         return next((a.unplaced for a in self.launches if a.unplaced), "")
 
 
@@ -255,7 +253,6 @@ class Profiled:
         return self._memo.once("attached", lambda: attach(self.report.launches, self._candidates()))
 
     def measured(self, variant: Variant) -> NcuMeasured | None:
-        """ncu's measurements of a variant; None without any."""
         if not self.report.launches:
             return None
         measured_by_key = self._memo.once("by variant", lambda: by_variant(self.attached()))

@@ -113,26 +113,22 @@ class NcuLaunch:
 
     @property
     def samples(self) -> Samples | None:
-        """All samples of the launch, None if nothing was sampled."""
         sampled = [i.samples for i in self.code if i.samples is not None]
         return total(sampled) if sampled else None
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The launches of a report in order, the pages that it was read from, and its problems."""
-
     launches: tuple[NcuLaunch, ...]
     pages: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
 
 
-def joined(reports: Iterable[Report]) -> Report:
-    all_reports = list(reports)
+def joined(reports: Sequence[Report]) -> Report:
     return Report(
-        tuple(launch for r in all_reports for launch in r.launches),
-        tuple(dict.fromkeys(p for r in all_reports for p in r.pages)),
-        tuple(dict.fromkeys(p for r in all_reports for p in r.problems)),
+        tuple(launch for r in reports for launch in r.launches),
+        tuple(dict.fromkeys(p for r in reports for p in r.pages)),
+        tuple(dict.fromkeys(p for r in reports for p in r.problems)),
     )
 
 
@@ -353,7 +349,6 @@ def source(table: Table, number: int, name: str) -> NcuLaunch:
 
 
 def _samples(cells: Mapping[str, str], name: str) -> Samples | None:
-    """The samples of a row; None if the page has none."""
     whole, quiet = (
         next((cells[c] for c in columns if c in cells), None) for columns in (ALL, NOT_ISSUED)
     )
@@ -616,7 +611,6 @@ def texts(path: Path) -> str:
 
 
 def need() -> Path:
-    """The path of ncu. Raises ``ToolMissing``."""
     if (tool := find("ncu")) is None:
         raise ToolMissing(
             "ncu (Nsight Compute) was not found on this machine",

@@ -48,7 +48,6 @@ class CompiledFact:
         return self.began, self.ended
 
     def named(self, placed: bool = False) -> str:
-        """The function's name; ``placed``: with its place."""
         if "/torch/" in self.file:  # Dynamo's name says nothing
             return "a function of torch's"
         line = "" if self.line is None else f":{self.line}"
@@ -126,7 +125,6 @@ def _compiled(profile: Profile, names: Sequence[str] = ()) -> Iterator[str]:
 
 
 def _calls(facts: ProcessFacts, within: Times) -> Iterator[str]:
-    """Warnings about lines that call torch.compile repeatedly."""
     for call in facts.calls:
         count = call.count or len(call.times)
         if count > 1 and any(_us(t, within) > 0 for t in call.times):
@@ -139,7 +137,6 @@ def _calls(facts: ProcessFacts, within: Times) -> Iterator[str]:
 
 
 def _pairs(facts: ProcessFacts) -> Iterator[str]:
-    """Warnings about pairs of timing events with a compile between them."""
     compiles = [(one.named(), one.times) for one in facts.dynamo]
     compiles += [(f"Triton's {one.name}", one.times) for one in facts.triton]
     for timed in facts.pairs:
@@ -174,7 +171,6 @@ def _time(us: float) -> str:
 
 
 def linked(profile: Profile, rec: Recording) -> Profile:
-    """The profile with the recording's kernels and variants."""
     by_name: dict[str, list[Kernel]] = defaultdict(list)
     for kernel in rec.kernels:
         names = {kernel.name, kernel.demangled, base_name(kernel.name), _bare(kernel.demangled)}
@@ -243,7 +239,6 @@ def windows(events: Events) -> list[Window]:
 
 
 def about(event: Said) -> str:
-    """A sentence on what a window covers."""
     mode, ended = event.get("mode"), event.get("ended_by")
     step, stepped = event.get("step"), "no steps"
     if isinstance(step, dict):
@@ -332,7 +327,6 @@ def profiles(
 
 
 def why_none(path: Path) -> str:
-    """Why a recording holds no profile, in words."""
     records = read_events(path).events
     facts = [e for e in records if e.get("event") == "profile_facts"]
     if not any(e.get("event") == "torch" for e in records):

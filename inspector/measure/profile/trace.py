@@ -269,7 +269,6 @@ class GatheredTrace:
             _nest(spans)
 
     def spans(self) -> Iterator[Span]:
-        """The spans that torch's tables have."""
         return (span for spans in self.lanes.values() for span in spans if span.kept)
 
     def launcher(self, work: Work) -> Span | None:
@@ -409,7 +408,6 @@ def _times(event: dict[str, object]) -> tuple[int, int]:
 
 
 def whole(value: object) -> int | None:
-    """A whole number of JSON; None for any other value."""
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
@@ -613,7 +611,6 @@ def stacks(data: bytes, gpu: bool) -> list[str]:
 
 
 def _frames_of(spans: Sequence[Span], frames: Sequence[Span]) -> Iterator[Span | None]:
-    """For each span, the innermost Python function that contains it."""
     stack: list[Span] = []
     following = 0
     for span in spans:

@@ -22,8 +22,6 @@ Found = tuple[Kernel, Variant]
 
 @dataclass(frozen=True, slots=True)
 class PlannedLaunch:
-    """One recorded launch with its kernel and variant."""
-
     kernel: Kernel
     variant: Variant
     number: int
@@ -289,7 +287,6 @@ def job_of_call(
 def kernel_times(
     reported: object, among: Sequence[Found], everyone: Sequence[Found], arch: str | None
 ) -> tuple[KernelTime, ...]:
-    """The kernels that a child process ``reported`` for a call, tied to the recording's."""
     out = []
     for report in reported if isinstance(reported, list) else []:
         if not isinstance(report, Mapping):

@@ -67,7 +67,6 @@ class Spot:
 
 
 def peaks_by_sheet(device: object) -> Peaks | None:
-    """The data sheet's peaks of a device by its name; None if there is no such sheet."""
     for sheet in tables.table("peaks").values():
         if isinstance(sheet, Mapping) and device in (sheet.get("names") or ()):
             bandwidth = sheet.get("memory_bandwidth")
@@ -180,7 +179,6 @@ class Race:
 def rows_of(
     bare: Timing, sizes: Mapping[str, int], answers: Sequence[Said], peaks: tuple[Peak, ...]
 ) -> Iterator[RaceRow]:
-    """The rows of one variant at one size, from the records of child processes."""
     about, checked = (
         next((found for a in answers if isinstance(found := a.get(kind), dict)), {})
         for kind in ("about", "checked")
@@ -292,7 +290,6 @@ def _here(argv: Sequence[str], seconds: float, folder: Path) -> Finished:
 
 
 def _declared(python: str, script: Path) -> dict[str, Any]:
-    """The variants, sizes and parameters that a script declares. Raises ``Unreadable``."""
     with tempfile.TemporaryDirectory(prefix="ptxview-") as folder:
         job: Said = {"script": str(script)}
         limit = BUILDING_SECONDS

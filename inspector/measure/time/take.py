@@ -223,7 +223,6 @@ def measure(
 
 
 def _left(python: str, jobs: list[Said], end: ChildEnd, gathered: GatheredTimes) -> list[Said]:
-    """The jobs that a child process left for the next one."""
     begun = [record.get("begin") for record in end.records]
     ended = [record.get("end") for record in end.records]
     for record in end.records:
@@ -291,8 +290,6 @@ def interpreter(
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """What will be launched and called, and under which interpreter."""
-
     plan: Plan
     python: str
     calls: tuple[ReplayableCall, ...] = ()
@@ -483,7 +480,6 @@ def row(bare: Timing, answer: Mapping[str, object], peaks: tuple[Peak, ...]) -> 
 
 
 def peaks_of(copies: Sequence[Said]) -> tuple[Peak, ...]:
-    """The bandwidths of the copies that child processes timed."""
     out = []
     for copy in copies:
         duration, size = median(numbers(copy.get("samples"))), copy.get("bytes")
