@@ -14,11 +14,16 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from rich.text import Text
+
 from inspector.analyse.hints.rules import RULES
 from inspector.base.errors import Exit, Unreadable, UsageError
 from inspector.base.model import Variant
 from inspector.base.text import plural, shown
 from inspector.commands.common import (
+    DEVICE,
+    JSON,
+    PATH,
     flag,
     open_reader,
     option,
@@ -26,6 +31,7 @@ from inspector.commands.common import (
     select_all,
     several,
     takes,
+    write,
 )
 from inspector.diff import check
 from inspector.diff.check import (
@@ -43,7 +49,6 @@ from inspector.reader.reader import Reader
 from inspector.reader.selecting import select
 from inspector.report import check as report
 from inspector.system import files, printing
-from inspector.system.printing import narrate
 
 HELP = {
     "registers": ("N", "registers of a thread"),
@@ -61,54 +66,31 @@ GIT = ".git"
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``check``."""
-    takes(
-        parser,
-        {
-            "path": option("PATH", "what to check; the newest recording if left out", nargs="?"),
-            "other": option("BASELINE", "as --baseline", nargs="?"),
-        },
-    )
+    allow = "how much worse than the baseline: registers, spills, stack, shared, instructions, "
+    allow += "occupancy, time; only what is named is compared, beside registers, spills, occupancy"
+    takes(parser, {"path": PATH, "other": option("BASELINE", "as --baseline", nargs="?")})
     for name, figure in FIGURES.items():
         value, text = HELP[name]
         side = "at least" if figure.least else "at most"
-        parser.add_argument(f"--{figure.option}", type=float, metavar=value, help=f"{text}, {side}")
+        takes(parser, {f"--{figure.option}": option(value, f"{text}, {side}", type=float)})
     takes(
         parser,
         {
             "--no-spills": flag("as --max-spills 0"),
             "--no-fp64": flag("as --max-fp64 0"),
-            "--forbid": several(
-                "RULE",
-                "a hint that may not be there (bank-conflicts, uncoalesced-layout …); again for "
-                "more",
-            ),
-            "--baseline": option(
-                "OTHER",
-                "a recording than which no kernel may be worse, in registers, spills and "
-                "occupancy where --allow says nothing else",
-            ),
-            "--allow": several(
-                "FIGURE=N[%]",
-                "how much worse than the baseline: registers, spills, stack, shared, "
-                "instructions, occupancy, time; only what is named is compared, beside the three "
-                "above",
-            ),
+            "--forbid": several("RULE", "hint that may not be there (bank-conflicts); repeatable"),
+            "--baseline": option("OTHER", "a recording than which no kernel may be worse"),
+            "--allow": several("FIGURE=N[%]", allow),
             "--kernel": several("KERNEL", "check these alone"),
             "--all-variants": flag("check what a tuner tried and left, too"),
             "--allow-unknown": flag("what is not known does not fail"),
-            "--device": option(
-                "ARCH", "architecture for occupancy and hints (sm_80); default: the variant's own"
-            ),
-            "--config": option(
-                "FILE",
-                "where [tool.ptxview.check] stands (pyproject.toml here or above, in the "
-                "repository)",
-            ),
+            "--device": DEVICE,
+            "--config": option("FILE", "pyproject.toml with [tool.ptxview.check] (nearest)"),
             "--all": flag("list limits that were kept, too"),
             "--github": flag("print GitHub's annotations, an error at each line"),
             "--junit": option("FILE", "write JUnit's XML"),
             "--markdown": flag("print a comment in Markdown"),
-            "--json": flag("print JSON"),
+            "--json": JSON,
         },
     )
 
@@ -144,9 +126,6 @@ def _each(rules: Rules) -> Iterator[Limits]:
 
 def _reading(reader: Reader) -> check.Reading:
     return check.Reading(reader, times(reader.recording.path))
-
-
-# -- what is allowed ------------------------------------------------------------------------------
 
 
 def _rules(args: argparse.Namespace) -> Rules:
@@ -203,9 +182,6 @@ def _found() -> Path | None:
     return None
 
 
-# -- checking -------------------------------------------------------------------------------------
-
-
 def _checked(
     args: argparse.Namespace, rules: Rules, now: check.Reading, before: check.Reading | None
 ) -> report.Checked:
@@ -223,7 +199,7 @@ def _checked(
     fitting = [{_key(v) for _, v in select(recording, part)} for part, _ in rules.kernels]
     for (selector, _), keys in zip(rules.kernels, fitting, strict=True):
         if not keys:
-            narrate(f"! nothing here fits the limits of {shown(selector)}")
+            printing.narrate(f"! nothing here fits the limits of {shown(selector)}")
     partners = {}
     if before is not None:
         both = check.partners(before.reader, now.reader)
@@ -250,7 +226,7 @@ def _checked(
             "A baseline says nothing of what is new; --max-registers and the like do.",
         )
     if not recording.complete:
-        narrate("! the recording was not finished: kernels may be missing in it")
+        printing.narrate("! the recording was not finished: kernels may be missing in it")
     kernels = len({kernel.id for kernel, _ in used})
     return report.Checked(
         str(recording.path),
@@ -268,15 +244,9 @@ def _key(variant: Variant) -> tuple[str, str]:
     return variant.hash, variant.symbol
 
 
-# -- output --------------------------------------------------------------------------------------
-
-
 def _print(args: argparse.Namespace, checked: report.Checked, passed: bool) -> None:
     if args.junit is not None:
-        try:
-            Path(args.junit).write_text(report.junit(checked), "utf-8", "replace")
-        except OSError as error:
-            raise UsageError(f"{args.junit} cannot be written: {error.strerror}") from None
+        write(args.junit, report.junit(checked))
     if args.json:
         print_json(report.document(checked, passed))
         return
@@ -286,16 +256,12 @@ def _print(args: argparse.Namespace, checked: report.Checked, passed: bool) -> N
     if args.github:
         root = os.environ.get("GITHUB_WORKSPACE") or str(Path.cwd())
         printing.lines(report.workflow_commands(checked, root))
-        narrate(report.heading(checked))
+        printing.narrate(report.heading(checked))
         return
-    out = printing.out()
-    if checked.failed or args.all:
-        for line in report.rows(checked, args.all):
-            out.print(line, soft_wrap=True)
     unknown = [v for v in checked.failed if v.outcome is Outcome.UNKNOWN]
-    out.print(shown(report.heading(checked)), soft_wrap=True)
+    printing.rows([*report.rows(checked, args.all), Text(shown(report.heading(checked)))])
     if unknown and not args.allow_unknown:
-        narrate(
+        printing.narrate(
             f"{plural(len(unknown), 'limit')} could not be judged, which fails; "
             "--allow-unknown lets that pass"
         )

@@ -5,22 +5,23 @@ from __future__ import annotations
 import argparse
 import contextlib
 import itertools
-import math
 import shlex
 import signal
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from inspector.base.errors import Exit, UsageError
-from inspector.base.text import plural
+from inspector.base.text import plural, shown
 from inspector.system import printing
 
 if TYPE_CHECKING:
+    from rich.text import Text
+
     from inspector.base.model import Kernel, Recording, Variant
-    from inspector.diff.beside import PassChange
-    from inspector.diff.compare import Compared
+    from inspector.diff.beside import BesideRow, PassChange
+    from inspector.diff.compare import Compared, Files
     from inspector.measure.ncu.attach import Profiled
     from inspector.measure.ncu.report import Report
     from inspector.reader.reader import Reader
@@ -107,58 +108,45 @@ def several(metavar: str, text: str) -> Options:
     return option(metavar, text, action="append", default=[])
 
 
-def takes_reports(parser: argparse.ArgumentParser) -> None:
-    """The option that names reports of ncu."""
-    parser.add_argument(
-        "--ncu",
-        action="append",
-        default=[],
-        metavar="REPORT",
-        help="report of ncu to tie to the kernels: .ncu-rep, or CSV of page details, raw or "
-        "source; repeatable",
-    )
+JSON = flag("print JSON")
+KERNEL = option("[PATH] KERNEL", "PATH, and a name, glob, variant id or NAME#2", nargs="*")
+PATH = option("PATH", "recording, cache or file (default: the newest recording)", nargs="?")
+MORE = option("PATH", "recordings of other machines, read as one with it", nargs="*")
+NCU = several("REPORT", "report of ncu: .ncu-rep, or CSV of details, raw or source; repeatable")
+DEVICE = option("ARCH", "architecture of occupancy and hints (default: the variant's own)")
+OUT = option("PATH", "write the recording to this folder or x.ptxview (default: state folder)")
+PYTHON = option("PATH", "interpreter (default: ptxview's if it has torch, the activated, python3)")
 
 
 def takes_program(parser: argparse.ArgumentParser) -> None:
     """The options of all that run a program: where the recording goes, and the interpreter."""
-    takes(
-        parser,
-        {
-            "-o --out": option(
-                "PATH",
-                "write the recording to this folder or x.ptxview (default: your state folder)",
-            ),
-            "--python": option(
-                "PATH",
-                "interpreter of the program (default: ptxview's own if it has torch, the "
-                "activated environment's, python3)",
-            ),
-        },
-    )
+    takes(parser, {"-o --out": OUT, "--python": PYTHON})
 
 
 def takes_compiler(parser: argparse.ArgumentParser) -> None:
     """The options of all that compile: the interpreter, and seconds."""
-    takes(
-        parser,
-        {
-            "--python": option("PATH", "interpreter that has Triton"),
-            "--limit": option(
-                "S", "seconds that one compiler may take (600)", type=seconds, default=600.0
-            ),
-        },
-    )
+    limit = option("S", "seconds that one compiler may take (600)", type=seconds, default=600.0)
+    takes(parser, {"--python": option("PATH", "interpreter that has Triton"), "--limit": limit})
 
 
-def split_path(words: list[str]) -> tuple[str | None, str | None]:
+def split_path(words: Sequence[str]) -> tuple[str | None, str | None]:
     """``[PATH] KERNEL``: of one word, an existing path wins over a kernel of that name."""
-    if len(words) == 2:
-        return words[0], words[1]
     from inspector.sources.opening import is_there
 
-    if len(words) == 1:
-        return (words[0], None) if is_there(Path(words[0])) else (None, words[0])
-    return None, None
+    if len(words) > 2:
+        raise UsageError("give at most a PATH and a KERNEL", f"{shown(words[2])} is one too many.")
+    if len(words) == 1 and not is_there(Path(words[0])):
+        return None, words[0]
+    return words[0] if words else None, words[1] if len(words) > 1 else None
+
+
+def choose(args: argparse.Namespace) -> tuple[Reader, Kernel, Variant]:
+    """The one variant that ``args.words`` mean: ``[PATH] KERNEL``. Raises ``UsageError``."""
+    from inspector.reader.selecting import select_one
+
+    path, selector = split_path(args.words)
+    reader = open_reader(path)
+    return reader, *select_one(reader.recording, selector)
 
 
 def select_all(recording: Recording, selectors: Sequence[str]) -> list[tuple[Kernel, Variant]]:
@@ -211,12 +199,9 @@ def seconds(text: str) -> float:
 
 def amount(text: str) -> int:
     """``4096``, ``2e9``."""
-    try:
-        value = float(text)
-        if value >= 0 and value == int(value) and math.isfinite(value):
+    with contextlib.suppress(ValueError, OverflowError):
+        if (value := float(text)) >= 0 and value == int(value):
             return int(text) if text.isdecimal() else int(value)
-    except (ValueError, OverflowError):
-        pass
     raise argparse.ArgumentTypeError(f"{text} is not a whole number")
 
 
@@ -246,6 +231,14 @@ def standard_input(advice: str = "") -> bytes:
     return data
 
 
+def write(path: str | Path, text: str, errors: str = "replace") -> None:
+    """Write a file that the user named. Raises ``UsageError``."""
+    try:
+        Path(path).write_text(text, "utf-8", errors)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror or error}") from None
+
+
 def option_words(option: str, text: str) -> tuple[str, ...]:
     """The words of an option's value, as a shell splits them. Raises ``UsageError``."""
     try:
@@ -273,6 +266,11 @@ def ended_like_ctrl_c() -> Iterator[None]:
             signal.signal(number, handler)
 
 
+def say(text: str) -> None:
+    """One line of narration: what ptxview does, or lacks."""
+    printing.narrate(f"ptxview: {text}")
+
+
 # -- answers --------------------------------------------------------------------------------------
 
 
@@ -283,27 +281,24 @@ def print_json(value: object) -> None:
     printing.json_pieces(jsons.pieces(value))
 
 
-def print_beside(
-    compared: Compared | PassChange,
-    max_rows: int | None = None,
-    rest: str = "",
-    *,
-    context: int | None = 1,
-    width: int | None = None,
-) -> None:
-    """Print two listings side by side, equal parts folded but for ``context`` lines of each.
-
-    ``rest`` says how to see more than ``max_rows``; no ``context`` means every line.
-    """
-    from inspector.diff import beside
+def beside_texts(
+    of: Compared | Files | PassChange, rows: Iterable[BesideRow], width: int | None = None
+) -> Iterator[Text]:
+    """Rows of two listings as standard output shows them."""
     from inspector.report import diff_text
 
     out = printing.out()
-    rows = list(compared.rows() if context is None else beside.folded(compared.rows(), context))
-    lines = (compared.listings[0].lines, compared.listings[1].lines)
     colour = out.color_system is not None and not out.no_color
-    texts = diff_text.beside(rows, lines, compared.intra, width or out.width, colour)
-    for text in itertools.islice(texts, max_rows):
+    return diff_text.beside(of, rows, width or out.width, colour)
+
+
+def print_beside(of: Compared | PassChange, max_rows: int | None = None, rest: str = "") -> None:
+    """Print two listings side by side, equal parts folded; ``rest`` says how to see all rows."""
+    from inspector.diff import beside
+
+    out = printing.out()
+    rows = list(beside.folded(of.rows(), 1))
+    for text in itertools.islice(beside_texts(of, rows), max_rows):
         out.print(text, soft_wrap=True)
     if max_rows is not None and len(rows) > max_rows:
         out.print(f"… {plural(len(rows) - max_rows, 'more row')}: {rest}", style="dim")
@@ -311,13 +306,9 @@ def print_beside(
 
 def takes_small(parser: argparse.ArgumentParser, of: str, lines: str | None = None) -> None:
     """Add ``--brief`` and, where ``lines`` is its help, ``--lines``."""
-    parser.add_argument(
-        "--brief",
-        action="store_true",
-        help=f"{of} in short, bounded, and what to ask next",
-    )
+    takes(parser, {"--brief": flag(f"{of} in short, bounded, and what to ask next")})
     if lines is not None:
-        parser.add_argument("--lines", type=span, metavar="A[:B]", help=lines)
+        takes(parser, {"--lines": option("A[:B]", lines, type=span)})
 
 
 def print_brief(value: dict[str, object], as_json: bool) -> int:
@@ -335,5 +326,7 @@ def handle(recording: Recording, kernel: Kernel, variant: Variant) -> str:
     """What a command calls a variant by: its id, or its name where a cubin has several kernels."""
     from inspector.base.names import base_name
 
-    same = sum(1 for _, one in recording.variants() if one.hash == variant.hash)
-    return variant.id if same == 1 else base_name(kernel.name)
+    if sum(one.hash == variant.hash for _, one in recording.variants()) == 1:
+        return variant.id
+    number = f"#{kernel.variants.index(variant) + 1}" if len(kernel.variants) > 1 else ""
+    return f"{base_name(kernel.name)}{number}"

@@ -16,7 +16,7 @@ import shlex
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,16 +26,19 @@ from inspector.analyse.card import Card
 from inspector.analyse.occupancy import occupancy
 from inspector.base.errors import Exit, PtxviewError, Stopped, UsageError
 from inspector.base.model import Compilation, Kernel, Stage, Variant
-from inspector.base.names import base_name
 from inspector.base.text import plural, shown
 from inspector.commands.common import (
+    JSON,
+    OUT,
     ended_like_ctrl_c,
     flag,
+    handle,
     option,
     option_words,
     print_beside,
     print_json,
     reader_of,
+    say,
     several,
     standard_input,
     takes,
@@ -47,7 +50,7 @@ from inspector.listing.cubin import read_cubin
 from inspector.reader.reader import Reader
 from inspector.recording.layout import SUFFIX, pack, read_events, remove
 from inspector.report import compiled as report
-from inspector.report.compiled import CompiledCell, CompiledRow, CompiledTable, RowChange
+from inspector.report.compiled import CompiledCell, CompiledRow, CompiledTable
 from inspector.sources import compiling
 from inspector.sources.compilers import CompilerInput, check_options
 from inspector.sources.compiling import (
@@ -60,7 +63,6 @@ from inspector.sources.compiling import (
     with_before,
 )
 from inspector.system import printing
-from inspector.system.printing import narrate
 
 Key = tuple[str, str | None, str, str]
 """What a row is of: a file, a kernel, its configuration and signature."""
@@ -82,59 +84,32 @@ Stamps = dict[Path, tuple[int, int, int]]
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``compile``."""
+    signature = "argument types of a kernel; :16 means divisible by 16; without --constexpr each "
+    signature += "configuration of a tuner is compiled"
     takes(
         parser,
         {
             "files": option("FILE", "file to compile; - is standard input", nargs="*"),
-            "--target": several(
-                "ARCH[,ARCH]", "architectures, a column each (default: the file's, else sm_90)"
-            ),
-            "--options": several(
-                "'OPTIONS'",
-                "set of compiler options, a column each; repeatable; options after -- join every "
-                "set",
-            ),
+            "--target": several("ARCH[,ARCH]", "architectures (default: the file's, or sm_90)"),
+            "--options": several("'OPTIONS'", "set of compiler options, a column; repeatable"),
             "--language": option(
-                None,
-                "language of standard input, or of files with another ending",
-                choices=LANGUAGES,
+                None, "of standard input, or files of another ending", choices=LANGUAGES
             ),
-            "-o --out": option(
-                "PATH",
-                "write the recording to this folder or x.ptxview (default: your state folder)",
-            ),
-        },
-    )
-    kernels = parser.add_argument_group("kernels of a .py, without running it for its calls")
-    takes(
-        kernels,
-        {
-            "--signature": option(
-                "'x: *fp32:16, n: i32'",
-                "argument types of a kernel; :16 means divisible by 16; without --constexpr each "
-                "configuration of a tuner is compiled",
-            ),
-            "--constexpr": several("NAME=VALUE", "value of a constant; repeatable"),
-            "--kernel": several("NAME", "compile this kernel alone; repeatable"),
+            "-o --out": OUT,
+            "--threads": option("N", "threads of a block, for the occupancy", type=_threads),
+            "--diff": option(("A", "B"), "compare two columns, by target or number", nargs=2),
+            "--watch": flag("recompile on every save of a file or include, and show the changes"),
+            "--no-tui": flag("print the table on a terminal, too"),
+            "--json": JSON,
         },
     )
     takes_compiler(parser)
     takes(
-        parser,
+        parser.add_argument_group("kernels of a .py, without running it for its calls"),
         {
-            "--threads": option(
-                "N",
-                "threads of a block, for the occupancy of kernels without a block size",
-                type=_threads,
-            ),
-            "--diff": option(
-                ("A", "B"), "compare two columns, by target (sm_80 sm_90a) or number (1 2)", nargs=2
-            ),
-            "--watch": flag(
-                "recompile on every save of a file or its includes, and show the changes"
-            ),
-            "--no-tui": flag("print the table on a terminal, too"),
-            "--json": flag("print JSON"),
+            "--signature": option("'x: *fp32:16, n: i32'", signature),
+            "--constexpr": several("NAME=VALUE", "value of a constant; repeatable"),
+            "--kernel": several("NAME", "compile this kernel alone; repeatable"),
         },
     )
 
@@ -157,7 +132,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
             return _watch(args, common, argv)
         with tempfile.TemporaryDirectory(prefix="ptxview-") as folder:
             request = request_of(args, common, Path(folder), argv)
-            outcome = compile_files(request, lambda text: narrate(f"ptxview: {text}"))
+            outcome = compile_files(request, say)
     return finish(args, outcome)
 
 
@@ -230,9 +205,6 @@ def _standard_input(asked: str | None, folder: Path) -> CompilerInput:
     return compiling.checked(CompilerInput(path, "<stdin>", language, data))
 
 
-# -- results -------------------------------------------------------------------------------------
-
-
 def finish(args: argparse.Namespace, outcome: CompileOutcome) -> int:
     """Print the table, JSON or a diff, or open the interface; the exit status."""
     status = Exit.DIFFERENT if outcome.failed else Exit.OK
@@ -245,7 +217,7 @@ def finish(args: argparse.Namespace, outcome: CompileOutcome) -> int:
     # Where nothing compiled there is nothing to browse, and the compilers' messages are printed.
     if on_terminal() and not args.no_tui and outcome.failed < len(outcome.recording.compilations):
         browse(lambda: (reader, None), outcome.path.name)
-        narrate(f"ptxview: {outcome.path}")
+        say(f"{outcome.path}")
         return status
     print_table(table_of(reader, args.threads), outcome.path)
     return status
@@ -253,26 +225,23 @@ def finish(args: argparse.Namespace, outcome: CompileOutcome) -> int:
 
 def print_table(table: CompiledTable, path: Path) -> None:
     """The table with what the compilers said, and how to go on."""
-    out = printing.out()
-    for line in report.lines(table, out.width):
-        out.print(line, soft_wrap=True)
-    for line in report.messages(table):
-        out.print(line, soft_wrap=True)
+    printing.rows(report.lines(table, printing.out().width))
+    printing.rows(report.messages(table.compilations))
     said = [m.message for one in table.compilations for m in one.messages]
     if any(_LIBRARY.match(text) for text in said):
-        narrate(
+        printing.narrate(
             "ptxview: headers of cuBLAS, cuSPARSE and cuSOLVER come with a CUDA toolkit, with CUDA "
             "builds of torch, and with pip install 'ptxview[cuda]'"
         )
     failed = sum(one.failed is not None for one in table.compilations)
     if failed:
-        narrate(f"ptxview: {failed} of {plural(len(table.compilations), 'compilation')} failed")
-    narrate(f"ptxview: {path}")
+        say(f"{failed} of {plural(len(table.compilations), 'compilation')} failed")
+    say(f"{path}")
     for row in table.rows:
         names = list(dict.fromkeys(c.name for c in row.cells if c is not None and c.name))
         if len(names) > 1:
             two = shlex.join((str(path), *names[:2]))
-            narrate(f"ptxview: compare two: ptxview diff {two}")
+            say(f"compare two: ptxview diff {two}")
             break
 
 
@@ -291,13 +260,18 @@ def table_of(reader: Reader, threads: int | None = None) -> CompiledTable:
         for name in one.symbols or ((one.kernel,) if one.kernel else ()):
             found = made.get((one.hash or "", name))
             key: Key = (one.file, name, repr(sorted(one.config.items())), one.signature)
-            title = found[0].demangled.removeprefix("void ") if found else name
-            heads.setdefault(key, (one.file, title, dict(one.config), one.signature))
             if found is not None or key not in rows:
+                title = found[0].demangled.removeprefix("void ") if found else name
                 heads[key] = (one.file, title, dict(one.config), one.signature)
             rows.setdefault(key, {})[one.column] = _cell(reader, one, found, threads)
     for one in tried:
-        _everywhere(one, rows, heads)
+        if one.symbols or one.kernel is not None:
+            continue
+        # A file that did not compile has an error in the rows of all of its kernels; else its own.
+        whole: Key = (one.file, None, "", "")
+        for key in [key for key in rows if key[0] == one.file] or [whole]:
+            heads.setdefault(key, (one.file, None, {}, ""))
+            rows.setdefault(key, {}).setdefault(one.column, CompiledCell(one))
     return CompiledTable(
         reader.recording.path,
         columns,
@@ -307,20 +281,6 @@ def table_of(reader: Reader, threads: int | None = None) -> CompiledTable:
         ),
         tried,
     )
-
-
-def _everywhere(one: Compilation, rows: Cells, heads: Heads) -> None:
-    """A file that did not compile has an error in the rows of all of its kernels; else its own."""
-    if one.symbols or one.kernel is not None:
-        return
-    own = [key for key in rows if key[0] == one.file]
-    if not own:
-        key: Key = (one.file, None, "", "")
-        heads[key] = (one.file, None, {}, "")
-        rows[key] = {}
-        own = [key]
-    for key in own:
-        rows[key].setdefault(one.column, CompiledCell(one))
 
 
 def _cell(
@@ -334,7 +294,7 @@ def _cell(
     return CompiledCell(
         one,
         variant,
-        selector(reader, kernel, variant),
+        handle(reader.recording, kernel, variant),
         reader.resources(variant),
         made.mix.total if made is not None and made.mix is not None else None,
         _occupancy(card, threads),
@@ -347,12 +307,10 @@ def _occupancy(card: Card, threads: int | None) -> float | None:
     is not known."""
     full = card.occupancy
     if full is None and threads is not None and card.device is not None:
-        own = card.static_shared_bytes
+        taken, own = card.resources, card.static_shared_bytes
         shared = None if own is None else own + (card.dynamic_shared_bytes or 0)
-        taken = card.resources
-        full = occupancy(
-            card.device, card.threads or threads, taken.registers, shared, barriers=taken.barriers
-        )
+        size = card.threads or threads
+        full = occupancy(card.device, size, taken.registers, shared, barriers=taken.barriers)
     return None if full is None else full.percent
 
 
@@ -362,14 +320,6 @@ def _code(variant: Variant) -> str | None:
     cubin = None if file is None else read_cubin(file.content.read())
     own = None if cubin is None else cubin.code.get(variant.symbol)
     return None if own is None else hashlib.sha256(own).hexdigest()
-
-
-def selector(reader: Reader, kernel: Kernel, variant: Variant) -> str:
-    """What names one variant on the command line: its id, or its number where others share that."""
-    variants = reader.recording.variants()
-    if sum(v.hash == variant.hash for _, v in variants) == 1:
-        return variant.id
-    return f"{base_name(kernel.name)}#{kernel.variants.index(variant) + 1}"
 
 
 def _diff(args: argparse.Namespace, outcome: CompileOutcome, reader: Reader) -> int:
@@ -382,7 +332,7 @@ def _diff(args: argparse.Namespace, outcome: CompileOutcome, reader: Reader) -> 
     for row in table.rows:
         left, right = row.cells[a], row.cells[b]
         if left is None or right is None or not left.name or not right.name:
-            narrate(f"ptxview: {row.kernel or row.file}: it was not compiled in both columns")
+            say(f"{row.kernel or row.file}: it was not compiled in both columns")
             continue
         parser = argparse.ArgumentParser(prog="ptxview diff")
         diff.arguments(parser)
@@ -404,9 +354,6 @@ def _column(table: CompiledTable, word: str) -> int:
     raise UsageError(f"{word} {how}", f"Name one by its number: {listed}")
 
 
-# -- watching -------------------------------------------------------------------------------------
-
-
 def _watch(args: argparse.Namespace, common: Sequence[str], argv: Sequence[str]) -> int:
     """Compile, and again on every save. Raises ``UsageError``."""
     out = Path(args.out) if args.out else None
@@ -420,12 +367,30 @@ def _watch(args: argparse.Namespace, common: Sequence[str], argv: Sequence[str])
     def make() -> CompileRequest:
         return replace(request_of(args, common, Path(), argv), out=None)
 
-    compiles = Compiles(make, out, lambda text: narrate(f"ptxview: {text}"))
+    compiles = Compiles(make, out, say)
     in_interface = on_terminal() and not args.no_tui and not args.json
     try:
         return (_watch_in_interface if in_interface else _watch_plainly)(compiles, args)
     finally:
-        narrate(f"ptxview: {compiles.close()}")
+        say(f"{compiles.close()}")
+
+
+def _saves(
+    compiles: Compiles, stop: threading.Event, begin: Callable[[], None] = lambda: None
+) -> Iterator[tuple[str, CompileOutcome | Exception]]:
+    """Compile on each save, until ``stop``: the time, and the result or what kept it."""
+    while not stop.wait(LOOK_SECONDS):
+        if compiles.changed():
+            begin()
+            clock = time.strftime("%H:%M:%S")
+            made: CompileOutcome | Exception
+            try:
+                made = compiles.again(lambda: not stop.is_set())
+            except Stopped:
+                return
+            except (PtxviewError, OSError) as error:
+                made = error
+            yield clock, made
 
 
 def stamps(paths: Sequence[Path]) -> Stamps:
@@ -515,29 +480,22 @@ def _watch_plainly(compiles: Compiles, args: argparse.Namespace) -> int:
         printing.flush()
 
     show(compiles.outcome)
-    narrate("ptxview: waiting for a change of the files (Ctrl-C ends)")
-    while True:
-        time.sleep(LOOK_SECONDS)
-        if not compiles.changed():
-            continue
-        clock = time.strftime("%H:%M:%S")
-        try:
-            made = compiles.again()
-        except PtxviewError as error:
-            narrate(f"ptxview: {clock} {error.message}")
-            continue
-        if args.json:
+    say("waiting for a change of the files (Ctrl-C ends)")
+    for clock, made in _saves(compiles, threading.Event()):
+        if isinstance(made, Exception):
+            say(f"{clock} {made}")
+        elif args.json:
             show(made)
         else:
             _print_changes(compiles, clock, args.threads)
             printing.flush()
+    return Exit.OK
 
 
 def _print_changes(compiles: Compiles, clock: str, threads: int | None) -> None:
     assert compiles.before is not None
     readers = reader_of(compiles.before.recording), reader_of(compiles.outcome.recording)
     before, after = (table_of(reader, threads) for reader in readers)
-    out = printing.out()
     changes = list(report.changes(before, after))
     tried, failed = compiles.outcome.recording.compilations, compiles.outcome.failed
     said = f"{failed} of {plural(len(tried), 'compilation')} failed"
@@ -545,28 +503,27 @@ def _print_changes(compiles: Compiles, clock: str, threads: int | None) -> None:
         took = sum(one.seconds or 0.0 for one in tried)
         said = f"{plural(len({one.file for one in tried}), 'file')} compiled in {took:.2f} s"
         said += "" if changes else ": the same machine code"
-    out.print(Text(f"{clock}  {said}", "bold"), soft_wrap=True)
-    for line in (*report.change_lines(changes), *report.messages(after)):
-        out.print(line, soft_wrap=True)
-    both = [c for c in changes if c.before and c.after and c.before.variant and c.after.variant]
-    first = {(change.row.file, change.row.kernel): change for change in reversed(both)}
-    for change in reversed(first.values()):
-        _print_differences(readers, change)
+    head = Text(f"{clock}  {said}", "bold")
+    printing.rows([head, *report.change_lines(changes), *report.messages(tried)])
+    shown_once = set()
+    for change in changes:
+        a, b = (cell.variant if cell else None for cell in (change.before, change.after))
+        if a is not None and b is not None and change.row.kernel not in shown_once:
+            shown_once.add(change.row.kernel)
+            _print_differences(readers, change.title, (a, b))
 
 
-def _print_differences(readers: tuple[Reader, Reader], change: RowChange) -> None:
+def _print_differences(
+    readers: tuple[Reader, Reader], title: str, pair: tuple[Variant, Variant]
+) -> None:
     """What an edit changed in the PTX and SASS of one kernel."""
-    variants = [cell.variant for cell in (change.before, change.after) if cell is not None]
-    a, b = (variant for variant in variants if variant is not None)
-    out = printing.out()
     for stage in (Stage.PTX, Stage.SASS):
-        if stage not in a.stages or stage not in b.stages:
-            continue
-        compared = compare.compare(readers, (a, b), stage)
-        how = "the same but for names" if compared.diff.identical else "before │ after"
-        out.print(Text(f"  {stage.value} of {shown(change.title)}: {how}", "dim"))
-        if not compared.diff.identical:
-            print_beside(compared, MAX_ROWS, "ptxview diff shows all")
+        if all(stage in one.stages for one in pair):
+            compared = compare.compare(readers, pair, stage)
+            how = "the same but for names" if compared.diff.identical else "before │ after"
+            printing.rows([Text(f"  {stage.value} of {shown(title)}: {how}", "dim")])
+            if not compared.diff.identical:
+                print_beside(compared, MAX_ROWS, "ptxview diff shows all")
 
 
 def _watch_in_interface(compiles: Compiles, args: argparse.Namespace) -> int:
@@ -580,31 +537,27 @@ def _watch_in_interface(compiles: Compiles, args: argparse.Namespace) -> int:
     live = Live(lambda: fresh.pop() if fresh else None)
     live.said = "✗ compiled" if compiles.outcome.failed else "✓ compiled"
 
+    def begin() -> None:
+        live.said = "◔ compiling"
+
     def follow() -> None:
         before = first
-        while not stop.wait(LOOK_SECONDS):
-            if not compiles.changed():
-                continue
-            live.said, clock = "◔ compiling", time.strftime("%H:%M:%S")
-            try:
-                made = compiles.again(lambda: not stop.is_set())
-            except Stopped:
-                return
-            except (PtxviewError, OSError) as error:
+        for clock, made in _saves(compiles, stop, begin):
+            if isinstance(made, Exception):
                 live.said = f"✗ {clock}"
-                live.news.append((f"{clock}  not compiled", str(error), True))
+                live.news.append((f"{clock}  not compiled", str(made), True))
                 continue
-            failed = [one.failed for one in made.recording.compilations if one.failed is not None]
-            live.said = f"✗ {clock}" if failed else f"✓ {clock}"
-            if failed:
-                head = f"{clock}  {plural(len(failed), 'compilation')} failed"
-                live.news.append((head, "\n".join(dict.fromkeys(failed)), True))
+            live.said = f"✗ {clock}" if made.failed else f"✓ {clock}"
+            if made.failed:
+                why = dict.fromkeys(c.failed for c in made.recording.compilations if c.failed)
+                head = f"{clock}  {plural(made.failed, 'compilation')} failed"
+                live.news.append((head, "\n".join(why), True))
             if not _any_compiled(made):
                 continue  # what was compiled before stays in view
             after = reader_of(made.recording)
             tables = (table_of(reader, args.threads) for reader in (before, after))
             told = "\n".join(x.plain for x in report.change_lines(report.changes(*tables)))
-            if told or not failed:
+            if told or not made.failed:
                 news = f"{told}\nB shows the difference" if told else "the machine code is the same"
                 live.news.append((f"{clock}  compiled", news, False))
             fresh[:] = [reader_of(with_before(made.recording, before.recording))]

@@ -22,7 +22,10 @@ from inspector.base.model import KERNEL_STAGES, Origin, Stage
 from inspector.base.names import base_name
 from inspector.base.text import shown
 from inspector.commands.common import (
+    DEVICE,
+    JSON,
     amount,
+    beside_texts,
     flag,
     handle,
     open_reader,
@@ -50,41 +53,26 @@ CONTEXT = 3
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``diff``."""
+    sort = "sort that table: time, registers, spills, shared, occupancy, instructions, winner, a "
+    sort += "name in the configuration; -KEY the other way round (--sort=-time)"
     takes(
         parser,
         {
-            "words": option(
-                "A B",
-                "what to compare: KERNEL, PATH::KERNEL or PATH; or PATH A B with both kernels in "
-                "PATH",
-                nargs="*",
-            ),
+            "words": option("A B", "KERNEL, PATH::KERNEL or PATH; or PATH A B", nargs="*"),
             "--stage": option(None, "default: ptx, else the lowest that both have", choices=STAGES),
             "--exact": flag("compare the text: names, numbers and comments count"),
             "--variants": flag("the table of all variants that one KERNEL fits"),
-            "--sort": option(
-                "KEY",
-                "order of that table: time, registers, spills, shared, occupancy, instructions, "
-                "winner or a name in the configuration; -KEY the other way round (--sort=-time)",
-            ),
+            "--sort": option("KEY", sort),
             "--context": option("N", "equal lines round a change", type=amount, default=CONTEXT),
             "--width": option("N", "columns of the output", type=amount),
-            "--device": option(
-                "ARCH", "architecture for occupancy and hints (sm_80); default: the variant's own"
-            ),
+            "--device": DEVICE,
             "--exit-code": flag("exit with 1 if anything differs"),
             "--summary": flag("the figures alone, without the text of the stages"),
         },
     )
     takes_small(parser, "the differences", lines="these lines of two variants (40:80)")
     form = parser.add_mutually_exclusive_group()
-    takes(
-        form,
-        {
-            "--json": flag("print JSON"),
-            "--markdown": flag("print Markdown for a pull request"),
-        },
-    )
+    takes(form, {"--json": JSON, "--markdown": flag("print Markdown for a pull request")})
 
 
 def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
@@ -99,8 +87,11 @@ def _answer(args: argparse.Namespace, given: list[Selection]) -> Answer:
     for one in given:
         if one.path not in readers:
             readers[one.path] = open_reader(one.path, args.device)
-        if _is_table(given, readers[one.path]):
-            given = [Selection(one.path, given[1].selector)]
+        first, *rest = given
+        # PATH KERNEL, as in show: the path holds more than a kernel.
+        two = len(rest) == 1 and first.path is not None and first.selector is None
+        if two and rest[0].path is None and len(readers[first.path].recording.variants()) > 1:
+            given = [Selection(first.path, rest[0].selector)]
             break
     if len(given) == 1:
         return _table(readers[given[0].path], given[0].selector, args)
@@ -134,21 +125,11 @@ def _places(parser: argparse.ArgumentParser, args: argparse.Namespace) -> list[S
     return given or [Selection(None, None)]
 
 
-def _is_table(given: list[Selection], first: Reader) -> bool:
-    """Whether two words are PATH KERNEL, as in ``show``: the path holds more than a kernel."""
-    if len(given) != 2 or given[0].path is None or given[1].path is not None:
-        return False
-    return given[0].selector is None and len(first.recording.variants()) > 1
-
-
 def _single_file(reader: Reader) -> bool:
     """Whether what was opened is one file of PTX, SASS or the like."""
     kernels = reader.recording.kernels
     paths = {v.hash for _, v in reader.recording.variants()}
     return len(paths) == 1 and all(k.origin is Origin.FILE for k in kernels)
-
-
-# -- answers --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,10 +228,7 @@ def _text(compared: Compared | Files, rows: Iterable[BesideRow], width: int) -> 
         yield Text(f"{stage}: identical")
         return
     yield Text(f"{stage}:  {diff_text.LEGEND}", style="dim")
-    lines = (compared.listings[0].lines, compared.listings[1].lines)
-    out = printing.out()
-    colour = out.color_system is not None and not out.no_color
-    yield from diff_text.beside(rows, lines, compared.intra, width, colour)
+    yield from beside_texts(compared, rows, width)
 
 
 def _marked(paths: tuple[str, str]) -> Iterator[Text]:

@@ -13,22 +13,16 @@ from rich.table import Table
 from rich.text import Text
 
 from inspector.base.errors import Exit, UsageError
-from inspector.commands.common import flag, option, takes
+from inspector.commands.common import JSON, option, print_json, takes
 from inspector.recording.layout import recordings_folder, user_cache
-from inspector.report.jsons import SCHEMA, dumps
+from inspector.report.jsons import SCHEMA
 from inspector.system import printing, toolchain
 from inspector.system.toolchain import PURPOSE, Tool, every
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``doctor``."""
-    takes(
-        parser,
-        {
-            "--json": flag("print JSON"),
-            "--python": option("PATH", "interpreter of your programs"),
-        },
-    )
+    takes(parser, {"--json": JSON, "--python": option("PATH", "interpreter of your programs")})
 
 
 def examine(asked: str | None) -> dict[str, Any]:
@@ -79,7 +73,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     args = parser.parse_args(argv)
     report = examine(args.python)
     if args.json:
-        printing.json_line(dumps(report))
+        print_json(report)
         return Exit.OK
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column(no_wrap=True, style="bold")

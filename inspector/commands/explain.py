@@ -11,11 +11,10 @@ import re
 from inspector.analyse.isa import KINDS, PTX, SASS, Isa
 from inspector.base.errors import Exit, UsageError
 from inspector.base.model import Stage
-from inspector.commands.common import flag, option, takes
+from inspector.commands.common import flag, option, print_json, takes
 from inspector.listing import parse
 from inspector.reader import tables
 from inspector.report import words as shown_words
-from inspector.report.jsons import dumps
 from inspector.report.words import Meaning
 from inspector.system import printing
 
@@ -57,7 +56,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     found = [meaning(isa, word) for word in args.words]
     if args.json:
         for one in found:
-            printing.json_line(dumps(shown_words.as_json(one)))
+            print_json(shown_words.as_json(one))
     else:
         out = printing.out()
         for n, one in enumerate(found):
@@ -131,7 +130,7 @@ def _list(isa: Isa, which: str, more: list[str], as_json: bool) -> int:
         if (languages and entry.language not in languages) or (kinds and entry.kind not in kinds):
             continue
         if as_json:
-            printing.json_line(dumps(shown_words.as_json(Meaning(entry.word, entry.word, entry))))
+            print_json(shown_words.as_json(Meaning(entry.word, entry.word, entry)))
         else:
             printing.lines([entry.word])
     return Exit.OK

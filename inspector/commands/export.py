@@ -17,11 +17,13 @@ from pathlib import Path
 from inspector.base.errors import Exit, PtxviewError, UsageError
 from inspector.base.text import shown
 from inspector.commands.common import (
+    DEVICE,
     flag,
     open_reader,
     option,
     print_json,
     reader_of,
+    say,
     select_all,
     takes,
 )
@@ -35,7 +37,6 @@ from inspector.reader.reader import Reader
 from inspector.report import jsons
 from inspector.sources.opening import is_there, newest, standing
 from inspector.system import files, printing
-from inspector.system.printing import narrate
 
 FORMATS = ("html", "markdown", "folder", "ptxview")
 SUFFIXES = {
@@ -50,32 +51,21 @@ ENDINGS = {"html": ".html", "markdown": ".md", "ptxview": ".ptxview", "folder": 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``export``."""
+    out = ".html, .md, .ptxview or a folder; - is standard output (default: NAME.html, here)"
+    without = "source (Python, CUDA C++, output_code), paths (files, users, the command line), "
+    without += "args (the command line and environment alone), or several: source,paths"
     takes(
         parser,
         {
             "words": option(
-                "[PATH] [KERNEL…]",
-                "what to open, and which kernels of it; all of the newest recording if left out",
-                nargs="*",
+                "[PATH] [KERNEL…]", "PATH, and kernels of it (default: all)", nargs="*"
             ),
-            "-o --output": option(
-                "FILE",
-                "where to write: .html, .md, .ptxview or a folder; - is standard output; default: "
-                "the recording's name and .html, here",
-            ),
+            "-o --output": option("FILE", out),
             "--format": option(
                 None, "default: by the name of the output, else html", choices=FORMATS
             ),
-            "--without": option(
-                "WHAT",
-                "what is taken out: source (Python, CUDA C++, output_code), paths (files, users, "
-                "the command line), args (the command line and environment alone), or several: "
-                "source,paths",
-                default="",
-            ),
-            "--device": option(
-                "ARCH", "architecture for occupancy and hints (sm_80); default: the variant's own"
-            ),
+            "--without": option("WHAT", f"what is taken out: {without}", default=""),
+            "--device": DEVICE,
             "--json": flag("print JSON of what was written"),
         },
     )
@@ -124,7 +114,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
             "Nothing of it was left. Write it somewhere else with -o.",
         ) from None
     for text in left_out:
-        narrate(f"ptxview: left out: {text}")
+        say(f"left out: {text}")
     if target is None:
         return Exit.OK
     if args.json:
@@ -153,9 +143,6 @@ def _rest(path: Path, selectors: Sequence[str], without: tuple[str, ...]) -> col
         original = every.recording(str(path))
         every = collected.some_of(every, select_all(original, selectors))
     return Remover(without).collected(every) if without else every
-
-
-# -- arguments -----------------------------------------------------------------------------------
 
 
 def _form(asked: str | None, output: str | None) -> str:
@@ -211,9 +198,6 @@ def _without(text: str) -> tuple[str, ...]:
             f"--without knows: {', '.join(WHAT)}, or several of them.",
         )
     return tuple(what for what in WHAT if what in words)
-
-
-# -- what is written ------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,38 +11,42 @@ import datetime
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.status import Status
 
-from inspector.analyse.graph_view import GraphView
 from inspector.base.errors import Exit, PtxviewError
-from inspector.base.model import FrameCompile, Graph, Kernel, Recording, Variant
+from inspector.base.model import Graph, Recording
 from inspector.base.text import plural, shown
 from inspector.commands.common import (
+    JSON,
+    MORE,
+    NCU,
+    PATH,
     flag,
     handle,
     open_profiled,
-    option,
     print_brief,
     print_json,
     refuse_together,
+    say,
     takes,
-    takes_reports,
     takes_small,
 )
-from inspector.measure.ncu.attach import Key, Profiled
+from inspector.measure.ncu.attach import Profiled
 from inspector.measure.ncu.report import is_report
-from inspector.measure.time.results import times
+from inspector.measure.time.results import StoredTimes, times
 from inspector.reader import reader
 from inspector.reader.facts import GLANCE_SECONDS
 from inspector.reader.reader import Reader
 from inspector.reader.tables import table
-from inspector.report import calls, compiles, jsons, profile, ranks, tables, timings
-from inspector.report.compiles import Phases
+from inspector.report import jsons, ranks, tables, timings
 from inspector.system import printing
-from inspector.system.printing import narrate
+
+if TYPE_CHECKING:
+    from inspector.analyse.graph_view import GraphView
+    from inspector.report.profile import Name
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -50,28 +54,19 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     takes(
         parser,
         {
-            "path": option(
-                "PATH", "recording, cache or file (default: the newest recording)", nargs="?"
-            ),
-            "more": option("PATH", "recordings of other machines, read as one with it", nargs="*"),
-            "--calls": flag(
-                "distinct calls of kernels, graphs and extension functions, with counts and "
-                "differences"
-            ),
-            "--ops": flag(
-                "operations of each compiled graph: lines, modules and operators of each call"
-            ),
-            "--compiles": flag(
-                "timeline of torch.compile and Triton, with caches, breaks, recompiles and shapes"
-            ),
+            "path": PATH,
+            "more": MORE,
+            "--calls": flag("distinct calls of kernels, graphs and functions, with counts"),
+            "--ops": flag("operations of each compiled graph: lines, modules, operators"),
+            "--compiles": flag("timeline of torch.compile and Triton: caches, breaks, recompiles"),
             "--breaks": flag("graph breaks: line, reason, count and cost"),
             "--recompiles": flag("recompiles: failed guards and cost"),
             "--guards": flag("guards of each compiled function, and their lines"),
+            "--ncu": NCU,
+            "--json": JSON,
         },
     )
     takes_small(parser, "what there is")
-    takes_reports(parser)
-    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
@@ -83,53 +78,68 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     rec, out = reader.recording, printing.out()
     if args.brief:
         return _brief(reader, args.json)
-    if args.guards:
-        return _guards(rec, args.json)
-    if args.compiles or args.breaks or args.recompiles:
+    if args.compiles or args.breaks or args.recompiles or args.guards:
         return _compiles(args, rec)
-    if args.calls and not args.json:
-        for line in calls.lines(rec):
-            out.print(line, soft_wrap=True)
-        if (why := calls.none_known(rec)) is not None:
-            narrate(why)
-        return Exit.OK
-    if args.ops and not args.json:
-        views = [(one, view) for one, view in _graph_views(reader) if view is not None]
-        printing.lines(list(calls.table(views)))
-        if not rec.graphs:
-            narrate("No graph was recorded: only torch.compile makes them.")
-        return Exit.OK
     if args.json:
-        narrate_uncounted(_read(reader, None))
-        value = jsons.recording(
-            rec,
-            reader.resources,
-            lambda v: profile.measured_json(profiled.measured(v)),
-            jsons.Rows,
-            reader.hint_count,
-            reader.made_by,
-        )
-        if args.ops:
-            rows: Any = value["graphs"]
-            for (_, view), row in zip(_graph_views(reader), rows, strict=True):
-                row["operations"] = None if view is None else calls.operations(view)
-        value["compiles"] = compiles.document(rec, Phases(table("compile_phases")))
-        value["ranks"] = ranks.document(rec)
-        value["ncu"] = profile.launches_json(profiled.attached(), profiled.report, _names(reader))
-        print_json(timings.with_times(value, rec, times(rec.path)))
-        return Exit.OK
+        return _json(profiled, args.ops)
+    if args.calls or args.ops:
+        return _calls(reader, args.ops)
     out.print(shown(rec.path), style="bold")
     out.print(shown(tables.heading(rec)))
     alone = args.path is not None and is_report(Path(args.path))
     if rec.kernels and not alone:
-        print_kernels(reader, out, clock_of(rec))
+        print_kernels(reader, out, times(rec.path))
     tables.graphs(rec, out)
-    for text, _ in ranks.lines(rec):
-        out.print(text, soft_wrap=True)
+    printing.rows(text for text, _ in ranks.lines(rec))
     if profiled.report.launches or profiled.report.problems:
         print_launches(profiled, out, alone)
     if not alone:
         tables.problems(rec, printing.err())
+    return Exit.OK
+
+
+def _json(profiled: Profiled, with_operations: bool) -> int:
+    from inspector.report import calls, compiles, profile
+
+    reader = profiled.reader
+    rec, known = reader.recording, times(reader.recording.path)
+    narrate_uncounted(_read(reader, None))
+    value = jsons.recording(
+        rec,
+        reader.resources,
+        lambda kernel, variant: {
+            "made_by": reader.made_by(variant),
+            "ncu": profile.measured_json(profiled.measured(variant)),
+            "hints": reader.hint_count(variant),
+            "timing": timings.timing(known.of(kernel, variant)),
+        },
+        jsons.Rows,
+    )
+    if with_operations:
+        rows: Any = value["graphs"]
+        for (_, view), row in zip(_graph_views(reader), rows, strict=True):
+            row["operations"] = None if view is None else calls.operations(view)
+    value["compiles"] = compiles.document(rec, compiles.Phases(table("compile_phases")))
+    value["ranks"] = ranks.document(rec)
+    value["ncu"] = profile.launches_json(profiled.attached(), profiled.report, _names(reader))
+    print_json(value)
+    return Exit.OK
+
+
+def _calls(reader: Reader, of_graphs: bool) -> int:
+    """Distinct calls of kernels, or what the calls of graphs compute."""
+    from inspector.report import calls
+
+    why = calls.none_known(reader.recording)
+    if of_graphs:
+        views = [(one, view) for one, view in _graph_views(reader) if view is not None]
+        printing.lines(calls.table(views))
+        lacks = "No graph was recorded: only torch.compile makes them."
+        why = None if reader.recording.graphs else lacks
+    else:
+        printing.rows(calls.lines(reader.recording))
+    if why is not None:
+        printing.narrate(why)
     return Exit.OK
 
 
@@ -172,16 +182,17 @@ def _brief(reader: Reader, as_json: bool) -> int:
 def print_kernels(
     reader: Reader,
     out: Console,
-    clock: tables.Clock | None = None,
+    known: StoredTimes | None = None,
     seconds: float = reader.COUNTING_SECONDS,
 ) -> None:
     """The table of kernels, when every figure is known and hints were counted for ``seconds``."""
+    now = datetime.datetime.now(datetime.UTC)
     left = _read(reader, out if out.is_terminal else None, seconds)
     table = tables.kernels(
         reader.recording,
         reader.resources,
         out.width,
-        clock or (lambda kernel, variant: ""),
+        lambda *one: timings.cell(None if known is None else known.of(*one), now),
         lambda kernel, variant: tables.figure(reader.hint_count(variant)),
     )
     out.print(table)
@@ -209,21 +220,11 @@ def _read(reader: Reader, out: Console | None, seconds: float = reader.COUNTING_
 def narrate_uncounted(left: int) -> None:
     """Why there are dashes among the counts of hints."""
     if left:
-        narrate(
+        printing.narrate(
             f"hints of {plural(left, 'variant')} are not counted yet: ptxview list counts for "
             "some seconds, and the next one goes on, but for variants of more than "
             f"{reader.MAX_COUNTED_LINES:,} lines; ptxview show KERNEL -a tells those of one"
         )
-
-
-def clock_of(rec: Recording) -> tables.Clock:
-    """What the table's column of times says of a variant."""
-    known, now = times(rec.path), datetime.datetime.now(datetime.UTC)
-
-    def clock(kernel: Kernel, variant: Variant) -> str:
-        return timings.cell(known.of(kernel, variant), now)
-
-    return clock
 
 
 def _graph_views(reader: Reader) -> Iterator[tuple[Graph, GraphView | None]]:
@@ -233,48 +234,39 @@ def _graph_views(reader: Reader) -> Iterator[tuple[Graph, GraphView | None]]:
         try:
             view = reader.graph_view(one)
         except PtxviewError as error:
-            narrate(f"ptxview: graph {one.id} cannot be shown: {error.message}")
+            say(f"graph {one.id} cannot be shown: {error.message}")
         yield one, view
 
 
 def _compiles(args: argparse.Namespace, rec: Recording) -> int:
-    phases = Phases(table("compile_phases"))
-    if args.json:
-        print_json({"schema": jsons.SCHEMA, "compiles": compiles.document(rec, phases)})
-        return Exit.OK
-    out = printing.out()
-    if (why := compiles.none_known(rec)) is not None:
-        narrate(why)
-        return Exit.OK
-    if args.compiles:
-        part = compiles.lines(rec, phases, out.width)
-    else:
-        part = compiles.breaks(rec) if args.breaks else compiles.recompiled(rec)
-    several = [line.text for line in part]
-    for text in several:
-        out.print(text, soft_wrap=True)
-    if not several:
-        there = "" if rec.frame_compiles else "; no compile of torch.compile's was recorded"
-        narrate(("no graph breaks" if args.breaks else "nothing was compiled again") + there)
-    return Exit.OK
+    """What torch.compile did: all of it, or its breaks, recompiles or guards alone."""
+    from inspector.report import compiles
 
-
-def _guards(rec: Recording, as_json: bool) -> int:
-    def told() -> Iterator[tuple[FrameCompile, list[compiles.Guard]]]:
-        for one in rec.frame_compiles:
-            if one.guards is not None:
-                text = one.guards.read().decode("utf-8", "surrogateescape")
-                yield one, compiles.guards_in(text)
-
-    if as_json:
-        rows = jsons.Rows(compiles.guards_json(*each) for each in told())
+    phases = compiles.Phases(table("compile_phases"))
+    told = (
+        (one, compiles.guards_in(one.guards.read().decode("utf-8", "surrogateescape")))
+        for one in rec.frame_compiles
+        if one.guards is not None
+    )
+    if args.json and args.guards:
+        rows = jsons.Rows(compiles.guards_json(*each) for each in told)
         print_json({"schema": jsons.SCHEMA, "guards": rows})
-        return Exit.OK
-    out = printing.out()
-    for line in compiles.guard_lines(told()):
-        out.print(line, soft_wrap=True)
-    if all(one.guards is None for one in rec.frame_compiles):
-        narrate(compiles.none_known(rec) or "no guards were recorded")
+    elif args.json:
+        print_json({"schema": jsons.SCHEMA, "compiles": compiles.document(rec, phases)})
+    elif args.guards and any(one.guards is not None for one in rec.frame_compiles):
+        printing.rows(compiles.guard_lines(told))
+    elif (why := compiles.none_known(rec)) is not None:
+        printing.narrate(why)
+    elif args.guards:
+        printing.narrate("no guards were recorded")
+    elif args.compiles:
+        printing.rows(one.text for one in compiles.lines(rec, phases, printing.out().width))
+    elif part := list(compiles.breaks(rec) if args.breaks else compiles.recompiled(rec)):
+        printing.rows(one.text for one in part)
+    else:
+        nothing = "no graph breaks" if args.breaks else "nothing was compiled again"
+        there = "" if rec.frame_compiles else "; no compile of torch.compile's was recorded"
+        printing.narrate(nothing + there)
     return Exit.OK
 
 
@@ -283,20 +275,18 @@ def print_launches(profiled: Profiled, out: Console, alone: bool = False) -> Non
 
     ``alone``: there is no recording whose variants could be named.
     """
-    err = printing.err()
+    from inspector.report import profile
+
     found = profiled.attached()
     if found:
+        names = None if alone else _names(profiled.reader)
         out.print("measured by ncu", style="bold cyan")
-        out.print(
-            profile.launch_table(found, None if alone else _names(profiled.reader), out.width)
-        )
+        out.print(profile.launch_table(found, names, out.width))
     for text in profile.launch_footnotes(found, profiled.report):
-        err.print(f"! {text}", style="yellow", soft_wrap=True)
+        printing.err().print(f"! {text}", style="yellow", soft_wrap=True)
 
 
-def _names(reader: Reader) -> profile.Name:
+def _names(reader: Reader) -> Name:
     """The ids of a kernel and a variant, by what a launch is tied to."""
-    known: dict[Key, tuple[str, str]] = {
-        (v.hash, v.symbol): (k.id, v.id) for k, v in reader.recording.variants()
-    }
-    return known.__getitem__
+    variants = reader.recording.variants()
+    return {(v.hash, v.symbol): (k.id, v.id) for k, v in variants}.__getitem__

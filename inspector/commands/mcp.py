@@ -13,25 +13,19 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from inspector.base.errors import Exit, ToolMissing, UsageError
-from inspector.commands.common import flag, several, takes
+from inspector.commands.common import flag, say, several, takes
 from inspector.recording.layout import recordings_folder
 from inspector.serve.tools import Server
-from inspector.system.printing import narrate
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``mcp``."""
+    roots = "folder that may be read (default: the working directory, your recordings); repeatable"
     takes(
         parser,
         {
-            "--root": several(
-                "FOLDER",
-                "folder that may be read; repeatable (default: the working directory and your "
-                "recordings)",
-            ),
-            "--allow-run": flag(
-                "allow running programs: record a script, compile a .py, measure times"
-            ),
+            "--root": several("FOLDER", roots),
+            "--allow-run": flag("allow running programs: record, compile a .py, measure"),
         },
     )
 
@@ -47,7 +41,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     from inspector.serve.protocol import speak
 
     if sys.stdin.isatty():
-        narrate("ptxview: waiting for a client of the Model Context Protocol; Ctrl-D ends it")
+        say("waiting for a client of the Model Context Protocol; Ctrl-D ends it")
     speak(server)
     return Exit.OK
 

@@ -20,8 +20,9 @@ from types import TracebackType
 from typing import Any, NoReturn, Self
 
 from inspector.base.errors import PtxviewError, RunFailed, UsageError
-from inspector.base.model import Kernel, Recording
+from inspector.base.model import Kernel, Recording, Variant
 from inspector.base.text import plural, shown
+from inspector.commands.common import reader_of
 from inspector.reader.reader import Reader
 from inspector.reader.tables import devices
 from inspector.sources import running
@@ -37,7 +38,7 @@ _lock = threading.RLock()
 _open: list[Recorder] = []
 """Blocks that are open, the innermost last."""
 
-_before: dict[str, str | None] = {}
+_before: dict[str, str] = {}
 
 
 class Recorder:
@@ -79,7 +80,8 @@ class Recorder:
             if _open:
                 probes.end()
             else:
-                _before.update({name: os.environ.get(name) for name in CHANGED})
+                _before.clear()
+                _before.update({n: os.environ[n] for n in CHANGED if n in os.environ})
             _open.append(self)
             try:
                 _record_into(self._run, probes)
@@ -112,11 +114,13 @@ class Recorder:
                 if outer is not None:
                     _record_into(outer, probes)
                 else:
-                    _restore(_before)
+                    for name in CHANGED:
+                        os.environ.pop(name, None)
+                    os.environ.update(_before)
         outcome = run.ended(status, self.said.append)
         self._path = outcome.path
         if outcome.recording is not None:
-            self._reader = _reader_of(outcome.recording)
+            self._reader = reader_of(outcome.recording)
 
     # -- what was recorded ----------------------------------------------------------------------
 
@@ -133,7 +137,7 @@ class Recorder:
     def reader(self) -> Reader:
         """A reader of the recording; within the block, of what was recorded so far."""
         if self._reader is None or self._run is not None:
-            self._reader = _reader_of(open_path(self.path))
+            self._reader = reader_of(open_path(self.path))
         return self._reader
 
     @property
@@ -155,10 +159,9 @@ class Recorder:
         annotate: bool = False,
     ) -> None:
         """Print one stage of a kernel, or two side by side, as ``ptxview show`` does."""
-        words = ["show", str(self.path), *([] if kernel is None else [kernel])]
-        words += [] if stage is None else ["--stage", stage]
-        words += [] if beside is None else ["--beside", beside]
-        command([*words, *(["-a"] if annotate else [])])
+        options = {"": kernel, "--stage": stage, "--beside": beside}
+        words = [w for name, value in options.items() if value for w in (name, value) if w]
+        command(["show", str(self.path), *words, *(["-a"] if annotate else [])])
 
     def table(self, *, calls: bool = False) -> None:
         """Print the table of kernels, or their calls, as ``ptxview list`` does."""
@@ -176,12 +179,6 @@ class Recorder:
     def _repr_html_(self) -> str:
         """The page in a frame, for a notebook."""
         return framed(self.reader)
-
-
-def _reader_of(recording: Recording) -> Reader:
-    from inspector.commands.common import reader_of
-
-    return reader_of(recording)
 
 
 def emulate(target: str) -> None:
@@ -230,22 +227,12 @@ def _record_into(run: running.Run, probes: Any) -> None:
     probes.begin()
 
 
-def _restore(variables: dict[str, str | None]) -> None:
-    for name, value in variables.items():
-        if value is None:
-            os.environ.pop(name, None)
-        else:
-            os.environ[name] = value
-
-
 def command(words: list[str]) -> None:
     """Run a command; its output goes where this program's goes."""
     from inspector.commands.cli import main
 
     main(words)
 
-
-# -- the page in a frame --------------------------------------------------------------------------
 
 HEIGHT_PIXELS = 760
 MAX_CHARS, MAX_VARIANTS = 8_000_000, 200
@@ -264,14 +251,12 @@ def framed(reader: Reader) -> str:
     from inspector.export.page import page
 
     found = list(reader.recording.variants())
-    pieces: list[str] = []
-    left = MAX_CHARS
+    text = ""
     for piece in page(reader, found) if 0 < len(found) <= MAX_VARIANTS else ():
-        pieces.append(piece)
-        left -= len(piece)
-        if left < 0:
+        text += piece
+        if len(text) > MAX_CHARS:
             break
-    text = "".join(pieces) if pieces and left >= 0 else _table_alone(reader)
+    text = text if 0 < len(text) <= MAX_CHARS else _table_alone(reader)
     return (
         f'<iframe srcdoc="{escape(text, quote=True)}" sandbox="allow-scripts" title="ptxview" '
         f'style="width:100%;height:{HEIGHT_PIXELS}px;border:0"></iframe>'
@@ -282,26 +267,22 @@ def _table_alone(reader: Reader) -> str:
     """A page with the table of ``ptxview list`` and no stages."""
     from inspector.report import tables
 
+    def hints(kernel: Kernel, variant: Variant) -> str:
+        return tables.figure(reader.hint_count(variant))
+
     rec = reader.recording
-    out = f"<!doctype html><meta charset=utf-8><title>ptxview</title><style>{STYLE}</style>"
-    out += f"<p>{escape(shown(tables.heading(rec)))}</p>"
-    if not rec.kernels:
-        return out
-    table = tables.kernels(
-        rec,
-        reader.resources,
-        TABLE_COLUMNS,
-        hints=lambda kernel, variant: tables.figure(reader.hint_count(variant)),
-    )
+    table = tables.kernels(rec, reader.resources, TABLE_COLUMNS, hints=hints)
     rows = "\n".join(shown(str(row)) for row in table.renderables)
-    return (
-        f"{out}<pre>{escape(rows)}</pre>"
+    more = (
+        f"<pre>{escape(rows)}</pre>"
         "<p>A notebook would grow too large with the stages of all these kernels: "
         "<code>ptxview open</code> shows them, <code>ptxview export</code> writes a page.</p>"
     )
+    return (
+        f"<!doctype html><meta charset=utf-8><title>ptxview</title><style>{STYLE}</style>"
+        f"<p>{escape(shown(tables.heading(rec)))}</p>{more if rec.kernels else ''}"
+    )
 
-
-# -- %%ptxview ------------------------------------------------------------------------------------
 
 NAME = "ptxview"
 HELP = """\

@@ -13,7 +13,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from inspector.base.errors import Exit, ToolMissing, UsageError
-from inspector.commands.common import flag, option, several, takes
+from inspector.commands.common import (
+    MORE,
+    NCU,
+    PATH,
+    flag,
+    open_profiled,
+    option,
+    profiled,
+    takes,
+)
 from inspector.system import printing
 from inspector.tui.main.settings import config_path
 
@@ -33,23 +42,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     takes(
         parser,
         {
-            "path": option(
-                "PATH", "recording, cache or file (default: the newest recording)", nargs="?"
-            ),
-            "more": option("PATH", "recordings of other machines, read as one with it", nargs="*"),
-            "--ncu": several(
-                "REPORT",
-                "a report of ncu to tie to the kernels: a CSV export (page details, raw or "
-                "source; give the option again for another page of it) or an .ncu-rep",
-            ),
+            "path": PATH,
+            "more": MORE,
+            "--ncu": NCU,
             "--no-tui": flag("print the table of kernels"),
             "--web": flag("serve the interface to a browser instead"),
             "--port": option("N", "with --web: the port (8000)", type=_port, default=8000),
-            "--host": option(
-                "H",
-                "with --web: the address to listen on (127.0.0.1: this machine alone)",
-                default="127.0.0.1",
-            ),
+            "--host": option("H", "with --web: the address (127.0.0.1)", default="127.0.0.1"),
         },
     )
 
@@ -73,8 +72,6 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         given = [args.path, *args.more] if args.path is not None else []
         return listing.run(plain, given + [w for r in args.ncu for w in ("--ncu", r)])
     if args.more:
-        from inspector.commands.common import open_profiled
-
         # What is wrong with them is said without a screen.
         joined = open_profiled(args.path, reports=args.ncu, more=args.more)
         browse(lambda: (joined.reader, None), joined.reader.recording.path)
@@ -85,7 +82,6 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         args.path = str(_where(args.path))
 
     def opener() -> tuple[Reader, Live | None]:
-        from inspector.commands.common import open_profiled
         from inspector.measure.ncu.report import is_report
 
         made = open_profiled(args.path, reports=args.ncu)
@@ -130,8 +126,6 @@ def _serve(args: argparse.Namespace) -> int:
     # What is wrong with them is said here and not in the browser.
     where = [Path(args.path), *map(Path, args.more)] if args.more else [_where(args.path)]
     if args.more:
-        from inspector.commands.common import open_profiled
-
         open_profiled(args.path, reports=args.ncu, more=args.more)
     try:
         from inspector.tui.app.web import WebServer
@@ -139,19 +133,15 @@ def _serve(args: argparse.Namespace) -> int:
         raise ToolMissing(
             f"--web needs textual-serve ({error})", "pip install 'ptxview[web]'"
         ) from None
-    root = Path(__file__).resolve().parents[2]
+    root = str(Path(__file__).resolve().parents[2])
     start = "from inspector.commands.cli import main; main()"
-    code = f"import sys; sys.path.insert(0, {str(root)!r}); {start}"
+    # -P: the current folder is not on the interpreter's path.
+    command = [sys.executable, "-P", "-c", f"import sys; sys.path.insert(0, {root!r}); {start}"]
+    command += ["open", *(str(path.absolute()) for path in where)]
+    command += [w for r in args.ncu for w in ("--ncu", str(Path(r).absolute()))]
     try:
-        WebServer(
-            # -P: the current folder is not on the interpreter's path.
-            [sys.executable, "-P", "-c", code, "open"]
-            + [str(path.absolute()) for path in where]
-            + [w for r in args.ncu for w in ("--ncu", str(Path(r).absolute()))],
-            args.host,
-            args.port,
-            f"ptxview {', '.join(path.name for path in where)}",
-        ).serve()
+        title = f"ptxview {', '.join(path.name for path in where)}"
+        WebServer(command, args.host, args.port, title).serve()
     except OSError as error:
         raise UsageError(
             f"{args.host}, port {args.port} cannot be listened on: {error.strerror or error}",
@@ -169,7 +159,6 @@ def browse(opener: Opener, name: str, live: Live | None = None) -> None:
 
 def following(made: Profiled) -> Live | None:
     """What tells how a recording grows that another process still writes; None if none does."""
-    from inspector.commands.common import profiled
     from inspector.sources.running import Follower, grows
     from inspector.tui.program.live import Live
 

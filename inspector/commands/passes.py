@@ -20,6 +20,9 @@ from inspector.base.errors import Exit, PtxviewError, UsageError
 from inspector.base.model import Stage, Variant
 from inspector.base.text import counted, plural, shown
 from inspector.commands.common import (
+    JSON,
+    KERNEL,
+    beside_texts,
     ended_like_ctrl_c,
     flag,
     open_reader,
@@ -27,6 +30,8 @@ from inspector.commands.common import (
     option_words,
     print_beside,
     print_json,
+    say,
+    several,
     split_path,
     standard_input,
     takes,
@@ -34,7 +39,7 @@ from inspector.commands.common import (
 )
 from inspector.commands.compile import targets
 from inspector.diff import compare
-from inspector.diff.beside import change_of, lines_changed
+from inspector.diff.beside import change_of, folded, lines_changed
 from inspector.measure.experiment import Experiment, experiment_of
 from inspector.reader.passes import STAGES, PassList, graph_passes, variant_passes
 from inspector.reader.selecting import select_graph, select_one
@@ -54,7 +59,6 @@ from inspector.sources.trying import (
     try_stage,
 )
 from inspector.system import printing
-from inspector.system.printing import narrate
 
 EDITED = ("ttir", "ttgir", "llir", "ptx")
 """Stages that may be edited."""
@@ -68,24 +72,18 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         parser,
         {
             "words": option(
-                "[PATH] KERNEL [PASS]",
-                "recording, kernel (or graph id, for Inductor's passes), and a pass to show",
-                nargs="*",
+                "[PATH] KERNEL [PASS]", "PATH, KERNEL or a graph's id, a pass", nargs="*"
             ),
             "--stage": option(None, "those that make this stage", choices=STAGES),
-            "--introduces": option(
-                "OP", "passes that add an operation: convert_layout, ttg.local_alloc, a glob"
-            ),
+            "--introduces": option("OP", "passes that add an operation: convert_layout, a glob"),
             "--removes": option("OP", "those after which there are fewer"),
             "--full": flag("unchanged passes, too; with PASS all lines"),
-            "--context": option(
-                "N", "equal lines around each change of PASS (3)", type=int, default=3
-            ),
+            "--context": option("N", "equal lines around a change (3)", type=int, default=3),
             "--width": option("N", "columns of the diff of PASS", type=int),
+            "--json": JSON,
         },
     )
     takes_compiler(parser)
-    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
@@ -109,7 +107,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
             lines_changed,
             python=args.python,
             seconds=args.limit,
-            say=lambda text: narrate(f"ptxview: {text} …"),
+            say=lambda text: say(f"{text} …"),
         )
         settings = (made.target or "", tables.config(variant), f"Triton {made.triton}")
         head = [kernel.demangled, variant.id, *settings]
@@ -132,16 +130,16 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         }
         print_json(report.passes_json(facts, listed, hunks))
     else:
-        line = "  ".join(filter(None, head))
-        printing.out().print(Text(shown(line), style="bold"), soft_wrap=True)
+        line = Text(shown("  ".join(filter(None, head))), "bold")
         if chosen is not None:
-            _print_pass(chosen, args)
+            printing.rows([line, *_pass_texts(chosen, args)])
         else:
+            printing.rows([line])
             _print_passes(made, wanted, args)
         for remark in made.remarks:
-            narrate(f"ptxview: {shown(remark)}")
+            say(f"{shown(remark)}")
         if made.failed is not None:
-            narrate(f"ptxview: the compiler did not come to its end: {shown(made.failed)}")
+            say(f"the compiler did not come to its end: {shown(made.failed)}")
     return Exit.OK if made.failed is None else Exit.DIFFERENT
 
 
@@ -176,83 +174,56 @@ def _print_passes(made: PassList, wanted: PassFilter, args: argparse.Namespace) 
     said = f"{counted(len(made.passes), 'pass')} ran, {changed} changed something"
     if args.introduces or args.removes or args.stage:
         said += f"; {len(listed)} of them as asked"
-    narrate(f"ptxview: {said}")
+    say(f"{said}")
 
 
-def _print_pass(chosen: PassRun, args: argparse.Namespace) -> None:
-    out = printing.out()
+def _pass_texts(chosen: PassRun, args: argparse.Namespace) -> Iterator[Text]:
     scope = f"  on {chosen.scope}" if chosen.scope else ""
     took = report.pass_milliseconds(chosen)
     head = f"{chosen.number}  {chosen.name}  {chosen.argument}{scope}  {took} ms"
-    out.print(Text(shown(head), style="bold cyan"), soft_wrap=True)
+    yield Text(shown(head), "bold cyan")
     if chosen.inside:
-        runs = ", ".join(dict.fromkeys(chosen.inside))
-        out.print(Text(shown(f"runs {runs} itself")), soft_wrap=True)
+        yield Text(shown(f"runs {', '.join(dict.fromkeys(chosen.inside))} itself"))
     if not chosen.changed:
-        out.print("It changed nothing." if chosen.finished else "The compiler failed in it.")
+        yield Text("It changed nothing." if chosen.finished else "The compiler failed in it.")
         return
     if said := report.pass_operations(chosen, None):
-        out.print(Text(shown(said)), soft_wrap=True)
+        yield Text(shown(said))
     change = change_of(chosen, bare=True)
     if change.diff.identical and not args.full:
-        out.print("Names or the order of attributes are all that differs.")
+        yield Text("Names or the order of attributes are all that differs.")
         return
-    legend = diff_text.LEGEND.replace("in a", "before").replace("in b", "after")
-    out.print(Text(legend, style="dim"), soft_wrap=True)
-    print_beside(change, context=None if args.full else args.context, width=args.width)
-
-
-# -- try ------------------------------------------------------------------------------------------
+    yield Text(diff_text.LEGEND.replace("in a", "before").replace("in b", "after"), "dim")
+    rows = change.rows() if args.full else folded(change.rows(), args.context)
+    yield from beside_texts(change, rows, args.width)
 
 
 def arguments_try(parser: argparse.ArgumentParser) -> None:
     """Options of ``try``."""
+    stage = "ttir, ttgir, llir or ptx, and the file with the edited text (- is standard input); "
+    stage += "without a file the recorded text"
+    diff = "stage whose difference is shown (default: ptx of one column, sass of an edited ptx)"
+    stages = (*EDITED, "sass", "none")
     takes(
         parser,
         {
-            "words": option(
-                "[PATH] KERNEL",
-                "recording or file, and kernel: a name, glob, variant id or NAME#2",
-                nargs="*",
-            ),
-            "--stage": option(
-                ("STAGE", "FILE"),
-                "ttir, ttgir, llir or ptx, and the file with the edited text (- is standard "
-                "input); without a file the recorded text",
-                nargs="+",
-                default=[],
-            ),
+            "words": KERNEL,
+            "--stage": option(("STAGE", "FILE"), stage, nargs="+", default=[]),
+            "--diff": option("STAGE", diff, choices=stages),
+            "--json": JSON,
         },
     )
-    options = parser.add_argument_group("options to try, each combination a column")
-    options.add_argument(
-        "--target",
-        action="append",
-        default=[],
-        metavar="ARCH[,ARCH]",
-        help="other architectures (sm_80,sm_100)",
-    )
-    for name, what in (
-        ("--num-warps", "warps of a block"),
-        ("--num-stages", "stages of a pipelined loop"),
-        ("--maxnreg", "most registers of a thread"),
-    ):
-        options.add_argument(name, action="append", default=[], metavar="N[,N]", help=what)
-    options.add_argument(
-        "--ptxas-options",
-        action="append",
-        default=[],
-        metavar="'OPTIONS'",
-        help="set of ptxas options, a column each; repeatable",
-    )
-    parser.add_argument(
-        "--diff",
-        metavar="STAGE",
-        choices=(*EDITED, "sass", "none"),
-        help="stage whose difference is shown (default: ptx of one column, sass of an edited ptx)",
-    )
     takes_compiler(parser)
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    takes(
+        parser.add_argument_group("options to try, each combination a column"),
+        {
+            "--target": several("ARCH[,ARCH]", "other architectures (sm_80,sm_100)"),
+            "--num-warps": several("N[,N]", "warps of a block"),
+            "--num-stages": several("N[,N]", "stages of a pipelined loop"),
+            "--maxnreg": several("N[,N]", "most registers of a thread"),
+            "--ptxas-options": several("'OPTIONS'", "set of ptxas options, a column; repeatable"),
+        },
+    )
 
 
 def run_try(parser: argparse.ArgumentParser, argv: list[str]) -> int:
@@ -260,7 +231,7 @@ def run_try(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     args = parser.parse_args(argv)
     request = _try_request(parser, args)
     with ended_like_ctrl_c():
-        outcome = try_stage(request, lambda text: narrate(f"ptxview: {text}"))
+        outcome = try_stage(request, say)
     made = experiment_of(outcome, kept_cache())
     differences = list(_differences(made, args.diff))
     if args.json:
@@ -268,9 +239,6 @@ def run_try(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     else:
         _print(made, differences, args.diff)
     return Exit.DIFFERENT if outcome.failed else Exit.OK
-
-
-# -- the request ---------------------------------------------------------------------------------
 
 
 def _try_request(parser: argparse.ArgumentParser, args: argparse.Namespace) -> TryRequest:
@@ -360,9 +328,6 @@ def _numbers(option: str, texts: Sequence[str]) -> tuple[int, ...]:
     return tuple(out)
 
 
-# -- differences -----------------------------------------------------------------------------------
-
-
 def _differences(made: Experiment, asked: str | None) -> Iterator[Difference]:
     """The columns that compiled, compared with the recorded variant."""
     columns = [one for one in made.tried if one.variant is not None]
@@ -383,39 +348,33 @@ def _differences(made: Experiment, asked: str | None) -> Iterator[Difference]:
         yield Difference(one, compared)
 
 
-# -- output ---------------------------------------------------------------------------------------
-
-
 def _print(made: Experiment, differences: Sequence[Difference], asked: str | None) -> None:
-    out = printing.out()
-    out.print(report.trial_title(made), soft_wrap=True)
-    for line in report.trial_table(made, out.width):
-        out.print(line, soft_wrap=True)
-    out.print()
-    for line in report.trial_messages(made):
-        out.print(line, soft_wrap=True)
-    for sentence in report.trial_sentences(made):
-        out.print(Text(shown(sentence)), soft_wrap=True)
+    printing.rows(
+        [
+            report.trial_title(made),
+            *report.trial_table(made, printing.out().width),
+            Text(),
+            *report.messages([one.compilation for one in made.tried]),
+            *(Text(shown(sentence)) for sentence in report.trial_sentences(made)),
+        ]
+    )
     for one in differences:
         _print_difference(one, made.base.label, MAX_ROWS if asked is None else None)
-    failed = made.outcome.failed
-    if failed:
-        narrate(f"ptxview: {failed} of {plural(len(made.outcome.columns), 'column')} failed")
+    if failed := made.outcome.failed:
+        say(f"{failed} of {plural(len(made.outcome.columns), 'column')} failed")
 
 
 def _print_difference(one: Difference, base: str, max_rows: int | None) -> None:
-    out = printing.out()
+    head = Text.assemble((f"{base} → ", "dim"), (shown(one.column.label), "bold"))
     compared = one.compared
-    out.print()
-    out.print(Text.assemble((f"{base} → ", "dim"), (shown(one.column.label), "bold")))
     if compared is None:
-        narrate(f"ptxview: {one.why}")
+        printing.rows([Text(), head])
+        say(f"{one.why}")
         return
-    for line in diff_text.lines(compared.summary, compared.explanation, min(out.width, 100)):
-        out.print(line, soft_wrap=True)
-    if compared.diff.identical:
-        out.print(f"{compared.stage.value}: identical")
-        return
-    head = f"{compared.stage.value}:  {diff_text.LEGEND}"
-    out.print(Text(head, style="dim"), soft_wrap=True)
-    print_beside(compared, max_rows, f"--diff {compared.stage.value} shows all")
+    stage, width = compared.stage.value, min(printing.out().width, 100)
+    summed = diff_text.lines(compared.summary, compared.explanation, width)
+    same = compared.diff.identical
+    said = Text(f"{stage}: identical") if same else Text(f"{stage}:  {diff_text.LEGEND}", "dim")
+    printing.rows([Text(), head, *summed, said])
+    if not same:
+        print_beside(compared, max_rows, f"--diff {stage} shows all")

@@ -20,26 +20,32 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from rich.text import Text
-
 from inspector.base.errors import Exit, PtxviewError, RunFailed, ToolMissing, Unreadable, UsageError
 from inspector.base.model import Recording
-from inspector.base.text import shown, words
-from inspector.commands.common import flag, option, profiled, split_program, takes, takes_program
+from inspector.base.text import counted, shown, words
+from inspector.commands.common import (
+    flag,
+    option,
+    print_json,
+    profiled,
+    say,
+    split_program,
+    takes,
+    takes_program,
+)
 from inspector.commands.list import print_launches
 from inspector.commands.run import request_of, summary
 from inspector.measure.ncu import report as ncu_files
 from inspector.measure.ncu.report import Report, read
 from inspector.measure.profile.read import profiles, trace_of, why_none
-from inspector.measure.profile.trace import Profile, Window, stacks
+from inspector.measure.profile.trace import Profile, stacks
 from inspector.recording.layout import is_recording, kept_cache
-from inspector.report import jsons, timings
 from inspector.report import profile as profile_report
+from inspector.report import timings
 from inspector.sources.opening import newest, open_path
 from inspector.sources.running import Run, RunOutcome
 from inspector.sources.running import run as record
 from inspector.system import files, printing
-from inspector.system.printing import narrate
 from inspector.system.process import run_program
 from inspector.system.toolchain import gpu_present
 
@@ -61,46 +67,28 @@ NCU_REMEDY = (
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``profile``, all of them before the program."""
-    plan = parser.add_argument_group("what is profiled")
-    for name, default, what in (
-        ("wait", 1, "steps that are left out"),
-        ("warmup", 1, "steps after these that are profiled and thrown away"),
-        ("active", 3, "steps that are kept"),
-        ("repeat", 1, "how often all this is done; each time gives a window"),
-    ):
-        plan.add_argument(
-            f"--{name}", type=int, default=default, metavar="N", help=f"{what} ({default})"
-        )
+    step = "end of a step: optimizer; MODULE:FUNCTION or MODULE:CLASS.METHOD, each call of it; "
+    step += "none, one window (auto: optimizer if there is one, else none)"
     takes(
-        plan,
+        parser.add_argument_group("what is profiled"),
         {
-            "--step": option(
-                "WHAT",
-                "end of a step: optimizer; MODULE:FUNCTION or MODULE:CLASS.METHOD, each call of "
-                "it; none, one window (auto: optimizer if there is one, else none)",
-                default="auto",
-            ),
-            "--seconds": option(
-                "S", "end a window without steps after S seconds (10)", type=float, default=10.0
-            ),
-        },
-    )
-    takes(
-        parser,
-        {
-            "--trace": option("PATH", "write the Chrome trace for Perfetto (x.json[.gz])"),
-            "--stacks": option(
-                "PATH", "record Python stacks and write them as input of a flame graph"
-            ),
-            "--stacks-by": option(
-                None, "time of the stacks (default: gpu if there is one)", choices=("cpu", "gpu")
-            ),
+            "--wait": option("N", "steps that are left out (1)", type=int, default=1),
+            "--warmup": option("N", "then those that are thrown away (1)", type=int, default=1),
+            "--active": option("N", "steps that are kept (3)", type=int, default=3),
+            "--repeat": option("N", "windows: how often all this is done (1)", type=int, default=1),
+            "--step": option("WHAT", step, default="auto"),
+            "--seconds": option("S", "end a window without steps (10)", type=float, default=10.0),
         },
     )
     takes_program(parser)
     takes(
         parser,
         {
+            "--trace": option("PATH", "write the Chrome trace for Perfetto (x.json[.gz])"),
+            "--stacks": option("PATH", "record Python stacks, and write them for a flame graph"),
+            "--stacks-by": option(
+                None, "time of the stacks (default: gpu, if any)", choices=("cpu", "gpu")
+            ),
             "--target": option("sm_90", "run on the emulated device, as for run"),
             "--stored": flag("show the profiles of a recording: profile --stored [PATH]"),
             "--window": option("N", "number of the window to show (default: the last)", type=int),
@@ -132,8 +120,8 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         if path and not os.access(Path(path).resolve().parent, os.W_OK | os.X_OK):
             raise RunFailed(f"{path} cannot be written", "Give another place.")
     with _program_on_stderr() if args.json else contextlib.nullcontext():
-        outcome = record(request, lambda text: narrate(f"ptxview: {text}"))
-    narrate(summary(outcome))
+        outcome = record(request, say)
+    printing.narrate(summary(outcome))
     try:
         _show(args, outcome.path, outcome.recording or open_path(outcome.path), outcome)
     except PtxviewError as error:
@@ -190,28 +178,26 @@ def _show(args: argparse.Namespace, path: Path, rec: Recording, ran: RunOutcome 
     """Print what a recording's profile says, and write the requested files."""
     windows, profile, problems = profiles(path, rec, kept_cache(), args.window)
     if args.json:
-        printing.json_line(
-            jsons.dumps(profile_report.document(str(path), windows, profile, problems))
-        )
+        print_json(profile_report.document(str(path), windows, profile, problems))
     for said in problems:
-        narrate(f"ptxview: {shown(said)}")
+        say(f"{shown(said)}")
     if profile is None:
         killed = ran is not None and ran.status > 128
         why = "the program was ended by a signal" if killed else why_none(path)
-        narrate(f"ptxview: there is no profile: {shown(why)}")
+        say(f"there is no profile: {shown(why)}")
         return
     if args.trace:
         _write(Path(args.trace), trace_of(path, profile.window))
-        narrate(f"ptxview: the trace is in {args.trace}: ui.perfetto.dev opens it")
+        say(f"the trace is in {args.trace}: ui.perfetto.dev opens it")
     if args.stacks:
         _stacks(args, path, profile)
     if not args.json:
-        _print(args, rec, windows, profile, to_stdout=ran is None)
+        _print(args, rec, len(windows), profile, ran=ran is not None)
 
 
 def _stacks(args: argparse.Namespace, path: Path, profile: Profile) -> None:
     if not profile.window.stacks:
-        narrate("ptxview: this window was recorded without stacks (--stacks)")
+        say("this window was recorded without stacks (--stacks)")
         return
     gpu = profile.window.gpu if args.stacks_by is None else args.stacks_by == "gpu"
     if gpu and not profile.window.gpu:
@@ -219,8 +205,7 @@ def _stacks(args: argparse.Namespace, path: Path, profile: Profile) -> None:
     lines = stacks(trace_of(path, profile.window), gpu)
     _write(Path(args.stacks), "".join(f"{line}\n" for line in lines).encode("utf-8", "replace"))
     by = "GPU" if gpu else "CPU"
-    many = "1 stack" if len(lines) == 1 else f"{len(lines):,} stacks"
-    narrate(f"ptxview: wrote {many} with {by} µs to {args.stacks}")
+    say(f"wrote {counted(len(lines), 'stack')} with {by} µs to {args.stacks}")
 
 
 def _write(path: Path, data: bytes) -> None:
@@ -249,21 +234,14 @@ def _age(ended: float | None) -> str:
 
 
 def _print(
-    args: argparse.Namespace,
-    rec: Recording,
-    windows: list[Window],
-    profile: Profile,
-    to_stdout: bool,
+    args: argparse.Namespace, rec: Recording, many: int, profile: Profile, ran: bool
 ) -> None:
     """The tables: on standard error beside a program, whose standard output is its own."""
-    out = printing.out() if to_stdout else printing.err()
-    if to_stdout:
+    out = printing.err() if ran else printing.out()
+    if not ran:
         out.print(_age(profile.window.ended), style="bold")
-    for part in profile_report.whole(profile, len(windows), rec.mode, out.width, args.top):
-        out.print(part, soft_wrap=isinstance(part, Text))
-
-
-# -- Nsight Compute --------------------------------------------------------------------------------
+    for part in profile_report.whole(profile, many, rec.mode, out.width, args.top):
+        out.print(part, soft_wrap=True)
 
 
 def arguments_ncu(parser: argparse.ArgumentParser) -> None:
@@ -272,18 +250,11 @@ def arguments_ncu(parser: argparse.ArgumentParser) -> None:
     takes(
         parser,
         {
-            "--kernel": option(
-                "NAME", "measure kernels of this name alone; regex:EXPRESSION fits several"
-            ),
+            "--kernel": option("NAME", "kernels of this name alone; regex:EXPRESSION fits several"),
             "--launch-count": option("N", "measure at most N launches (50)", type=int, default=50),
-            "--launch-skip": option(
-                "N", "skip the first N fitting launches (0)", type=int, default=0
-            ),
+            "--launch-skip": option("N", "skip the first N launches (0)", type=int, default=0),
             "--set": option(
-                None,
-                "ncu's sections: full has line samples and all rules, basic is fastest",
-                choices=NCU_SETS,
-                default="full",
+                None, "sections (full: samples and all rules)", choices=NCU_SETS, default="full"
             ),
             "--children": flag("measure launches of child processes, too"),
             "--report": option("PATH", "keep ncu's own report as well, for its interface"),
@@ -313,15 +284,8 @@ def run_ncu(parser: argparse.ArgumentParser, argv: list[str]) -> int:
 
 def _measure(args: argparse.Namespace, made: Run, tool: Path, folder: Path) -> int:
     log, report = folder / "ncu.log", folder / "report.ncu-rep"
-    options = ncu_files.arguments(
-        report.with_suffix(""),
-        log,
-        args.set,
-        args.kernel,
-        args.launch_count,
-        args.launch_skip,
-        args.children,
-    )
+    wish = (args.set, args.kernel, args.launch_count, args.launch_skip, args.children)
+    options = ncu_files.arguments(report.with_suffix(""), log, *wish)
     command = [str(tool), *options, *made.argv]
     error: PtxviewError | None = None
     found = Report(())
@@ -331,22 +295,23 @@ def _measure(args: argparse.Namespace, made: Run, tool: Path, folder: Path) -> i
         except PtxviewError:
             made.abandon()
             raise
-        try:
-            said = files.read(log).decode("utf-8", "replace")
-        except Unreadable:
-            said = ""
+        said = files.read(log).decode("utf-8", "replace") if log.is_file() else ""
         try:
             found = _keep(args, made.folder, report, command, said)
         except PtxviewError as trouble:
             error = trouble
-        outcome = made.ended(
-            ncu_files.status_of(said, status), lambda text: narrate(f"ptxview: {text}")
-        )
-    narrate(summary(outcome))
+        status = ncu_files.status_of(said, status)
+        outcome = made.ended(status, say)
+    printing.narrate(summary(outcome))
     if error is not None:
-        narrate(f"ptxview: the recording is kept: {outcome.path}")
+        say(f"the recording is kept: {outcome.path}")
         raise error
-    _print_measured(outcome, found, args.launch_count)
+    if outcome.recording is not None:
+        print_launches(profiled(outcome.recording, report=found), printing.err())
+        if len(found.launches) >= args.launch_count:
+            many = args.launch_count
+            first = "the first launch was" if many == 1 else f"the first {many} launches were"
+            say(f"only {first} measured (--launch-count)")
     return outcome.status
 
 
@@ -365,27 +330,14 @@ def _keep(
         hint = "\n".join(why[1:4]).replace("--target-processes all", "--children")
         raise Unreadable(f"ncu measured nothing: {why[0]}", hint)
     if args.report:
-        _copy(report, Path(args.report))
+        try:
+            shutil.copyfile(report, args.report)
+        except OSError as error:
+            say(f"{args.report} cannot be written: {error.strerror or error}")
     text = ncu_files.texts(report)
     found = read(text, "ncu's report")
     try:
         ncu_files.store(folder, text, command)
     except OSError as error:
-        narrate(f"ptxview: the report is not kept with the recording: {error.strerror or error}")
+        say(f"the report is not kept with the recording: {error.strerror or error}")
     return found
-
-
-def _copy(report: Path, to: Path) -> None:
-    try:
-        shutil.copyfile(report, to)
-    except OSError as error:
-        narrate(f"ptxview: {to} cannot be written: {error.strerror or error}")
-
-
-def _print_measured(outcome: RunOutcome, found: Report, most: int) -> None:
-    if outcome.recording is None:
-        return
-    print_launches(profiled(outcome.recording, report=found), printing.err())
-    if len(found.launches) >= most:
-        first = "the first launch was" if most == 1 else f"the first {most} launches were"
-        narrate(f"ptxview: only {first} measured (--launch-count)")

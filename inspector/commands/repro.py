@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import base64
-import functools
 import zlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
@@ -20,7 +19,17 @@ import numpy as np
 from inspector.base.errors import Exit, UsageError
 from inspector.base.model import Argument, Call, Kernel, Origin, Stage, Variant
 from inspector.base.text import shown
-from inspector.commands.common import flag, open_reader, option, print_json, split_path, takes
+from inspector.commands.common import (
+    KERNEL,
+    flag,
+    open_reader,
+    option,
+    print_json,
+    say,
+    split_path,
+    takes,
+    write,
+)
 from inspector.commands.trace import read_arrays, triple
 from inspector.execute.calls.inputs import Array
 from inspector.export.repro.python_source import CutSource, cut_function
@@ -42,7 +51,6 @@ from inspector.recording.facts import as_map, as_text, text_of
 from inspector.recording.layout import Events, is_recording, read_events
 from inspector.report.tables import need_compiled
 from inspector.system import files, printing
-from inspector.system.printing import narrate
 
 MAX_ARRAY_BYTES = 4 << 20
 """Bytes of arrays, compressed, that a script may hold."""
@@ -50,32 +58,19 @@ MAX_ARRAY_BYTES = 4 << 20
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``repro``."""
+    check = "what the script compares with: Triton's own interpreter (the default), or a function "
+    check += "that takes the kernel's arguments by name and is copied into the script"
+    ways = "interpreter|FILE.py:FUNCTION|none"
     takes(
         parser,
         {
-            "words": option(
-                "[PATH] KERNEL",
-                "what to open, and which kernel of it: a name, a glob, a variant's id, NAME#2",
-                nargs="*",
-            ),
+            "words": KERNEL,
             "-o --output": option("FILE", "where to write it (standard output)", type=Path),
-            "--call": option(
-                "N",
-                "which recorded call, from 0 (the most frequent; ptxview list --calls tells them)",
-                type=int,
-            ),
-            "--variant": option("ID", "which of the kernel's variants, by the beginning of its id"),
-            "--check-with": option(
-                "interpreter|FILE.py:FUNCTION|none",
-                "what the script compares with: Triton's own interpreter (the default), or a "
-                "function that takes the kernel's arguments by name and is copied into the script",
-                default="interpreter",
-            ),
+            "--call": option("N", "recorded call, from 0 (default: the most frequent)", type=int),
+            "--variant": option("ID", "which of the kernel's variants, by its id's beginning"),
+            "--check-with": option(ways, check, default="interpreter"),
             "--inputs": option(
-                "FILE.npz",
-                "arrays by the names of arguments, of no dimensions for numbers, kept in the "
-                "script",
-                type=Path,
+                "FILE.npz", "arrays by argument name, kept in the script", type=Path
             ),
             "--json": flag("print JSON, the script within it"),
             "--grid": option("X[,Y,Z]", "blocks, instead of the call's", type=triple),
@@ -86,19 +81,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     """Write the script."""
     args = parser.parse_args(argv)
-    if len(args.words) > 2:
-        parser.error("give at most a PATH and a KERNEL")
     path, selector = split_path(args.words)
-    reader = open_reader(path)
-    written = _script(reader, args.variant or selector, args)
+    written = _script(open_reader(path), args.variant or selector, args)
     if args.output is not None:
-        try:
-            args.output.write_text(written.text, "utf-8", "surrogateescape")
-        except OSError as error:
-            raise UsageError(
-                f"{args.output} cannot be written: {error.strerror or error}"
-            ) from None
-        narrate(f"ptxview: wrote {args.output}; python {args.output} runs it")
+        write(args.output, written.text, "surrogateescape")
+        say(f"wrote {args.output}; python {args.output} runs it")
     if args.json:
         print_json({"schema": 1, **asdict(written)})
     elif args.output is None:
@@ -121,15 +108,15 @@ class WrittenScript:
 
 
 def _script(reader: Reader, selector: str | None, args: argparse.Namespace) -> WrittenScript:
-    recording = reader.recording
+    recording, events = reader.recording, _events(reader)
     if selector is not None and not select(recording, selector):
         functions = [c for c in select_calls(recording, selector) if c.kind == "extension"]
         if functions:
-            return _extension(reader, functions, functions[0].name, args)
+            return _extension(reader, events, functions, functions[0].name, args)
     kernel, variant = _chosen(reader, selector)
     need_compiled(kernel, variant)
     if kernel.origin in (Origin.NVCC, Origin.FILE, Origin.CPP):
-        found = again(recording, _events_of(reader), [(kernel, variant)], ())
+        found = again(recording, events.events, [(kernel, variant)], ())
         functions = [a.call for a in found if a.call.kind == "extension"]
         if not functions:
             raise UsageError(
@@ -137,15 +124,12 @@ def _script(reader: Reader, selector: str | None, args: argparse.Namespace) -> W
                 "A kernel of CUDA C++ is called through its extension: ptxview run a program that "
                 "builds it by load_inline or load, and calls it.",
             )
-        return _extension(reader, functions, kernel.demangled, args)
-    return _triton(reader, kernel, variant, args)
-
-
-# -- a function of an extension -------------------------------------------------------------------
+        return _extension(reader, events, functions, kernel.demangled, args)
+    return _triton(reader, events, kernel, variant, args)
 
 
 def _extension(
-    reader: Reader, calls: list[Call], kernel: str, args: argparse.Namespace
+    reader: Reader, events: Events, calls: list[Call], kernel: str, args: argparse.Namespace
 ) -> WrittenScript:
     for name in ("grid", "inputs"):
         if getattr(args, name) is not None:
@@ -153,33 +137,31 @@ def _extension(
     number, call = chosen_call(kernel, calls, args.call)
     assert call is not None
     module, _, function = call.name.rpartition(".")
-    events = _events(reader)
-    builds = [e for e in _events_of(reader) if e.get("event") == "extension"]
-    named = [e for e in builds if e.get("name") == module]
-    plain = function.isidentifier() and module.isidentifier()
-    if not plain or not named or not as_map(named[-1].get("files")):
+    builds = (e for e in events.events if e.get("event") == "extension")
+    named = [e for e in builds if e.get("name") == module] or [{}]
+    build = named[-1]
+    built = as_map(build.get("files"))
+    if not function.isidentifier() or not module.isidentifier() or not built:
         raise UsageError(
             f"the sources of {module} were not recorded",
             "They are of what load_inline and load of torch.utils.cpp_extension build.",
         )
-    files_of = as_map(named[-1].get("files"))
     digests = {
         PurePath(name).name: digest
-        for name, digest in files_of.items()
+        for name, digest in built.items()
         if not name.startswith(".") and name != "build.ninja"
     }
-    digests |= {PurePath(p).name: d for p, d in as_map(named[-1].get("sources")).items()}
-    texts = {name: _blob(events, digest) for name, digest in digests.items()}
-    flags = own_flags(_blob(events, files_of.get("build.ninja")))
+    digests |= {PurePath(p).name: d for p, d in as_map(build.get("sources")).items()}
+    texts = {name: text_of(events.blob(digest)) for name, digest in digests.items()}
+    flags = own_flags(text_of(events.blob(built.get("build.ninja"))))
     for word in (w for words in flags.values() for w in words if "/" in w):
-        narrate(f"ptxview: the build had {shown(word)}, which is of the machine it was recorded on")
+        say(f"the build had {shown(word)}, which is of the machine it was recorded on")
     check, reference = _check(args.check_with)
     if check == "interpreter":
-        narrate(
+        printing.narrate(
             "ptxview: CUDA C++ has no interpreter, so the script compares with nothing; "
             "--check-with FILE.py:FUNCTION gives it a reference"
         )
-    device = reader.recording.device or {}
     text = extension_script(
         ExtensionCall(
             kernel=kernel,
@@ -191,28 +173,18 @@ def _extension(
             call=number,
             calls=len(calls),
             count=call.count,
-            recorded_on=str(device.get("name") or ""),
+            recorded_on=_recorded_on(reader),
             reference=reference,
         )
     )
     outside = () if reference is None else reference.outside
-    compared = "none" if reference is None else "reference"
-    return WrittenScript(kernel, None, number, len(calls), compared, outside, (), text)
-
-
-def _events_of(reader: Reader) -> tuple[dict[str, object], ...]:
-    events = _events(reader)
-    return () if events is None else events.events
-
-
-# -- a Triton kernel ------------------------------------------------------------------------------
+    check = "none" if reference is None else "reference"
+    return WrittenScript(kernel, None, number, len(calls), check, outside, (), text)
 
 
 def _triton(
-    reader: Reader, kernel: Kernel, variant: Variant, args: argparse.Namespace
+    reader: Reader, events: Events, kernel: Kernel, variant: Variant, args: argparse.Namespace
 ) -> WrittenScript:
-    events = _events(reader)
-    compiled = _compiled(events, variant)
     number, call = chosen_call(kernel.demangled, variant.calls, args.call)
     grid = args.grid or (None if call is None else call.grid)
     given = {} if args.inputs is None else read_arrays(args.inputs)
@@ -228,14 +200,13 @@ def _triton(
         )
     if reader.recording.mode == "target":  # the largest alignment there is on the emulated device
         passed = tuple(replace(a, alignment=512) if a.alignment == 64 else a for a in passed)
-    source, where = _source(events, compiled, kernel, variant, passed)
+    source, where = _source(events, kernel, variant, passed)
     check, reference = _check(args.check_with)
     if source.unknown:
-        narrate(
+        printing.narrate(
             f"ptxview: {', '.join(source.unknown)}: used by the kernel, and neither in {where} nor "
             "recorded; the script will miss it"
         )
-    device = reader.recording.device or {}
     launch = TritonLaunch(
         kernel=kernel.demangled,
         variant=variant.id,
@@ -247,7 +218,7 @@ def _triton(
         call=number,
         calls=len(variant.calls),
         count=None if call is None else call.count,
-        recorded_on=str(device.get("name") or ""),
+        recorded_on=_recorded_on(reader),
         check=check,
         reference=reference,
         inputs=_kept(given) or None,
@@ -274,41 +245,37 @@ def _chosen(reader: Reader, selector: str | None) -> tuple[Kernel, Variant]:
         return select_one(reader.recording, selector)
     most = max(launched, key=lambda v: sum(c.count for c in v[1].calls))
     if len(variants) > 1:
-        narrate(
+        printing.narrate(
             f"ptxview: {most[1].id}, which was launched most of {len(variants)} variants of "
             f"{shown(most[0].demangled)}; --variant ID takes another"
         )
     return most
 
 
-@functools.cache
-def _events(reader: Reader) -> Events | None:
+def _recorded_on(reader: Reader) -> str:
+    return str((reader.recording.device or {}).get("name") or "")
+
+
+def _events(reader: Reader) -> Events:
     path = Path(reader.recording.real or reader.recording.path)
-    return read_events(path) if is_recording(path) else None
+    return read_events(path) if is_recording(path) else Events(path, (), ())
 
 
-def _compiled(events: Events | None, variant: Variant) -> list[Mapping[str, object]]:
-    """The events of a variant's compiles, those that hold its source first."""
-    if events is None:
-        return []
-    same = [
-        e for e in events.events if e.get("event") == "triton" and e.get("hash") == variant.hash
-    ]
-    return sorted(same, key=lambda e: as_map(e.get("source")).get("blob") is None)
-
-
-# -- what it is given -----------------------------------------------------------------------------
+def _compiled(events: Events, variant: Variant) -> list[Mapping[str, object]]:
+    """What a variant's compiles had as their source, those with a file's text first."""
+    compiles = (e for e in events.events if e.get("event") == "triton")
+    same = [as_map(e.get("source")) for e in compiles if e.get("hash") == variant.hash]
+    return sorted(same, key=lambda source: source.get("blob") is None)
 
 
 def _with(passed: tuple[Argument, ...], given: Mapping[str, Array]) -> tuple[Argument, ...]:
     """Recorded arguments, with the shapes of those that are given."""
     names = [a.name for a in passed]
-    for name in given:
-        if name not in names:
-            raise UsageError(
-                f"there is no argument {name} to give a value to",
-                f"The arguments: {', '.join(names) or 'none'}",
-            )
+    if odd := [name for name in given if name not in names]:
+        raise UsageError(
+            f"there is no argument {odd[0]} to give a value to",
+            f"The arguments: {', '.join(names) or 'none'}",
+        )
     return tuple(
         replace(a, value=given[a.name].item())
         if a.name in given and a.shape is None and given[a.name].size == 1
@@ -321,19 +288,18 @@ def _given(variant: Variant, given: Mapping[str, Array]) -> tuple[Argument, ...]
     """Arguments of a launch of which nothing was recorded; None if one of them is not given."""
     out = []
     for name, kind in variant.signature.items():
+        array = given.get(name)
         if kind == "constexpr":
             out.append(Argument(name, kind))
-            continue
-        array = given.get(name)
-        if array is None:
+        elif array is None:
             return None
-        if kind.startswith("*"):
+        elif kind.startswith("*"):
             strides = tuple(n // array.itemsize for n in np.empty(array.shape, array.dtype).strides)
             dtype = TORCH_TYPES.get(kind[1:], str(array.dtype))
             out.append(Argument(name, kind, dtype=dtype, shape=array.shape, strides=strides))
         else:
             out.append(Argument(name, kind, value=array.item()))
-    return tuple(out) if out else None
+    return tuple(out) or None
 
 
 def _kept(given: Mapping[str, Array]) -> dict[str, tuple[str, tuple[int, ...], str]]:
@@ -351,36 +317,28 @@ def _kept(given: Mapping[str, Array]) -> dict[str, tuple[str, tuple[int, ...], s
     return out
 
 
-# -- its source and its reference -----------------------------------------------------------------
-
-
 def _source(
-    events: Events | None,
-    compiled: list[Mapping[str, object]],
-    kernel: Kernel,
-    variant: Variant,
-    passed: tuple[Argument, ...],
+    events: Events, kernel: Kernel, variant: Variant, passed: tuple[Argument, ...]
 ) -> tuple[CutSource, str]:
     """The kernel's text with all that it needs, and a word on whose text that is."""
     name = variant.symbol
-    for event in compiled:
-        source = as_map(event.get("source"))
+    generated = "what torch.compile generated"
+    for source in _compiled(events, variant):
         path = as_text(source.get("file")) or ""
-        text = _blob(events, source.get("blob")) or _blob(events, source.get("cut"))
-        if not text:
-            continue
+        whole, part = (text_of(events.blob(source.get(key))) for key in ("blob", "cut"))
         first = source.get("first") if source.get("blob") else 1
-        cut = cut_function(
-            text,
-            path,
-            as_text(source.get("name")) or name,
-            first if isinstance(first, int) else None,
-            recorded=_recorded(source),
-            others=_others(events, path),
-            also=[str(a.value) for a in passed if is_function(a, text)],
-        )
-        generated = kernel.origin is Origin.INDUCTOR
-        return cut, "what torch.compile generated" if generated else PurePath(path).name
+        if text := whole or part:
+            cut_out = cut_function(
+                text,
+                path,
+                as_text(source.get("name")) or name,
+                first if isinstance(first, int) else None,
+                recorded=_recorded(source),
+                others=_others(events, path),
+                also=[str(a.value) for a in passed if is_function(a, text)],
+            )
+            own = kernel.origin is Origin.INDUCTOR
+            return cut_out, generated if own else PurePath(path).name
     if (held := variant.stages.get(Stage.SOURCE)) is not None and variant.fusion is None:
         span = variant.lines_in(Stage.SOURCE)
         path = held.origin_path or ""
@@ -390,7 +348,7 @@ def _source(
     if code is not None and variant.span is not None:
         lines = text_of(code.content).splitlines()
         text = "\n".join(lines[variant.span[0] - 1 : variant.span[1]])
-        return cut_function(text, code.origin_path or "", name), "what torch.compile generated"
+        return cut_function(text, code.origin_path or "", name), generated
     why = variant.missing.get(Stage.SOURCE) or "its source was not recorded"
     raise UsageError(
         f"there is no source of {kernel.demangled} to write: {why}",
@@ -411,23 +369,19 @@ def _recorded(source: Mapping[str, object]) -> dict[str, dict[str, object]]:
     }
 
 
-def _others(events: Events | None, path: str) -> dict[str, str]:
+def _others(events: Events, path: str) -> dict[str, str]:
     """All other files of Python that were recorded, by path."""
     digests: dict[str, object] = {}
-    for event in events.events if events is not None else ():
+    for event in events.events:
         source = as_map(event.get("source")) if event.get("event") == "triton" else {}
         digests |= {str(p): digest for p, digest in as_map(source.get("files")).items()}
         if event.get("event") == "user_file":
             digests[str(event.get("path"))] = event.get("blob")
         if source.get("file"):
             digests[str(source["file"])] = source.get("blob")
-    digests.pop(path, None)
-    texts = {p: _blob(events, digest) for p, digest in digests.items() if p.endswith(".py")}
+    python = {p: d for p, d in digests.items() if p.endswith(".py") and p != path}
+    texts = {p: text_of(events.blob(digest)) for p, digest in python.items()}
     return {p: text for p, text in texts.items() if text}
-
-
-def _blob(events: Events | None, digest: object) -> str:
-    return "" if events is None else text_of(events.blob(digest))
 
 
 def _check(wish: str) -> tuple[str, CutSource | None]:

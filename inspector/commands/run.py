@@ -20,18 +20,26 @@ import threading
 import time
 import tty
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from inspector.base.errors import Exit, PtxviewError, RunFailed
 from inspector.base.text import ended_by, plural, words
-from inspector.commands.common import flag, option, reader_of, split_program, takes, takes_program
+from inspector.commands.common import (
+    flag,
+    option,
+    reader_of,
+    say,
+    split_program,
+    takes,
+    takes_program,
+)
 from inspector.commands.open import browse, on_terminal
 from inspector.sources.running import Follower, Run, RunOutcome, RunRequest, load_the_rest
 from inspector.sources.running import run as record
 from inspector.system import faults, printing
-from inspector.system.printing import narrate
 from inspector.system.process import ENDING, STOPPING, WANTS_TERMINAL, Attended, forwarded
 from inspector.tui.program.live import Choice, Live, ProgramState
 
@@ -60,18 +68,8 @@ DRAIN_SECONDS = 0.5
 # What a terminal sends to all that run on it; what else is sent is the program's alone.
 TO_ALL = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
 # Faults are our own, where they are faults; the rest is of stopping, going on and window sizes.
-_OURS = {
-    signal.SIGSEGV,
-    signal.SIGBUS,
-    signal.SIGFPE,
-    signal.SIGILL,
-    signal.SIGABRT,
-    signal.SIGTRAP,
-    signal.SIGSYS,
-    signal.SIGCONT,
-    signal.SIGWINCH,
-    *STOPPING,
-}
+_FAULTS = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT}
+_OURS = {*_FAULTS, signal.SIGTRAP, signal.SIGSYS, signal.SIGCONT, signal.SIGWINCH, *STOPPING}
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -80,50 +78,21 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     takes(
         parser,
         {
-            "--target": option(
-                "sm_90",
-                "compile for this architecture on an emulated device (default without a GPU: "
-                "sm_90)",
-            ),
-            "--no-ranges": flag(
-                "do not read the value range of integer tensors (one device wait for each "
-                "distinct call)"
-            ),
-            "--no-driver": flag(
-                "on a GPU, record known compilers alone, not every launch of the CUDA driver"
-            ),
-            "--operators": flag(
-                "on a GPU, attribute every launch to its ATen operator, about 10 µs a launch "
-                "(default: first launches)"
-            ),
+            "--target": option("sm_90", "run on an emulated device (default without a GPU)"),
+            "--no-ranges": flag("do not read the value range of integer tensors"),
+            "--no-driver": flag("on a GPU, record known compilers alone, not every launch"),
+            "--operators": flag("on a GPU, the ATen operator of every launch (10 µs each)"),
+            "--time": flag(f"then time the recorded calls, for {TIME_BUDGET} s at most"),
+            "--no-tui": flag("print the table of kernels in place of the interface"),
         },
     )
-    emulated = parser.add_argument_group("the emulated device")
+    ways = ("budget", "all", "ptx")
     takes(
-        emulated,
+        parser.add_argument_group("the emulated device"),
         {
             "--devices": option("N", "number of emulated devices (1)", type=int),
-            "--values": option(
-                None,
-                "launches to compute: within the budget (budget), all (all), or within it with "
-                "graphs as their generated kernels (ptx)",
-                choices=("budget", "all", "ptx"),
-            ),
-            "--value-seconds": option(
-                "S", "budget of one launch in seconds, each a fixed amount of work (20)", type=float
-            ),
-        },
-    )
-    takes(
-        parser,
-        {
-            "--time": flag(
-                f"when the program has ended, run the recorded calls again and take their time, "
-                f"for {TIME_BUDGET} s at most; on a GPU, and without the terminal interface"
-            ),
-            "--no-tui": flag(
-                "print the table of kernels on standard error in place of the interface"
-            ),
+            "--values": option(None, "launches to compute; ptx: graphs by kernels", choices=ways),
+            "--value-seconds": option("S", "budget of one launch in seconds (20)", type=float),
         },
     )
 
@@ -175,10 +144,10 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     request = request_of("run", kind, words, args, emulation(args))
     if on_terminal() and not args.no_tui and not args.time:
         return _watched(request)
-    outcome = record(request, lambda text: narrate(f"ptxview: {text}"), _load_the_rest)
+    outcome = record(request, say, _load_the_rest)
     if outcome.recording is not None or outcome.path.exists():  # else it has been said
         with faults.after_program():
-            narrate(summary(outcome))
+            printing.narrate(summary(outcome))
             rec = outcome.recording
             if rec is not None and (rec.kernels or rec.graphs or rec.problems or args.time):
                 reader = reader_of(rec)
@@ -232,18 +201,18 @@ def _times(reader: Reader, path: Path, python: str | None) -> None:
     )
     try:
         given = take.ready(reader, path, rec.variants(), wish, rec.calls)
-        session = take.take(reader, path, given, wish, lambda text: narrate(f"ptxview: {text}"))
+        session = take.take(reader, path, given, wish, say)
     except (PtxviewError, OSError) as error:
         why = error.message if isinstance(error, PtxviewError) else str(error)
-        narrate(f"ptxview: no times: {why}")
+        say(f"no times: {why}")
         return
     except KeyboardInterrupt:
-        narrate("ptxview: interrupted: no times are kept")
+        say("interrupted: no times are kept")
         return
     keep(path, session)
     print_times(session, printing.err())
     for said in given.plan.left_out:
-        narrate(f"left out: {said}")
+        printing.narrate(f"left out: {said}")
 
 
 def _watched(request: RunRequest) -> int:
@@ -264,7 +233,7 @@ def _watched(request: RunRequest) -> int:
     with faults.after_program():
         if outcome is None:
             raise RunFailed("the recording could not be completed", "What it holds can be opened.")
-        narrate(summary(outcome))
+        printing.narrate(summary(outcome))
         if live.choice is Choice.TERMINAL and outcome.recording is not None:
             made = reader_of(outcome.recording)
             browse(lambda: (made, None), outcome.path.name)
@@ -311,9 +280,6 @@ def summary(outcome: RunOutcome) -> str:
     return f"ptxview: {what} → {outcome.path} ({took})"
 
 
-# -- beneath the interface ------------------------------------------------------------------------
-
-
 class ProgramSession:
     """A program that runs, and the threads that tell ``live`` of it."""
 
@@ -328,7 +294,7 @@ class ProgramSession:
             self._run.abandon()
             raise
         self._follower: Follower | None = Follower(self._run.folder)
-        self.live = Live(self._look, self._program.signal, size.lines)
+        self.live = Live(self._look, partial(self._program.order, "signal"))
         self.outcome: RunOutcome | None = None
         self._relays = False
         self._cooked: list[Any] = []
@@ -397,7 +363,7 @@ class ProgramSession:
         """
         fileno = sys.stdin.fileno()
         self._goes_on.clear()
-        self._program.follows(True)
+        self._program.order("follows", 1)
         with contextlib.suppress(termios.error):
             termios.tcsetattr(fileno, termios.TCSADRAIN, self._cooked)
         # A group that nobody could let go on again is not stopped at all; nor is the program then.
@@ -409,8 +375,8 @@ class ProgramSession:
         with contextlib.suppress(OSError, termios.error):
             tty.setraw(fileno, termios.TCSANOW)
             self._program.resize(*os.get_terminal_size(printing.descriptor()))
-        self._program.follows(False)
-        self._program.foreground()
+        self._program.order("follows", 0)
+        self._program.order("foreground")
 
     def _continued(self, number: int, frame: FrameType | None) -> None:
         self._goes_on.set()
@@ -435,7 +401,7 @@ class ProgramSession:
         with _raw_terminal(self._program) as fileno:
             self._print()
             self._relays = True
-            self._program.foreground()
+            self._program.order("foreground")
             while self.live.running:
                 ready, _, _ = select.select([fileno], [], [], 0.05)
                 if ready:
@@ -450,7 +416,7 @@ class ProgramSession:
 
     def finish(self) -> RunOutcome | None:
         """Wait until the program has ended and its recording is complete; None if that failed."""
-        self._say = lambda text: narrate(f"ptxview: {text}")
+        self._say = say
         while not self._done.wait(0.1):
             pass
         self._print()
@@ -470,10 +436,7 @@ class ProgramSession:
         def hand_on(number: int, frame: FrameType | None) -> None:
             gone = number == signal.SIGHUP and _terminal_is_gone()
             if self.live.running:
-                if number in TO_ALL:
-                    self._program.signal(number)
-                else:
-                    self._program.signal_program(number)
+                self._program.order("signal" if number in TO_ALL else "kill", number)
             elif number not in ENDING:  # it was meant for the program, which has ended
                 pass
             elif self.live.state is ProgramState.FINISHING and not hurried:

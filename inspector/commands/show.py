@@ -11,7 +11,9 @@ import argparse
 import datetime
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from rich.text import Text
 
 from inspector.base.errors import Exit, PtxviewError, Unreadable, UsageError
 from inspector.base.model import (
@@ -27,7 +29,10 @@ from inspector.base.names import base_name
 from inspector.base.text import plural, shown
 from inspector.commands import common
 from inspector.commands.common import (
+    JSON,
+    KERNEL,
     LAST_LINE,
+    NCU,
     flag,
     handle,
     open_profiled,
@@ -35,9 +40,9 @@ from inspector.commands.common import (
     print_brief,
     print_json,
     refuse_together,
+    say,
     split_path,
     takes,
-    takes_reports,
     takes_small,
 )
 from inspector.listing.language import language_of
@@ -52,7 +57,9 @@ from inspector.report import calls as graph_report
 from inspector.report import card, jsons, profile, tables, timings
 from inspector.sources.opening import open_path, open_text
 from inspector.system import printing
-from inspector.system.printing import narrate
+
+if TYPE_CHECKING:
+    from inspector.reader.line_annotations import Region
 
 CHEAP_INSTRUCTIONS, MAX_INSTRUCTIONS = 10_000_000, 200_000_000
 """Lane-instructions that ``--execute`` spends, and after which it gives up: about a second, and
@@ -68,44 +75,27 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     takes(
         parser,
         {
-            "words": option(
-                "[PATH] KERNEL",
-                "recording or file, and kernel: a name, glob, variant id, NAME#2 or graph id; - "
-                "is standard input",
-                nargs="*",
-            ),
-            "--stage": option(
-                None, "stage to show (default: ptx, else the lowest)", choices=STAGES
-            ),
+            "words": {**KERNEL, "help": f"{KERNEL['help']}, or a graph id; - is standard input"},
+            "--stage": option(None, "default: ptx, else the lowest", choices=STAGES),
             "--beside": option("STAGE", "second stage beside it", choices=STAGES),
-            "-a --annotate": flag(
-                "card and hints, and at each line live registers, stalls and meaning"
-            ),
-            "--execute": flag(
-                "run some blocks of the most frequent call first, so that hints count accesses "
-                "and branches"
-            ),
-            "--device": option(
-                "ARCH",
-                "device of occupancy and hints, and target of a .ptx (default: its own; sm_80)",
-            ),
+            "-a --annotate": flag("card, hints, and at each line live registers, stalls, meaning"),
+            "--execute": flag("run blocks of the most frequent call first, and hint by its counts"),
+            "--device": option("ARCH", "device of occupancy and hints, and target of a .ptx"),
             "--language": option(None, "language of standard input", choices=LANGUAGES),
+            "--ncu": NCU,
+            "--json": JSON,
         },
     )
     takes_small(
         parser,
-        "the kernel, or with --lines the text, sentences and hints of these,",
-        lines="these lines of the stage alone, by their numbers (40:80)",
+        "the kernel, or with --lines the text and hints of these,",
+        "these lines of the stage alone (40:80)",
     )
-    takes_reports(parser)
-    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     """Print a stage."""
     args = parser.parse_args(argv)
-    if len(args.words) > 2:
-        parser.error("give at most a PATH and a KERNEL")
     refuse_together(args, "brief", "annotate", "beside")
     path, selector = split_path(args.words)
     if args.words[:1] == ["-"]:
@@ -115,15 +105,14 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     graph = select_graph(reader.recording, selector)
     if graph is None and selector is None and not reader.recording.variants():
         graph = next(iter(reader.recording.graphs), None)
-    if args.annotate and args.beside:
-        raise UsageError("-a is of one stage: leave --beside out, or -a")
     if graph is not None:
         return _graph(reader, graph, args)
     kernel, variant = select_one(reader.recording, selector)
     for said in tables.lines(kernel, variant) if not args.json else ():
-        narrate(f"ptxview: {said}")
+        say(f"{said}")
     stage = Stage(args.stage) if args.stage else _default(variant)
-    for asked in (stage, Stage(args.beside) if args.beside else stage):
+    beside = Stage(args.beside) if args.beside else None
+    for asked in (stage, beside):
         if asked in GRAPH_STAGES:
             raise _of_graphs(reader, kernel, asked)
     if args.execute:
@@ -133,38 +122,30 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     lines = None
     if args.lines is not None:
         lines = _within(args.lines, reader.listing(variant, stage), stage)
-        if args.brief:
-            wanted = reader.listing(variant, stage).between(*lines)
-            names = ("n", "text", "sentence", "notes")
-            rows = [
-                {name: line[name] for name in names}
-                for line in _line_values(profiled, variant, stage, wanted, linked=False)
-            ]
-            short = {"kernel": kernel.name, "variant": variant.id, "stage": stage.value}
-            return print_brief({"schema": jsons.SCHEMA, **short, "lines": rows}, args.json)
-    beside = Stage(args.beside) if args.beside else None
+    if args.brief and lines is not None:
+        wanted = reader.listing(variant, stage).between(*lines)
+        values = _line_values(profiled, variant, stage, wanted, linked=False)
+        names = ("n", "text", "sentence", "notes")
+        rows = [{name: line[name] for name in names} for line in values]
+        short = {"kernel": kernel.name, "variant": variant.id, "stage": stage.value}
+        return print_brief({"schema": jsons.SCHEMA, **short, "lines": rows}, args.json)
     if args.json:
         value = _json(profiled, kernel, variant, stage, lines)
         if beside is not None:
-            value["beside"] = _json(
-                profiled,
-                kernel,
-                variant,
-                beside,
-                None if lines is None else _across(reader, variant, stage, beside, lines),
-            )
+            tied = None if lines is None else _across(reader, variant, stage, beside, lines)
+            value["beside"] = _json(profiled, kernel, variant, beside, tied)
         print_json(value)
         return Exit.OK
     if beside is not None:
-        return _beside(reader, variant, stage, beside, lines)
+        links, titles = reader.links(variant, stage, beside), (stage, variant.symbol, beside)
+        part = _part(reader, variant, stage, lines)
+        return _print_beside(part, reader.listing(variant, beside), links, titles)
     if args.annotate:
-        return _annotated(reader, kernel, variant, stage, lines)
-    first = 1
+        return _annotated(reader, kernel, variant, stage, _part(reader, variant, stage, lines))
     text = reader.text(variant, stage).text
     if lines is not None:
-        first = lines[0]
         text = "".join(f"{each}\n" for each in reader.listing(variant, stage).texts(*lines))
-    return _print(text, stage, variant.stages[stage].origin_path, first)
+    return _print(text, stage, variant.stages[stage].origin_path, lines[0] if lines else 1)
 
 
 def _across(
@@ -186,7 +167,7 @@ def _opened(path: str | None, args: argparse.Namespace) -> Profiled:
         return open_profiled(path, args.device, args.ncu)
     elif args.device is None and Path(path).stat().st_size > MAX_ASSEMBLED_BYTES:
         if not args.json:
-            narrate(
+            printing.narrate(
                 f"ptxview: not assembled, for it is larger than {MAX_ASSEMBLED_BYTES >> 20} MiB: "
                 "--device sm_90 does, and takes ptxas' time"
             )
@@ -201,10 +182,10 @@ def _opened(path: str | None, args: argparse.Namespace) -> Profiled:
     if not args.annotate and not args.json:
         for one in recording.compilations:
             if one.failed is not None:
-                narrate(f"ptxview: no machine code: {one.failed}")
+                say(f"no machine code: {one.failed}")
             elif one.tool is not None or one.symbols:
                 names = plural(len(one.symbols), "kernel")
-                narrate(
+                printing.narrate(
                     f"ptxview: {names} assembled for {one.target}: -a tells registers and spills, "
                     "--stage sass shows the machine code"
                 )
@@ -254,7 +235,7 @@ def _execute(reader: Reader, kernel: Kernel, variant: Variant, args: argparse.Na
         return
     ended = launched.fault or launched.spent
     said = "" if ended is None else f": {ended.message}"
-    narrate(f"ptxview: the call did not come to its end{said}; hints are of the code alone")
+    say(f"the call did not come to its end{said}; hints are of the code alone")
 
 
 def _default(variant: Variant) -> Stage:
@@ -280,13 +261,15 @@ def _graph(reader: Reader, graph: Graph, args: argparse.Namespace) -> int:
         if stage is not None and Stage(stage) not in there:
             raise _no_stage(reader, graph, Stage(stage))
     if args.brief:
-        return _print_brief_graph(reader, graph, args.json)
+        from inspector.report import brief
+
+        sizes = {each: len(reader.graph_listing(graph, each).lines) for each in there}
+        return print_brief(brief.graph(reader.recording.path, graph, sizes), args.json)
+    for said in tables.of_graph(graph) if not args.json else ():
+        say(f"{said}")
     # JSON has the whole text; a terminal shows its operations.
     usual = Stage.OUTPUT_CODE if args.json or args.lines is not None else Stage.OPERATIONS
-    for said in tables.of_graph(graph) if not args.json else ():
-        narrate(f"ptxview: {said}")
-    if Stage.OUTPUT_CODE not in there:
-        usual = there[-1]
+    usual = usual if Stage.OUTPUT_CODE in there else there[-1]
     stage = Stage(args.stage) if args.stage else usual
     beside = Stage(args.beside) if args.beside else None
     listing = reader.graph_listing(graph, stage)
@@ -304,8 +287,8 @@ def _graph(reader: Reader, graph: Graph, args: argparse.Namespace) -> int:
         return Exit.OK
     if beside is not None:
         right, links = reader.graph_listing(graph, beside), reader.graph_links(graph, stage, beside)
-        title = f"{stage.value}: graph {graph.id}"
-        return _print_beside(listing.between(*lines), right, links, (title, beside.value))
+        titles = (stage, f"graph {graph.id}", beside)
+        return _print_beside(listing.between(*lines), right, links, titles)
     text = reader.graph_text(graph, stage)
     if args.lines is not None:
         text = "".join(f"{each}\n" for each in listing.texts(*lines))
@@ -333,22 +316,18 @@ def _of_graphs(reader: Reader, kernel: Kernel, stage: Stage) -> UsageError:
 
 def _no_stage(reader: Reader, graph: Graph, stage: Stage) -> UsageError:
     """Why a graph has not that stage, and who has."""
+    said = f"there is no {stage.value} of graph {graph.id}"
     if graph.error is not None and stage is Stage.OUTPUT_CODE:
-        why = f"it did not compile: {graph.error.said}"
-        return UsageError(f"there is no {stage.value} of graph {graph.id}: {why}")
+        return UsageError(f"{said}: it did not compile: {graph.error.said}")
     if stage in KERNEL_STAGES:
         has = ", ".join(one.value for one in reader.graph_stages(graph))
+        kernels = ", ".join(graph.kernels)
         return UsageError(
-            f"{graph.id} is a graph: it has {has}",
-            f"Its kernels have the other stages: {', '.join(graph.kernels)}",
+            f"{graph.id} is a graph: it has {has}", f"Its kernels have the other stages: {kernels}"
         )
-    others = [one.id for one in reader.recording.graphs if stage in one.stages]
-    hint = (
-        f"These have it: {', '.join(others)}"
-        if others
-        else ("No graph of the recording has it: torch's caches and saved logs lack it.")
-    )
-    return UsageError(f"there is no {stage.value} of graph {graph.id}", hint)
+    others = ", ".join(one.id for one in reader.recording.graphs if stage in one.stages)
+    lack = "No graph of the recording has it: torch's caches and saved logs lack it."
+    return UsageError(said, f"These have it: {others}" if others else lack)
 
 
 def _graph_json(
@@ -376,13 +355,14 @@ def _graph_json(
 def _in_graph(reader: Reader, graph: Graph) -> list[dict[str, object]]:
     """Lines of each compiled kernel's text in its graph's ``output_code``."""
     text = graph.stages[Stage.OUTPUT_CODE]
-    out = []
-    for kernel, variant in reader.recording.variants():
-        lines = variant.lines_in(Stage.OUTPUT_CODE)
-        if kernel.id in graph.kernels and lines and variant.stages.get(Stage.OUTPUT_CODE) == text:
-            at = Function(kernel.name, *lines)
-            out.append(jsons.function(kernel.name, variant.id, reader.resources(variant), at))
-    return out
+    return [
+        jsons.function(
+            kernel.name, variant.id, reader.resources(variant), Function(kernel.name, *lines)
+        )
+        for kernel, variant in reader.recording.variants()
+        if kernel.id in graph.kernels and variant.stages.get(Stage.OUTPUT_CODE) == text
+        if (lines := variant.lines_in(Stage.OUTPUT_CODE))
+    ]
 
 
 def _print(text: str, stage: Stage, path: str | None, first: int = 1) -> int:
@@ -401,65 +381,56 @@ def _print(text: str, stage: Stage, path: str | None, first: int = 1) -> int:
     return Exit.OK
 
 
-def _beside(
-    reader: Reader, variant: Variant, stage: Stage, other: Stage, lines: tuple[int, int] | None
-) -> int:
-    left, right = reader.listing(variant, stage), reader.listing(variant, other)
-    part = _part(left, reader.function(variant, stage), lines)
-    titles = (f"{stage.value}: {variant.symbol}", other.value)
-    return _print_beside(part, right, reader.links(variant, stage, other), titles)
-
-
 def _print_beside(
     left: Sequence[Line],
     right: Listing,
     links: Mapping[int, tuple[int, ...]],
-    titles: tuple[str, str],
+    titles: tuple[Stage, str, Stage],
 ) -> int:
     """Print lines of one stage beside the tied lines of another."""
     out = printing.out()
     others = {line.n: line for line in right.lines}
-    out.print(tables.beside(left, others, links, out.width, titles))
+    stage, name, other = titles
+    heads = (f"{stage.value}: {name}", other.value)
+    out.print(tables.beside(left, others, links, out.width, heads))
     if not links:
-        stage = titles[0].partition(":")[0]
-        narrate(f"No line of {stage} says that it belongs to one of {titles[1]}.")
+        printing.narrate(f"No line of {stage.value} says that it belongs to one of {other.value}.")
     return Exit.OK
 
 
 def _annotated(
-    reader: Reader, kernel: Kernel, variant: Variant, stage: Stage, lines: tuple[int, int] | None
+    reader: Reader, kernel: Kernel, variant: Variant, stage: Stage, part: Sequence[Line]
 ) -> int:
-    out = printing.out()
-    listing = reader.listing(variant, stage)
+    width = printing.out().width
     annotations = reader.line_annotations(variant, stage)
     what = (kernel.demangled, variant.id, variant.target or "", tables.config(variant))
-    out.print(shown("  ".join(what)))
-    for row in card.lines(reader.card(variant), min(out.width, 100)):
-        out.print("  " + row, soft_wrap=True)
+    rows = [("", row) for row in card.lines(reader.card(variant), min(width, 100))]
     if (taken := times(reader.recording.path).of(kernel, variant)) is not None:
-        told = timings.sentence(taken, datetime.datetime.now(datetime.UTC))
-        out.print(f"  {'time':<{card.LABEL}}{told}", soft_wrap=True)
-    for why in reader.lacking(variant):
-        out.print(f"  {'not known':<{card.LABEL}}{shown(why)}", soft_wrap=True)
-    for finding in reader.findings(variant):
-        out.print(card.hint(finding), soft_wrap=True)
-    out.print()
-    if said := card.legend(annotations, stage):
-        out.print(said, style="dim", soft_wrap=True)
-    out.print(card.heading(annotations), style="dim", soft_wrap=True)
-    part = _part(listing, reader.function(variant, stage), lines)
-    printing.rows(card.rows(part, annotations, out.width))
+        rows.append(("time", timings.sentence(taken, datetime.datetime.now(datetime.UTC))))
+    rows += [("not known", shown(why)) for why in reader.lacking(variant)]
+    said = card.legend(annotations, stage)
+    printing.rows(
+        [
+            Text(shown("  ".join(what))),
+            *(Text(f"  {label and label.ljust(card.LABEL)}{text}") for label, text in rows),
+            *map(card.hint, reader.findings(variant)),
+            Text(),
+            *([Text(said, "dim")] if said else []),
+            Text(card.heading(annotations), "dim"),
+        ]
+    )
+    printing.rows(card.rows(part, annotations, width))
     return Exit.OK
 
 
 def _part(
-    listing: Listing, function: Function | None, lines: tuple[int, int] | None
+    reader: Reader, variant: Variant, stage: Stage, lines: tuple[int, int] | None
 ) -> Sequence[Line]:
-    """The requested lines, else those of a function, or all."""
-    if lines is not None:
-        return listing.between(*lines)
-    first, last = (1, len(listing.lines)) if function is None else (function.first, function.last)
-    return listing.between(first, last)
+    """The requested lines, else those of the kernel's function, or all."""
+    listing, own = reader.listing(variant, stage), reader.function(variant, stage)
+    if lines is None:
+        lines = (1, len(listing.lines)) if own is None else (own.first, own.last)
+    return listing.between(*lines)
 
 
 def _json(
@@ -495,7 +466,7 @@ def _line_values(
         try:
             links[other] = reader.links(variant, stage, other)
         except PtxviewError as error:
-            narrate(f"ptxview: no links to {other.value}: {error.message}")
+            say(f"no links to {other.value}: {error.message}")
     annotations = reader.line_annotations(variant, stage, whole=True)
     for line in lines:
         yield jsons.line(line, links, annotations.at(line.n), annotations.words(line.n))
@@ -540,9 +511,6 @@ def _function(
     return {**out, "timing": timings.timing(times(reader.recording.path).of(kernel, variant))}
 
 
-# -- in short -------------------------------------------------------------------------------------
-
-
 def _within(lines: tuple[int, int], listing: Listing, stage: Stage) -> tuple[int, int]:
     """The lines of a range that a listing has. Raises ``UsageError`` if it has none."""
     many = len(listing.lines)
@@ -568,22 +536,7 @@ def _print_brief_kernel(
     taken, resources = times(reader.recording.path).of(kernel, variant), reader.resources(variant)
     time_us = None if taken is None else taken.median_us
     first = brief.glance(variant, resources, reader.hint_count(variant), time_us)
-    hottest = []
-    for region in regions(reader, variant, stage):
-        lines = listing.between(region.first, region.last)
-        source = region.source
-        hottest.append(
-            {
-                "first": region.first,
-                "last": region.last,
-                "by": region.by,
-                "percent": region.percent,
-                "depth": region.depth,
-                "live": region.live,
-                "text": next((line.text.strip() for line in lines if line.opcode is not None), ""),
-                "source": None if source is None else {"file": source.file, "line": source.line},
-            }
-        )
+    hottest = [_region(listing, one) for one in regions(reader, variant, stage)]
     value = brief.kernel(
         (reader.recording.path, handle(reader.recording, kernel, variant)),
         kernel,
@@ -595,6 +548,15 @@ def _print_brief_kernel(
         hottest,
     )
     return print_brief(value, as_json)
+
+
+def _region(listing: Listing, region: Region) -> dict[str, Any]:
+    lines, source = listing.between(region.first, region.last), region.source
+    return {
+        **jsons.members(region, "first last by percent depth live"),
+        "text": next((line.text.strip() for line in lines if line.opcode is not None), ""),
+        "source": None if source is None else {"file": source.file, "line": source.line},
+    }
 
 
 def _size(reader: Reader, variant: Variant, stage: Stage) -> dict[str, Any]:
@@ -609,14 +571,3 @@ def _size(reader: Reader, variant: Variant, stage: Stage) -> dict[str, Any]:
     except PtxviewError:
         pass
     return out
-
-
-def _print_brief_graph(reader: Reader, graph: Graph, as_json: bool) -> int:
-    """Print a graph in short."""
-    from inspector.report import brief
-
-    sizes = {
-        stage: len(reader.graph_listing(graph, stage).lines) for stage in reader.graph_stages(graph)
-    }
-    value = brief.graph(reader.recording.path, graph, sizes)
-    return print_brief(value, as_json)

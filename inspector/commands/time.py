@@ -18,9 +18,20 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from inspector.base.errors import Exit, Unreadable, UsageError
+from inspector.base.errors import Exit, UsageError
 from inspector.base.model import Call
-from inspector.commands.common import amount, flag, open_reader, option, several, takes
+from inspector.commands.common import (
+    JSON,
+    PYTHON,
+    amount,
+    flag,
+    open_reader,
+    option,
+    print_json,
+    several,
+    takes,
+    write,
+)
 from inspector.measure.time.ranking import fixed, peaks_by_sheet, race, sweep
 from inspector.measure.time.results import (
     CACHES,
@@ -35,17 +46,15 @@ from inspector.measure.time.take import TimeWish, own, ready, store, take
 from inspector.reader.reader import Reader
 from inspector.reader.selecting import Found, select, select_calls, select_one
 from inspector.recording.layout import is_recording, place
-from inspector.report import jsons, timings
-from inspector.report import timings as race_report
+from inspector.report import jsons, races, timings
+from inspector.report.races import ridge, roofline, session_roofline
 from inspector.report.tables import need_compiled
-from inspector.report.timings import ridge, roofline, session_roofline
 from inspector.sources.opening import is_there, newest, standing
 from inspector.system import printing
-from inspector.system.printing import narrate
 
 if TYPE_CHECKING:
     from inspector.measure.time.ranking import Race
-    from inspector.report.timings import Figure
+    from inspector.report.races import Figure
 
 
 PLOT_ROWS = 22
@@ -57,18 +66,13 @@ NO_ROOFLINE = (
 def draw(figure: Figure | None, missing: str) -> None:
     """Plot a figure as wide as the terminal, or say why not."""
     if figure is None:
-        narrate(missing)
+        printing.narrate(missing)
     elif importlib.util.find_spec("plotext") is None:
-        narrate("no plot: it needs plotext (pip install 'plotext>=6.1,<7')")
+        printing.narrate("no plot: it needs plotext (pip install 'plotext>=6.1,<7')")
     else:
-        from inspector.report.timings import plot
-
         out = printing.out()
         out.print()
-        out.print(plot(figure, out.width, PLOT_ROWS))
-
-
-# -- variants of a script ------------------------------------------------------------------------
+        out.print(races.plot(figure, out.width, PLOT_ROWS))
 
 
 def time_script(args: argparse.Namespace) -> int:
@@ -90,14 +94,11 @@ def time_script(args: argparse.Namespace) -> int:
         raise UsageError(f"{args.csv} cannot be written: its folder does not exist, or it is one")
     sizes = [{swept: value, **size} for value in values] if swept else [size]
     wish = TimeWish(args.stopwatch, args.cache, args.seconds, args.limit, python=args.python)
-    result = race(Path(args.words[0]), sizes, swept, wish, narrate)
+    result = race(Path(args.words[0]), sizes, swept, wish, printing.narrate)
     if args.csv is not None:
-        try:
-            args.csv.write_text(race_report.csv_text(result), "utf-8")
-        except OSError as error:
-            raise Unreadable(f"{args.csv} cannot be written: {error.strerror or error}") from None
+        write(args.csv, races.csv_text(result))
     if args.json:
-        printing.json_line(jsons.dumps(race_report.race_document(result)))
+        print_json(races.race_document(result))
     else:
         _print_race(result, args.roofline)
     bad = any(r.timing.error or r.agrees is False for r in result.rows)
@@ -108,22 +109,18 @@ def _print_race(result: Race, with_roofline: bool) -> None:
     out = printing.out()
     sheet = peaks_by_sheet(result.device.get("name"))
     calls = list(dict.fromkeys(r.timing.call for r in result.rows))
-    out.print(race_report.race_heading(result))
+    out.print(timings.heading(races.session_of(result)))
     if result.swept is not None and len(calls) > 1:
-        unit = race_report.unit_of(result, ridge(result, sheet))
-        draw(race_report.swept(result, unit), "no plot: no variant agrees and has a time")
+        unit = races.unit_of(result, ridge(result, sheet))
+        draw(races.swept(result, unit), "no plot: no variant agrees and has a time")
     # Of a sweep, the largest size; the others are in the plot, the CSV and the JSON.
     rows = [r for r in result.rows if r.timing.call == calls[-1]]
-    out.print()
-    out.print(race_report.race_title(result, calls[-1]), style="bold")
-    out.print(race_report.race_table(rows, out.width))
-    for line in (*race_report.launched(rows), *race_report.race_footnotes(result, calls)):
-        out.print(line, soft_wrap=True)
+    printing.lines(["", races.race_title(result, calls[-1])])
+    out.print(races.race_table(rows, out.width))
+    printing.lines([*races.launched(rows), *races.race_footnotes(result, calls)])
     if with_roofline:
         draw(roofline(result, sheet), NO_ROOFLINE)
 
-
-# -- options --------------------------------------------------------------------------------------
 
 SCRIPT_ONLY = ("sweep", "size", "csv")
 
@@ -137,66 +134,28 @@ def positive(text: str) -> int:
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``time``."""
+    watch = "cupti, the kernel's duration; event, a pair of events; Triton's do_bench or cudagraph"
+    watches = (*STOPWATCHES, "all")
     takes(
         parser,
         {
             "words": option(
-                "[PATH] KERNEL…",
-                "recording (default: the newest), and kernels, graphs or extension functions "
-                "(default: all)",
-                nargs="*",
+                "[PATH] KERNEL…", "PATH, and kernels, graphs or functions (default: all)", nargs="*"
             ),
-            "--stopwatch": option(
-                None,
-                "stopwatch: cupti, the kernel's duration; event, a pair of events; Triton's "
-                "do_bench or cudagraph; all (cupti)",
-                choices=(*STOPWATCHES, "all"),
-                default="cupti",
-            ),
+            "--stopwatch": option(None, watch, choices=watches, default="cupti"),
             "--cache": option(
-                None,
-                "L2 before each launch: cold and clean, hot, or dirty; do_bench and cudagraph "
-                "have their own (cold)",
-                choices=CACHES,
-                default="cold",
+                None, "L2 before a launch (cold: clean)", choices=CACHES, default="cold"
             ),
-            "--seconds": option(
-                "S", "seconds of one stopwatch at most (2)", type=float, default=2.0
-            ),
-            "--limit": option(
-                "S",
-                "seconds of one launch at most, with all stopwatches (60)",
-                type=float,
-                default=60.0,
-            ),
-            "--calls": option(
-                "N",
-                "distinct calls of each variant, graph or function, the most frequent ones (3)",
-                type=int,
-                default=3,
-            ),
-            "--python": option(
-                "PATH",
-                "interpreter (default: ptxview's own if it has torch, the activated "
-                "environment's, python3)",
-            ),
+            "--seconds": option("S", "seconds of one stopwatch (2)", type=float, default=2.0),
+            "--limit": option("S", "seconds of one launch (60)", type=float, default=60.0),
+            "--calls": option("N", "distinct calls of each, by frequency (3)", type=int, default=3),
+            "--python": PYTHON,
             "--trust": flag("run the code of another's recording"),
             "--stored": flag("show earlier times, take none"),
-            "--json": flag("print JSON"),
-        },
-    )
-    takes(
-        parser,
-        {
+            "--json": JSON,
             "--roofline": flag("plot operations a second over operations a byte"),
-            "--bytes": option(
-                "N",
-                "bytes that one launch of KERNEL moves, in place of the estimate",
-                type=positive,
-            ),
-            "--flops": option(
-                "N", "operations of one launch of KERNEL, in place of the estimate", type=positive
-            ),
+            "--bytes": option("N", "bytes that one launch of KERNEL moves", type=positive),
+            "--flops": option("N", "operations of one launch of KERNEL", type=positive),
         },
     )
     of_scripts = parser.add_argument_group(
@@ -210,8 +169,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         of_scripts,
         {
             "--sweep": option(
-                "N=A:B:STEP",
-                "sizes of inputs() from A to B; N=A:B:*2 doubles them, N=A,B,C names them",
+                "N=A:B:STEP", "sizes of inputs(); N=A:B:*2 doubles, N=A,B,C names them"
             ),
             "--size": several("M=V", "another size of inputs()"),
             "--csv": option("PATH", "write all rows as CSV", type=Path),
@@ -235,8 +193,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     if args.stored and (args.roofline or args.bytes or args.flops):
         raise UsageError("--roofline, --bytes and --flops are of times that are taken now")
     words = list(args.words)
-    given = bool(words) and is_there(Path(words[0]))
-    path = standing(Path(words.pop(0))) if given else newest()
+    path = standing(Path(words.pop(0))) if words and is_there(Path(words[0])) else newest()
     reader = open_reader(str(path))
     found, calls = chosen(reader, words)
     if len(found) == 1 and words and not calls:
@@ -254,15 +211,15 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
             )
     if not args.trust and not own(reader.recording):
         ask(path, prepared.python)
-    session = take(reader, path, prepared, wish, narrate)
+    session = take(reader, path, prepared, wish, printing.narrate)
     session = with_amounts(session, args.bytes, args.flops)
     keep(path, session)
     if args.json:
-        printing.json_line(jsons.dumps(timings.document(session)))
+        print_json(timings.document(session))
     else:
         print_times(session, printing.out())
         for said in prepared.plan.left_out:
-            narrate(f"left out: {said}")
+            printing.narrate(f"left out: {said}")
     if args.roofline and not args.json:
         sheet = peaks_by_sheet(session.device.get("name"))
         draw(session_roofline(session, path.name, sheet), NO_ROOFLINE)
@@ -278,15 +235,13 @@ def chosen(reader: Reader, words: list[str]) -> tuple[tuple[Found, ...], tuple[C
     if not words:
         return recording.variants(), recording.calls
     out: dict[tuple[str, str], Found] = {}
-    calls: list[Call] = []
+    calls: dict[int, Call] = {}
     for word in words:
-        fits = select(recording, word)
         named = select_calls(recording, word)
-        if not fits and not named:
-            fits = (select_one(recording, word),)
-        out.update({(k.id, v.id): (k, v) for k, v in fits})
-        calls += [c for c in named if c not in calls]
-    return tuple(out.values()), tuple(calls)
+        fits = select(recording, word) or (() if named else (select_one(recording, word),))
+        out |= {(k.id, v.id): (k, v) for k, v in fits}
+        calls |= {id(call): call for call in named}
+    return tuple(out.values()), tuple(calls.values())
 
 
 def ask(path: Path, python: str) -> None:
@@ -297,7 +252,7 @@ def ask(path: Path, python: str) -> None:
             f"and the libraries that it names, under {python}: say --trust if you trust its "
             "author"
         )
-    narrate(
+    printing.narrate(
         f"{path} is not from your own folder of recordings. Timing runs the code in it and\n"
         f"the libraries that it names, under {python}."
     )
@@ -311,7 +266,7 @@ def keep(path: Path, session: Session) -> None:
     try:
         store(path, session)
     except OSError as error:
-        narrate(f"the times are not kept: {place(path)}: {error.strerror or error}")
+        printing.narrate(f"the times are not kept: {place(path)}: {error.strerror or error}")
 
 
 def _stored(path: Path, only: tuple[tuple[Found, ...], tuple[Call, ...]] | None, json: bool) -> int:
@@ -329,12 +284,10 @@ def _stored(path: Path, only: tuple[tuple[Found, ...], tuple[Call, ...]] | None,
     if json:
         documents = [timings.document(s) for s in stored_sessions]
         rows = [{**timing_row(t), "taken": s.taken} for s in stored_sessions for t in s.rows]
-        printing.json_line(
-            jsons.dumps({"schema": jsons.SCHEMA, "sessions": documents, "rows": rows})
-        )
+        print_json({"schema": jsons.SCHEMA, "sessions": documents, "rows": rows})
         return Exit.OK
     if not stored_sessions:
-        narrate("no times are kept of it; ptxview time takes some")
+        printing.narrate("no times are kept of it; ptxview time takes some")
     now = datetime.datetime.now(datetime.UTC)
     for session in stored_sessions:
         printing.out().print(timings.age(session.taken, now), style="bold")

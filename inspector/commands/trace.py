@@ -18,13 +18,15 @@ from inspector.base.errors import Exit, PtxviewError, Unreadable, UsageError
 from inspector.base.model import KERNEL_STAGES, Stage
 from inspector.base.text import counted, shown
 from inspector.commands.common import (
+    JSON,
+    KERNEL,
     amount,
+    choose,
     flag,
-    open_reader,
     option,
     print_json,
+    say,
     span,
-    split_path,
     takes,
 )
 from inspector.execute import ExecutedLine, LaunchError, approximations
@@ -34,7 +36,6 @@ from inspector.execute.calls.tracing import (
     BUDGET,
     Triple,
     Wanted,
-    executed_totals,
     parse_place,
     parse_sizes,
     trace_block,
@@ -42,59 +43,31 @@ from inspector.execute.calls.tracing import (
 )
 from inspector.measure.recorded_launch import ChosenLaunch, LaunchWish, choose_launch
 from inspector.reader import tables as reference
-from inspector.reader.selecting import select_one
 from inspector.report import card, step, tables
 from inspector.report import trace as report
 from inspector.report.tables import need_compiled
 from inspector.system import files, printing
-from inspector.system.printing import narrate
 
 ROLLED = tuple(s.value for s in KERNEL_STAGES if s is not Stage.PTX)
 """Stages that PTX is tied to."""
 
 
-# -- which launch ---------------------------------------------------------------------------------
-
-
 def takes_launch(parser: argparse.ArgumentParser) -> None:
     """The words and options that say what is launched."""
+    budget = f"lane-instructions after which it is given up ({BUDGET:.0e})".replace("+0", "")
     takes(
         parser,
         {
-            "words": option(
-                "[PATH] KERNEL",
-                "recording or file, and kernel: a name, glob, variant id or NAME#2",
-                nargs="*",
-            ),
-            "--call": option(
-                "N",
-                "number of the recorded call (default: the most frequent; see list --calls)",
-                type=int,
-            ),
+            "words": KERNEL,
+            "--call": option("N", "recorded call (default: the most frequent)", type=int),
             "--inputs": option(
-                "FILE.npz",
-                "arrays by argument name, without dimensions for numbers, in place of new ones",
-                type=Path,
+                "FILE.npz", "arrays by argument name, in place of new ones", type=Path
             ),
             "--seed": option("N", "seed of new inputs (0)", type=int, default=0),
-        },
-    )
-    for name, of in (("--grid", "blocks"), ("--threads", "threads of a block")):
-        parser.add_argument(
-            name, type=triple, metavar="X[,Y,Z]", help=f"{of}, in place of the call's"
-        )
-    takes(
-        parser,
-        {
-            "--shared": option(
-                "BYTES", "dynamic shared memory of a block, in place of the call's", type=amount
-            ),
-            "--budget": option(
-                "N",
-                f"lane-instructions after which it is given up ({BUDGET:.0e})".replace("+0", ""),
-                type=amount,
-                default=BUDGET,
-            ),
+            "--grid": option("X[,Y,Z]", "blocks, in place of the call's", type=triple),
+            "--threads": option("X[,Y,Z]", "threads, in place of the call's", type=triple),
+            "--shared": option("BYTES", "dynamic shared memory of a block", type=amount),
+            "--budget": option("N", budget, type=amount, default=BUDGET),
         },
     )
 
@@ -116,13 +89,9 @@ def place(text: str) -> Triple:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
-def chosen_launch(args: argparse.Namespace, parser: argparse.ArgumentParser) -> ChosenLaunch:
+def chosen_launch(args: argparse.Namespace) -> ChosenLaunch:
     """What the words and options mean. Raises PtxviewError; nothing has been run yet."""
-    if len(args.words) > 2:
-        parser.error("give at most a PATH and a KERNEL")
-    path, selector = split_path(args.words)
-    reader = open_reader(path)
-    kernel, variant = select_one(reader.recording, selector)
+    reader, kernel, variant = choose(args)
     need_compiled(kernel, variant)
     given = {} if args.inputs is None else read_arrays(args.inputs)
     wish = LaunchWish(args.call, args.grid, args.threads, args.shared, given, args.seed)
@@ -161,31 +130,19 @@ def _array(data: bytes, what: str) -> Array:
     return found.astype(found.dtype.newbyteorder("="), copy=False)
 
 
-# -- trace ----------------------------------------------------------------------------------------
-
-
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``trace``."""
     parser.epilog = report.legend()
     takes_launch(parser)
+    bars = tuple(report.BARS)
     takes(
         parser,
         {
-            "--blocks": option(
-                "all|N|X,Y,Z",
-                "blocks to run: all, N spread over the grid, or one by its coordinates (default: "
-                "all if cheap)",
-                type=wanted,
-                default="auto",
-            ),
-            "--by": option(
-                "STAGE", "lines of another stage, with the sum of their PTX lines", choices=ROLLED
-            ),
+            "--blocks": option("all|N|X,Y,Z", "default: all if cheap", type=wanted, default="auto"),
+            "--by": option("STAGE", "lines of another stage, by sums", choices=ROLLED),
             "--lines": option("A[:B]", "lines of this range alone", type=span),
-            "--bars": option(
-                None, "figure of the bars (lanes)", choices=tuple(report.BARS), default="lanes"
-            ),
-            "--json": flag("print JSON"),
+            "--bars": option(None, "figure of the bars (lanes)", choices=bars, default="lanes"),
+            "--json": JSON,
         },
     )
 
@@ -210,7 +167,7 @@ def wanted(text: str) -> Wanted:
 def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     """Run a call and print what happened; 1 where it did not come to its end."""
     args = parser.parse_args(argv)
-    chosen = chosen_launch(args, parser)
+    chosen = chosen_launch(args)
     reader, variant = chosen.reader, chosen.variant
     stage = Stage.PTX if args.by is None else Stage(args.by)
     if stage not in variant.stages:
@@ -232,7 +189,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         chosen.seed,
         chosen.given,
         launched,
-        executed_totals(launched.facts, lambda opcode: reference.isa().cost("ptx", opcode)),
+        launched.facts.totals(lambda opcode: reference.isa().cost("ptx", opcode)),
         chosen.source,
         approximations(chosen.program, reference.table("approximate")),
     )
@@ -252,11 +209,10 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         if launched.fault is not None:
             _labelled(report.fault_rows(told, launched.fault), "red")
         _labelled(report.summary(told), "dim")
-        for finding in found:
-            printing.out().print(card.hint(finding), soft_wrap=True)
+        printing.rows(map(card.hint, found))
         _print_lines(chosen, stage, listed, args.bars, launched.inputs.at)
     if launched.spent is not None:
-        narrate(
+        printing.narrate(
             f"ptxview: {launched.spent.message}; the figures are from before that.\n"
             f"--budget {2 * args.budget} allows twice as many, --blocks 1 runs one block alone."
         )
@@ -272,7 +228,7 @@ def _between(
 
 def _print_head(*words: str) -> None:
     head = "  ".join(filter(None, words))
-    printing.out().print(Text(shown(head), style="bold"), soft_wrap=True)
+    printing.rows([Text(shown(head), "bold")])
 
 
 def _print_lines(
@@ -282,32 +238,27 @@ def _print_lines(
     drawn: str,
     where: report.Where,
 ) -> None:
-    out = printing.out()
-    out.print()
+    printing.rows([Text()])
     if not lines:
-        narrate("none of these lines was run, or is tied to one that was")
+        printing.narrate("none of these lines was run, or is tied to one that was")
         return
     if stage is not Stage.PTX:
         said = (
             f"By line of {stage.value}: what the PTX that is tied to a line comes to; a line "
             "of PTX that is tied to several counts on each."
         )
-        out.print(Text(said, style="dim"))
+        printing.rows([Text(said, "dim")])
     try:
         listing = chosen.reader.listing(chosen.variant, stage)
     except PtxviewError as error:
-        narrate(f"ptxview: {error.message}")
+        say(f"{error.message}")
         return
-    printing.rows(report.rows(lines, listing, out.width, drawn, where))
+    printing.rows(report.rows(lines, listing, printing.out().width, drawn, where))
 
 
 def _labelled(rows: Iterable[tuple[str, str]], style: str) -> None:
-    out = printing.out()
-    for label, text in report.wrapped(rows, out.width):
-        out.print(Text.assemble((label, style), text), soft_wrap=True)
-
-
-# -- step -----------------------------------------------------------------------------------------
+    pairs = report.labelled(rows, printing.out().width)
+    printing.rows(Text.assemble((label, style), text) for label, text in pairs)
 
 
 def arguments_step(parser: argparse.ArgumentParser) -> None:
@@ -317,12 +268,8 @@ def arguments_step(parser: argparse.ArgumentParser) -> None:
         parser,
         {
             "--block": option("X[,Y,Z]", "block to run (0,0,0)", type=place, default=(0, 0, 0)),
-            "--lane": option(
-                "N", "thread of the block whose values are shown first (0)", type=int, default=0
-            ),
-            "--commands": option(
-                "'C; C…'", "commands, in place of a prompt: 'until 47; print %%r5'"
-            ),
+            "--lane": option("N", "thread whose values are shown first (0)", type=int, default=0),
+            "--commands": option("'C; C…'", "in place of a prompt: 'until 47; print %%r5'"),
             "--json": flag("print JSON, a document a command"),
         },
     )
@@ -334,7 +281,7 @@ def run_step(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     Commands are read from the terminal, from a pipe, or from --commands.
     """
     args = parser.parse_args(argv)
-    chosen = chosen_launch(args, parser)
+    chosen = chosen_launch(args)
     if not 0 <= args.lane < chosen.launch.threads:
         raise UsageError(
             f"there is no lane {args.lane}: a block has " + counted(chosen.launch.threads, "thread")
@@ -344,7 +291,7 @@ def run_step(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     )
     names, why = chosen.register_names()
     if why:
-        narrate(f"ptxview: values have no names from the source: {why}")
+        say(f"values have no names from the source: {why}")
     stepper = Stepper.of(traced, names, chosen.source, args.lane)
     if not args.json:
         variant = chosen.variant
@@ -352,9 +299,9 @@ def run_step(parser: argparse.ArgumentParser, argv: list[str]) -> int:
             chosen.kernel.demangled, variant.id, variant.target or "", tables.config(variant)
         )
     for remark in stepper.inputs.remarks:
-        narrate(f"inputs: {remark}")
+        printing.narrate(f"inputs: {remark}")
     if traced.ended is not None:
-        narrate(f"ptxview: {traced.ended}")
+        say(f"{traced.ended}")
     misunderstood = False
     _tell(stepper.run("where"), args.json)
     for command in _commands(args.commands, args.json):

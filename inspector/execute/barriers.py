@@ -16,8 +16,8 @@ from inspector.execute.memory import ChunkMemory
 from inspector.listing.ptx_statement import PtxInstruction, RegisterOperand
 
 CLUSTER = -1
-"""The number of the cluster's barrier here. Of its two halves only ``wait`` counts: what a thread
-does between ``arrive`` and ``wait`` delays nobody."""
+"""The number of the cluster's barrier here. Its ``wait`` waits for the ``arrive`` of the same phase
+of every live thread, not for their ``wait``."""
 
 
 @dataclass(slots=True)
@@ -32,8 +32,6 @@ class _Waiting:
 
 @dataclass(slots=True)
 class _Barrier:
-    """One barrier of every thread block of the chunk."""
-
     arrived: Array
     counts: Array
     """Threads that must arrive, by block; 0 where it is all."""
@@ -51,11 +49,11 @@ class Release:
 
 
 class Barriers:
-    """The barriers of a chunk."""
-
     def __init__(self, lanes: Lanes) -> None:
         self.lanes = lanes
         self._barriers: dict[int, _Barrier] = {}
+        self._cluster_phase = np.zeros(lanes.shape, i64)
+        """How often each lane has arrived at the cluster's barrier."""
 
     @property
     def waiting(self) -> list[PtxInstruction]:
@@ -63,7 +61,6 @@ class Barriers:
         return [w.instruction for b in self._barriers.values() for w in b.waiting]
 
     def waiting_lanes(self) -> Array:
-        """The lanes that wait at a barrier."""
         out = np.zeros(self.lanes.shape, bool)
         for barrier in self._barriers.values():
             for one in barrier.waiting:
@@ -77,7 +74,8 @@ class Barriers:
         full, arrives = self.lanes.full_mask(mask), "arrive" in end.parts
         cluster, reduces = "cluster" in end.parts, "red" in end.parts
         if cluster and arrives:
-            return [Release(target, full)]
+            self._cluster_phase = self._cluster_phase + full
+            return [Release(target, full), *self.release()]
         predicate = operands[-1] if reduces else None
         numbers = operands[:-1] if reduces else operands
         number = numbers[0] if numbers else np.array([[CLUSTER if cluster else 0]])
@@ -105,10 +103,14 @@ class Barriers:
         """The lanes whose barriers are complete, also because others have ended."""
         out: list[Release] = []
         live = self.lanes.full_mask(self.lanes.live)
-        for barrier in self._barriers.values():
-            enough = barrier.arrived.sum(1) >= barrier.counts
-            complete = np.where(barrier.counts > 0, enough, (barrier.arrived | ~live).all(1))
-            done = (complete & barrier.arrived.any(1))[:, None]
+        for number, barrier in self._barriers.items():
+            if number == CLUSTER:
+                phase = self._cluster_phase
+                done = phase <= np.where(live, phase, phase.max()).min(1, keepdims=True)
+            else:
+                enough = barrier.arrived.sum(1) >= barrier.counts
+                complete = np.where(barrier.counts > 0, enough, (barrier.arrived | ~live).all(1))
+                done = (complete & barrier.arrived.any(1))[:, None]
             if not barrier.waiting or not done.any():
                 continue
             for one in barrier.waiting:
@@ -163,7 +165,6 @@ class Phases:
         self.memory.changes += 1
 
     def invalidate(self, n: int, address: Array, mask: Mask) -> None:
-        """``mbarrier.inval``."""
         _, index, words = self._where(n, address, mask)
         words[index] = u64(0)
 
@@ -240,7 +241,6 @@ class Phases:
 
 
 def pending_count(state: Array) -> Array:
-    """``mbarrier.pending_count`` of a state."""
     return (state & u64(_COUNTS)).astype(np.uint32)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import shlex
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from sys import maxsize
 from typing import Any
 
 from inspector.analyse.card import Card
@@ -21,7 +22,7 @@ from inspector.diff.compare import Compared
 from inspector.diff.hunks import Op
 from inspector.diff.recordings import Fate
 from inspector.report import diff_text, jsons
-from inspector.report.tables import UNKNOWN
+from inspector.report.tables import UNKNOWN, grid
 
 MAX_BYTES = 8000
 BOUNDS = ((600, 20), (400, 12), (250, 8), (160, 5), (100, 3), (60, 2))
@@ -55,16 +56,8 @@ def ask(path: str, *words: str) -> str:
     return " ".join(("ptxview", first, named, *(shlex.quote(shown(word)) for word in rest)))
 
 
-def span(first: int, last: int) -> str:
-    """``40:80`` as ``--lines`` takes it."""
-    return f"{first}:{last}"
-
-
 def _question(command: str, answers: str) -> Value:
     return {"command": command, "answers": answers}
-
-
-# -- bounds ---------------------------------------------------------------------------------------
 
 
 def bounded(value: Mapping[str, object], max_bytes: int = MAX_BYTES) -> Value:
@@ -104,9 +97,6 @@ def _shortened(text: str, most: int) -> str:
     while kept and len(jsons.dumps(kept)) > most - 6:
         kept = kept[: len(kept) * 9 // 10]
     return f"{kept}…"
-
-
-# -- figures --------------------------------------------------------------------------------------
 
 
 def glance(variant: Variant, res: Resources, hints: int | None, time_us: float | None) -> Value:
@@ -150,9 +140,6 @@ def _sum(a: int | None, b: int | None) -> int | None:
     return None if a is None or b is None else a + b
 
 
-# -- text -----------------------------------------------------------------------------------------
-
-
 def word(value: object) -> str:
     """Return a value as text; a dash if unknown."""
     if value is None:
@@ -165,18 +152,13 @@ def word(value: object) -> str:
 
 
 def table(rows: Sequence[Mapping[str, object]]) -> list[str]:
-    """Return rows of the same names in columns of full width."""
     if not rows:
         return []
-    cells = [list(rows[0])]
+    cells = []
     for row in rows:
         short = {"kernel": base_name(str(row["kernel"]))} if "kernel" in row else {}
         cells.append([word(value) for value in {**row, **short}.values()])
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    return [
-        "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in cells
-    ]
+    return [line.plain for line in grid(list(rows[0]), cells, maxsize)]
 
 
 def _is_table(rows: Sequence[Value]) -> bool:
@@ -204,9 +186,6 @@ def lines(summary: Value) -> Iterator[str]:
             yield f"{name:<18}{word(value)}"
 
 
-# -- a kernel -------------------------------------------------------------------------------------
-
-
 def kernel(
     side: Side,
     kernel: Kernel,
@@ -217,7 +196,6 @@ def kernel(
     findings: Sequence[Finding],
     hottest: Sequence[Value],
 ) -> Value:
-    """One kernel; ``stages`` and ``hottest`` are as in JSON."""
     missing = {s: variant.missing[s] for s in variant.missing if s not in variant.stages}
     hints = []
     for finding in findings:
@@ -249,39 +227,32 @@ def _kernel_questions(
     findings: Sequence[Finding],
     hottest: Sequence[Value],
 ) -> Iterator[Value]:
-    def show(*words: str) -> str:
-        return ask(side[0], "show", side[1], *words)
+    def show(stage: str, first: int | None, last: int, *more: str) -> str:
+        lines = () if first is None else ("--lines", f"{max(first, 1)}:{last}")
+        return ask(side[0], "show", side[1], "--stage", stage, *lines, *more)
 
     for place in hottest[:2]:
         around = 0 if place["last"] > place["first"] else CONTEXT_LINES
-        last = min(place["last"], place["first"] + MAX_SPAN_LINES)
-        lines = span(max(place["first"] - around, 1), last + around)
-        yield _question(show("--stage", stage.value, "--lines", lines, "-a"), PLACES[place["by"]])
+        last = min(place["last"], place["first"] + MAX_SPAN_LINES) + around
+        yield _question(show(stage.value, place["first"] - around, last, "-a"), PLACES[place["by"]])
     for finding in findings:
         at = next(((s, n) for s, n in finding.lines.items() if n), None)
         if at is not None:
-            lines = span(max(at[1][0] - CONTEXT_LINES, 1), at[1][0] + CONTEXT_LINES)
-            command = show("--stage", at[0].value, "--lines", lines, "-a")
+            of, (line, *_) = at
+            command = show(of.value, line - CONTEXT_LINES, line + CONTEXT_LINES, "-a")
             yield _question(command, f"where {shown(finding.rule)} was seen")
             break
     for one in stages:
         own = one["stage"] == stage.value
         if not hottest if own else Stage(one["stage"]) in SHOWN_STAGES:
-            words = ["--stage", one["stage"]]
-            if one["first"] is not None:
-                last = min(one["last"], one["first"] + MAX_SPAN_LINES)
-                words += ["--lines", span(one["first"], last)]
-            yield _question(show(*words), f"its {one['stage']}")
+            last = min(one["last"] or 0, (one["first"] or 0) + MAX_SPAN_LINES)
+            yield _question(show(one["stage"], one["first"], last), f"its {one['stage']}")
     if len(kernel.variants) > 1:
         command = ask(side[0], "diff", kernel.name, "--variants", "--brief")
         yield _question(command, "its variants beside one another")
 
 
-# -- a graph --------------------------------------------------------------------------------------
-
-
 def graph(path: str, one: Graph, sizes: Mapping[Stage, int]) -> Value:
-    """A graph of torch.compile: its kernels and the sizes of its texts."""
     lines = sizes.get(Stage.OUTPUT_CODE, max(sizes.values(), default=0))
     about = (
         "which operators of which modules each call has"
@@ -300,9 +271,7 @@ def graph(path: str, one: Graph, sizes: Mapping[Stage, int]) -> Value:
             ],
             "next": [
                 _question(ask(path, "show", one.id), about),
-                _question(
-                    ask(path, "show", one.id, "--lines", span(1, min(lines, 100))), "its text"
-                ),
+                _question(ask(path, "show", one.id, "--lines", f"1:{min(lines, 100)}"), "its text"),
                 *(
                     _question(ask(path, "show", name, "--brief"), "a kernel of it in short")
                     for name in one.kernels[:2]
@@ -310,9 +279,6 @@ def graph(path: str, one: Graph, sizes: Mapping[Stage, int]) -> Value:
             ],
         }
     )
-
-
-# -- a list ---------------------------------------------------------------------------------------
 
 
 def listed(
@@ -325,19 +291,26 @@ def listed(
     places = sorted(
         range(len(rows)), key=lambda n: (-(rows[n]["spills"] or 0), -(rows[n]["hints"] or 0), n)
     )
+    failed = [n for n in places if rows[n].get("failed")]
+    several = [k for k, n in Counter(row["kernel"] for row in rows).most_common(1) if n > 1]
     questions = [
-        _question(ask(path, "show", name(n), "--brief"), "one of them in short") for n in places[:1]
+        *(
+            _question(ask(path, "show", name(n), "--brief"), "one of them in short")
+            for n in places[:1]
+        ),
+        *(
+            _question(ask(path, "show", name(n)), "one that failed: why, with its lines")
+            for n in failed[:1]
+        ),
+        *(
+            _question(
+                ask(path, "diff", base_name(kernel), "--variants", "--brief"),
+                "the variants of one beside one another",
+            )
+            for kernel in several
+        ),
+        _question(ask(path, "list"), "all of them"),
     ]
-    questions += [
-        _question(ask(path, "show", name(n)), "one that failed: why, with its lines")
-        for n in places
-        if rows[n].get("failed")
-    ][:1]
-    several = Counter(row["kernel"] for row in rows).most_common(1)
-    if several and several[0][1] > 1:
-        words = ("diff", base_name(several[0][0]), "--variants", "--brief")
-        questions.append(_question(ask(path, *words), "the variants of one beside one another"))
-    questions.append(_question(ask(path, "list"), "all of them"))
     return bounded(
         {
             "schema": jsons.SCHEMA,
@@ -348,11 +321,7 @@ def listed(
     )
 
 
-# -- a comparison ---------------------------------------------------------------------------------
-
-
 def _two(a: Side, b: Side, *options: str) -> str:
-    """A ``diff`` of two sides, as one types it."""
     words = []
     for path, name in (a, b):
         path = "PATH" if len(ascii(path)) > MAX_PATH_CHARS else shown(path)
@@ -361,13 +330,12 @@ def _two(a: Side, b: Side, *options: str) -> str:
 
 
 def compared(one: Compared, a: Side, b: Side) -> Value:
-    """Two variants: the figures and hints that differ, explanations and the first difference."""
     hunks = [h for h in loud(one.diff.hunks) if h.op is not Op.EQUAL]
     stage = one.stage.value
     questions = []
     if hunks:
         start = hunks[0].b[0] if hunks[0].b[1] > hunks[0].b[0] else hunks[0].a[0]
-        lines = span(max(start - CONTEXT_LINES, 1), start + 4 * CONTEXT_LINES)
+        lines = f"{max(start - CONTEXT_LINES, 1)}:{start + 4 * CONTEXT_LINES}"
         command = _two(a, b, "--stage", stage, "--lines", lines)
         questions.append(_question(command, "where they begin to differ"))
     for side, mark in ((a, "a"), (b, "b")):
@@ -427,29 +395,18 @@ def many_compared(value: Value, members: str, a: str, b: str) -> Value:
 
 
 VARIANT_COLUMNS = (
-    "kernel",
-    "variant",
-    "config",
-    "winner",
-    "time_us",
-    "time_by",
-    "occupancy_percent",
-    "instructions",
+    *("kernel", "variant", "config", "winner"),
+    *("time_us", "time_by", "occupancy_percent", "instructions"),
 )
 
 
 def tabled(value: Value, path: str) -> Value:
-    """All variants of a kernel, of the JSON of ``diff``: the fastest first."""
-    rows = []
-    for one in value["variants"]:
-        taken = one["resources"] or {}
-        rows.append(
-            {name: one[name] for name in VARIANT_COLUMNS}
-            | {
-                name: taken.get(name)
-                for name in ("registers", "spill_store_bytes", "spill_load_bytes")
-            }
-        )
+    taken = ("registers", "spill_store_bytes", "spill_load_bytes")
+    rows: list[Value] = [
+        {name: one[name] for name in VARIANT_COLUMNS}
+        | {name: (one["resources"] or {}).get(name) for name in taken}
+        for one in value["variants"]
+    ]
     rows.sort(key=lambda row: (row["time_us"] is None, row["time_us"] or 0))
     names = [str(row["variant"]) for row in rows if row["variant"] is not None]
     questions = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 from math import prod
+from sys import maxsize
 
 from rich.text import Text
 
@@ -12,9 +13,9 @@ from inspector.analyse.graph_text import CALL_HEAD, MAX_COLUMN_CHARS, call_cells
 from inspector.analyse.graph_view import FxNode, GraphCall, GraphView, Place, buffer_bytes
 from inspector.base.model import Argument, Call, Graph, Recording, Stage
 from inspector.base.names import short_name
-from inspector.base.text import kibibytes, plural, shown, word_for
+from inspector.base.text import counted, kibibytes, plural, shown, word_for
 from inspector.report.jsons import members, plain
-from inspector.report.tables import UNKNOWN
+from inspector.report.tables import UNKNOWN, grid
 
 _TIMES = "×"
 LONGEST = 48
@@ -41,41 +42,42 @@ def _of(name: str, calls: Sequence[tuple[str, Call]], total: int) -> Iterator[Te
     if not calls:
         return
     ways = f", {len(calls)} distinct" if len(calls) > 1 else ""
-    yield Text.assemble(
-        (shown(name), "bold"), f"  {total:,} {'call' if total == 1 else 'calls'}{ways}"
-    )
+    yield Text.assemble((shown(name), "bold"), f"  {counted(total, 'call')}{ways}")
     first_id, first = calls[0]
     wide = max(len(f"{c.count:,}") for _, c in calls)
     for n, (variant, call) in enumerate(calls):
-        words = described(call) if n == 0 else differences(first, call)
-        if n and variant != first_id:
-            words = [f"variant {variant}", *words]
+        head = f"  {call.count:>{wide},}{_TIMES} "
         if n:
-            words = ["as the first but " + words[0], *words[1:]] if words else ["as the first"]
-        head = f"  {call.count:>{wide},}{_TIMES} " + (f"{variant} " if n == 0 and variant else "")
-        yield Text(shown(head + ", ".join(words)))
+            words = [f"variant {variant}"] if variant != first_id else []
+            words += differences(first, call)
+            said = f"as the first but {', '.join(words)}" if words else "as the first"
+        else:
+            said = " ".join(filter(None, (variant, ", ".join(described(call)))))
+        yield Text(shown(head + said))
 
 
 def described(call: Call) -> list[str]:
     """A call in words: its grid and block, then its arguments."""
-    out = []
-    if call.grid is not None:
-        out.append(_launch(call))
+    out = [] if call.grid is None else [_launch(call)]
     out += [argument(a) for a in call.arguments if a.type != "constexpr"]
     return out + ([f"first in {' → '.join(call.operators)}"] if call.operators else [])
 
 
 def _launch(call: Call) -> str:
-    text = _counted(call.grid, "block")
-    if call.block is not None:
-        text += f" of {_counted(call.block, 'thread')}"
+    grid, block = call.grid or (0,), call.block
+    text = f"{sizes(call.grid)} {word_for(prod(grid), 'block')}"
+    if block is not None:
+        text += f" of {sizes(block)} {word_for(prod(block or (0,)), 'thread')}"
     return f"{text}, {kibibytes(call.shared_bytes)} shared" if call.shared_bytes else text
 
 
 def argument(one: Argument) -> str:
     """``x float32 64×1024 strided 2048×1 at 16 B 0…781``, ``n 781``."""
     if one.shape is None:
-        return f"{one.name} {_kind(one.type) if one.value is None else one.value}"
+        kind = one.type or UNKNOWN
+        # Of a long template, the name alone.
+        kind = kind if len(kind) <= LONGEST else short_name(kind)
+        return f"{one.name} {kind if one.value is None else one.value}"
     parts = [one.name, one.dtype or UNKNOWN, _shape(one.shape)]
     if one.strides is not None and one.strides != _dense(one.shape):
         parts.append(f"strided {_shape(one.strides)}")
@@ -84,13 +86,6 @@ def argument(one: Argument) -> str:
     if one.low is not None:
         parts.append(f"{one.low}…{one.high}")
     return " ".join(parts)
-
-
-def _kind(kind: str | None) -> str:
-    """The type of a value that is not known; of a long template, what tells something."""
-    if kind is None:
-        return UNKNOWN
-    return kind if len(kind) <= LONGEST else short_name(kind)
 
 
 def differences(first: Call, other: Call) -> list[str]:
@@ -121,7 +116,7 @@ def _changed(one: Argument, two: Argument) -> Iterator[str]:
         ("", _shape(one.shape), _shape(two.shape)),
         ("strides ", _shape(one.strides), _shape(two.strides)),
         ("alignment ", one.alignment, two.alignment),
-        ("range ", _range(one), _range(two)),
+        ("range ", *(None if a.low is None else f"{a.low}…{a.high}" for a in (one, two))),
         ("on ", one.device, two.device),
     )
     # Other strides of another shape are no news where both are dense.
@@ -131,38 +126,20 @@ def _changed(one: Argument, two: Argument) -> Iterator[str]:
             yield f"{two.name} {label}{UNKNOWN if b is None else b} ({UNKNOWN if a is None else a})"
 
 
-def _range(one: Argument) -> str | None:
-    return None if one.low is None else f"{one.low}…{one.high}"
-
-
 def _dense(shape: Sequence[int] | None) -> tuple[int, ...] | None:
-    if shape is None:
-        return None
-    out: list[int] = []
-    step = 1
-    for size in reversed(shape):
-        out.insert(0, step)
-        step *= size
-    return tuple(out)
+    return None if shape is None else tuple(prod(shape[n + 1 :]) for n in range(len(shape)))
 
 
 def _shape(shape: Sequence[int] | None) -> str:
     return UNKNOWN if shape is None else _TIMES.join(map(str, shape)) or "scalar"
 
 
-def _counted(triple: Sequence[int] | None, word: str) -> str:
-    """``1 block``, ``8×4 blocks``."""
-    return f"{sizes(triple)} {word_for(prod(triple or (0,)), word)}"
-
-
 def sizes(triple: Sequence[int] | None) -> str:
     """Return a grid or a block without trailing ones: ``1823×4``."""
     if triple is None:
         return UNKNOWN
-    held = list(triple)
-    while len(held) > 1 and held[-1] == 1:
-        held.pop()
-    return _TIMES.join(map(str, held))
+    last = max((n for n, size in enumerate(triple) if size != 1), default=0)
+    return _TIMES.join(map(str, triple[: last + 1]))
 
 
 def none_known(rec: Recording) -> str | None:
@@ -174,7 +151,6 @@ def none_known(rec: Recording) -> str | None:
 
 
 def document(graph: Graph, view: GraphView, stages: Sequence[Stage]) -> dict[str, object]:
-    """Return all that is known of a graph."""
     return {
         "id": graph.id,
         "stages": list(stages),
@@ -186,20 +162,13 @@ def document(graph: Graph, view: GraphView, stages: Sequence[Stage]) -> dict[str
         "not_fused_left_out": view.refused_left_out,
         "tried": plain(view.tried),
         "buffers": [
-            {
-                "name": one.name,
-                "line": one.n,
-                "dtype": one.dtype,
-                "bytes": buffer_bytes(one),
-                "reuses": one.reuses,
-            }
+            members(one, "name dtype reuses") | {"line": one.n, "bytes": buffer_bytes(one)}
             for one in view.buffers
         ],
     }
 
 
 def operations(view: GraphView) -> list[dict[str, object]]:
-    """Return the calls of a graph in order."""
     return [_call(call) for call in view.calls]
 
 
@@ -229,13 +198,10 @@ def _node(node: FxNode) -> dict[str, object]:
 def table(graphs: Iterable[tuple[Graph, GraphView]]) -> Iterable[str]:
     """The calls of graphs, a line each, wide names cut in the middle."""
     for at, (graph, view) in enumerate(graphs):
-        if at:
-            yield ""
+        yield from [""] if at else []
         yield shown(f"graph {graph.id}: {heading(view)}")
         rows = [[_short(shown(cell)) for cell in call_cells(call)] for call in view.calls]
-        widths = [max(map(len, column)) for column in zip(CALL_HEAD, *rows, strict=True)]
-        for row in (CALL_HEAD, *rows):
-            yield "  ".join(f"{c:<{w}}" for c, w in zip(row, widths, strict=True)).rstrip()
+        yield from (line.plain for line in grid(CALL_HEAD, rows, maxsize))
 
 
 def _short(text: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 
 from rich.text import Text
@@ -16,7 +15,7 @@ from inspector.base.text import plural, shown
 from inspector.listing.line import Line
 from inspector.measure.ncu.report import waits_for
 from inspector.report.jsons import members
-from inspector.report.tables import UNKNOWN, clean, figure, spills
+from inspector.report.tables import UNKNOWN, clean, figure, spills, wrapped
 
 WIDTH = 80
 LABEL = 16
@@ -24,13 +23,11 @@ _TIMES = " × "
 
 
 def lines(card: Card, width: int = WIDTH) -> list[str]:
-    """The card in lines of at most ``width`` cells, labels on the left."""
-    out: list[str] = []
-    for label, text in _rows(card):
-        wrapped = textwrap.wrap(text, max(20, width - LABEL)) or [""]
-        out.append(f"{label:<{LABEL}}{wrapped[0]}")
-        out += [" " * LABEL + rest for rest in wrapped[1:]]
-    return out
+    return [
+        head + part
+        for label, text in _rows(card)
+        for head, part in wrapped(f"{label:<{LABEL}}", text, width)
+    ]
 
 
 def _rows(card: Card) -> Iterator[tuple[str, str]]:
@@ -48,11 +45,10 @@ def _rows(card: Card) -> Iterator[tuple[str, str]]:
     for text in card.measured:
         yield "ncu", shown(text)
     yield "occupancy", _occupancy(card)
+    if card.occupancy is not None and card.occupancy.limiters:
+        yield "  limited by", " and ".join(card.occupancy.limiters)
     if card.occupancy is not None:
-        if card.occupancy.limiters:
-            yield "  limited by", " and ".join(card.occupancy.limiters)
-        for step in card.occupancy.next_steps:
-            yield "  more with", step.text
+        yield from (("  more with", step.text) for step in card.occupancy.next_steps)
     for made in card.made:
         yield from _made(made)
     yield "global memory", _estimate(card.tensor_bytes, "bytes a launch")
@@ -93,21 +89,22 @@ def unknown_occupancy(card: Card) -> str | None:
         return None
     if card.device is None:
         return "the limits of its architecture are not known"
-    of_code = {
-        "registers": card.resources.registers,
-        "static shared memory": card.static_shared_bytes,
+    launched = "without a recorded launch" if card.launch is None else "not in the launch"
+    lacking = {
+        "without figures of machine code": {
+            "registers": card.resources.registers,
+            "static shared memory": card.static_shared_bytes,
+        },
+        launched: {
+            "threads of a block": card.threads,
+            "dynamic shared memory": card.dynamic_shared_bytes,
+        },
     }
-    of_launch = {
-        "threads of a block": card.threads,
-        "dynamic shared memory": card.dynamic_shared_bytes,
-    }
-    parts = []
-    for figures, lacking in (
-        (of_code, "without figures of machine code"),
-        (of_launch, "without a recorded launch" if card.launch is None else "not in the launch"),
-    ):
-        if names := [name for name, value in figures.items() if value is None]:
-            parts.append(f"{' and '.join(names)} ({lacking})")
+    parts = [
+        f"{' and '.join(names)} ({why})"
+        for why, figures in lacking.items()
+        if (names := [name for name, value in figures.items() if value is None])
+    ]
     return f"not known: {', '.join(parts)}" if parts else "no block of this size can be launched"
 
 
@@ -137,8 +134,7 @@ def _made(made: StageContent) -> Iterator[tuple[str, str]]:
 
 
 def _access(access: Access) -> str:
-    width = f"{access.width} B" if access.width is not None else f"{UNKNOWN} B"
-    text = f"{access.kind} {access.count}{_TIMES}{width}"
+    text = f"{access.kind} {access.count}{_TIMES}{figure(access.width)} B"
     if not access.guarded:
         return text
     which = "" if access.guarded == access.count else f"{access.guarded} "
@@ -147,8 +143,7 @@ def _access(access: Access) -> str:
 
 def _product(product: Product) -> str:
     shape = "m{}n{}k{}".format(*product.shape) if product.shape else f"shape {UNKNOWN}"
-    types = " ".join(product.types)
-    return f"{product.opcode} {shape} {types}".rstrip() + f"{_TIMES}{product.count}"
+    return f"{' '.join((product.opcode, shape, *product.types))}{_TIMES}{product.count}"
 
 
 def _estimate(estimate: Estimate | None, of: str) -> str:
@@ -165,11 +160,7 @@ def intensity(card: Card) -> float | None:
     return card.operations.value / card.tensor_bytes.value
 
 
-# -- JSON -----------------------------------------------------------------------------------------
-
-
 def as_json(card: Card) -> dict[str, object]:
-    """Return the card as JSON values; unknown is null, estimates are under ``estimates``."""
     occupancy = card.occupancy
     return {
         **members(
@@ -215,27 +206,26 @@ STYLES = {"warn": "bold red", "hint": "bold yellow", "info": "cyan"}
 
 def legend(annotations: LineAnnotations, stage: Stage) -> str:
     """What the gutter counts: virtual and allocated registers are different things."""
-    sampled = ""
+    said = []
+    if annotations.classes and stage is Stage.PTX:
+        said.append("Live at each instruction: virtual registers, by declared class.")
+    elif annotations.classes and stage is Stage.SASS:
+        of = figure(annotations.allocated, " of {} a thread") if annotations.allocated else ""
+        said.append(
+            f"Live at each instruction: allocated registers (gpr{of}); stall: issue cycles."
+        )
+    elif annotations.classes:
+        said.append(
+            "Of each line's SASS: the most allocated registers live, ▲ the peak; stall: the sum."
+        )
     if annotations.sampled:
-        sampled = f" Samples: percent of the kernel's {annotations.sampled}, measured by ncu"
         shared = "" if stage is Stage.SASS else "; an instruction of several lines counts on each"
-        sampled += f"{shared}."
-    return (_counted(annotations, stage) + sampled).strip()
-
-
-def _counted(annotations: LineAnnotations, stage: Stage) -> str:
-    if not annotations.classes:
-        return ""
-    if stage is Stage.PTX:
-        return "Live at each instruction: virtual registers, by declared class."
-    if stage is Stage.SASS:
-        of = "" if annotations.allocated is None else f" of {annotations.allocated} a thread"
-        return f"Live at each instruction: allocated registers (gpr{of}); stall: issue cycles."
-    return "Of each line's SASS: the most allocated registers live, ▲ the peak; stall: the sum."
+        of = f"the kernel's {annotations.sampled}"
+        said.append(f"Samples: percent of {of}, measured by ncu{shared}.")
+    return " ".join(said)
 
 
 def heading(annotations: LineAnnotations) -> str:
-    """The names of the gutter's columns."""
     cells = [f"{name:>5}" for name in annotations.classes] + ["stall"] * annotations.stalls
     cells += ["samples"] if annotations.sampled else []
     return f"{'line':>6} " + " ".join(cells)
@@ -257,9 +247,8 @@ def rows(lines: Iterable[Line], annotations: LineAnnotations, width: int) -> Ite
             cells.append(f"{part:>7}")
         gutter = f"{line.n:>6} " + " ".join(cells)
         text = clean(line.text)
-        said = (
-            [] if line.text.lstrip().startswith(_PLAIN) else list(annotations.words(line.n).said())
-        )
+        plain = line.text.lstrip().startswith(_PLAIN)
+        said = [] if plain else list(annotations.words(line.n).said())
         if line.n in own[:1] or (one.rolled is not None and one.rolled.peak and not peaked):
             said.append(peak(one, annotations))
             peaked = annotations.machine is False
@@ -275,11 +264,10 @@ def rows(lines: Iterable[Line], annotations: LineAnnotations, width: int) -> Ite
         for sentence in said:
             yield Text.assemble(margin, indent, ("└ " + sentence, "green"))
         for note in one.notes:
-            mark = MARKS.get(note.severity, "·")
-            style = STYLES.get(note.severity, "")
             words = f"as on line {told[note]}" if note in told else note.text
             told.setdefault(note, line.n)
-            yield Text.assemble(margin, indent, (f"{mark} {note.rule}: {words}", style))
+            head = f"{MARKS.get(note.severity, '·')} {note.rule}: {words}"
+            yield Text.assemble(margin, indent, (head, STYLES.get(note.severity, "")))
 
 
 WORTH_WORDS = 0.01
@@ -318,7 +306,6 @@ def hint(finding: Finding) -> Text:
         for stage, lines in finding.lines.items()
         if lines
     )
-    mark, style = MARKS.get(finding.severity, "·"), STYLES.get(finding.severity, "")
     where = f" ({places})" if places else ""
     if finding.blocks is not None:
         ran, of = finding.blocks
@@ -326,9 +313,9 @@ def hint(finding: Finding) -> Text:
     elif finding.estimated:
         where += ", a guess from the code"
     # What a profiler's rules say comes from a file.
-    return Text.assemble(
-        (f"  {mark} {shown(finding.rule)}", style), f"{where}: {shown(finding.text)}"
-    )
+    head = f"  {MARKS.get(finding.severity, '·')} {shown(finding.rule)}"
+    style = STYLES.get(finding.severity, "")
+    return Text.assemble((head, style), f"{where}: {shown(finding.text)}")
 
 
 def _cells(one: Told, classes: Sequence[str], stalls: bool) -> Iterator[str]:

@@ -40,12 +40,10 @@ class Checked:
 
     @property
     def failed(self) -> tuple[Verdict, ...]:
-        """What was broken or is not known."""
         return tuple(v for v in self.verdicts if v.outcome is not Outcome.KEPT)
 
 
 def name_of(verdict: Verdict) -> str:
-    """The kernel, or the graph."""
     subject = verdict.subject
     if subject.kernel is None:
         return f"graph {subject.graph}"
@@ -54,9 +52,7 @@ def name_of(verdict: Verdict) -> str:
 
 def amount(value: float | None) -> str:
     """A figure without digits that it has not."""
-    if value is None:
-        return tables.UNKNOWN
-    return f"{value:,.0f}" if value == int(value) else f"{value:,.4g}"
+    return tables.figure(value, "{:,.0f}" if value is None or value == int(value) else "{:,.4g}")
 
 
 def sentence(verdict: Verdict) -> str:
@@ -91,23 +87,21 @@ def where(place: Place) -> str:
     return " · ".join(parts)
 
 
-# -- for people -----------------------------------------------------------------------------------
-
-
 def heading(checked: Checked) -> str:
     """How many were checked, and how it ended."""
     n = counts(checked.verdicts)
-    parts = [f"{plural(checked.variants, 'variant')} of {plural(checked.kernels, 'kernel')}"]
-    if checked.left_out:
-        parts[0] += f" (not {checked.left_out} more that a tuner tried or that failed)"
-    if checked.new:
-        parts.append(f"{checked.new} not in the baseline")
-    said = [f"{plural(len(checked.verdicts), 'limit')}: {n[Outcome.KEPT]} kept"]
-    if n[Outcome.BROKEN]:
-        said.append(f"{n[Outcome.BROKEN]} broken")
-    if n[Outcome.UNKNOWN]:
-        said.append(f"{n[Outcome.UNKNOWN]} not known")
-    return f"{', '.join(parts)}; {', '.join(said)}"
+    left = f" (not {checked.left_out} more that a tuner tried or that failed)"
+    parts = (
+        f"{plural(checked.variants, 'variant')} of {plural(checked.kernels, 'kernel')}"
+        + (left if checked.left_out else ""),
+        f"{checked.new} not in the baseline" if checked.new else "",
+    )
+    said = (
+        f"{plural(len(checked.verdicts), 'limit')}: {n[Outcome.KEPT]} kept",
+        f"{n[Outcome.BROKEN]} broken" if n[Outcome.BROKEN] else "",
+        f"{n[Outcome.UNKNOWN]} not known" if n[Outcome.UNKNOWN] else "",
+    )
+    return f"{', '.join(filter(None, parts))}; {', '.join(filter(None, said))}"
 
 
 def rows(checked: Checked, everything: bool) -> Iterator[Text]:
@@ -120,11 +114,7 @@ def rows(checked: Checked, everything: bool) -> Iterator[Text]:
         yield Text(shown(f"  {sentence(verdict)}{f'  [{at}]' if at else ''}"))
 
 
-# -- for programs ---------------------------------------------------------------------------------
-
-
 def document(checked: Checked, passed: bool) -> dict[str, object]:
-    """The JSON of ``check``."""
     n = counts(checked.verdicts)
     return {
         "schema": jsons.SCHEMA,
@@ -150,7 +140,7 @@ def _as_json(verdict: Verdict) -> dict[str, object]:
         "text": sentence(verdict) if verdict.outcome is not Outcome.KEPT else None,
         "stage": place.stage,
         "line": place.line,
-        "source": jsons.location(place.source),
+        "source": jsons.plain(place.source),
     }
 
 
@@ -222,16 +212,12 @@ def junit(checked: Checked) -> str:
 
 
 def _xml(text: str) -> str:
-    """Text without what XML 1.0 has no place for."""
     return "".join("�" if ord(char) in _NOT_XML else char for char in text)
 
 
 def markdown(checked: Checked, passed: bool) -> Iterator[str]:
-    """Yield a comment for a pull request."""
-    yield f"### ptxview check: {'passed' if passed else 'failed'}"
-    yield ""
-    yield escaped(heading(checked))
-    yield ""
+    yield from (f"### ptxview check: {'passed' if passed else 'failed'}", "")
+    yield from (escaped(heading(checked)), "")
     rows = []
     for verdict in checked.failed:
         variant = verdict.subject.variant

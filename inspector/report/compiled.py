@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
 
@@ -13,19 +13,16 @@ from rich.text import Text
 
 from inspector.analyse.passes import BY_ARRIVAL, PassRun
 from inspector.base.model import Compilation, CompilerMessage, Resources, Stage, Variant
-from inspector.base.text import plural, shown
+from inspector.base.text import plural, shown, some
 from inspector.diff.compare import Compared
 from inspector.diff.hunks import Hunk
 from inspector.measure.experiment import Experiment, ExperimentColumn
 from inspector.report import diff_text, tables
-from inspector.report.diff_text import settings
 from inspector.report.jsons import SCHEMA, compilation, members, plain
-from inspector.report.tables import UNKNOWN
 
 Column = tuple[str, str]
 """A target, and options as one writes them."""
 
-GAP = 2
 MOST_LINES = 40
 """Messages that are printed; JSON and the recording have all."""
 
@@ -78,23 +75,14 @@ def label(column: Column, among: Sequence[Column]) -> str:
     return target
 
 
-def _percent(cell: CompiledCell) -> str:
-    return tables.UNKNOWN if cell.occupancy is None else f"{cell.occupancy:.0f} %"
-
-
-def _seconds(cell: CompiledCell) -> str:
-    took = cell.compilation.seconds
-    return tables.UNKNOWN if took is None else f"{took:.2f} s"
-
-
-FIGURES = (
+FIGURES: tuple[tuple[str, Callable[[CompiledCell], str]], ...] = (
     ("registers", lambda c: tables.figure(c.resources.registers)),
     ("spills, bytes", lambda c: tables.spills(c.resources)),
     ("stack, bytes", lambda c: tables.figure(c.resources.stack_bytes)),
     ("shared", lambda c: tables.shared(c.resources)),
     ("instructions", lambda c: tables.figure(c.instructions)),
-    ("occupancy", _percent),
-    ("compiled in", _seconds),
+    ("occupancy", lambda c: tables.figure(c.occupancy, "{:.0f} %")),
+    ("compiled in", lambda c: tables.figure(c.compilation.seconds, "{:.2f} s")),
     ("variant", lambda c: c.name),
 )
 
@@ -115,72 +103,48 @@ def lines(table: CompiledTable, width: int) -> Iterator[Text]:
         if several and row.kernel is not None:
             said.append(shown(row.file))
         yield Text.assemble((said[0], "bold cyan"), "  ", "  ".join(said[1:]))
-        yield from _grid(row, heads, width)
+        rows = figures_of(row.cells)
+        if not any(cell is not None and cell.compilation.failed is None for cell in row.cells):
+            rows = [("", ["error" if cell else "" for cell in row.cells])]
+        yield from grid(heads, rows, width)
         yield Text("")
 
 
-def _grid(row: CompiledRow, heads: Sequence[str], width: int) -> Iterator[Text]:
-    if not any(cell is not None and cell.compilation.failed is None for cell in row.cells):
-        yield from grid(heads, [("", ["error" if c else "" for c in row.cells])], width)
-    else:
-        yield from grid(heads, figures_of(row.cells), width)
-
-
 def figures_of(cells: Sequence[CompiledCell | None]) -> list[tuple[str, list[str]]]:
-    """Return the names of metrics with their cells."""
-    return [(title, [_cell(make, cell) for cell in cells]) for title, make in FIGURES]
+    return [(title, [_cell(title, make, cell) for cell in cells]) for title, make in FIGURES]
+
+
+def _cell(title: str, make: Callable[[CompiledCell], str], cell: CompiledCell | None) -> str:
+    if cell is None or cell.variant is None or cell.compilation.failed is not None:
+        return "error" if cell is not None and title == FIGURES[0][0] else ""
+    return shown(make(cell))
 
 
 def grid(
     heads: Sequence[str], rows: Sequence[tuple[str, Sequence[str]]], width: int
 ) -> Iterator[Text]:
     """Yield rows of metrics; columns that do not fit follow below."""
-    titles = max(cell_len(title) for title in (*(t for t, _ in FIGURES), *(t for t, _ in rows)))
-    titles += GAP
-    sizes = [
-        max(cell_len(head), *(cell_len(line[at]) for _, line in rows)) + GAP
-        for at, head in enumerate(heads)
-    ]
-    for part in _parts(sizes, width - titles - GAP):
-        head = "".join(_right(heads[at], sizes[at]) for at in part)
-        yield Text(" " * (GAP + titles) + head, "bold")
-        for title, line in rows:
-            out = Text(" " * GAP + title + " " * (titles - cell_len(title)))
-            for at in part:
-                text = line[at]
-                bad = text == "error" or (title.startswith("spills") and text not in _QUIET)
-                out.append(_right(text, sizes[at]), "bold red" if bad else "")
-            yield out
+    titles = max(len(title) for title, _ in (*FIGURES, *rows)) + 2
+    left = list(range(len(heads)))
+    while left:
+        part: list[int] = []
+        room = width - titles
+        for at in left:
+            room -= 2 + max(cell_len(text) for text in (heads[at], *(line[at] for _, line in rows)))
+            if part and room < 0:
+                break
+            part.append(at)
+        left = left[len(part) :]
+        cells: list[list[tables.Cell]] = [
+            [f"  {title}".ljust(titles), *(_styled(title, line[at]) for at in part)]
+            for title, line in rows
+        ]
+        yield from tables.grid(["", *(heads[at] for at in part)], cells, width, heads)
 
 
-_QUIET = ("0", tables.UNKNOWN, "")
-
-
-def _parts(sizes: Sequence[int], room: int) -> Iterator[list[int]]:
-    """Yield groups of columns that fit side by side."""
-    part: list[int] = []
-    for at, _ in enumerate(sizes):
-        if part and sum(sizes[i] for i in part) + sizes[at] > room:
-            yield part
-            part = []
-        part.append(at)
-    if part:
-        yield part
-
-
-def _right(text: str, size: int) -> str:
-    return " " * (size - cell_len(text)) + text
-
-
-def _cell(make: object, cell: CompiledCell | None) -> str:
-    if cell is None:
-        return ""
-    if cell.variant is None or cell.compilation.failed is not None:
-        return "error" if make is FIGURES[0][1] else ""
-    return shown(str(make(cell)))  # type: ignore[operator]
-
-
-# -- what the compilers said ----------------------------------------------------------------------
+def _styled(title: str, text: str) -> tuple[str, str]:
+    spilled = title.startswith("spills") and text not in ("0", tables.UNKNOWN, "")
+    return text, "bold red" if text == "error" or spilled else ""
 
 
 def place(message: CompilerMessage) -> str:
@@ -195,29 +159,23 @@ def place(message: CompilerMessage) -> str:
 STYLES = {"error": "bold red", "warning": "yellow", "note": "dim"}
 
 
-def messages(table: CompiledTable) -> Iterator[Text]:
+def messages(compilations: Sequence[Compilation]) -> Iterator[Text]:
     """Each message once, with the columns that it is of where not all have it, and its line."""
-    said: dict[CompilerMessage, list[str]] = {}
-    tried: dict[str, int] = {}
-    for one in table.compilations:
-        tried[one.file] = tried.get(one.file, 0) + 1
+    columns = tuple(dict.fromkeys(one.column for one in compilations))
+    said: dict[CompilerMessage, dict[str, None]] = {}
+    for one in compilations:
         for message in _of(one):
-            names = said.setdefault(message, [])
-            name = label(one.column, table.columns)
-            if name not in names:
-                names.append(name)
-    columns = len(table.columns)
+            said.setdefault(message, {})[label(one.column, columns)] = None
     for message, names in list(said.items())[:MOST_LINES]:
         where = place(message)
         style = STYLES.get(message.severity, "")
-        out = Text.assemble(
+        of = f"  [{', '.join(names)}]" if len(names) < len(columns) else ""
+        yield Text.assemble(
             (shown(f"{where}: ") if where else "", "bold"),
             (message.severity, style),
             shown(f": {message.message}"),
+            (shown(of), "dim"),
         )
-        if len(names) < columns:
-            out.append(shown(f"  [{', '.join(names)}]"), "dim")
-        yield out
         if message.text is not None and message.text.strip():
             text = message.text.rstrip("\r")
             yield Text("    " + shown(text.expandtabs(8)))
@@ -237,9 +195,6 @@ def _of(one: Compilation) -> Iterable[CompilerMessage]:
     yield from one.messages
 
 
-# -- before and after an edit ---------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class RowChange:
     """A kernel in one column whose code is not what it was: None where it was, or is, not there."""
@@ -251,23 +206,10 @@ class RowChange:
 
     @property
     def title(self) -> str:
-        """The kernel and the column."""
         return f"{self.row.kernel or PurePath(self.row.file).name} {self.column}"
-
-    def figures(self) -> Iterator[tuple[str, str, str]]:
-        """The figures that differ: name, before, after."""
-        if self.before is None or self.after is None:
-            return
-        for title, make in FIGURES:
-            if title in ("compiled in", "variant"):
-                continue
-            before, after = (_cell(make, cell) for cell in (self.before, self.after))
-            if before != after and "" not in (before, after):
-                yield title.partition(",")[0], before, after
 
 
 def changes(before: CompiledTable, after: CompiledTable) -> Iterator[RowChange]:
-    """Yield the cells whose code changed."""
     earlier = {_key(row): row for row in before.rows}
     places = {column: at for at, column in enumerate(before.columns)}
     for row in after.rows:
@@ -291,20 +233,18 @@ def _hash(cell: CompiledCell | None) -> str | None:
 def change_lines(changed: Iterable[RowChange]) -> Iterator[Text]:
     """A line for each cell that changed: ``square sm_90a: registers 8 → 12``."""
     for one in changed:
-        out = Text(f"  {shown(one.title)}: ")
-        figures = [f"{name} {a} → {b}" for name, a, b in one.figures()]
+        cells = [dict(figures_of([cell])) for cell in (one.before, one.after)]
+        pairs = [(title, cells[0][title][0], cells[1][title][0]) for title, _ in FIGURES[:-2]]
+        figures = [f"{t.partition(',')[0]} {a} → {b}" for t, a, b in pairs if a != b and a and b]
         if one.before is None or one.before.variant is None:
             figures = ["compiles" if one.before is not None else "is new"]
         elif one.after is None or one.after.variant is None:
             figures = ["does not compile"]
-        yield out.append(shown(", ".join(figures)) or "other code, the same figures")
-
-
-# -- JSON -----------------------------------------------------------------------------------------
+        said = ", ".join(figures) or "other code, the same figures"
+        yield Text(f"  {shown(one.title)}: {shown(said)}")
 
 
 def as_json(table: CompiledTable) -> dict[str, object]:
-    """Return columns, rows with a cell for each column, and every message."""
     return {
         "schema": SCHEMA,
         "recording": table.path,
@@ -339,9 +279,6 @@ def _cell_json(cell: CompiledCell | None) -> dict[str, object] | None:
     }
 
 
-NOT_COMPILED = "compiled in"
-
-
 @dataclass(frozen=True, slots=True)
 class Difference:
     """A column compared with the recorded variant at one stage; ``why`` it is not, else ""."""
@@ -356,7 +293,9 @@ def trial_title(trial: Experiment) -> Text:
     request = trial.outcome.request
     variant = request.variant
     told = "  ".join(
-        shown(p) for p in (variant.id, variant.target or "", settings(variant.config)) if p
+        shown(p)
+        for p in (variant.id, variant.target or "", diff_text.settings(variant.config))
+        if p
     )
     what = (
         f"from the recorded {request.stage.value} on"
@@ -368,32 +307,12 @@ def trial_title(trial: Experiment) -> Text:
 
 def trial_table(trial: Experiment, width: int) -> Iterator[Text]:
     """Yield the metrics, the recorded variant's first; other columns follow below."""
-    cells = [_trial_cell(one) for one in trial.columns]
-    rows = [
-        (name, line) for name, line in figures_of(cells) if name not in ("variant", NOT_COMPILED)
+    cells = [
+        CompiledCell(c.compilation, c.variant, "", c.resources, c.instructions, c.occupancy, c.code)
+        for c in trial.columns
     ]
-    seconds = [_trial_seconds(one.compilation) if n else "" for n, one in enumerate(trial.columns)]
-    rows.append((NOT_COMPILED, seconds))
     heads = [shown(one.label) for one in trial.columns]
-    yield from grid(heads, rows, width)
-
-
-def _trial_cell(one: ExperimentColumn) -> CompiledCell:
-    return CompiledCell(
-        one.compilation, one.variant, "", one.resources, one.instructions, one.occupancy, one.code
-    )
-
-
-def _trial_seconds(one: Compilation) -> str:
-    if one.failed is not None:
-        return ""
-    return tables.UNKNOWN if one.seconds is None else f"{one.seconds:.2f} s"
-
-
-def trial_messages(trial: Experiment) -> Iterator[Text]:
-    """What the compilers said of what was tried, at its lines."""
-    made = tuple(one.compilation for one in trial.tried)
-    yield from messages(CompiledTable("", tuple(dict.fromkeys(c.column for c in made)), (), made))
+    return grid(heads, [row for row in figures_of(cells) if row[0] != "variant"], width)
 
 
 def first_error(trial: Experiment, file: str) -> CompilerMessage | None:
@@ -407,9 +326,6 @@ def first_error(trial: Experiment, file: str) -> CompilerMessage | None:
         ),
         None,
     )
-
-
-# -- sentences ------------------------------------------------------------------------------------
 
 
 def trial_sentences(trial: Experiment) -> Iterator[str]:
@@ -453,24 +369,15 @@ def _of_compiler(trial: Experiment) -> Iterator[str]:
 
 
 def _texts(alike: Mapping[Stage, bool]) -> str:
-    """Which texts on the way there are the same."""
     texts = [stage for stage in alike if stage is not Stage.SASS]
     same = [stage.value for stage in texts if alike[stage]]
     others = [stage.value for stage in texts if not alike[stage]]
-    out = f", and {_and(same)} byte for byte" if same else ""
-    return out + (f"; of {_and(others)} the text alone is another" if others else "")
-
-
-def _and(words: Sequence[str]) -> str:
-    *rest, last = words
-    return f"{', '.join(rest)} and {last}" if rest else last
+    out = f", and {some(same, 9)} byte for byte" if same else ""
+    return out + (f"; of {some(others, 9)} the text alone is another" if others else "")
 
 
 def _versions(versions: Mapping[str, str]) -> str:
     return ", ".join(f"{name} {version}".strip() for name, version in versions.items())
-
-
-# -- JSON -----------------------------------------------------------------------------------------
 
 
 def trial_json(trial: Experiment, differences: Iterable[Difference]) -> dict[str, object]:
@@ -547,7 +454,7 @@ def pass_title(run: PassRun) -> str:
 def pass_milliseconds(run: PassRun) -> str:
     """A pass's time: to a tenth as MLIR and LLVM tell it, what was measured here with a tilde."""
     if run.milliseconds is None:
-        return UNKNOWN
+        return tables.UNKNOWN
     about = "~" if run.timed_by == BY_ARRIVAL else ""
     return f"{about}{run.milliseconds:.1f}"
 
@@ -586,7 +493,6 @@ def pass_table(passes: Iterable[PassRun], asked: frozenset[str] = frozenset()) -
 
 
 def pass_note(run: PassRun) -> str:
-    """Return a remark on a pass that changed no count of operations."""
     if not run.finished:
         return "the compiler failed in it"
     if not run.changed:

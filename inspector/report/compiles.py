@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import accumulate
+from math import ceil
 from operator import itemgetter
 from pathlib import PurePath
 
@@ -77,7 +78,6 @@ class TimelineRow:
 
     @property
     def began(self) -> float | None:
-        """When it began, None if that is not known."""
         one = self.compile or self.kernel
         return None if one is None else one.began
 
@@ -92,11 +92,9 @@ class Phases:
     def part(self, name: str) -> str | None:
         """Return the part of a phase; None if only its parent tells. Exact names come first."""
         if name not in self._known:
-            exact = (part for part, names in self._table.items() if name in names)
-            fits = (
-                p for p, names in self._table.items() if any(fnmatchcase(name, n) for n in names)
-            )
-            self._known[name] = next(exact, None) or next(fits, None)
+            exact = [part for part, names in self._table.items() if name in names]
+            exact += [p for p, ns in self._table.items() if any(fnmatchcase(name, n) for n in ns)]
+            self._known[name] = next(iter(exact), None)
         return self._known[name]
 
     def stretches(
@@ -110,7 +108,7 @@ class Phases:
         deepest = max((p.depth for p in one.phases), default=0)
         for kernel in kernels:
             spans += [(b, e, deepest + n, part) for b, e, n, part in _of_kernel(kernel)]
-        return tuple(_innermost(spans))
+        return _innermost(spans)
 
     def rows(self, rec: Recording) -> list[TimelineRow]:
         """Return compiles, kernels outside of any, and failed kernels, in order of time."""
@@ -124,8 +122,8 @@ class Phases:
                 first, last = one.began - CLOCK_SECONDS, one.began + one.seconds + CLOCK_SECONDS
                 busy.append((first, last))
                 own = timed.get(one.process, [])
-                places = bisect_left(own, first, key=_began), bisect_right(own, last, key=_began)
-                inside = own[slice(*places)]
+                at = bisect_left(own, first, key=_began)
+                inside = own[at : bisect_right(own, last, key=_began)]
             out.append(TimelineRow(one, None, self.stretches(one, inside)))
         merged = union(busy)
         for kernel in rec.kernel_compiles:
@@ -134,14 +132,11 @@ class Phases:
             at = bisect_right(merged, _began(kernel), key=itemgetter(0)) - 1
             within = kernel.began is not None and at >= 0 and kernel.began <= merged[at][1]
             if kernel.failed is not None or not within:
-                stretches = tuple(_innermost(_of_kernel(kernel)))
-                out.append(TimelineRow(None, kernel, stretches, within))
-        out.sort(key=lambda row: row.began if row.began is not None else float("inf"))
-        return out
+                out.append(TimelineRow(None, kernel, _innermost(_of_kernel(kernel)), within))
+        return sorted(out, key=lambda row: row.began if row.began is not None else float("inf"))
 
 
 def of_all(rows: Iterable[TimelineRow]) -> list[Stretch]:
-    """Return the stretches of all rows, each once."""
     return [s for row in rows if not row.within for s in row.stretches]
 
 
@@ -165,7 +160,6 @@ def union(intervals: Iterable[tuple[float, float]]) -> list[tuple[float, float]]
 
 
 def length(intervals: Iterable[tuple[float, float]]) -> float:
-    """Seconds that intervals cover together."""
     return sum(ended - began for began, ended in union(intervals))
 
 
@@ -180,22 +174,18 @@ class Axis:
 
     def bar(self, stretches: Sequence[Stretch]) -> str:
         """A letter for each column: the part that had most of its time, a blank for none."""
-        cells: list[dict[str, float]] = [{} for _ in range(self.width)]
         if self._total <= 0:
             return ""
+        cells: list[dict[str, float]] = [{} for _ in range(self.width)]
         for one in stretches:
             first, last = self._at(one.began), self._at(one.ended)
-            at = int(first)
-            while at < self.width and at < last:
+            for at in range(int(first), min(self.width, ceil(last))):
                 here = min(last, at + 1) - max(first, at)
                 cells[at][one.part] = cells[at].get(one.part, 0.0) + here
-                at += 1
+        if stretches and not any(cells):
+            cells[min(int(self._at(stretches[0].began)), self.width - 1)] = {stretches[0].part: 1}
         letters = [PARTS[max(c, key=lambda part: c[part])] if c else " " for c in cells]
-        bar = "".join(letters)
-        if stretches and not bar.strip():
-            at = min(int(self._at(stretches[0].began)), self.width - 1)
-            bar = " " * at + PARTS[stretches[0].part]
-        return bar.rstrip()
+        return "".join(letters).rstrip()
 
     def _at(self, moment: float) -> float:
         at = bisect_right(self._busy, (moment, float("inf"))) - 1
@@ -205,36 +195,33 @@ class Axis:
         return (self._before[at] + min(moment, ended) - began) / self._total * self.width
 
 
-def _innermost(spans: Iterable[tuple[float, float, int, str | None]]) -> Iterator[Stretch]:
+def _innermost(spans: Iterable[tuple[float, float, int, str | None]]) -> tuple[Stretch, ...]:
     """Stretches of nested spans (began, ended, depth, part), each moment the innermost one's."""
     # One pass: what is open at a moment is a stack, as phases nest.
-    spans = sorted(spans, key=lambda s: (s[0], s[2], -s[1]))
     stack: list[tuple[float, str]] = []  # until when, which part
-    now = 0.0
     pieces: list[Stretch] = []
+    now = 0.0
 
-    def until(moment: float) -> None:
+    def until(moment: float, part: str) -> None:
         nonlocal now
-        while stack and (stack[-1][0] <= moment or now < moment):
-            ended, part = stack[-1]
-            if ended <= moment:
-                stack.pop()
-            upto = min(ended, moment)
-            if upto <= now:
-                continue
-            if pieces and pieces[-1].part == part and pieces[-1].ended >= now:
-                pieces[-1] = Stretch(pieces[-1].began, upto, part)
+        if moment > now:
+            before = pieces[-1] if pieces else None
+            if before is not None and before.part == part and before.ended >= now:
+                pieces[-1] = Stretch(before.began, moment, part)
             else:
-                pieces.append(Stretch(now, upto, part))
-            now = upto
-        now = max(now, moment)
+                pieces.append(Stretch(now, moment, part))
+            now = moment
 
-    for began, ended, _, part in spans:
-        until(began)
+    last = (float("inf"), float("inf"), 0, None)
+    for began, ended, _, part in (*sorted(spans, key=lambda s: (s[0], s[2], -s[1])), last):
+        while stack and stack[-1][0] <= began:
+            until(*stack.pop())
+        if stack:
+            until(began, stack[-1][1])
+        now = max(now, began)
         within = min(ended, stack[-1][0]) if stack else ended
         stack.append((within, part or (stack[-1][1] if stack else DYNAMO)))
-    until(float("inf"))
-    return iter(pieces)
+    return tuple(pieces)
 
 
 def _of_kernel(kernel: KernelCompile) -> Iterator[tuple[float, float, int, str]]:
@@ -303,17 +290,14 @@ class BreakPlace:
 
     @property
     def first(self) -> GraphBreak:
-        """The one that says it all."""
         return self.breaks[0][1]
 
     @property
     def lost_seconds(self) -> float | None:
-        """Seconds of discarded tracing, if known."""
         return _total(b.lost_seconds for _, b in self.breaks)
 
     @property
     def resumed_seconds(self) -> float | None:
-        """Seconds of compiling the code after it, if known."""
         return _total(one.seconds for one in self.resumed)
 
 
@@ -336,14 +320,11 @@ def break_places(rec: Recording) -> list[BreakPlace]:
             at = graph_break.place
             key = (at and (at.file, at.line), graph_break.reason)
             groups.setdefault(key, []).append((one, graph_break))
+    resumed = [(go[1], one) for one in rec.frame_compiles if (go := resumed_at(one.function))]
     out = []
     for group in groups.values():
         lines = {(f.file, f.line) for _, b in group for f in b.stack}
-        after = []
-        for one in rec.frame_compiles:
-            resumed = resumed_at(one.function)
-            if resumed is not None and (one.file, resumed[1]) in lines:
-                after.append(one)
+        after = (one for line, one in resumed if (one.file, line) in lines)
         out.append(BreakPlace(tuple(group), tuple(after)))
     return out
 
@@ -371,14 +352,14 @@ def uncompiled(rec: Recording) -> list[FrameCompile | KernelCompile]:
     return [*frames, *(one for one in rec.kernel_compiles if one.failed)]
 
 
-def failed_seconds(bad: Iterable[FrameCompile | KernelCompile]) -> float | None:
+def failed_seconds(bad: Sequence[FrameCompile | KernelCompile]) -> float | None:
     """Return the wall time of failed compiles; None if one's is unknown."""
-    spans = []
-    for one in bad:
-        if one.began is None or one.seconds is None:
-            return None
-        spans.append((one.began, one.began + one.seconds))
-    return length(spans)
+    spans = [
+        (one.began, one.began + one.seconds)
+        for one in bad
+        if one.began is not None and one.seconds is not None
+    ]
+    return length(spans) if len(spans) == len(bad) else None
 
 
 def _distinct(kernels: Iterable[KernelCompile]) -> list[KernelCompile]:
@@ -409,20 +390,16 @@ def none_known(rec: Recording) -> str | None:
 def lines(rec: Recording, phases: Phases, width: int) -> Iterator[CompileLine]:
     """Everything: the timeline, caches, breaks, recompiles, dynamic shapes."""
     rows = phases.rows(rec)
-    for text in summary(rec, rows):
-        yield CompileLine(text)
+    yield from map(CompileLine, summary(rec, rows))
     yield from timeline(rows, width, ranks.of_processes(rec))
-    for text in _caches(rec):
-        yield CompileLine(text)
+    yield from map(CompileLine, _caches(rec))
     between = (
         CompileLine(text, None if one is None else one.place, None if one is None else one.kernel)
         for text, one in ranks.lines(rec)
     )
     for part in (between, choices(rec), breaks(rec), recompiled(rec), shapes(rec), failed(rec)):
-        several = list(part)
-        if several:
-            yield CompileLine(Text())
-            yield from several
+        if several := list(part):
+            yield from (CompileLine(Text()), *several)
 
 
 def summary(rec: Recording, rows: Sequence[TimelineRow]) -> Iterator[Text]:
@@ -431,13 +408,12 @@ def summary(rec: Recording, rows: Sequence[TimelineRow]) -> Iterator[Text]:
     whole = [one for one in frames if not one.failed]
     functions = {(one.file, one.line, one.function) for one in whole}
     parts = []
+    if whole:
+        often = f" {len(whole)} times" if len(whole) != len(functions) else ""
+        several = ranks.ranks(rec)
+        by_ranks = f" by {plural(len(several), 'rank')}" if several else ""
+        parts.append(f"{plural(len(functions), 'function')} compiled{often}{by_ranks}")
     if frames:
-        many = plural(len(functions), "function")
-        if whole:
-            often = f" {len(whole)} times" if len(whole) != len(functions) else ""
-            several = ranks.ranks(rec)
-            by = f" by {plural(len(several), 'rank')}" if several else ""
-            parts.append(f"{many} compiled{often}{by}")
         count = sum(len(one.breaks) for one in frames)
         parts += [plural(count, "graph break"), plural(len(recompiles(rec)), "recompile")]
     for by, noun, how in MAKERS:
@@ -449,14 +425,12 @@ def summary(rec: Recording, rows: Sequence[TimelineRow]) -> Iterator[Text]:
             ptxas = [s for k in made for name, s in k.steps if name == "cubin" and by == "triton"]
             of_it = f", ptxas {seconds(sum(ptxas))} of them" if ptxas else ""
             parts.append(f"{plural(len(made), noun)} {how} in {took}{of_it}")
-    bad = uncompiled(rec)
-    if bad:
+    if bad := uncompiled(rec):
         lost = failed_seconds(bad)
         took = "" if lost is None else f" in {seconds(lost)}"
         parts.append(f"{plural(len(bad), 'compile')} failed{took}")
     yield Text(" · ".join(parts), "bold")
-    shares = by_part(of_all(rows))
-    if shares:
+    if shares := by_part(of_all(rows)):
         wall = length((s.began, s.ended) for row in rows for s in row.stretches)
         also = ", the failed ones included" if bad else ""
         # What processes compile side by side takes no longer, but each its own time.
@@ -512,18 +486,15 @@ def _begins(one: FrameCompile) -> UserFrame | None:
 def _label(row: TimelineRow, rank_of: Mapping[int | None, str]) -> str:
     of = row.compile or row.kernel
     rank = rank_of.get(of.process) if of is not None else None
-    if rank is not None:
-        return f"{shown(rank)}  {_label(row, {})}"
-    if row.compile is not None:
-        one = row.compile
-        mark = (" ↻" if one.failures else "") + (FAILED if one.failed else "")
-        way = "" if one.direction == "forward" else f" ({one.direction})"
-        return f"{shown(one.id)}{mark} {called(one)}{way}"
-    kernel = row.kernel
-    if kernel is None:
-        return ""
-    mark = f"{FAILED.strip()} " if kernel.failed else ""
-    return ("  " if row.within else "") + mark + _named(kernel)
+    before = "" if rank is None else f"{shown(rank)}  "
+    if isinstance(of, FrameCompile):
+        mark = (" ↻" if of.failures else "") + (FAILED if of.failed else "")
+        way = "" if of.direction == "forward" else f" ({of.direction})"
+        return f"{before}{shown(of.id)}{mark} {called(of)}{way}"
+    if of is None:
+        return before
+    mark = f"{FAILED.strip()} " if of.failed else ""
+    return before + ("  " if row.within else "") + mark + _named(of)
 
 
 def _named(kernel: KernelCompile) -> str:
@@ -561,32 +532,36 @@ def _caches(rec: Recording) -> Iterator[Text]:
 
 def choices(rec: Recording) -> Iterator[CompileLine]:
     """What max-autotune chose for each operation, of how many, and whose time that is."""
-    told: list[CompileLine] = []
-    for kernel in rec.kernels:
-        for tuning in kernel.autotune:
-            if tuning.operation is None:
-                continue
-            said = f"{choice_words.chosen(tuning)}; {choice_words.candidates(tuning)}"
-            told.append(CompileLine(Text(shown(f"  {kernel.name}: {said}")), kernel=kernel.id))
+    told = [
+        CompileLine(
+            Text(
+                shown(
+                    f"  {kernel.name}: {choice_words.chosen(tuning)}; "
+                    f"{choice_words.candidates(tuning)}"
+                )
+            ),
+            kernel=kernel.id,
+        )
+        for kernel in rec.kernels
+        for tuning in kernel.autotune
+        if tuning.operation is not None
+    ]
     if told:
-        yield CompileLine(Text("max-autotune", "bold cyan"))
-        yield from told
+        yield from (CompileLine(Text("max-autotune", "bold cyan")), *told)
 
 
 def breaks(rec: Recording) -> Iterator[CompileLine]:
     """Each line that breaks graphs: its reason, how often, in which compiles, what it cost."""
     places = break_places(rec)
-    if not places:
-        return
     count = sum(len(place.breaks) for place in places)
-    several = f" in {plural(len(places), 'place')}" if len(places) != count else ""
-    yield CompileLine(Text(f"{plural(count, 'graph break')}{several}", "bold cyan"))
+    if places:
+        several = f" in {plural(len(places), 'place')}" if len(places) != count else ""
+        yield CompileLine(Text(f"{plural(count, 'graph break')}{several}", "bold cyan"))
     for place in places:
         first = place.first
-        head = Text("  ")
-        head.append(shown(_line(first.place)), "bold")
-        head.append(f"  {len(place.breaks)}×" if len(place.breaks) > 1 else "")
-        told = [head, Text(f"    {shown(first.reason)}")]
+        often = f"  {len(place.breaks)}×" if len(place.breaks) > 1 else ""
+        told = [Text.assemble("  ", (shown(_line(first.place)), "bold"), often)]
+        told.append(Text(f"    {shown(first.reason)}"))
         if first.explanation:
             told.append(Text(f"    {shown(first.explanation)}", "dim"))
         told += [Text(f"    hint: {shown(hint)}", "dim") for hint in first.hints]
@@ -594,8 +569,7 @@ def breaks(rec: Recording) -> Iterator[CompileLine]:
         if len(first.stack) > 1:
             steps = " → ".join(f"{_where(f.file, f.line)} in {f.function}" for f in first.stack)
             told.append(Text(f"    called by: {shown(steps)}"))
-        for text in told:
-            yield CompileLine(text, first.place)
+        yield from (CompileLine(text, first.place) for text in told)
 
 
 def _line(frame: UserFrame | None) -> str:
@@ -621,15 +595,13 @@ def _costs(place: BreakPlace) -> Iterator[str]:
 def recompiled(rec: Recording) -> Iterator[CompileLine]:
     """Each recompile: what it cost, and the guards that failed, in torch's words."""
     again = recompiles(rec)
-    if not again:
-        return
-    took = [one.seconds for one in again if one.seconds is not None]
-    cost = f", {seconds(sum(took))}" if took else ""
-    yield CompileLine(Text(f"{plural(len(again), 'recompile')}{cost}", "bold cyan"))
+    if again:
+        took = _total(one.seconds for one in again)
+        cost = f", {seconds(took)}" if took is not None else ""
+        yield CompileLine(Text(f"{plural(len(again), 'recompile')}{cost}", "bold cyan"))
     for one in again:
-        head = Text(f"  {shown(one.id)} ")
-        head.append(called(one), "bold")
-        head.append(f"  {UNKNOWN if one.seconds is None else seconds(one.seconds)}")
+        cost = UNKNOWN if one.seconds is None else seconds(one.seconds)
+        head = Text.assemble(f"  {shown(one.id)} ", (called(one), "bold"), f"  {cost}")
         yield CompileLine(head, _begins(one))
         for failure in one.failures:
             place = failure.stack[-1] if failure.stack else _made_at(failure, one)
@@ -646,9 +618,13 @@ def _made_at(failure: GuardFailure, one: FrameCompile) -> UserFrame | None:
 
 def _failure(failure: GuardFailure) -> str:
     of = f" (guard of {failure.compile})" if failure.compile else ""
-    frame = failure.stack[-1] if failure.stack else None
-    place = f"{_where(frame.file, frame.line)}: {frame.code}" if frame else failure.code
-    return f"{failure.guard}{of}" + (f"  {place}" if place else "")
+    code = f"  {failure.code}" if failure.code else ""
+    return f"{failure.guard}{of}{_at(failure.stack) or code}"
+
+
+def _at(stack: Sequence[UserFrame]) -> str:
+    """``  model.py:3: y = x + 1``; "" without frames."""
+    return f"  {_where(stack[-1].file, stack[-1].line)}: {stack[-1].code}" if stack else ""
 
 
 def shapes(rec: Recording) -> Iterator[CompileLine]:
@@ -661,13 +637,11 @@ def shapes(rec: Recording) -> Iterator[CompileLine]:
                 told.setdefault(f"  {one.id} {called(one)}: {said}", place)
     if told:
         yield CompileLine(Text("dynamic shapes", "bold cyan"))
-        for line, place in told.items():
-            yield CompileLine(Text(shown(line)), place)
+    yield from (CompileLine(Text(shown(line)), place) for line, place in told.items())
 
 
 def _fact(fact: ShapeFact) -> str:
-    frame = fact.stack[-1] if fact.stack else None
-    place = f"  {_where(frame.file, frame.line)}: {frame.code}" if frame else ""
+    place = _at(fact.stack)
     source = fact.source or ""
     if fact.kind == "dynamic":
         return f"{source} is dynamic from here: {fact.reason or 'it changed'}{place}"
@@ -698,7 +672,6 @@ def failed(rec: Recording) -> Iterator[CompileLine]:
 
 
 def document(rec: Recording, phases: Phases) -> dict[str, object]:
-    """Return all compiles for ``list --json``."""
     rows = phases.rows(rec)
     stretches = {id(row.compile): row.stretches for row in rows if row.compile is not None}
     everything = of_all(rows)
@@ -731,20 +704,22 @@ def _compile(one: FrameCompile, parts: Mapping[str, float]) -> dict[str, object]
         **members(one, "line began seconds"),
         "parts": dict(parts),
         "phases": plain(one.phases),
-        "stack": _frames(one.stack),
+        "stack": [_frame(frame) for frame in one.stack],
         "breaks": len(one.breaks),
         "failures": [
             {
                 **members(f, "guard compile"),
                 "code": f.code or None,
                 "place": f.place or None,
-                "stack": _frames(f.stack),
+                "stack": [_frame(frame) for frame in f.stack],
             }
             for f in one.failures
         ],
         "guards": one.guard_count,
         "caches": plain(one.caches),
-        "shapes": [members(s) | {"stack": _frames(s.stack)} for s in one.shapes],
+        "shapes": [
+            members(s) | {"stack": [_frame(frame) for frame in s.stack]} for s in one.shapes
+        ],
         **members(one, "failed figures"),
     }
 
@@ -758,16 +733,11 @@ def _break_place(place: BreakPlace) -> dict[str, object]:
         "hints": list(first.hints),
         "count": len(place.breaks),
         "compiles": list(dict.fromkeys(one.id for one, _ in place.breaks)),
-        "stack": _frames(first.stack),
-        "lost_seconds": place.lost_seconds,
+        "stack": [_frame(frame) for frame in first.stack],
         "resumed": list(dict.fromkeys(one.id for one in place.resumed)),
-        "resumed_seconds": place.resumed_seconds,
+        **{name: getattr(place, name) for name in ("lost_seconds", "resumed_seconds")},
         "text": first.text,
     }
-
-
-def _frames(stack: Iterable[UserFrame]) -> list[object]:
-    return [_frame(frame) for frame in stack]
 
 
 def _frame(frame: UserFrame | None) -> dict[str, object] | None:
@@ -806,15 +776,8 @@ def guards_in(text: str) -> list[Guard]:
         before, mark, place = rest.rpartition("  # ")
         if not mark or not _PLACE.fullmatch(place.strip()):
             before, place = rest, ""
-        expression, _, code = before.partition("  # ")
-        out.append(
-            Guard(
-                match[1],
-                expression.strip()[:MAX_GUARD_CHARS],
-                code.strip()[:MAX_GUARD_CHARS],
-                place.strip(),
-            )
-        )
+        short = [part.strip()[:MAX_GUARD_CHARS] for part in before.partition("  # ")]
+        out.append(Guard(match[1], short[0], short[2], place.strip()))
         if len(out) == MAX_GUARDS:
             break
     return out
@@ -825,33 +788,23 @@ def guard_lines(told: Iterable[tuple[FrameCompile, list[Guard]]]) -> Iterator[Te
     for one, guards in told:
         counts = Counter(guard.kind for guard in guards)
         many = ", ".join(f"{n} {kind}" for kind, n in counts.most_common())
-        head = Text(f"{shown(one.id)} ")
-        head.append(called(one), "bold")
-        head.append(f"  {plural(len(guards), 'guard')}: {many}" if guards else "  no guards")
-        yield head
+        count = f"  {plural(len(guards), 'guard')}: {many}" if guards else "  no guards"
+        yield Text.assemble(f"{shown(one.id)} ", (called(one), "bold"), count)
         for guard in sorted(guards, key=lambda guard: not guard.code):
-            made_by = "  ".join(part for part in (guard.code, guard.place) if part)
-            row = Text(f"  {guard.kind:<16} {shown(guard.expression)}")
-            row.append(f"  {shown(made_by)}" if made_by else "", "dim")
-            yield row
+            made_by = "".join(f"  {shown(part)}" for part in (guard.code, guard.place) if part)
+            head = f"  {guard.kind:<16} {shown(guard.expression)}"
+            yield Text.assemble(head, (made_by, "dim"))
 
 
 def guards_json(one: FrameCompile, guards: list[Guard]) -> dict[str, object]:
     """The guards of a compile as ``list --guards --json`` has them."""
     return {
         "compile": one.id,
-        "direction": one.direction,
-        "process": one.process,
-        "function": one.function,
+        **members(one, "direction process function"),
         "file": one.file or None,
         "line": one.line,
         "guards": [
-            {
-                "kind": guard.kind,
-                "expression": guard.expression,
-                "code": guard.code or None,
-                "place": guard.place or None,
-            }
-            for guard in guards
+            members(g, "kind expression") | {"code": g.code or None, "place": g.place or None}
+            for g in guards
         ],
     }

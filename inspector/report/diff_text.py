@@ -6,8 +6,7 @@ One module because all three forms say the same figures and rows.
 from __future__ import annotations
 
 import re
-import textwrap
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from math import isfinite
 
@@ -20,7 +19,7 @@ from inspector.analyse.hints.subject import Finding
 from inspector.base.model import Kernel, Stage, Variant
 from inspector.base.names import base_name
 from inspector.base.text import microseconds, plural, shown
-from inspector.diff.beside import BesideRow, Sign, folded, loud
+from inspector.diff.beside import BesideRow, PassChange, Sign, folded, loud
 from inspector.diff.compare import Compared, Files
 from inspector.diff.explanation import TUNER, FigureChange, Summary, VariantSide
 from inspector.diff.listings import FunctionPair, ListingDiff
@@ -28,13 +27,12 @@ from inspector.diff.recordings import Fate, RecordedVariant
 from inspector.diff.variants import VariantRow
 from inspector.listing.line import Line
 from inspector.report.jsons import SCHEMA, members, ordered, plain
-from inspector.report.tables import UNKNOWN, config, figure, grid, setting, shared, spills
+from inspector.report.tables import UNKNOWN, config, figure, grid, setting, shared, spills, wrapped
 
 Paired = tuple[RecordedVariant | None, RecordedVariant | None, Fate, tuple[FigureChange, ...]]
 
 
 def variants_json(one: Compared, paths: tuple[str, str]) -> dict[str, object]:
-    """Return two variants at one stage; ``paths`` are what they were opened from."""
     summary = one.summary
     return {
         "schema": SCHEMA,
@@ -59,7 +57,6 @@ def variants_json(one: Compared, paths: tuple[str, str]) -> dict[str, object]:
 
 
 def files_json(one: Files, paths: tuple[str, str]) -> dict[str, object]:
-    """Return two files of several kernels, with the changes of each function."""
     return {
         "schema": SCHEMA,
         "a": {"path": paths[0]},
@@ -76,7 +73,6 @@ def files_json(one: Files, paths: tuple[str, str]) -> dict[str, object]:
 
 
 def text_json(stage: Stage, diff: ListingDiff) -> dict[str, object]:
-    """Return the comparison of two texts."""
     return {
         "stage": stage.value,
         "identical": diff.identical,
@@ -102,7 +98,6 @@ def _functions(diff: ListingDiff) -> list[dict[str, object]]:
 
 
 def _side_json(kernel: Kernel, variant: Variant, path: str) -> dict[str, object]:
-    """Which variant it is."""
     return {
         "path": path,
         "kernel": kernel.name,
@@ -122,31 +117,28 @@ def changes_json(changes: Iterable[FigureChange]) -> list[dict[str, object]]:
 
 
 def _plain(value: object) -> object:
-    if isinstance(value, float):
-        if not isfinite(value):
-            return str(value)
-        return int(value) if value.is_integer() else value
-    return value
+    if not isinstance(value, float) or not value.is_integer():
+        return str(value) if isinstance(value, float) and not isfinite(value) else value
+    return int(value)
 
 
 def hint_json(finding: Finding) -> dict[str, object]:
     """A hint without its lines, which are of one of two listings."""
-    return {"rule": finding.rule, "severity": finding.severity, "text": finding.text}
+    return members(finding, "rule severity text")
 
 
 def recordings_json(
-    paths: tuple[str, str], pairs: Iterable[Paired], versions: Iterable[FigureChange] = ()
+    paths: tuple[str, str], pairs: Sequence[Paired], versions: Iterable[FigureChange] = ()
 ) -> dict[str, object]:
-    """Return two recordings; equal pairs have no figures."""
-    held = list(pairs)
+    states = [state for _, _, state, _ in pairs]
     return {
         "schema": SCHEMA,
         "a": {"path": paths[0]},
         "b": {"path": paths[1]},
         "versions": changes_json(versions),
-        "identical": all(state is Fate.SAME for _, _, state, _ in held),
-        "counts": {s.value: sum(state is s for _, _, state, _ in held) for s in Fate},
-        "pairs": [_pair(*one) for one in held],
+        "identical": all(state is Fate.SAME for state in states),
+        "counts": {fate.value: states.count(fate) for fate in Fate},
+        "pairs": [_pair(*one) for one in pairs],
     }
 
 
@@ -156,21 +148,18 @@ def _pair(
     state: Fate,
     figures: tuple[FigureChange, ...],
 ) -> dict[str, object]:
-    one = a or b
-    out: dict[str, object] = {
-        "kernel": "" if one is None else one.kernel.name,
+    names = [one.kernel.name for one in (a, b) if one is not None]
+    return {
+        "kernel": next(iter(names), ""),
         "state": state.value,
         "a": None if a is None else a.variant.id,
         "b": None if b is None else b.variant.id,
         "resources": changes_json(figures),
+        **({"kernel_b": names[1]} if len(set(names)) > 1 else {}),
     }
-    if a is not None and b is not None and a.kernel.name != b.kernel.name:
-        out["kernel_b"] = b.kernel.name
-    return out
 
 
 def table_json(rows: Iterable[VariantRow]) -> dict[str, object]:
-    """All variants of a kernel, and a tuner's other configurations."""
     return {"schema": SCHEMA, "variants": [_row(row) for row in rows]}
 
 
@@ -193,8 +182,7 @@ def _row(row: VariantRow) -> dict[str, object]:
 # Rows of two listings as lines of a terminal: numbers, signs, wrapped text, what changed in it.
 
 Spans = Sequence[tuple[int, int]]
-Intra = Callable[[int, int], tuple[Spans, Spans]]
-"""Of two lines, by number: the ranges of characters of each that really differ."""
+"""The ranges of characters of a line that really differ."""
 
 NARROWEST = 24  # cells of text a side, below which lines are longer than the terminal
 SIGNS = {
@@ -210,21 +198,18 @@ LEGEND = "~ changed   - only in a   + only in b   » « moved, to or from → �
 _STYLES = {"~": "yellow", "-": "red", "+": "green", "»": "blue", "«": "blue", " ": ""}
 _MARKED = "bold reverse"
 _GAP = re.compile(r"(?<=\S)\s{8,}")
-Cell = tuple[Text, Text | None]
+Cell = tuple[Text, str]
 """A piece of a line, and the signs under it where it changed."""
 
 
 def beside(
-    rows: Iterable[BesideRow],
-    lines: tuple[Sequence[Line], Sequence[Line]],
-    intra: Intra,
-    width: int,
-    colour: bool,
+    of: Compared | Files | PassChange, rows: Iterable[BesideRow], width: int, colour: bool
 ) -> Iterator[Text]:
     """Rows fit into ``width`` cells, both sides alike wide; long lines are wrapped, none is cut.
 
     Without ``colour``, signs under a changed line say what changed in it.
     """
+    lines = (of.listings[0].lines, of.listings[1].lines)
     digits = len(str(max(len(lines[0]), len(lines[1]), 1)))
     half = max((width - 1) // 2, digits + 4 + NARROWEST)
     room = half - digits - 4
@@ -233,68 +218,50 @@ def beside(
             said = f"… {row.count} equal lines".center(2 * half + 1).rstrip()
             yield Text(said, style="dim", no_wrap=True)
             continue
-        left, right = _sides(row, lines, intra, room, colour)
-        signs = SIGNS[row.sign]
-        numbers = (row.a, row.b)
-        for k, (x, y) in enumerate(zip_longest(left, right)):
-            out = Text(no_wrap=True)
-            _side(out, x, numbers[0] if not k else None, signs[0], digits, room)
-            out.append("│", style="dim")
-            _side(out, y, numbers[1] if not k else None, signs[1], digits, room, last=True)
-            out.rstrip()
-            yield out
-            if (x and x[1]) or (y and y[1]):
-                under = Text(no_wrap=True)
-                _under(under, x, digits, room)
-                under.append("│", style="dim")
-                _under(under, y, digits, room)
-                under.rstrip()
-                yield under
+        numbers, signs = (row.a, row.b), SIGNS[row.sign]
+        marks: tuple[Spans, Spans] = ((), ())
+        if row.sign is Sign.CHANGED and row.a is not None and row.b is not None:
+            marks = of.intra(row.a, row.b)
+        sides: list[list[Cell]] = []
+        for n, held, spans, sign in zip(numbers, lines, marks, signs, strict=True):
+            sides.append([] if n is None else _pieces(held[n - 1].text, spans, sign, room, colour))
+            if n is not None and row.other is not None:
+                arrow = "→" if row.sign is Sign.MOVED_AWAY else "←"
+                sides[-1].append((Text(f"{arrow} {row.other}", style="dim blue"), ""))
+        for k, pair in enumerate(zip_longest(*sides)):
+            halves: list[Text] = []
+            for cell, n, sign in zip(pair, numbers, signs, strict=True):
+                mark = " " if cell is None else sign
+                number = f"{'' if k or n is None else n:>{digits}}"
+                piece = Text() if cell is None else cell[0]
+                halves.append(Text.assemble((number, "dim"), (f" {mark} ", _STYLES[mark]), piece))
+                halves[-1].append(" " * max(room + 1 - cell_len(piece.plain), 0))
+            yield _joined(halves)
+            unders = [cell[1] if cell is not None else "" for cell in pair]
+            if any(unders):
+                gap = " " * (digits + 3)
+                yield _joined([Text(gap + set_cell_size(under, room + 1)) for under in unders])
 
 
-def _sides(
-    row: BesideRow,
-    lines: tuple[Sequence[Line], Sequence[Line]],
-    intra: Intra,
-    room: int,
-    colour: bool,
-) -> tuple[list[Cell], list[Cell]]:
-    marks: tuple[Spans, Spans] = ((), ())
-    if row.sign is Sign.CHANGED and row.a is not None and row.b is not None:
-        marks = intra(row.a, row.b)
-    out: list[list[Cell]] = []
-    for n, held, spans, sign in zip((row.a, row.b), lines, marks, SIGNS[row.sign], strict=True):
-        text = held[n - 1].text if n is not None else ""
-        if n is None:
-            out.append([])
-            continue
-        pieces = _wrapped_cells(text, spans, _STYLES[sign] if sign != "~" else "", room, colour)
-        if row.other is not None:
-            arrow = "→" if row.sign is Sign.MOVED_AWAY else "←"
-            pieces.append((Text(f"{arrow} {row.other}", style="dim blue"), None))
-        out.append(pieces)
-    return out[0], out[1]
+def _joined(halves: Sequence[Text]) -> Text:
+    out = Text.assemble(halves[0], ("│", "dim"), halves[1], no_wrap=True)
+    out.rstrip()
+    return out
 
 
-def _wrapped_cells(text: str, spans: Spans, style: str, room: int, colour: bool) -> list[Cell]:
+def _pieces(text: str, spans: Spans, sign: str, room: int, colour: bool) -> list[Cell]:
+    """One side's line in pieces of at most ``room`` cells."""
     said, at = fitted(text)
-    inside = [False] * len(said)
-    for first, end in spans:
-        for k in range(at[min(first, len(text))], at[min(end, len(text))]):
-            inside[k] = True
+    inside = {
+        k for first, end in spans for k in range(at[min(first, len(text))], at[min(end, len(text))])
+    }
     out: list[Cell] = []
     for first, end in _cuts(said, room):
-        piece = Text(said[first:end], style=style, no_wrap=True)
-        under: Text | None = None
-        marked = [k - first for k in range(first, end) if inside[k]]
-        for k in marked:
-            piece.stylize("yellow" if not colour else _MARKED, k, k + 1)
-        if marked and not colour:
-            cells = "".join(
-                ("^" if inside[k] else " ") * cell_len(said[k]) for k in range(first, end)
-            )
-            under = Text(cells.rstrip(), no_wrap=True)
-        out.append((piece, under))
+        piece = Text(said[first:end], style="" if sign == "~" else _STYLES[sign], no_wrap=True)
+        for k in inside.intersection(range(first, end)):
+            piece.stylize(_MARKED if colour else "yellow", k - first, k - first + 1)
+        signs = (("^" if k in inside else " ") * cell_len(said[k]) for k in range(first, end))
+        out.append((piece, "" if colour else "".join(signs).rstrip()))
     return out
 
 
@@ -343,30 +310,6 @@ def _cuts(text: str, room: int) -> list[tuple[int, int]]:
         first = cut + (len(text) - cut - len(text[cut:].lstrip(" ")))
 
 
-def _side(
-    out: Text,
-    cell: Cell | None,
-    n: int | None,
-    sign: str,
-    digits: int,
-    room: int,
-    last: bool = False,
-) -> None:
-    mark = sign if cell is not None else " "
-    out.append(f"{n if n is not None else '':>{digits}}", style="dim")
-    out.append(f" {mark} ", style=_STYLES[mark])
-    piece = cell[0] if cell is not None else Text()
-    out.append_text(piece)
-    if not last:
-        out.append(" " * max(room + 1 - cell_len(piece.plain), 0))
-
-
-def _under(out: Text, cell: Cell | None, digits: int, room: int) -> None:
-    held = cell[1].plain if cell is not None and cell[1] is not None else ""
-    out.append(" " * (digits + 3))
-    out.append(set_cell_size(held, room + 1))
-
-
 # -- summary --------------------------------------------------------------------------------------
 
 NAMES = {
@@ -394,7 +337,6 @@ Row = tuple[str, str, str, str]
 
 
 def title(mark: str, side: VariantSide) -> Text:
-    """Return one side's kernel, variant, target and configuration."""
     parts = (side.variant.id, side.variant.target or "", config(side.variant))
     rest = "  ".join(shown(p) for p in parts if p)
     return Text.assemble(
@@ -469,7 +411,6 @@ def called(change: FigureChange) -> str:
 
 
 def amount(name: str, value: object) -> str:
-    """Return a figure with its unit, rounded."""
     if value is None:
         return UNKNOWN
     if name == "time_us" and isinstance(value, int | float):
@@ -479,7 +420,6 @@ def amount(name: str, value: object) -> str:
 
 
 def delta(change: FigureChange) -> str:
-    """``+12``, ``-4``; a dash if one side is unknown."""
     a, b = change.a, change.b
     if not isinstance(a, int | float) or not isinstance(b, int | float):
         return UNKNOWN
@@ -489,14 +429,12 @@ def delta(change: FigureChange) -> str:
 
 
 def hint(finding: Finding) -> str:
-    """Return the rule and its first sentence."""
     first = finding.text.split(": ", 1)[0].split(". ", 1)[0]
     return f"{finding.rule}: {shown(first)}"
 
 
 def _wrapped(label: str, text: str, width: int, style: str) -> Iterator[Text]:
-    for n, part in enumerate(textwrap.wrap(text, max(width - len(label), 20)) or [""]):
-        yield Text((label if not n else " " * len(label)) + part, style=style)
+    return (Text(head + part, style) for head, part in wrapped(label, text, width))
 
 
 # -- variants of a kernel -------------------------------------------------------------------------
@@ -505,7 +443,6 @@ GIVES = (("configuration", 24), ("shared", 0), ("spill", 0), ("instr.", 0), ("co
 
 
 def settings(config: Mapping[str, object]) -> str:
-    """``w4 s3 BLOCK=1024``."""
     return " ".join(
         setting(name, value)
         for name, value in config.items()
@@ -514,7 +451,6 @@ def settings(config: Mapping[str, object]) -> str:
 
 
 def variant_cells(row: VariantRow) -> dict[str, str]:
-    """Return a variant's cells by their heads."""
     told = settings(row.config)
     if row.reason:
         told = f"{told} ({row.reason})" if told else row.reason
@@ -525,7 +461,7 @@ def variant_cells(row: VariantRow) -> dict[str, str]:
         "regs": figure(row.resources.registers),
         "spill": spills(row.resources),
         "shared": shared(row.resources),
-        "occup.": UNKNOWN if row.occupancy is None else f"{row.occupancy:.4g} %",
+        "occup.": figure(row.occupancy, "{:.4g} %"),
         "instr.": figure(row.instructions),
     }
 
@@ -563,12 +499,10 @@ PAIR_HEADS = ("state", "kernel", "a", "b", "resources")
 
 
 def versions_said(versions: Iterable[FigureChange]) -> str:
-    """``triton 3.6.0 → 3.9.0``."""
     return ", ".join(f"{change.name} {change.a} → {change.b}" for change in versions)
 
 
 def pair_rows(pairs: Iterable[Paired]) -> Iterator[tuple[Fate, str, str, str, str]]:
-    """Yield the cells of each pair that is not the same."""
     for a, b, state, figures in pairs:
         if state is not Fate.SAME:
             said = deltas(figures) if a is not None and b is not None else taken(figures)
@@ -577,7 +511,6 @@ def pair_rows(pairs: Iterable[Paired]) -> Iterator[tuple[Fate, str, str, str, st
 
 
 def recordings(pairs: Iterable[Paired], width: int) -> Table:
-    """Return a row for each pair that is not the same."""
     table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False, width=width)
     for head, ratio in zip(PAIR_HEADS, (None, 2, None, None, 3), strict=True):
         table.add_column(head, ratio=ratio, no_wrap=ratio is None, overflow="fold")
@@ -587,7 +520,6 @@ def recordings(pairs: Iterable[Paired], width: int) -> Table:
 
 
 def kernel(a: RecordedVariant | None, b: RecordedVariant | None) -> str:
-    """Return the kernel's name, or both names."""
     names = dict.fromkeys(e.kernel.called for e in (a, b) if e is not None)
     return shown(" → ".join(names))
 
@@ -621,7 +553,6 @@ def functions(
 
 
 def counts(pairs: Iterable[Paired]) -> str:
-    """``3 changed, 1 added, 12 the same``."""
     states = [state for _, _, state, _ in pairs]
     words = {"changed": Fate.CHANGED, "added": Fate.ADDED, "removed": Fate.REMOVED}
     parts = [
@@ -652,37 +583,26 @@ def code(text: str) -> str:
 
 
 def variants_markdown(one: Compared, context: int) -> Iterator[str]:
-    """Yield two variants: their settings, the figures that differ, the texts folded away."""
     stage, summary = one.stage.value, one.summary
-    names = dict.fromkeys(s.kernel.called for s in (one.a, one.b))
-    same = f"the {stage} is the same" if one.diff.identical else f"the {stage} differs"
-    yield f"### {' → '.join(code(n) for n in names)}: {same}"
+    names = " → ".join(code(n) for n in dict.fromkeys(s.kernel.called for s in (one.a, one.b)))
+    yield f"### {names}: the {stage} {'is the same' if one.diff.identical else 'differs'}"
     yield ""
     for mark, side in (("a", one.a), ("b", one.b)):
-        settings = " ".join(p for p in (side.variant.target or "", config(side.variant)) if p)
+        settings = " ".join(filter(None, (side.variant.target, config(side.variant))))
         yield f"- **{mark}** {code(side.variant.id)} {escaped(settings)}".rstrip()
-    yield ""
-    for sentence in one.explanation:
-        yield f"- {escaped(sentence)}"
-    yield ""
-    groups = figure_groups(summary)
-    if groups:
-        yield from rows_of(
-            HEADS, [(escaped(row[0]), *row[1:]) for group in groups for row in group]
-        )
+    yield from ("", *(f"- {escaped(sentence)}" for sentence in one.explanation), "")
+    rows = [(escaped(name), *rest) for group in figure_groups(summary) for name, *rest in group]
+    if rows:
+        yield from rows_of(HEADS, rows)
     if (rest := len(summary.opcodes) - MAX_OPCODES) > 0:
-        yield f"and {plural(rest, 'more opcode')}"
-        yield ""
-    for word, text in hints(summary):
-        yield f"- hint {word}: {escaped(text)}"
+        yield from (f"and {plural(rest, 'more opcode')}", "")
+    yield from (f"- hint {word}: {escaped(text)}" for word, text in hints(summary))
     yield ""
     yield from _markdown_texts(one, context)
 
 
 def files_markdown(one: Files, paths: tuple[str, str], context: int) -> Iterator[str]:
-    """Yield two files of several kernels."""
-    yield f"### {code(paths[0])} → {code(paths[1])}"
-    yield ""
+    yield from (f"### {code(paths[0])} → {code(paths[1])}", "")
     for names, became in functions(one.diff.functions, one.figures):
         yield f"- {' → '.join(code(n) for n in names)}: {escaped(became)}"
     yield ""
@@ -703,15 +623,11 @@ def details(
     held = list(lines)
     longest = max((len(t) for line in held for t in _TICKS.findall(line)), default=0)
     ticks = "`" * max(3, 1 + longest)
-    yield f"<details><summary>{escaped(title)}</summary>"
-    yield ""
-    yield f"{ticks}{language}"
-    yield from held[:most]
-    yield ticks
+    yield from (f"<details><summary>{escaped(title)}</summary>", "", f"{ticks}{language}")
+    yield from (*held[:most], ticks)
     if len(held) > most:
         yield plural(len(held) - most, "more line")
-    yield ""
-    yield "</details>"
+    yield from ("", "</details>")
 
 
 def unified(
@@ -754,7 +670,6 @@ def rows_of(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str
 
 
 def table_markdown(rows: Iterable[VariantRow]) -> Iterator[str]:
-    """Yield all variants of a kernel."""
     every = list(rows)
     heads = ("variant", "configuration", time_head(every), "registers", "spills", "shared")
     cells = []
@@ -768,14 +683,10 @@ def table_markdown(rows: Iterable[VariantRow]) -> Iterator[str]:
 def recordings_markdown(
     paths: tuple[str, str], pairs: Sequence[Paired], versions: Sequence[FigureChange] = ()
 ) -> Iterator[str]:
-    """Yield two recordings."""
-    yield f"### {code(paths[0])} → {code(paths[1])}"
-    yield ""
+    yield from (f"### {code(paths[0])} → {code(paths[1])}", "")
     if versions:
-        yield escaped(f"versions: {versions_said(versions)}")
-        yield ""
-    yield counts(pairs)
-    yield ""
+        yield from (escaped(f"versions: {versions_said(versions)}"), "")
+    yield from (counts(pairs), "")
     rows = [
         (state.value, code(kernel), code(a), code(b), escaped(said))
         for state, kernel, a, b, said in pair_rows(pairs)

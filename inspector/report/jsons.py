@@ -17,7 +17,6 @@ from inspector.base.model import (
     Content,
     Failure,
     Kernel,
-    Location,
     Note,
     Recording,
     Resources,
@@ -29,8 +28,9 @@ from inspector.listing.line import Function, Line
 
 SCHEMA = 1
 Figures = Callable[[Variant], Resources]
-Profiled = Callable[[Variant], object]
-
+More = Callable[[Kernel, Variant], Mapping[str, object]]
+"""What a list knows of a variant beside its resources."""
+UNKNOWN_MORE = {"made_by": None, "ncu": None, "hints": None}
 
 _ENCODE = json.JSONEncoder(ensure_ascii=True, allow_nan=False, default=str).encode
 
@@ -75,7 +75,6 @@ def pieces(value: object) -> Iterator[str]:
 
 
 def _streamed(value: object) -> bool:
-    """Return whether a value holds ``Rows``."""
     return isinstance(value, Rows) or (
         isinstance(value, dict) and any(_streamed(v) for v in value.values())
     )
@@ -116,30 +115,26 @@ def plain(value: object) -> object:
 
 _RECORDING = (
     "path command started exit_status complete tools device mode target removed environment "
-    "problems uncaptured unwatched unmade"
+    "problems uncaptured unwatched"
 )
 
 
 def recording(
     rec: Recording,
     figures: Figures,
-    profiled: Profiled = lambda _: None,
+    more: More = lambda kernel, variant: UNKNOWN_MORE,
     rows: Callable[[Iterable[object]], object] = list,
-    hints: Callable[[Variant], int | None] = lambda _: None,
-    made_by: Callable[[Variant], Mapping[str, str] | None] = lambda _: None,
 ) -> dict[str, object]:
     """Return the document of ``list``: the recording, its graphs, kernels and variants.
 
     Args:
         figures: the resources of a variant.
-        profiled: its ncu metrics.
+        more: ``made_by``, ``ncu``, ``hints`` and ``timing`` of a variant.
         rows: makes the list of kernels; ``Rows`` makes each while it is written.
-        hints: the number of hints on a variant.
-        made_by: versions of the programs that made a variant.
     """
     return {
         "schema": SCHEMA,
-        "recording": members(rec, _RECORDING),
+        "recording": members(rec, _RECORDING) | {"unmade": []},
         "graphs": [
             {
                 **members(g, "id origin kernels"),
@@ -150,14 +145,13 @@ def recording(
             }
             for g in rec.graphs
         ],
-        "kernels": rows(kernel(k, figures, profiled, hints, made_by) for k in rec.kernels),
-        "calls": [call(c) for c in rec.calls],
+        "kernels": rows(kernel(k, figures, more) for k in rec.kernels),
+        "calls": [members(c, "kind name") | _launch(c) for c in rec.calls],
         "compilations": [compilation(one) for one in rec.compilations],
     }
 
 
 def compilation(one: Compilation) -> dict[str, object]:
-    """Return one compilation with the compiler's messages."""
     return members(one) | {"signature": one.signature or None}
 
 
@@ -182,25 +176,17 @@ def _log(log: Content) -> str | None:
 
 
 def ordered(stages: Mapping[Stage, object]) -> list[Stage]:
-    """Return stages in the order of lowering."""
     return sorted(stages, key=lambda s: s.rank)
 
 
 def kernel(
-    k: Kernel,
-    figures: Figures,
-    profiled: Profiled,
-    hints: Callable[[Variant], int | None] = lambda _: None,
-    made_by: Callable[[Variant], Mapping[str, str] | None] = lambda _: None,
+    k: Kernel, figures: Figures, more: More = lambda kernel, variant: UNKNOWN_MORE
 ) -> dict[str, object]:
-    """Return one kernel with its variants."""
     return {
         **members(k, "id name demangled origin"),
         "ops": None if k.fusion is None else plain(k.fusion.ops),
         "made_from": None if k.fusion is None else plain(k.fusion.made_from),
-        "variants": [
-            _variant(v, figures(v), profiled(v), hints(v), made_by(v)) for v in k.variants
-        ],
+        "variants": [_variant(v, figures(v)) | dict(more(k, v)) for v in k.variants],
         "autotune": [_tuning(t) for t in k.autotune],
         "tried_for": k.tried_for,
     }
@@ -220,13 +206,10 @@ def _tuning(t: Tuning) -> dict[str, object]:
 _VARIANT = "cache_hit autotune ranks launches launches_exact failed maker library benchmarks"
 
 
-def _variant(
-    v: Variant, resources: Resources, ncu: object, hints: int | None, made_by: object
-) -> dict[str, object]:
+def _variant(v: Variant, resources: Resources) -> dict[str, object]:
     """Return one variant; ``missing`` has the reason for each absent stage."""
     return {
         **members(v, "id hash cache_key target config"),
-        "made_by": plain(made_by),
         "stages": ordered(v.stages),
         "missing": {s: v.missing[s] for s in ordered(v.missing) if s not in v.stages},
         "signature": plain(v.signature) or None,
@@ -235,23 +218,11 @@ def _variant(
         **members(v, _VARIANT),
         "error": failure(v.error),
         "calls": [_launch(c) for c in v.calls],
-        "ncu": ncu,
-        "hints": hints,
     }
 
 
 def _launch(c: Call) -> dict[str, object]:
     return members(c, "grid block shared_bytes count first arguments operators")
-
-
-def call(c: Call) -> dict[str, object]:
-    """Return one distinct call of a graph or of an extension's function."""
-    return {"kind": c.kind, "name": c.name, **_launch(c)}
-
-
-def location(source: Location | None) -> dict[str, object] | None:
-    """Return a location with its chain of call sites."""
-    return None if source is None else members(source)
 
 
 def line(
@@ -260,20 +231,13 @@ def line(
     figures: Told = NOTHING_TOLD,
     words: Words = NO_WORDS,
 ) -> dict[str, object]:
-    """Return one line of a listing with its linked lines and annotations."""
     control = one.control
     return {
-        "n": one.n,
-        "text": one.text,
-        "kind": one.kind,
-        "base": one.base,
-        "opcode": one.opcode,
-        "defs": one.defs,
-        "uses": one.uses,
-        "source": location(one.source),
+        **members(one, "n text kind base opcode defs uses"),
+        "source": plain(one.source),
         "links": {s.value: list(linked[one.n]) for s, linked in links.items() if one.n in linked},
         "live": None if figures.live is None else dict(figures.live),
-        "rolled_up": None if figures.rolled is None else plain(figures.rolled),
+        "rolled_up": plain(figures.rolled),
         "samples": samples(figures.samples),
         "control": None
         if control is None
@@ -282,22 +246,18 @@ def line(
             "yield": control.yield_,
             **members(control, "write_barrier read_barrier wait reuse"),
         },
-        "sentence": words.sentence,
-        "waits": words.waits,
-        "waits_for": plain(words.waits_for),
-        "consumer": None if words.consumer is None else members(words.consumer),
+        **members(words, "sentence waits waits_for"),
+        "consumer": plain(words.consumer),
         "definitions": dict(words.definitions),
         "notes": [note(n) for n in figures.notes],
     }
 
 
 def samples(samples: Samples | None) -> dict[str, object] | None:
-    """Return a profiler's samples with their stall reasons."""
     return None if samples is None else members(samples, "all not_issued stalls")
 
 
 def note(one: Note) -> dict[str, object]:
-    """Return one remark of the analysis."""
     blocks = None if one.blocks is None else {"run": one.blocks[0], "of": one.blocks[1]}
     return members(one) | {"blocks": blocks}
 
@@ -311,7 +271,6 @@ def function(
     card: Mapping[str, object] | None = None,
     ncu: object = None,
 ) -> dict[str, object]:
-    """Return a function's place in a listing with its variant, card and hints."""
     return {
         "kernel": name,
         "variant": v,

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict
 
 from rich.console import Group
 from rich.text import Text
 
 from inspector.base.names import short_name
-from inspector.base.text import counted, shown
+from inspector.base.text import counted, shown, some
 from inspector.measure.ncu.attach import UNRECORDED, Attached, Key, NcuMeasured
 from inspector.measure.ncu.report import Dim3, NcuLaunch, Report
 from inspector.measure.profile.trace import Chain, GpuWork, Overhead, Profile, Window
-from inspector.report import jsons
-from inspector.report.jsons import SCHEMA
-from inspector.report.tables import UNKNOWN, grid
+from inspector.report.jsons import SCHEMA, members, samples
+from inspector.report.tables import UNKNOWN, figure, grid
 
 NO_GPU = (
     "GPU times need a GPU: the program's use of one was not seen, and CPU times are all there is"
@@ -31,7 +29,6 @@ MIN_NAME = 24
 def document(
     path: str, windows: Sequence[Window], profile: Profile | None, problems: Sequence[str]
 ) -> dict[str, object]:
-    """``profile``'s JSON: the windows of the recording, and one of them summed up."""
     out: dict[str, object] = {
         "schema": SCHEMA,
         "recording": path,
@@ -39,29 +36,20 @@ def document(
         "window": _window(profile.window) if profile is not None else None,
         "problems": list(problems),
     }
+    lists = "operators kernels chains compiling warnings notes"
     if profile is None:
-        empty: list[object] = []
-        lists = ("operators", "kernels", "chains", "compiling", "warnings", "notes")
-        return {**out, **dict.fromkeys(lists, empty), "overhead": None, "device": None}
+        return {**out, **{name: [] for name in lists.split()}, "overhead": None, "device": None}
     return {
         **out,
+        **members(profile, lists),
         "device": dict(profile.device) or None,
-        "operators": [asdict(o) for o in profile.operators],
-        "kernels": [_listed(asdict(k)) for k in profile.kernels],
-        "chains": [{**_listed(asdict(c)), "short": short_name(c.kernel)} for c in profile.chains],
-        "overhead": {**asdict(profile.overhead), "busy_percent": busy(profile.overhead)},
-        "compiling": [_listed(asdict(c)) for c in profile.compiling],
-        "warnings": list(profile.warnings),
-        "notes": list(profile.notes),
+        "chains": [members(c) | {"short": short_name(c.kernel)} for c in profile.chains],
+        "overhead": members(profile.overhead) | {"busy_percent": busy(profile.overhead)},
     }
 
 
 def _window(window: Window) -> dict[str, object]:
-    return {k: v for k, v in _listed(asdict(window)).items() if k != "pid"}
-
-
-def _listed(said: dict[str, object]) -> dict[str, object]:
-    return {k: list(v) if isinstance(v, tuple) else v for k, v in said.items()}
+    return {k: v for k, v in members(window).items() if k != "pid"}
 
 
 def time(us: float | None) -> str:
@@ -75,37 +63,27 @@ def time(us: float | None) -> str:
 
 
 def whole(profile: Profile, windows: int, mode: str, width: int, top: int) -> Iterator[Text]:
-    """Yield the whole report in ``width`` columns."""
     yield from map(Text, heading(profile, windows))
-    yield Text()
-    yield from operators(profile, width, top)
+    yield from (Text(), *operators(profile, width, top))
     if profile.kernels:
-        yield Text()
-        yield from kernels(profile, width, top)
-        yield Text()
-        yield from map(Text, chains(profile, top))
-    yield Text()
+        yield from (Text(), *kernels(profile, width, top))
+        yield from (Text(), *map(Text, chains(profile, top)))
     said = sentence(profile.overhead)
-    if said:
-        yield Text(said)
+    yield from (Text(), *([Text(said)] if said else []))
     yield from map(Text, footnotes(profile, mode))
-    for line in profile.warnings:
-        yield Text(f"! {shown(line)}", style="yellow")
+    yield from (Text(f"! {shown(line)}", style="yellow") for line in profile.warnings)
 
 
 def heading(profile: Profile, windows: int) -> Iterator[str]:
     """What was profiled, where, and how its steps were found."""
     window = profile.window
-    device = str(profile.device.get("name") or "")
-    torch = f"torch {window.torch}" if window.torch else ""
-    parts = [p for p in (device, torch) if p]
+    parts = [str(profile.device.get("name") or ""), f"torch {window.torch}" if window.torch else ""]
     if window.steps:
         first, last = window.steps[0], window.steps[-1]
         parts.append(f"step #{first}" if first == last else f"steps #{first} to #{last}")
     parts.append(time(profile.overhead.window_us))
-    if window.rank is not None:
-        parts.append(f"rank {window.rank}")
-    yield shown(" · ".join(parts))
+    parts.append(f"rank {window.rank}" if window.rank is not None else "")
+    yield shown(" · ".join(filter(None, parts)))
     yield shown(f"profiled: {window.about}")
     if windows > 1:
         yield f"window {window.number} of {windows}; --stored --window N shows another"
@@ -191,23 +169,25 @@ def sentence(overhead: Overhead) -> str:
     if not overhead.kernels:
         return f"the GPU ran no kernel in the {time(overhead.window_us)} of the window"
     said = f"the GPU was busy {_percent(part)} of {time(overhead.window_us)}: "
-    ran = counted(overhead.kernels, "kernel")
+    kernel = time(overhead.median_kernel_us)
     if overhead.launches:
-        take = "launch takes" if overhead.launches == 1 else "launches take"
-        said += f"{overhead.launches:,} {take} {time(overhead.median_launch_us)} of the CPU "
-        said += f"each, {ran} {time(overhead.median_kernel_us)} of the GPU (medians)"
+        said += (
+            f"{_take(overhead.launches, 'launch')} {time(overhead.median_launch_us)} of the CPU "
+        )
+        said += f"each, {counted(overhead.kernels, 'kernel')} {kernel} of the GPU (medians)"
     else:
-        take = "takes" if overhead.kernels == 1 else "take"
-        said += f"{ran} {take} {time(overhead.median_kernel_us)} each (median)"
+        said += f"{_take(overhead.kernels, 'kernel')} {kernel} each (median)"
     if overhead.gaps and overhead.median_gap_us is not None:
-        gaps = counted(overhead.gaps, "gap")
-        said += f"; it idled {time(overhead.gap_us)} in {gaps} between its work"
-        said += f" (median {time(overhead.median_gap_us)})"
+        said += f"; it idled {time(overhead.gap_us)} in {counted(overhead.gaps, 'gap')} between "
+        said += f"its work (median {time(overhead.median_gap_us)})"
     if overhead.syncs and overhead.sync_us is not None:
-        share = 100 * overhead.sync_us / overhead.window_us
-        calls = counted(overhead.syncs, "call")
-        said += f"; the CPU waited for it {_percent(share)} of the time ({calls})"
+        share = _percent(100 * overhead.sync_us / overhead.window_us)
+        said += f"; the CPU waited for it {share} of the time ({counted(overhead.syncs, 'call')})"
     return said
+
+
+def _take(count: int, noun: str) -> str:
+    return f"{counted(count, noun)} {'takes' if count == 1 else 'take'}"
 
 
 def _percent(value: float) -> str:
@@ -231,23 +211,19 @@ Name = Callable[[Key], tuple[str, str]]
 """A kernel's and a variant's id of a key."""
 
 
-def _figure(value: float | None) -> str:
-    return UNKNOWN if value is None else f"{value:.2f}"
-
-
 def _dim(value: Dim3 | None) -> str:
     return UNKNOWN if value is None else "×".join(map(str, value))
 
 
 SUMMARY: Mapping[str, Callable[[NcuLaunch], str]] = {
-    "est. speed-up %": lambda one: _figure(one.speedup),
+    "est. speed-up %": lambda one: figure(one.speedup, "{:.2f}"),
     "function": lambda one: one.function,
     "demangled": lambda one: one.demangled,
-    "µs": lambda one: _figure(one.duration_us),
-    "improvement µs": lambda one: _figure(one.improvement_us),
-    "compute %": lambda one: _figure(one.compute_percent),
-    "memory %": lambda one: _figure(one.memory_percent),
-    "regs": lambda one: UNKNOWN if one.registers is None else str(one.registers),
+    "µs": lambda one: figure(one.duration_us, "{:.2f}"),
+    "improvement µs": lambda one: figure(one.improvement_us, "{:.2f}"),
+    "compute %": lambda one: figure(one.compute_percent, "{:.2f}"),
+    "memory %": lambda one: figure(one.memory_percent, "{:.2f}"),
+    "regs": lambda one: figure(one.registers),
     "grid": lambda one: _dim(one.grid),
     "block": lambda one: _dim(one.block),
 }
@@ -279,29 +255,21 @@ MAX_NAMES = 8
 def launch_footnotes(attached: Sequence[Attached], report: Report) -> list[str]:
     """What is odd: launches of no variant here, samples that are not shown, what ncu left out."""
     said = [shown(p) for p in report.problems]
-    lone: dict[str, list[int]] = {}
-    strangers = [one.launch.function for one in attached if one.why.startswith(UNRECORDED)]
-    if strangers:
-        names = list(dict.fromkeys(strangers))
-        some = ", ".join(names[:MAX_NAMES]) + (
-            f" and {len(names) - MAX_NAMES} more" * (len(names) > MAX_NAMES)
-        )
-        many = "launch is" if len(strangers) == 1 else "launches are"
-        said.append(shown(f"{len(strangers)} {many} of kernels that are not here: {some}"))
+    lone: dict[str, list[str]] = {}
+    strangers = []
     for one in attached:
         if one.why.startswith(UNRECORDED):
-            continue
-        if why := one.why or one.unplaced:
-            lone.setdefault(("" if one.why else "no samples: ") + why, []).append(one.launch.number)
-    for why, numbers in lone.items():
-        some = ", ".join(map(str, numbers[:MAX_NAMES])) + (" …" if len(numbers) > MAX_NAMES else "")
-        said.append(shown(f"launch {some}: {why}"))
+            strangers.append(one.launch.function)
+        elif why := one.why or (one.unplaced and f"no samples: {one.unplaced}"):
+            lone.setdefault(why, []).append(str(one.launch.number))
+    if strangers:
+        many = "launch is" if len(strangers) == 1 else "launches are"
+        names = some(list(dict.fromkeys(strangers)), MAX_NAMES)
+        said.append(shown(f"{len(strangers)} {many} of kernels that are not here: {names}"))
+    said += [shown(f"launch {some(ns, MAX_NAMES)}: {why}") for why, ns in lone.items()]
     if not any(one.launch.rules for one in attached):
         said.append("estimated speed-ups are on the details page, which the report lacks")
     return said
-
-
-# -- JSON -----------------------------------------------------------------------------------------
 
 
 def measured_json(measured: NcuMeasured | None) -> dict[str, object] | None:
@@ -310,7 +278,7 @@ def measured_json(measured: NcuMeasured | None) -> dict[str, object] | None:
         return None
     return {
         "launches": [launch_json(a.launch) for a in measured.launches],
-        "samples": jsons.samples(measured.sampled),
+        "samples": samples(measured.sampled),
         "samples_missing": measured.unplaced or None,
     }
 
@@ -339,24 +307,24 @@ def launch_json(one: NcuLaunch, rules: bool = True) -> dict[str, object]:
     """Return one launch; percentages are of the peak, speed-up and improvement ncu's estimates."""
     out: dict[str, object] = {
         "id": one.number,
-        **jsons.members(one, "function demangled grid block duration_us"),
+        **members(one, "function demangled grid block duration_us"),
         "estimated_speedup_percent": one.speedup,
         "runtime_improvement_us": one.improvement_us,
-        **jsons.members(one, "compute_percent memory_percent registers"),
+        **members(one, "compute_percent memory_percent registers"),
         "achieved_occupancy_percent": one.achieved_occupancy,
         "theoretical_occupancy_percent": one.theoretical_occupancy,
-        **jsons.members(one, "sm_ghz cycles"),
+        **members(one, "sm_ghz cycles"),
     }
     if rules:
         out["rules"] = [
             {
                 "rule": r.name,
                 "type": r.kind,
-                **jsons.members(r, "section text"),
+                **members(r, "section text"),
                 "speedup_type": r.scope,
                 "estimated_speedup_percent": r.speedup,
             }
             for r in one.rules
         ]
-        out["samples"] = jsons.samples(one.samples)
+        out["samples"] = samples(one.samples)
     return out

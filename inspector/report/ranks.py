@@ -25,8 +25,6 @@ T = TypeVar("T", bound=Hashable)
 
 @dataclass(frozen=True, slots=True)
 class Rank:
-    """One rank: its number, its recording's name and its processes."""
-
     number: int | None
     machine: str | None
     processes: frozenset[int]
@@ -59,7 +57,6 @@ Frames = Sequence[tuple[Rank, FrameCompile]]
 
 
 def ranks(rec: Recording) -> tuple[Rank, ...]:
-    """Return the ranks of a recording in order; none unless there are several."""
     groups: dict[tuple[str | None, int | None], set[int]] = {}
     for process in rec.processes:
         groups.setdefault((process.machine, process.rank), set()).add(process.number)
@@ -123,17 +120,12 @@ def _kernels(rec: Recording, every: Ranks, compiled: Kernels) -> Iterator[RankDi
         if len({ids for ids in took.values() if ids}) > 1:
             kind, text = "variant", _variants(kernel, took)
         else:
-            groups = _grouped(
-                every,
-                lambda r, took=took, failing=failing: (
-                    "compiled it"  # type: ignore[misc]
-                    if took[r]
-                    else "could not"
-                    if r in failing
-                    else "did not"
-                ),
-            )
-            kind, text = "kernel", ", ".join(f"{_named(g)} {did}" for did, g in groups.items())
+            did = {
+                r: "compiled it" if took[r] else "could not" if r in failing else "did not"
+                for r in every
+            }
+            groups = _grouped(every, did.__getitem__)
+            kind, text = "kernel", ", ".join(f"{_named(g)} {what}" for what, g in groups.items())
         by_rank = {rank.name: tuple(sorted(ids)) for rank, ids in took.items()}
         yield RankDifference(kind, f"{shown(kernel.called)}: {text}", by_rank, kernel=kernel.id)
 
@@ -192,14 +184,13 @@ def _triton_cache(rec: Recording, every: Ranks, compiled: Kernels) -> Iterator[R
         if len(set(by_rank.values())) > 1:
             did = tuple(by_rank.get(rank) for rank in every)
             groups.setdefault(did, []).append(f"{kernel.called} {variant.id[:4]}")
+    outcome = {None: (), True: ("miss",), False: ("hit",)}
     for did, kernels in groups.items():
-        found = [rank for rank, miss in zip(every, did, strict=True) if miss is False]
-        built = [rank for rank, miss in zip(every, did, strict=True) if miss]
-        outcome = {None: (), True: ("miss",), False: ("hit",)}
+        ranks_by = {miss: [r for r, m in zip(every, did, strict=True) if m is miss] for miss in did}
         yield RankDifference(
             "cache",
-            f"Triton's cache: {_named(built)} compiled {plural(len(kernels), 'kernel')} that "
-            f"{_named(found)} found there: {some([shown(kernel) for kernel in kernels])}",
+            f"Triton's cache: {_named(ranks_by[True])} compiled {plural(len(kernels), 'kernel')} "
+            f"that {_named(ranks_by[False])} found there: {some([shown(k) for k in kernels])}",
             {rank.name: outcome[miss] for rank, miss in zip(every, did, strict=True)},
         )
 
@@ -211,15 +202,13 @@ def _graph_caches(every: Ranks, frames: Frames) -> Iterator[RankDifference]:
             name = CACHES.get(lookup.cache, lookup.cache)
             looked.setdefault((one.function, name), {}).setdefault(rank, []).append(lookup.outcome)
     for (function, cache), by_rank in looked.items():
-        asked = [rank for rank in every if rank in by_rank]
-        groups = _grouped(asked, lambda rank, of=by_rank: tuple(dict.fromkeys(of[rank])))  # type: ignore[misc]
+        did = {rank: tuple(dict.fromkeys(outcomes)) for rank, outcomes in by_rank.items()}
+        groups = _grouped([rank for rank in every if rank in by_rank], did.__getitem__)
         if len({frozenset(outcomes) for outcomes in groups}) > 1:
-            said = [
-                f"{'/'.join(outcomes)} on {_named(group)}" for outcomes, group in groups.items()
-            ]
+            said = ", ".join(f"{shown('/'.join(o))} on {_named(g)}" for o, g in groups.items())
             yield RankDifference(
                 "cache",
-                f"{cache} cache: {', '.join(map(shown, said))}, for {shown(function)}",
+                f"{cache} cache: {said}, for {shown(function)}",
                 {rank.name: tuple(by_rank.get(rank, ())) for rank in every},
                 function=function,
             )
@@ -236,35 +225,25 @@ def _named(several: Ranks) -> str:
         return some([shown(r.name) for r in several], 4)
     spans: list[list[int]] = []
     for number in numbers:
-        if spans and number == spans[-1][1] + 1:
-            spans[-1][1] = number
-        else:
+        if not spans or number > spans[-1][1] + 1:
             spans.append([number, number])
+        spans[-1][1] = number
     told = [str(a) if a == b else f"{a} to {b}" if b - a > 1 else f"{a} and {b}" for a, b in spans]
     return f"ranks {some(told, 6)}"
 
 
 def lines(rec: Recording) -> Iterator[tuple[Text, RankDifference | None]]:
-    """Yield a heading, then a line for each difference."""
-    if not (every := ranks(rec)):
-        return
-    found = differences(rec)
-    what = plural(len(found), "difference") if found else "nothing was compiled differently"
-    yield Text(f"{plural(len(every), 'rank')}: {what}", "bold cyan"), None
-    for one in found:
-        yield Text(f"  ≠ {one.text}", "yellow"), one
+    if every := ranks(rec):
+        found = differences(rec)
+        what = plural(len(found), "difference") if found else "nothing was compiled differently"
+        yield Text(f"{plural(len(every), 'rank')}: {what}", "bold cyan"), None
+        yield from ((Text(f"  ≠ {one.text}", "yellow"), one) for one in found)
 
 
 def document(rec: Recording) -> dict[str, object]:
-    """Return the ranks and their differences for ``list --json``."""
     return {
         "ranks": [
-            {
-                **members(r, "name"),
-                "rank": r.number,
-                "machine": r.machine,
-                "processes": sorted(r.processes),
-            }
+            members(r, "name machine") | {"rank": r.number, "processes": sorted(r.processes)}
             for r in ranks(rec)
         ],
         "differences": [

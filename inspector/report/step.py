@@ -28,7 +28,6 @@ WARP = 32
 
 
 def rows(answer: StepAnswer, width: int) -> Iterator[Text]:
-    """Yield the result of a command in lines of at most ``width`` cells."""
     if answer.place is not None and answer.shows_place:
         yield from _place(answer.place, width)
     for value in answer.values:
@@ -258,11 +257,7 @@ def _listing(lines: Sequence[ListedLine], width: int) -> Iterator[Text]:
         yield Text.assemble((head, "green"), text, style="bold" if line.current else "")
 
 
-# -- JSON -----------------------------------------------------------------------------------------
-
-
 def document(answer: StepAnswer) -> dict[str, object]:
-    """Return the result of one command of ``step``."""
     at = answer.place
     names = ("step", "steps", "line", "statement", "source", "lane", "runs")
     return {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -40,13 +41,12 @@ def fit(full: Mapping[str, int], width: int, gives: Gives) -> dict[str, int]:
     sizes = dict(full)
     spare = width - sum(sizes.values()) - len(GAP) * (len(sizes) - 1)
     for head, least in gives:
-        if spare >= 0:
-            break
-        if head in sizes and least:
-            given = min(-spare, max(sizes[head] - least, 0))
-            sizes[head], spare = sizes[head] - given, spare + given
-        elif head in sizes:
-            spare += sizes.pop(head) + len(GAP)
+        if spare < 0 and head in sizes:
+            given = min(-spare, max(sizes[head] - least, 0)) if least else sizes[head] + len(GAP)
+            sizes[head] -= given
+            spare += given
+            if not least:
+                del sizes[head]
     for head in sizes:
         grown = max(min(spare, full[head] - sizes[head]), 0)
         sizes[head], spare = sizes[head] + grown, spare - grown
@@ -85,7 +85,6 @@ def laid_out(
 
 
 def padded(text: str, size: int, right: bool = False) -> str:
-    """Return a text in exactly ``size`` cells."""
     blanks = size - cell_len(text)
     if blanks < 0:
         return set_cell_size(text, size - 1) + "…"
@@ -93,8 +92,13 @@ def padded(text: str, size: int, right: bool = False) -> str:
 
 
 def cut(text: str, width: int) -> str:
-    """Return a text of at most ``width`` characters, with an ellipsis if it was longer."""
     return text if len(text) <= width else text[: max(0, width - 1)] + "…"
+
+
+def wrapped(label: str, text: str, width: int) -> Iterator[tuple[str, str]]:
+    """Yield a text in lines of at most ``width`` cells, the label or its blanks before each."""
+    for n, part in enumerate(textwrap.wrap(text, max(width - len(label), 20)) or [""]):
+        yield " " * len(label) if n else label, part
 
 
 DIGITS = 4
@@ -155,15 +159,16 @@ def setting(key: str, value: object) -> str:
 
 def differing(configurations: Sequence[Mapping[str, object]]) -> tuple[str, ...]:
     """Return the keys in which configurations differ, the kernel's own constants first."""
-    keys = dict.fromkeys(key for one in configurations for key in one)
-    first = configurations[0] if configurations else {}
     missing = object()
+    keys = dict.fromkeys(key for one in configurations for key in one)
     names = [
         key
         for key in keys
-        if any(one.get(key, missing) != first.get(key, missing) for one in configurations)
+        if any(
+            one.get(key, missing) != configurations[0].get(key, missing) for one in configurations
+        )
     ]
-    return tuple(k for k in names if k not in OWN) + tuple(k for k in OWN if k in names)
+    return (*(k for k in names if k not in OWN), *(k for k in OWN if k in names))
 
 
 def specialised(variant: Variant, names: Iterable[str] | None = None) -> tuple[str, ...]:
@@ -180,21 +185,18 @@ def labels(variants: Sequence[Variant]) -> list[VariantLabel]:
     types = differing([_types(v) for v in variants])
     taken = differing([{n: granted(s) for n, s in v.specialization.items()} for v in variants])
     targets = [str(v.config.get("target") or v.target or "") for v in variants]
-    idents = _idents([v.id for v in variants])
     constants = [key for key in keys if key not in OWN]
     out = []
+    idents = _idents([v.id for v in variants])
     for variant, own, target, ident in zip(variants, flags, targets, idents, strict=True):
-        chosen = [key for key in keys if variant.config.get(key) is not None]
-        parts = [setting(key, variant.config[key]) for key in chosen]
-        brief = [_brief(key, variant.config[key], constants) for key in chosen]
-        begun = len(parts)
-        parts += _few([f"{name}:{kind}" for name, kind in _types(variant).items() if name in types])
-        parts += _few(specialised(variant, (n for n in taken if n not in variant.config)))
-        parts += _few(own)
-        if target and len(set(targets)) > 1:
-            parts.append(target)
-        short = " ".join(brief + parts[begun:])
-        out.append(VariantLabel(shown(" ".join(parts)), shown(ident), shown(short)))
+        config = variant.config
+        chosen = [key for key in keys if config.get(key) is not None]
+        rest = _few([f"{name}:{kind}" for name, kind in _types(variant).items() if name in types])
+        rest += _few(specialised(variant, (n for n in taken if n not in config))) + _few(own)
+        rest += [target] if target and len(set(targets)) > 1 else []
+        whole = " ".join([*(setting(key, config[key]) for key in chosen), *rest])
+        short = " ".join([*(_brief(key, config[key], constants) for key in chosen), *rest])
+        out.append(VariantLabel(shown(whole), shown(ident), shown(short)))
     return out
 
 
@@ -205,8 +207,9 @@ def _brief(key: str, value: object, constants: Sequence[str]) -> str:
     if len(constants) == 1:
         return str(value)
     stems = {name.rpartition("_")[0] for name in constants}
-    begin = len(stems.pop()) + 1 if len(stems) == 1 and "" not in stems else 0
-    return f"{key[begin:]}{'' if begin else '='}{value}"
+    if len(stems) > 1 or "" in stems:
+        return f"{key}={value}"
+    return f"{key.rpartition('_')[2]}{value}"
 
 
 def _types(variant: Variant) -> Mapping[str, str]:
@@ -275,13 +278,12 @@ MAX_PROBLEMS = 200
 """Printed lines of problems."""
 
 
-def figure(value: int | None) -> str:
-    """Return a count, or a dash if unknown."""
-    return UNKNOWN if value is None else str(value)
+def figure(value: float | None, form: str = "{}") -> str:
+    """Return a figure in a form (``{:.0f} %``), or a dash if unknown."""
+    return UNKNOWN if value is None else form.format(value)
 
 
 def spills(res: Resources) -> str:
-    """Return spilled bytes, stored and loaded."""
     if res.spill_store_bytes is None and res.spill_load_bytes is None:
         return UNKNOWN
     if not res.spill_store_bytes and not res.spill_load_bytes:
@@ -301,20 +303,17 @@ def config(variant: Variant, first: Sequence[str] = ()) -> str:
     """Return warps, stages and constexprs, short; ``first`` are listed before other constexprs."""
     known = {name: variant.config[name] for name in first if name in variant.config}
     known |= variant.config
+    # max-autotune's name of a candidate comes last.
+    last = {"choice": known.pop("choice", None), "flags": None}
     parts = []
     for name in ("num_warps", "num_stages", "num_ctas"):
         value = known.pop(name, None)
         if value is not None and not (name == "num_ctas" and value == 1):
             parts.append(setting(name, value))
-    known.pop("flags", None)
-    choice = known.pop("choice", None)  # max-autotune's name of a candidate comes last
-    known |= {} if choice is None else {"choice": choice}
-    parts += [f"{k}={v}" for k, v in known.items() if v is not None]
-    return " ".join(parts)
+    return " ".join([*parts, *(f"{k}={v}" for k, v in (known | last).items() if v is not None)])
 
 
 def heading(rec: Recording) -> str:
-    """Return one line on a recording."""
     device = rec.device or {}
     where = str(device.get("name") or "") if rec.mode == "gpu" else ""
     if rec.mode == "target":
@@ -332,7 +331,6 @@ def heading(rec: Recording) -> str:
 
 
 def failed(rec: Recording) -> int:
-    """Return the number of variants and graphs that failed."""
     errors = (*(v.error for _, v in rec.variants()), *(graph.error for graph in rec.graphs))
     return sum(error is not None for error in errors)
 
@@ -340,14 +338,13 @@ def failed(rec: Recording) -> int:
 def tuned(variant: Variant) -> str:
     """Return autotuning's time and whether this variant won; "" if unknown."""
     said = variant.autotune or {}
-    time = said.get("time_us")
-    why = str(said.get("reason") or "").partition(":")[0]
-    parts = [why] if why in ("pruned", "failed") else []
-    if isinstance(time, int | float):
-        parts.append(f"{microseconds(time)} µs")
-    if said.get("winner") is True:
-        parts.append("best")
-    return " ".join(parts)
+    why, time = str(said.get("reason") or "").partition(":")[0], said.get("time_us")
+    parts = (
+        why if why in ("pruned", "failed") else "",
+        f"{microseconds(time)} µs" if isinstance(time, int | float) else "",
+        "best" if said.get("winner") is True else "",
+    )
+    return " ".join(filter(None, parts))
 
 
 NUMBERS = ("regs", "spill", "stack", "shared", "tuned", "time", "hints")
@@ -384,7 +381,7 @@ def kernels(
         if head not in WHERE_KNOWN or any(row[n] for row in rows)
     }
     sizes = fit(full, width, GIVES)
-    names = apart((_indented(kernel) for kernel in rec.kernels), sizes["kernel"])
+    names = apart((f"  {shown(kernel.called)}" for kernel in rec.kernels), sizes["kernel"])
     lines = [laid_out(HEADS, [(head, "bold") for head in HEADS], sizes, NUMBERS)]
     for row in rows:
         cells: list[Cell] = [names.get(row[0], row[0]), *row[1:]]
@@ -408,14 +405,14 @@ def _rows(rec: Recording, figures: Figures, time: Clock, hints: Clock) -> Iterat
 def _of_kernel(
     kernel: Kernel, figures: Figures, time: Clock, hints: Clock
 ) -> Iterator[tuple[str, ...]]:
-    name = _indented(kernel)
+    name = f"  {shown(kernel.called)}"
     if not kernel.variants:
         yield (name, "", "no variant here", *[""] * (len(HEADS) - 3))
     first = differing([variant.config for variant in kernel.variants])
-    for variant in kernel.variants:
+    for n, variant in enumerate(kernel.variants):
         res = figures(variant)
         yield (
-            name,
+            "" if n else name,
             shown(variant.id) + (FAILED if variant.error is not None else ""),
             shown(config(variant, first)),
             figure(res.registers),
@@ -427,12 +424,6 @@ def _of_kernel(
             hints(kernel, variant),
             " ".join(s.value for s in ordered(variant.stages)),
         )
-        name = ""
-
-
-def _indented(kernel: Kernel) -> str:
-    """Return a kernel's name, indented beneath its origin."""
-    return "  " + shown(kernel.called)
 
 
 def lacking(rec: Recording) -> list[str]:
@@ -464,7 +455,6 @@ def never_ran(rec: Recording) -> list[str]:
 
 
 def graphs(rec: Recording, console: Console) -> None:
-    """The graphs with their kernels, in the order of the wrapper's calls."""
     for graph in rec.graphs:
         console.print(
             Text.assemble(
@@ -479,7 +469,6 @@ def graphs(rec: Recording, console: Console) -> None:
 
 
 def problems(rec: Recording, console: Console) -> None:
-    """Print the first ``MAX_PROBLEMS`` problems and the number of others."""
     texts = (*lacking(rec), *never_ran(rec), *rec.problems)
     for text in texts[:MAX_PROBLEMS]:
         console.print(Text("! " + shown(text), style="yellow"))
@@ -510,11 +499,10 @@ def beside(
         placed.update(fresh)
         again = ", ".join(str(n) for n in linked if n not in fresh)
         rows = [(str(n), Text(clean(right[n].text))) for n in fresh]
-        if not rows:
-            rows = [("", Text(f"↑ {again}" if again else "", style="dim"))]
-        for at, (number, text) in enumerate(rows):
-            first = (str(line.n), Text(clean(line.text))) if at == 0 else ("", Text(""))
-            table.add_row(first[0], first[1], number, text)
+        first = (str(line.n), Text(clean(line.text)))
+        for row in rows or [("", Text(f"↑ {again}" if again else "", style="dim"))]:
+            table.add_row(*first, *row)
+            first = ("", Text())
     return table
 
 
@@ -555,18 +543,11 @@ def sentence(kernel: Kernel, variant: Variant) -> str | None:
 def need_compiled(kernel: Kernel, variant: Variant) -> None:
     """Raise ``UsageError`` where a compiler refused it: there is nothing that could be run."""
     said = sentence(kernel, variant)
-    last = next((stage for stage in MENDED if stage in variant.stages), None)
     if said is not None and variant.uncompiled:
-        raise UsageError(
-            said,
-            f"ptxview show {variant.id} shows what there is of it"
-            + (
-                "."
-                if last is None
-                else f"; ptxview try {variant.id} --stage {last.value} FILE "
-                "goes on from a mended text."
-            ),
-        )
+        last = next((stage.value for stage in MENDED if stage in variant.stages), None)
+        mend = f"; ptxview try {variant.id} --stage {last} FILE goes on from a mended text"
+        there = f"ptxview show {variant.id} shows what there is of it"
+        raise UsageError(said, f"{there}{mend if last else ''}.")
 
 
 def lines(kernel: Kernel, variant: Variant) -> Iterator[str]:
@@ -582,7 +563,6 @@ def lines(kernel: Kernel, variant: Variant) -> Iterator[str]:
 
 
 def of_graph(graph: Graph) -> Iterator[str]:
-    """The same of a graph."""
     if graph.error is not None:
         yield shown(f"graph {graph.id} did not compile: {graph.error.said}")
         yield from details(graph.error)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,16 +13,12 @@ from inspector.analyse.hints.subject import Finding
 from inspector.base.model import Location, Stage
 from inspector.base.text import counted, kibibytes, plural, shown, word_for
 from inspector.execute import Approximation, Buffer, Fault
-from inspector.execute.calls.tracing import (
-    SHARED,
-    ExecutedTotals,
-    TracedLaunch,
-)
-from inspector.execute.facts import GLOBAL, ExecutedLine, MemoryUse, ValueFacts, kind_of
+from inspector.execute.calls.tracing import SHARED, TracedLaunch
+from inspector.execute.facts import GLOBAL, ExecutedLine, MemoryUse, Totals, ValueFacts, kind_of
 from inspector.listing.line import Listing
 from inspector.report import jsons
 from inspector.report.calls import sizes
-from inspector.report.tables import UNKNOWN, clean, cut
+from inspector.report.tables import UNKNOWN, clean, cut, figure, wrapped
 
 LABEL = 14
 BAR = 10
@@ -59,33 +54,19 @@ class TracedKernel:
     seed: int | None
     given: tuple[str, ...]
     launched: TracedLaunch
-    totals: ExecutedTotals
+    totals: Totals
     source: Callable[[int], Location | None]
     approximate: tuple[Approximation, ...] = ()
 
-    @property
-    def sample(self) -> str:
-        """``all 64 blocks``, ``50 of 1,823 blocks``."""
-        launched = self.launched
-        of = launched.launch.blocks
-        if launched.ran is None:
-            return f"not to its end: it has {counted(of, 'block')}"
-        return sample_of(launched.ran, of)
-
 
 def sample_of(ran: int, of: int) -> str:
-    """``all 64 blocks``, ``50 of 1,823 blocks``."""
     if ran == of:
         return f"all {of:,} blocks" if of > 1 else "the one block"
     return f"{ran:,} of {of:,} blocks"
 
 
-# -- figures as text ------------------------------------------------------------------------------
-
-
 def count(value: float | None) -> str:
-    """``1,823``, ``0``; a dash where it is not known."""
-    return UNKNOWN if value is None else f"{value:,.0f}"
+    return figure(value, "{:,.0f}")
 
 
 def short(value: int | None) -> str:
@@ -102,7 +83,6 @@ def short(value: int | None) -> str:
 
 
 def octets(value: int) -> str:
-    """``512 B``, ``5.69 MB``."""
     if value < 10_000:
         return f"{value:,} B"
     return f"{short(value)}B" if " " in short(value) else f"{value / 1000:.3g} kB"
@@ -114,7 +94,6 @@ def ratio(part: float, whole: float) -> str:
 
 
 def percent(share: float | None) -> str:
-    """``0 %``, ``0.3 %``, ``90 %``."""
     if share is None:
         return UNKNOWN
     value = 100 * share
@@ -142,18 +121,17 @@ def bar(share: float, width: int = BAR) -> str:
     return ("█" * whole + (_EIGHTHS[rest] if rest else "")).ljust(width)
 
 
-# -- the summary ----------------------------------------------------------------------------------
-
-
 def summary(told: TracedKernel) -> Iterator[tuple[str, str]]:
-    """Labels and sentences on the launch as a whole."""
-    launched, totals = told.launched, told.totals.totals
+    launched, totals = told.launched, told.totals
     yield "call", _called(told)
     for remark in launched.inputs.remarks:
         yield "  inputs", remark
-    work = "" if launched.ran is None else f", {count(launched.work)} lane-instructions"
     why = "; all of them would take long: --blocks all" if launched.sampled else ""
-    yield "ran", f"{told.sample}{work}{why}"
+    ran = f"not to its end: it has {counted(launched.launch.blocks, 'block')}"
+    if launched.ran is not None:
+        ran = sample_of(launched.ran, launched.launch.blocks)
+        ran += f", {count(launched.work)} lane-instructions"
+    yield "ran", f"{ran}{why}"
     for text in launched.printed[:MOST_PRINTED]:
         yield "  printed", text.rstrip("\n")
     if (more := len(launched.printed) - MOST_PRINTED) > 0:
@@ -166,21 +144,14 @@ def summary(told: TracedKernel) -> Iterator[tuple[str, str]]:
         )
         yield (
             "instructions",
-            (
-                f"{count(totals.instructions)} of warps: {parts}; {active} of 32 lanes ran each, "
-                f"{off} of those that came were predicated off"
-            ),
+            f"{count(totals.instructions)} of warps: {parts}; {active} of 32 lanes ran each, "
+            f"{off} of those that came were predicated off",
         )
         often = ", ".join(f"{name} {count(n)}" for name, n in list(totals.opcodes.items())[:6])
         yield "  most often", often
     if totals.branches:
-        yield (
-            "branches",
-            (
-                f"{count(totals.branches)} of warps, "
-                + (f"{count(totals.divergent)} divergent" if totals.divergent else "none divergent")
-            ),
-        )
+        parted = f"{count(totals.divergent)} divergent" if totals.divergent else "none divergent"
+        yield "branches", f"{count(totals.branches)} of warps, {parted}"
     for kind, label in (("load", "reads"), ("store", "writes"), ("atomic", "atomics")):
         use = told.totals.use(GLOBAL, kind)
         if use.requests:
@@ -190,10 +161,8 @@ def summary(told: TracedKernel) -> Iterator[tuple[str, str]]:
         over = f"{count(use.conflicts)} of bank conflicts" if use.conflicts else "no bank conflicts"
         yield (
             "shared",
-            (
-                f"{counted(use.requests, 'request')}, {counted(use.wavefronts, 'wavefront')}, "
-                f"least {count(use.least_wavefronts)}: {over}"
-            ),
+            f"{counted(use.requests, 'request')}, {counted(use.wavefronts, 'wavefront')}, "
+            f"least {count(use.least_wavefronts)}: {over}",
         )
     if places := hottest(told):
         yield "hottest", ", ".join(f"{where} {percent(share)}" for where, share in places)
@@ -209,15 +178,13 @@ def _approximate(those: Iterable[Approximation]) -> Iterator[tuple[str, str]]:
     lines: dict[tuple[str, str], list[int]] = {}
     for one in those:
         lines.setdefault((one.opcode, one.bound), []).append(one.line)
-    label = "approximate"
-    for (opcode, bound), where in lines.items():
+    for n, ((opcode, bound), where) in enumerate(lines.items()):
         places = ", ".join(map(str, where[:3])) + (" …" if len(where) > 3 else "")
         yield (
-            label,
+            "" if n else "approximate",
             f"{opcode} ({word_for(len(where), 'line')} {places}): a GPU's result is {bound}; "
             "here it is rounded from a more precise one",
         )
-        label = ""
 
 
 def hottest(told: TracedKernel, most: int = 3) -> list[tuple[str, float]]:
@@ -228,7 +195,7 @@ def hottest(told: TracedKernel, most: int = 3) -> list[tuple[str, float]]:
         if place is not None and line.executed:
             outer = place.frames()[-1]
             counts[outer.file.rsplit("/", 1)[-1], outer.line] += line.executed
-    total = told.totals.totals.instructions
+    total = told.totals.instructions
     return [(f"{file}:{n}", times / total) for (file, n), times in counts.most_common(most)]
 
 
@@ -238,11 +205,8 @@ def _called(told: TracedKernel) -> str:
     if told.call is not None:
         which = f"recorded call {told.call}" + (f" of {told.calls}" if told.calls > 1 else "")
     shared = f", {kibibytes(launch.shared)} shared" if launch.shared else ""
-    inputs = []
-    if told.given:
-        inputs.append(f"{', '.join(told.given)} given")
-    if told.seed is not None:
-        inputs.append(f"new inputs of the same kind, seed {told.seed}")
+    inputs = [f"{', '.join(told.given)} given"] if told.given else []
+    inputs += [f"new inputs of the same kind, seed {told.seed}"] if told.seed is not None else []
     return (
         f"{which}: grid {sizes(launch.grid)}, block {sizes(launch.block)}{shared}; "
         f"{', '.join(inputs) or 'no arguments'}"
@@ -260,32 +224,19 @@ def _global(use: MemoryUse) -> str:
     )
 
 
-def wrapped(pairs: Iterable[tuple[str, str]], width: int) -> Iterator[tuple[str, str]]:
+def labelled(pairs: Iterable[tuple[str, str]], width: int) -> Iterator[tuple[str, str]]:
     """Labels and sentences as lines of at most ``width`` cells, two cells from the edge."""
     for label, text in pairs:
-        room = max(20, min(width, 120) - LABEL - 2)
-        first, *rest = textwrap.wrap(shown(text), room) or [""]
-        yield f"  {shown(label):<{LABEL}}", first
-        for more in rest:
-            yield " " * (LABEL + 2), more
-
-
-# -- a fault --------------------------------------------------------------------------------------
+        yield from wrapped(f"  {shown(label):<{LABEL}}", shown(text), min(width, 120))
 
 
 def fault_rows(told: TracedKernel, fault: Fault) -> Iterator[tuple[str, str]]:
     """Labels and sentences on what ended a launch."""
     place = fault.place
-    sentence = fault.message
-    head, tail = f"{place.kernel}: ", f" ({place})"
-    yield fault.cause, sentence.removeprefix(head).removesuffix(tail)
-    where = []
-    if place.block is not None:
-        where.append(f"block {place.block}")
-    if place.thread is not None:
-        where.append(f"thread {place.thread}")
-    if where:
-        yield "where", ", ".join(where)
+    yield fault.cause, fault.message.removeprefix(f"{place.kernel}: ").removesuffix(f" ({place})")
+    where = {"block": place.block, "thread": place.thread}
+    if said := ", ".join(f"{name} {n}" for name, n in where.items() if n is not None):
+        yield "where", said
     if fault.buffer is not None and (one := told.launched.inputs.tensor(fault.buffer)) is not None:
         yield "tensor", f"{one}, {one.size:,} bytes at {one.address:#x}"
     yield "PTX", f"line {place.line}: {place.statement}"
@@ -298,9 +249,6 @@ def fault_rows(told: TracedKernel, fault: Fault) -> Iterator[tuple[str, str]]:
             "",
             "The inputs are new: an index read from them need not be one that the program had.",
         )
-
-
-# -- a row a line ---------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -358,17 +306,8 @@ COLUMNS = (
 )  # fmt: skip
 """In the order in which they stand; one that no line has anything in is left out."""
 GIVEN_UP = (
-    "wanted",
-    "tags",
-    "moved",
-    "sectors",
-    "off",
-    "diverge",
-    "least",
-    "conflicts",
-    "waves/req",
-    "sect/req",
-    "lanes",
+    *("wanted", "tags", "moved", "sectors", "off", "diverge"),
+    *("least", "conflicts", "waves/req", "sect/req", "lanes"),
 )
 """The order in which they are given up where the terminal is narrow."""
 ROOM = 30
@@ -385,7 +324,6 @@ BARS: Mapping[str, Callable[[ExecutedLine], int]] = {
 
 
 def legend() -> str:
-    """What the columns are, a line each."""
     size = max(len(column.head) for column in COLUMNS)
     told = "\n".join(f"  {c.head:<{size}}  {c.meaning}" for c in COLUMNS)
     return (
@@ -401,8 +339,7 @@ def rows(
 
     ``where`` says which tensor an address is in.
     """
-    figure = BARS[drawn]
-    most = max((figure(line) for line in lines), default=0) or 1
+    most = max((BARS[drawn](line) for line in lines), default=0) or 1
     columns = _fit(lines, width)
     numbers = max([4, *(len(str(line.n)) for line in lines)])
     head = " ".join([f"{'line':>{numbers}}", *(f"{c.head:>{w}}" for c, w in columns), f"█ {drawn}"])
@@ -413,25 +350,25 @@ def rows(
     beside = room * 3 // 5 if wide else room
     for line in lines:
         cells = " ".join(f"{c.cell(line):>{w}}" for c, w in columns)
-        text = _text(listing, line.n)
-        drawing = bar(figure(line) / most)
-        reached = bool(line.executed)
+        text = cut(_text(listing, line.n), beside)
         row = Text.assemble(
-            (f"{line.n:>{numbers}} {cells} ", "dim"), (drawing, "cyan"), " ",
-            (cut(text, beside), "" if reached else "dim"),
-        )  # fmt: skip
+            (f"{line.n:>{numbers}} {cells} ", "dim"),
+            (bar(BARS[drawn](line) / most), "cyan"),
+            " ",
+            (text, "" if line.executed else "dim"),
+        )
         said = [_value(v, where) for v in line.values[:MOST_VALUES]]
         if len(line.values) > MOST_VALUES:
             said.append(f"and {plural(len(line.values) - MOST_VALUES, 'more register')}")
-        if not reached:
+        if not line.executed:
             said = ["not reached"]
         if said and wide:
-            pad = " " * max(0, beside - len(cut(text, beside)))
-            row.append(pad + "  " + cut(" · ".join(said), room - beside - 2), "green")
+            pad = " " * (beside - len(text) + 2)
+            row.append(pad + cut(" · ".join(said), room - beside - 2), "green")
             said = []
         yield row
+        margin = min(gutter, max(0, width - 44))
         for one in said:
-            margin = min(gutter, max(0, width - 44))
             yield Text(" " * margin + cut("└ " + one, width - margin), style="green")
 
 
@@ -501,16 +438,12 @@ def _tensor(value: ValueFacts, where: Where) -> Buffer | None:
     return one if int(value.greatest) < one.address + 2 * one.size + NEAR else None
 
 
-# -- JSON -----------------------------------------------------------------------------------------
-
-
 def document(
     told: TracedKernel,
     lines: Iterable[ExecutedLine],
     rolled: Mapping[Stage, Iterable[ExecutedLine]],
     found: Iterable[Finding] = (),
 ) -> dict[str, object]:
-    """``trace``: the launch, its totals, its hints, and each line."""
     launched = told.launched
     launch = launched.launch
     spent, where = launched.spent, launched.inputs.at
@@ -543,24 +476,23 @@ def document(
     }
 
 
-def _totals(found: ExecutedTotals) -> dict[str, object]:
-    totals = found.totals
+def _totals(totals: Totals) -> dict[str, object]:
     out: dict[str, object] = {
         "warp_instructions": totals.instructions,
         "thread_instructions": totals.threads,
         "active_thread_instructions": totals.active,
-        "by_class": dict(found.classes),
+        "by_class": dict(totals.classes),
         "by_opcode": dict(totals.opcodes),
         "branches": totals.branches,
         "divergent_branches": totals.divergent,
         "flops": totals.operations,
     }
     for kind in ("load", "store", "atomic"):
-        use = found.use(GLOBAL, kind)
+        use = totals.use(GLOBAL, kind)
         for name in ("requests", "sectors", "least_sectors", "tag_requests"):
             out[f"global_{kind}_{name}"] = getattr(use, name)
         out[f"global_{kind}_bytes"] = use.bytes_wanted
-    shared = found.use(SHARED)
+    shared = totals.use(SHARED)
     return out | {
         "global_bytes_moved": totals.global_bytes,
         "flops_per_byte": totals.intensity,
@@ -590,7 +522,6 @@ def _line(line: ExecutedLine, where: Where) -> dict[str, object]:
 
 
 def value_json(value: ValueFacts, where: Where) -> dict[str, object]:
-    """Return the range of a register's values."""
     uniform = None
     if value.count:
         uniform = "grid" if value.uniform_grid else "block" if value.uniform_block else None
@@ -614,7 +545,6 @@ def value_json(value: ValueFacts, where: Where) -> dict[str, object]:
 
 
 def fault_json(told: TracedKernel, fault: Fault) -> dict[str, object]:
-    """Return the fault that ended a launch."""
     place = fault.place
     one = told.launched.inputs.tensor(fault.buffer)
     tensor = None if one is None else jsons.members(one, "name dtype shape") | {"bytes": one.size}
@@ -622,7 +552,7 @@ def fault_json(told: TracedKernel, fault: Fault) -> dict[str, object]:
         "cause": fault.cause,
         "text": fault.message,
         **jsons.members(place, "line statement"),
-        "source": jsons.location(told.source(place.line)),
+        "source": jsons.plain(told.source(place.line)),
         **jsons.members(place, "block thread"),
         "space": fault.space or None,
         "address": fault.address,

@@ -38,12 +38,10 @@ class Meaning:
 
     @property
     def known(self) -> bool:
-        """Whether the reference has it, as a word or as the beginning of words."""
         return bool(self.entry or self.members)
 
 
 def as_json(meaning: Meaning) -> dict[str, object]:
-    """Return one word; ``qualifiers`` are the word's own, else those that it may have."""
     entry = meaning.entry
     member = entry or next(iter(meaning.members), None)
     names = ("summary", "operands", "cost", "since", "until", "reference")
@@ -65,20 +63,19 @@ def as_json(meaning: Meaning) -> dict[str, object]:
 
 
 def show(meaning: Meaning, out: Console) -> None:
-    """Print a word and its meaning."""
     if meaning.entry:
         _entry(meaning, meaning.entry, out)
     elif meaning.members:
         out.print(Text.assemble((shown(meaning.word), "bold"), f"  {_family(meaning)}"))
     else:
-        _unknown(meaning, out)
+        out.print(_unknown(meaning))
     if meaning.members:
         if meaning.entry:
             out.print(Text("Further forms:"))
         _rows(((e.word, e.summary) for e in meaning.members), out)
     for other in meaning.also:
-        text = Text.assemble("Also ", (other.word, "bold"), f", {_what(other)}: ")
-        out.print(text.append(shown(other.summary)))
+        said = f", {_what(other)}: {shown(other.summary)}"
+        out.print(Text.assemble("Also ", (other.word, "bold"), said))
 
 
 def _entry(meaning: Meaning, entry: ReferenceEntry, out: Console) -> None:
@@ -91,43 +88,35 @@ def _entry(meaning: Meaning, entry: ReferenceEntry, out: Console) -> None:
     )
     out.print(Text(shown(entry.summary)))
     if entry.operands:
-        _rows(_parted(entry.operands), out)
+        parts = (operand.partition(": ") for operand in entry.operands)
+        _rows(((name, told) if colon else ("", name) for name, colon, told in parts), out)
     qualifiers = _qualifiers(meaning)
-    if qualifiers:
-        if any(qualifiers.values()):
-            out.print(
-                Text("Qualifiers in it:" if meaning.qualifiers else "Qualifiers it may have:")
-            )
+    if any(qualifiers.values()):
+        out.print(Text("Qualifiers in it:" if meaning.qualifiers else "Qualifiers it may have:"))
         _rows(((q, m) for q, m in qualifiers.items() if m), out)
-        if bare := [shown(q) for q, m in qualifiers.items() if not m]:
-            out.print(Text(f"Not told by the reference: {' '.join(bare)}"))
-    until = f"until {entry.until}" if entry.until else ""
-    since = f"since {entry.since}" if entry.since else ""
-    sources = " · ".join(t for t in (since, until, entry.reference) if t)
-    if sources:
-        out.print(Text(sources, style="dim"))
+    if bare := [shown(q) for q, m in qualifiers.items() if not m]:
+        out.print(Text(f"Not told by the reference: {' '.join(bare)}"))
+    versions = {"since": entry.since, "until": entry.until}
+    sources = [f"{word} {version}" for word, version in versions.items() if version]
+    if sources or entry.reference:
+        out.print(Text(" · ".join([*sources, *filter(None, [entry.reference])]), style="dim"))
 
 
 def _family(meaning: Meaning) -> str:
-    return plural(len(meaning.members), f"{_names(meaning)} instruction")
+    languages = dict.fromkeys(NAMES.get(e.language, e.language) for e in meaning.members)
+    return plural(len(meaning.members), f"{' and '.join(languages)} instruction")
 
 
-def _names(meaning: Meaning) -> str:
-    return " and ".join(NAMES.get(n, n) for n in dict.fromkeys(e.language for e in meaning.members))
-
-
-def _unknown(meaning: Meaning, out: Console) -> None:
-    text = Text.assemble((shown(meaning.word) or '""', "bold"), " is not in the reference")
-    if meaning.unknown:
-        text.append(f": no {' and no '.join(shown(q) for q in meaning.unknown)} is known there")
-    text.append(".")
-    if meaning.nearest:
-        text.append(" Did you mean ")
-        for n, near in enumerate(meaning.nearest):
-            text.append(", " if n and n < len(meaning.nearest) - 1 else " or " if n else "")
-            text.append(near, "bold")
-        text.append("?")
-    out.print(text)
+def _unknown(meaning: Meaning) -> Text:
+    lacking = " and no ".join(shown(q) for q in meaning.unknown)
+    why = f": no {lacking} is known there" if lacking else ""
+    said = Text.assemble((shown(meaning.word) or '""', "bold"), f" is not in the reference{why}.")
+    for n, near in enumerate(meaning.nearest):
+        last = n == len(meaning.nearest) - 1
+        said.append(" Did you mean " if not n else " or " if last else ", ")
+        said.append(near, "bold")
+        said.append("?" if last else "")
+    return said
 
 
 def _qualifiers(meaning: Meaning) -> Mapping[str, str]:
@@ -139,12 +128,6 @@ def _qualifiers(meaning: Meaning) -> Mapping[str, str]:
 
 def _what(entry: ReferenceEntry) -> str:
     return f"{NAMES.get(entry.language, entry.language)} {entry.kind}"
-
-
-def _parted(operands: Iterable[str]) -> Iterable[tuple[str, str]]:
-    for operand in operands:
-        name, colon, meaning = operand.partition(": ")
-        yield (name, meaning) if colon else ("", operand)
 
 
 def _rows(rows: Iterable[tuple[str, str]], out: Console) -> None:

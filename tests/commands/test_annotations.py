@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from inspector.system import toolchain
 from tests.helpers.ptxview import DATA, call, printed, tool
 
 LISTINGS = DATA.parent / "listing"
@@ -95,28 +94,3 @@ def test_every_instruction_is_read_out(path: Path) -> None:
     for line in lines:
         if line["kind"] == "instruction":
             assert line["definitions"].keys() == set(line["uses"]), line["text"]
-
-
-def annotated(path: Path, name: str, stage: str, *more: str) -> str:
-    """The text of ``show -a``."""
-    done = call("show", path, name, "--stage", stage, "-a", *more)
-    assert done.status == 0, done.said
-    return done.text
-
-
-def test_without_the_vendors_tools_ptx_is_annotated_and_the_card_says_what_is_missing(
-    lecture: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(toolchain, "places", lambda: iter(()))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    toolchain.find.cache_clear()
-    try:
-        text = annotated(lecture, "matmul_kernel", "ptx")
-        value = call("show", lecture, "matmul_kernel", "--json").json
-        missing = call("show", lecture, "matmul_kernel", "--stage", "sass", "-a")
-    finally:
-        toolchain.find.cache_clear()
-    assert "nvdisasm was not found" in text and "pip install" in text
-    assert "from global memory at" in text
-    assert value["functions"][0]["card"]["registers"] is None
-    assert missing.status == 3

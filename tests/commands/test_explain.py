@@ -6,12 +6,8 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from inspector.base.text import words
-from inspector.commands.explain import meaning, opcode_of
-from inspector.reader import tables
 from tests.helpers.ptxview import call
 
 FIELDS = words(
@@ -39,20 +35,13 @@ def test_an_opcode_has_its_instruction_and_the_qualifiers_in_it() -> None:
 @pytest.mark.parametrize(
     ("word", "entry", "language", "kind"),
     [
-        ("%ctaid", "%ctaid", "ptx", "special register"),
         ("%ctaid.x", "%ctaid", "ptx", "special register"),
-        ("%envreg7", "%envreg7", "ptx", "special register"),
-        ("WARP_SZ", "WARP_SZ", "ptx", "special register"),
         (".reqntid", ".reqntid", "ptx", "directive"),
-        (".param::entry", ".param::entry", "ptx", "state space"),
         (".bf16x2", ".bf16x2", "ptx", "type"),
         (".L1::evict_last", ".L1::evict_last", "ptx", "qualifier"),
         ("HGMMA", "HGMMA", "sass", "instruction"),
-        ("hgmma", "HGMMA", "sass", "instruction"),
         ("LDG.E.128", "LDG", "sass", "instruction"),
         ("@%p1 ld.global.b32 %r1, [%rd1];", "ld", "ptx", "instruction"),
-        ("@!%p1 bra $L__BB0_2;", "bra", "ptx", "instruction"),
-        ("mov.u32 %r1, %ctaid.x", "mov", "ptx", "instruction"),
         ("  @P0 LDG.E.128 R4, [R2.64] ;", "LDG", "sass", "instruction"),
         ("/*0a10*/  LDG.E.128 R4, desc[UR4][R2.64+0x10] ;", "LDG", "sass", "instruction"),
         (".reg .b32 %r<5>;", ".reg", "ptx", "directive"),
@@ -81,37 +70,3 @@ def test_what_is_not_known_is_reported_with_what_is_near() -> None:
     (found,) = explained("ld.globl.v4.b32")
     assert found["summary"] is None and found["language"] is None and found["members"] == []
     assert found["nearest"][0] == "ld.global.v4.b32"
-
-
-def test_plain_text_has_the_meaning_of_each_qualifier() -> None:
-    text = call("explain", "ld.global.v4.b32").text
-    isa = tables.isa()
-    for name, told in isa.qualifiers("ld.global.v4.b32").items():
-        assert name in text and told in text
-    assert "\x1b" not in text
-
-
-def test_no_words_is_a_usage_error_that_says_what_to_do() -> None:
-    done = call("explain")
-    assert done.status == 2 and "no word" in done.said and "ptxview explain ld" in done.said
-
-
-def test_list_prints_every_word_of_a_language_or_a_kind() -> None:
-    words = call("explain", "--list").text.splitlines()
-    ptx = call("explain", "--list", "ptx").text.splitlines()
-    sass = call("explain", "--list", "sass").text.splitlines()
-    assert sorted(words) == sorted([*ptx, *sass]) and "ld" in ptx and "LDG" in sass
-    registers = call("explain", "--list", "special-register").text.splitlines()
-    assert "%tid" in registers and all(w.startswith("%") or w == "WARP_SZ" for w in registers)
-    both = call("explain", "--list", "--json", "type").text.splitlines()
-    assert {json.loads(line)["kind"] for line in both} == {"type"}
-    assert all(call("explain", w).status == 0 for w in registers if "<" not in w)
-
-
-@settings(max_examples=200, deadline=None)
-@given(st.text(max_size=80))
-def test_any_text_has_an_answer(text: str) -> None:
-    isa = tables.isa()
-    found = meaning(isa, text)
-    assert found.known == bool(found.entry or found.members)
-    opcode_of(isa, text)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import zipfile
 from pathlib import Path
 
 import pytest
 
-from tests.helpers.ptxview import SQUARE, call, write_events
+from tests.helpers.ptxview import call, write_events
 from tests.helpers.schemas import validator
 
 CODE = """# AOT ID: ['0_inference']
@@ -103,24 +102,6 @@ def test_its_stages_are_the_recorded_texts_linked_by_line(graph: Path) -> None:
     beside = call("show", graph, "0/0", "--stage", "dynamo", "--beside", "operations").text
     assert "layers.3.mlp.up" in beside
     assert call("show", graph, "0/0", "--lines", "8:9").text.startswith("def call(args):")
-
-
-def test_without_its_source_nothing_of_a_graph_is_handed_on(graph: Path, tmp_path: Path) -> None:
-    data = (SQUARE / "square_kernel.ptx").read_bytes()
-    digest = hashlib.sha256(data).hexdigest()
-    (graph / "blobs" / digest).write_bytes(data)
-    write_events(graph, {"event": "file", "stage": "ptx", "path": "k.ptx", "blob": digest})
-    for word in ("source", "paths"):
-        made = tmp_path / f"{word}.ptxview"
-        done = call("export", graph, "--without", word, "-o", made)
-        assert done.status == 0, done.said
-        with zipfile.ZipFile(made) as archive:
-            held = b"".join(archive.read(name) for name in archive.namelist())
-        if word == "source":
-            assert b"gelu" not in held and b"self.up" not in held
-        assert b"/home/ada" not in held
-    rows = call("show", tmp_path / "paths.ptxview", "0/0").text.split("\n")
-    assert rows[3].split()[2:4] == ["mm", "layers.3.mlp.up"]
 
 
 BEFORE = """class GraphModule(torch.nn.Module):

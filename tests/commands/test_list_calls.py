@@ -57,21 +57,6 @@ def test_the_first_call_is_shown_whole_and_a_later_one_by_what_it_has_different(
     )
 
 
-@pytest.mark.parametrize(
-    ("changed", "said"),
-    [
-        (replace(X, dtype="float16"), "x float16 (float32)"),
-        (replace(X, low=0, high=9), "x range 0…9 (–)"),
-        (replace(X, device="cpu"), "x on cpu (–)"),
-        (replace(X, alignment=None), "x alignment – (512)"),
-        (Argument("x", value=3), "x 3 (float32 64×1024)"),
-    ],
-)
-def test_each_thing_that_can_differ_is_named(changed: Argument, said: str) -> None:
-    other = replace(FIRST, arguments=(changed, N, BLOCK), first=1)
-    assert calls.differences(FIRST, other) == [said]
-
-
 def test_list_prints_the_calls_of_kernels_graphs_and_functions(
     recording: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -7,7 +7,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-from inspector.base.text import words
 from tests.helpers.ptxview import (
     EXTENSION,
     MATMUL,
@@ -19,13 +18,6 @@ from tests.helpers.ptxview import (
     variants_of,
 )
 from tests.helpers.tools import needs
-
-STAGES = ["source", "output_code", "ttir", "ttgir", "llir", "ptx", "sass"]
-FIGURES = words(
-    "registers stack_bytes spill_store_bytes spill_load_bytes static_shared_bytes "
-    "dynamic_shared_bytes barriers max_threads"
-)
-OPTIONAL = (str, type(None))
 
 
 def usage(file: Path) -> dict[str, dict[str, int]]:
@@ -40,58 +32,6 @@ def usage(file: Path) -> dict[str, dict[str, int]]:
 def variant(listed: Done, folder: Path) -> Any:
     """The variant that came from a folder of Triton's cache."""
     return next(v for _, v in variants_of(listed.json) if v["cache_key"] == folder.name)
-
-
-def test_recording_has_the_fields_of_the_contract(listed: Done, lecture: Path) -> None:
-    value = listed.json
-    assert value["schema"] == 1
-    recording = value["recording"]
-    assert recording["path"] == str(lecture)
-    assert recording["mode"] == "files"
-    assert recording["complete"] is True
-    for name in ("command", "started", "exit_status", "device", "target"):
-        assert recording[name] is None, f"{name} of a cache is not known"
-    assert recording["tools"] == {}
-    assert recording["problems"] == []
-
-
-def test_graphs_name_kernels_of_the_list(listed: Done) -> None:
-    value = listed.json
-    ids = {k["id"] for k in value["kernels"]}
-    assert [g["id"] for g in value["graphs"]] == ["0/0", "1/0"]
-    # Of its trace the first graph's text after Inductor's passes is there.
-    assert [g["stages_above"] for g in value["graphs"]] == [["post_grad"], []]
-    for graph in value["graphs"]:
-        assert graph["origin"] == "inductor"
-        assert graph["stages"] == ["output_code"]
-        assert graph["kernels"] and set(graph["kernels"]) <= ids
-
-
-def test_kernels_and_variants_have_the_fields_of_the_contract(listed: Done) -> None:
-    found = variants_of(listed.json)
-    assert found
-    for kernel, each in found:
-        assert {"id", "name", "demangled", "origin", "variants"} <= kernel.keys()
-        assert kernel["origin"] in ("triton", "inductor", "nvcc", "cpp", "extern", "file")
-        assert re.fullmatch(r"[0-9a-f]{64}", each["hash"])
-        assert len(each["id"]) >= 8 and each["hash"].startswith(each["id"])
-        assert isinstance(each["cache_key"], OPTIONAL)
-        assert re.fullmatch(r"sm_\d+[af]?", each["target"])
-        assert isinstance(each["config"], dict)
-        assert each["stages"] == [s for s in STAGES if s in each["stages"]], "in order of lowering"
-        assert each["resources"].keys() == FIGURES
-        for figure in each["resources"].values():
-            assert figure is None or type(figure) is int
-        assert each["autotune"] is None or isinstance(each["autotune"], dict)
-        assert each["ranks"] == []
-        assert each["launches"] is None, "a cache does not know how often a kernel was launched"
-
-
-def test_ids_tell_every_two_hashes_apart(listed: Done) -> None:
-    found = variants_of(listed.json)
-    for _, each in found:
-        others = {v["hash"] for _, v in found if v["hash"] != each["hash"]}
-        assert not any(other.startswith(each["id"]) for other in others)
 
 
 def test_hash_target_and_configuration_are_those_of_tritons_metadata(listed: Done) -> None:

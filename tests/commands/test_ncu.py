@@ -106,30 +106,9 @@ def fake(pages: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     return tmp_path / "saw"
 
 
-@pytest.fixture
-def no_ncu(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine without ncu."""
-    monkeypatch.setattr("inspector.measure.ncu.report.find", lambda name: None)
-
-
 def listed(capsys: pytest.CaptureFixture[str], *args: str | Path) -> Any:
     assert main(["list", *map(str, args), "--json"]) == 0
     return json.loads(capsys.readouterr().out)
-
-
-def test_a_report_alone_is_a_list_of_launches(
-    pages: dict[str, Path], capsys: pytest.CaptureFixture[str]
-) -> None:
-    for words in (["list"], ["open", "--no-tui"]):
-        assert main([*words, str(pages["details"])]) == 0
-        head, *rows = capsys.readouterr().out.splitlines()[3:]
-        assert " ".join(head.split()) == (
-            "# est. speed-up % function µs improvement µs compute % memory % regs grid block"
-        )
-        assert " ".join(rows[1].split()) == (
-            "1 55.89 square_kernel 4.83 2.70 10.71 44.11 22 1823×1×1 128×1×1"
-        )
-        assert len(rows) == 5
 
 
 def test_json_of_a_report_beside_a_recording(
@@ -174,20 +153,6 @@ def test_show_has_samples_at_lines(
     said = capsys.readouterr().out
     assert "samples" in said and "waiting for global or local memory (long scoreboard)" in said
     assert "percent of the kernel's 354" in said and "ncu:CPIStall" in said
-
-
-def test_ncus_own_report_through_ncu(
-    fake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = tmp_path / "x.ncu-rep"
-    file.write_bytes(b"NVR\0")
-    value = listed(capsys, file)
-    assert [len(k["variants"]) for k in value["kernels"]] == [5]
-    assert [one["registers"] for one in value["ncu"]["launches"]] == [18, 22, 16, 20, 30]
-    monkeypatch.setenv("FAKE_NCU", "damaged")
-    assert main(["list", str(file)]) == 4
-    assert "ncu cannot export" in (said := capsys.readouterr().err)
-    assert "Failed to load report file" in said
 
 
 # -- ptxview ncu ----------------------------------------------------------------------------------
@@ -253,16 +218,3 @@ def test_counters_that_are_not_permitted(
     assert out.is_file() and f"the recording is kept: {out}" in said.err
     assert main(["list", str(out), "--json"]) == 0
     assert json.loads(capfd.readouterr().out)["recording"]["exit_status"] == 0
-
-
-def test_without_ncu_or_a_gpu(
-    monkeypatch: pytest.MonkeyPatch, no_ncu: None, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["ncu", "x.py"]) == 3
-    gpu = capsys.readouterr().err
-    monkeypatch.setattr(command, "gpu_present", lambda: True)
-    assert main(["ncu", "x.py"]) == 3
-    tool = capsys.readouterr().err
-    assert "no" in gpu and "GPU" in gpu and len(gpu.splitlines()) == 1
-    assert "ncu (Nsight Compute) was not found" in tool
-    assert main(["ncu"]) == 2

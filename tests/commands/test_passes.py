@@ -7,9 +7,7 @@ import os
 import re
 import subprocess
 import sys
-import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,15 +15,11 @@ from typing import Any
 import pytest
 
 from inspector.analyse.passes import PassFilter, PassRun
-from inspector.base.errors import Stopped
-from inspector.base.model import Stage, StageFile
 from inspector.diff.beside import lines_changed
-from inspector.reader import passes as reading
 from inspector.reader.passes import PassList, variant_passes
 from inspector.recording.layout import DerivedCache
 from inspector.sources.opening import open_path
-from tests.helpers.ptxview import EXTENSION, MATMUL, call
-from tests.helpers.sample import Bytes
+from tests.helpers.ptxview import EXTENSION, call
 from tests.helpers.schemas import hold
 from tests.helpers.shared import once
 
@@ -177,22 +171,6 @@ def test_the_pass_that_made_a_convert_layout_is_found(
     assert "TritonGPUAccelerateMatmul" in [made.passes[n - 1].name for n in more]
 
 
-def test_a_second_time_nothing_is_compiled(bare: Path, made: PassList, tmp_path: Path) -> None:
-    variant = open_path(bare / "cache").variants()[0][1]
-    cache = DerivedCache(tmp_path)
-    said: list[str] = []
-
-    def no() -> bool:
-        return False
-
-    with pytest.raises(Stopped):
-        variant_passes(variant, cache, lines_changed, go_on=no, say=said.append)
-    assert len(said) == 1
-    kept = zlib.compress(json.dumps(asdict(made)).encode())
-    assert reading._read(kept) == made
-    assert reading._read(kept[:-9]) is None
-
-
 def told(bare: Path, *words: str) -> Any:
     done = call("passes", bare / "cache", "mm", *words, "--json")
     assert done.status == 0, done.said
@@ -235,38 +213,3 @@ def test_what_is_not_there_is_a_sentence(bare: Path, tmp_path: Path) -> None:
     python.chmod(0o755)
     lacking = call("passes", bare / "cache", "mm", "--python", python)
     assert lacking.status == 3 and "has no Triton" in lacking.said
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize(
-    ("old", "new", "target", "failed", "last"),
-    [
-        # MLIR refuses it in words; LLVM ends its process.
-        (
-            b"swizzlingByteWidth = 128",
-            b"swizzlingByteWidth = 0",
-            "sm_90",
-            "failed to find valid wgmma layout",
-            "ConvertTritonGPUToLLVM",
-        ),
-        (b"tt.return", b"tt.return", "sm_80", "Cannot select", None),
-    ],
-)
-def test_the_passes_that_a_failing_compiler_reached_are_reported(
-    tmp_path: Path, old: bytes, new: bytes, target: str, failed: str, last: str | None
-) -> None:
-    variant = open_path(MATMUL).variants()[0][1]
-    text = variant.stages[Stage.TTGIR].content.read()
-    assert old in text
-    edited = replace(
-        variant,
-        unpassed=None,
-        target=target,
-        stages={Stage.TTGIR: StageFile(Bytes(text.replace(old, new)), None)},
-    )
-    made = variant_passes(edited, DerivedCache(tmp_path), lines_changed)
-    assert made.failed is not None and failed in made.failed
-    assert len(made.passes) > 5 and any(p.changed for p in made.passes)
-    assert all(p.finished for p in made.passes[:-1])
-    assert [p.name for p in made.passes if not p.finished] == ([last] if last else [])
-    assert not list(tmp_path.iterdir()), "what failed is not kept"

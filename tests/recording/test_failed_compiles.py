@@ -47,7 +47,7 @@ def test_a_kernel_that_the_device_refuses_says_why_it_never_ran() -> None:
     rec = read(COMPILED, REFUSED)
     ((kernel, variant),) = rec.variants()
     assert variant.failed == REFUSED["error"]
-    said = jsons.kernel(kernel, lambda v: Resources(), lambda v: None)
+    said = jsons.kernel(kernel, lambda v: Resources())
     listed = json.loads(json.dumps(said["variants"]))
     assert [one["failed"] for one in listed] == [REFUSED["error"]]
     assert tables.never_ran(rec) == [f"matmul {variant.id} never ran: {REFUSED['error']}"]

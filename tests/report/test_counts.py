@@ -5,9 +5,6 @@ from __future__ import annotations
 import pytest
 
 from inspector.base.model import Call
-from inspector.base.text import first_error, kibibytes
-from inspector.measure.ncu.attach import sentence as ncu_sentence
-from inspector.measure.ncu.report import NcuLaunch
 from inspector.measure.profile.trace import Overhead
 from inspector.report.calls import described
 from inspector.report.profile import sentence
@@ -50,45 +47,3 @@ def test_a_window_of_one_launch_says_so() -> None:
     for part in ("1 launch takes", "1 kernel ", "1 gap between", "(1 call)"):
         assert part in said, (part, said)
     assert not any(f"1 {word}s" in said for word in ("launche", "kernel", "gap", "call"))
-
-
-def test_a_profiled_launch_of_one_block() -> None:
-    blocks = [ncu_sentence(NcuLaunch(1, "k", "k", grid=grid)) for grid in ((1, 1, 1), (2, 1, 1))]
-    assert "of 1 × 1 × 1 block:" in blocks[0]
-    assert "of 2 × 1 × 1 blocks:" in blocks[1]
-
-
-@pytest.mark.parametrize(
-    ("count", "said"),
-    [
-        (0, "0"),
-        (16, "16 B"),
-        (1023, "1023 B"),
-        (1024, "1 KiB"),
-        (1040, "1.02 KiB"),
-        (33_792, "33 KiB"),
-        (99_328, "97 KiB"),
-        (233_472, "228 KiB"),
-        (1 << 20, "1,024 KiB"),
-    ],
-)
-def test_memory_has_three_digits(count: int, said: str) -> None:
-    assert kibibytes(count) == said
-
-
-def test_the_line_of_an_error_that_says_what_it_is() -> None:
-    """Of what torch and Triton raise."""
-    quoted = "at 2:34:\ndef f(x):\n    tl.store(x, absent)\n        ^\nNameError('absent')\n"
-    whole = "CompilationError: NameError('absent')"
-    for text, line in (
-        (quoted, "NameError('absent')"),
-        (f"CompilationError: {quoted}\nSet TORCHDYNAMO_VERBOSE=1", whole),
-        ("backend='inductor' raised:\nRuntimeError: no\n\nSet …", "RuntimeError: no"),
-        (f"backend='inductor' raised:\nCompilationError: {quoted}", whole),
-        ("backend='inductor' raised:", "backend='inductor' raised:"),
-        ("at 2:34:\nnothing is quoted", "at 2:34:"),
-        ("at 2:34:\nx\n^", "at 2:34:"),
-        ("\n  said late", "said late"),
-        ("", ""),
-    ):
-        assert first_error(text) == line

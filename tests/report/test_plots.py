@@ -18,8 +18,8 @@ from rich.console import Console
 from inspector.commands.cli import main
 from inspector.measure.time import take as running
 from inspector.measure.time.ranking import Peaks, Spot
-from inspector.report.timings import Figure, PlotLine, plot
-from inspector.report.timings import figure as roofline
+from inspector.report.races import Figure, PlotLine, plot
+from inspector.report.races import figure as roofline
 from inspector.system import toolchain
 from inspector.system.process import Finished
 
@@ -58,13 +58,6 @@ def test_plot_fills_the_width_and_names_each_line(monkeypatch: pytest.MonkeyPatc
     rows = [n for n in range(len(inside)) if "A" in inside[n]]
     assert inside[rows[0]].index("A") > inside[rows[-1]].index("A")
     assert "12,000" in lines[19] or "10,000" in lines[19]
-
-
-def test_hostile_names_are_shown_and_not_obeyed() -> None:
-    evil = "\x1b[2J[red]x[/] $\\frac{1}{0}$ \u202e"
-    figure = Figure(evil, evil, "GB/s", (PlotLine(evil, RISING.points, said=evil),))
-    text = "\n".join(drawn(figure, 120))
-    assert "\x1b" not in text and "\u202e" not in text and "[red]x[/]" in text
 
 
 # -- rooflines ------------------------------------------------------------------------------------
@@ -138,10 +131,3 @@ def test_bytes_and_operations_can_be_given_of_one_launch(
     for bad in ("x", "0", "1.5", "-3", "inf"):
         with pytest.raises(SystemExit):
             main(["time", recording, "--bytes", bad])
-
-
-def test_roofline_of_stored_times_is_refused(
-    recording: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["time", recording, "a4fe74f3", "--stored", "--roofline"]) == 2
-    assert "of times that are taken now" in capsys.readouterr().err

@@ -152,24 +152,6 @@ def test_missing_kernels_recompiles_and_misses_are_listed(tmp_path: Path) -> Non
     assert "≠ first_alone" in call("list", path, "--compiles").text
 
 
-def test_what_one_found_in_a_cache_that_another_compiled_is_one_line(tmp_path: Path) -> None:
-    program = alike(tmp_path / "rec", range(2))
-    for n in range(2):
-        for kernel in ("one", "two", "three", "four"):
-            program.kernel(10 + n, kernel, f"{kernel:e<4}"[:4].replace("w", "a"), hit=n == 1)
-    program.process(20, 0)  # a child of rank 0 that takes from the cache what that compiled
-    program.kernel(20, "one", "onee", hit=True)
-    program.function(10, 1, name="loss", cache="miss")
-    program.function(11, 1, name="loss", cache="hit")
-    path = program.end()
-    first, second = (one for one in differences(open_path(path)) if one.kind == "cache")
-    assert first.text.startswith(
-        "Triton's cache: rank 0 compiled 4 kernels that rank 1 found there: one onee, two "
-    )
-    assert first.by_rank == {"rank 0": ("miss",), "rank 1": ("hit",)}
-    assert second.text == "FX graph cache: miss on rank 0, hit on rank 1, for loss"
-
-
 @pytest.mark.parametrize("packed", [False, True])
 def test_machines_are_read_as_one(tmp_path: Path, packed: bool) -> None:
     """Each on its own disk, with numbers of processes that the other has, too."""

@@ -417,7 +417,7 @@ class TryScreen(WorkScreen):
         for n, line in enumerate(report.trial_table(made, width)):
             yield f"{label(line.plain)}\n", HEAD if n == 0 else ""
         yield "\n", ""
-        for line in report.trial_messages(made):
+        for line in report.messages([one.compilation for one in made.tried]):
             if line.plain.startswith("    "):
                 yield f"{label(line.plain)}\n", QUIET
             else:

@@ -96,27 +96,20 @@ STAGES = {stage.value for stage in Stage}
 LINES: dict[str, tuple[set[str], set[str]]] = {
     "ptxview ": ({c.name for c in COMMANDS}, {"train.py"}),
     "ptxview sh": ({"show"}, {"list"}),
-    "ptxview --v": ({"--version"}, set()),
     "ptxview show --st": ({"--stage"}, {"--json"}),
     "ptxview show --stage ": (STAGES, {"train.py"}),
-    "ptxview trace x.ptxview square_kernel --bars s": ({"sectors"}, {"lanes"}),
     "ptxview show x.ptxview ": (KERNELS, {"train.py", "--json", "fine"}),
     "ptxview show x.ptxview sq": ({"square_kernel"}, {"softmax_kernel"}),
     "ptxview show x.ptxview a4f": ({"a4fe74f3"}, {"square_kernel"}),
-    "ptxview show x.ptxview square_kernel --beside t": ({"ttir", "ttgir"}, {"ptx"}),
-    "ptxview time x.ptxview square_kernel soft": ({"softmax_kernel"}, set()),
     "ptxview show ": ({"x.ptxview", "train.py", "sub/", "cache/", "fine"}, {".hidden"}),
     "ptxview show fi": ({"fine"}, {"x.ptxview"}),
     "ptxview list ": ({"x.ptxview", "cache/"}, {"fine"}),
-    "ptxview list .h": ({".hidden"}, set()),
     "ptxview diff x.ptxview gelu": ({"gelu_kernel", "gelu_float_kernel"}, set()),
     "ptxview check x.ptxview --forbid ": (set(RULES), {"train.py"}),
     "ptxview check x.ptxview --device ": (set(tables.devices()), {"train.py"}),
     "ptxview run --target sm_9": ({"sm_90"}, {"sm_80"}),
-    "ptxview run tr": ({"train.py"}, set()),
     "ptxview run -o y train.py --ta": (set(), {"--target"}),
     "ptxview run -- python tr": ({"train.py"}, set()),
-    "ptxview try x.ptxview soft": ({"softmax_kernel"}, set()),
     "ptxview try x.ptxview softmax_kernel --stage ptx tr": ({"train.py"}, set()),
     "ptxview explain mbarrier.i": ({"mbarrier.init", "mbarrier.inval"}, {"mma"}),
     "ptxview completion ": ({"bash", "zsh", "fish"}, {"train.py"}),
@@ -220,9 +213,3 @@ def test_the_script_of_a_shell_is_printed(shell: str) -> None:
     printed = call("completion", shell)
     checked = subprocess.run([shell, "-n", "/dev/stdin"], input=printed.out, capture_output=True)
     assert printed.status == 0 and checked.returncode == 0 and not checked.stderr
-
-
-def test_completion_of_no_known_shell_says_which_there_are() -> None:
-    nothing = call("completion")
-    assert nothing.status == 2 and "bash, zsh, fish" in nothing.said
-    assert call("completion", "tcsh").status == 2

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -11,8 +10,6 @@ import pytest
 from inspector.commands import notebook as frame
 from inspector.commands.common import open_reader
 from inspector.recording.layout import Writer
-from tests.helpers.browser import Page as Browser
-from tests.helpers.browser import browser, needs_browser
 from tests.helpers.ptxview import REPOSITORY, call
 from tests.helpers.shared import once
 
@@ -53,44 +50,6 @@ def within(html: str) -> Page:
     outer = Page(html)
     assert outer.tags == ["iframe"] and not outer.text
     return Page(str(dict(outer.attributes)["srcdoc"]))
-
-
-async def text_within(page: Browser) -> str:
-    """What the frame of a page shows; nothing while it is being loaded."""
-    frames = (await page.ask("Page.getFrameTree"))["frameTree"].get("childFrames", [])
-    if not frames:
-        return ""
-    try:
-        world = await page.ask("Page.createIsolatedWorld", frameId=frames[0]["frame"]["id"])
-        answer = await page.ask(
-            "Runtime.evaluate",
-            expression="document.body.innerText",
-            contextId=world["executionContextId"],
-        )
-    except AssertionError:  # it is being reloaded
-        return ""
-    return str(answer["result"].get("value", ""))
-
-
-@needs_browser
-async def test_the_page_in_the_frame_works_in_a_browser(tmp_path: Path, few: Path) -> None:
-    """In a frame of another origin, as a notebook shows it, and with no complaint."""
-    html = frame.framed(open_reader(str(few)))
-    (tmp_path / "notebook.html").write_text(f"<!doctype html><title>cell</title>{html}", "utf-8")
-    async with browser(tmp_path / "browser") as page:
-        await page.ask("Page.enable")
-        await page.ask("Page.navigate", url=(tmp_path / "notebook.html").as_uri())
-        await page.come("document.querySelector('iframe') !== null")
-        said = ""
-        for _ in range(200):
-            said = await text_within(page)
-            if ".visible .entry" in said:
-                break
-            await asyncio.sleep(0.1)
-        assert "square_kernel" in said and ".visible .entry" in said and "registers" in said
-        assert not page.complaints and not page.blocked
-        reached = [url for url in page.requests if not url.startswith(("file:", "about:", "data:"))]
-        assert not reached
 
 
 def evil(folder: Path) -> Path:

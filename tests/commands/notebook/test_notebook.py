@@ -122,16 +122,3 @@ def test_a_cell_that_fails_is_recorded_and_fails_once(
     assert said(cells["after"]).strip() == "third.ptxview 1"
     assert failed(cells["syntax"]) == ["SyntaxError"]
     assert "nothing was compiled or launched" in said(cells["nothing"], "stderr")
-
-
-def test_usage_errors_are_sentences_without_a_traceback(
-    run: tuple[Path, dict[str, list[Any]]],
-) -> None:
-    _, cells = run
-    assert not failed(cells["other"]) + failed(cells["wrong"]) + failed(cells["help"])
-    assert "an emulated sm_90 already" in said(cells["other"], "stderr")
-    assert "unrecognized arguments: --nonsense" in said(cells["wrong"], "stderr")
-    assert "%ptxview target sm_90" in said(cells["help"], "stderr")
-    assert "add_kernel" in said(cells["command"]) and not [
-        o for o in cells["command"] if "data" in o
-    ]

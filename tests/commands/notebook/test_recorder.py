@@ -13,8 +13,6 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.helpers.ptxview import REPOSITORY, call, command, environment
 
 KERNEL = """
@@ -134,30 +132,6 @@ def test_blocks_record_their_own_launches_alone(tmp_path: Path) -> None:
         assert all(set(v["stages"]) == stages for v in kernel["variants"])
 
 
-@pytest.mark.nightly
-@pytest.mark.nightly
-def test_a_compiled_graph_is_recorded_with_its_code(tmp_path: Path) -> None:
-    said = program(
-        tmp_path,
-        DEVICE
-        + KERNEL
-        + textwrap.dedent("""
-        import inspector
-        import torch._inductor.runtime.triton_heuristics
-        with inspector.record("graph") as recording:
-            f = torch.compile(lambda a: (a * a + 1).relu())
-            f(x), f(x)
-        print(json.dumps(dict(
-            kernels=[k.origin.value for k in recording.kernels],
-        )))
-    """),
-        TORCHINDUCTOR_COMPILE_THREADS="1",
-    )
-    assert said["kernels"] == ["inductor"]
-    (graph,) = call("list", tmp_path / "graph", "--json").json["graphs"]
-    assert graph["stages"] == ["output_code"]
-
-
 def test_a_program_that_ptxview_runs_is_recorded_once(tmp_path: Path) -> None:
     (tmp_path / "twice.py").write_text(
         "import inspector\nfrom inspector.base.errors import PtxviewError\n"
@@ -173,29 +147,6 @@ def test_a_program_that_ptxview_runs_is_recorded_once(tmp_path: Path) -> None:
         check=True,
     )
     assert "recorded already: ptxview run started it" in done.stdout
-
-
-def test_a_place_that_cannot_be_written_is_refused_before_the_block(tmp_path: Path) -> None:
-    (tmp_path / "full").mkdir()
-    (tmp_path / "full" / "file").touch()
-    (tmp_path / "x.txt").touch()
-    said = program(
-        tmp_path,
-        """
-import inspector, json, os
-from inspector.base.errors import PtxviewError
-before, said = dict(os.environ), []
-for place in ("full", "x.txt/y", "/proc/x"):
-    try:
-        with inspector.record(place):
-            said.append("entered")
-    except PtxviewError as error:
-        said.append(error.message)
-print(json.dumps([*said, before == dict(os.environ)]))
-""",
-    )
-    assert "not empty" in said[0] and said[3]
-    assert "cannot be written" in said[1] and "cannot be written" in said[2]
 
 
 def test_importing_it_costs_nothing() -> None:
