@@ -2,6 +2,8 @@
 
 Only English CSV exports are read, as ``LC_ALL=C ncu --csv`` writes them: the pages raw, details and
 source, known by their headers.
+
+One module because what ncu is asked to export is what is read.
 """
 
 from __future__ import annotations
