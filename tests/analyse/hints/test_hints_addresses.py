@@ -15,7 +15,7 @@ from inspector.analyse.tensors import Tensors, blocked
 from inspector.base.model import Stage
 from inspector.listing.ptx_code import PtxFunction
 from tests.analyse.hints.test_hints_ptx import ptx
-from tests.analyse.sentences.test_ptx_values import run
+from tests.analyse.sentences.test_ptx_values import Op, run
 from tests.helpers.hint_data import pairs
 
 MASK = 0xFFFFFFFF
@@ -43,7 +43,7 @@ OPCODES = [
     )
 )
 def test_integer_ptx_is_computed_as_the_isa_says(program: list[tuple[str, int, int]]) -> None:
-    code = [
+    code: list[Op] = [
         (opcode, f"%r{at}", (f"%r{source % at}", str(constant)))
         for at, (opcode, source, constant) in enumerate(program, 1)
     ]
