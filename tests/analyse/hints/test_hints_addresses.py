@@ -49,13 +49,13 @@ def test_integer_ptx_is_computed_as_the_isa_says(program: list[tuple[str, int, i
     ]
     # The lane is added, as an access of one place by all lanes is left out.
     last = f"%r{len(program)}"
-    code.append(("add.u32", "%r99", (last, "%r0")))
+    code.append(("add.u32", "%r98", (last, "%r0")))
     states = [{"%r0": lane} for lane in range(32)]
     for state in states:
         run(code, state)
-    expected = [state["%r99"] for state in states]
+    expected = [state["%r98"] for state in states]
     lines = [f"{opcode} {d}, {', '.join(args)};" for opcode, d, args in code]
-    subject = ptx("\n".join(["mov.u32 %r0, %tid.x;", *lines, "st.shared.b32 [%r99], %r0;"]))
+    subject = ptx("\n".join(["mov.u32 %r0, %tid.x;", *lines, "st.shared.b32 [%r98], %r0;"]))
     found = Warp(code_of(subject), (32, 1, 1)).accesses
     several = len(set(expected)) > 1
     assert [[a & MASK for a in one.addresses] for one in found] == [expected] * several
