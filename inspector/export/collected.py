@@ -39,8 +39,7 @@ OF_A_KERNEL = words(
 )
 OF_GRAPHS = ("graph", "graph_failed", "graph_text", "graph_nodes", "dynamo_nodes", "user_file")
 OF_BUILDS = ("extension", "library")
-DIGEST_CHARS = 64
-"""Length of a content's name, its SHA-256 in hex."""
+DIGEST_CHARS = 64  # length of a content's name, its SHA-256 in hex
 
 
 @dataclass
@@ -66,11 +65,9 @@ class Collected:
         return None if data is None else BytesContent(data)
 
     def recording(self, path: str) -> Recording:
-        """What it holds, as values; ``path`` is what it is called."""
         return Assembly(self._held).recording(path, [dict(e) for e in self.events])
 
     def as_json(self) -> bytes:
-        """Events and times as they are written."""
         lines = (json.dumps(e, ensure_ascii=True) for e in (*self.events, *self.timings))
         return "\n".join(lines).encode("ascii")
 
@@ -90,7 +87,6 @@ class Collected:
 
 
 def collect(path: Path) -> Collected:
-    """Read the events at a path. Raises ``PtxviewError``."""
     events, blob = raw_events(path)
     contents: dict[str, bytes] = {}
     plain = [_plain(event, contents) for event in events]
@@ -178,7 +174,6 @@ def _plain(event: Event, contents: dict[str, bytes]) -> dict[str, object]:
 
 
 def _keep(contents: dict[str, bytes], data: bytes) -> str:
-    """Add a content; return its name."""
     digest = hashlib.sha256(data).hexdigest()
     contents[digest] = data
     return digest
@@ -197,7 +192,7 @@ _OF_SOURCE = words("graph graph_text graph_nodes dynamo_nodes user_file")
 _KINDS = _OF_SOURCE | words(
     "process torch device recording end finished tools device_code ptxas triton loaded call "
     "extension library calls autotune configured file problem triton_failed triton_said "
-    "graph_failed autotune_failed not_loaded uncaptured made_failed unwatched unmade "
+    "graph_failed autotune_failed not_loaded uncaptured made_failed unwatched "
     "removed"
 )
 """Events that are understood here. Of others, such as a profile, which has stacks, paths and the
@@ -254,11 +249,9 @@ _COMMON = words(
 )
 """Names of users and machines that name nobody, and words of programs."""
 LETTERS = "abcdefghijklmnopqrstuvwyz"
-MANGLED = 5
-"""Letters of a file's name from which it is looked for within the names of functions."""
+MANGLED = 5  # letters of a file's name from which it is looked for within the names of functions
 _ODD = re.compile(r"[^A-Za-z0-9_]")
-QUOTE = 6
-"""Characters of a comment from which it is looked for in the source."""
+QUOTE = 6  # characters of a comment from which it is looked for in the source
 
 
 class Remover:
@@ -320,7 +313,6 @@ class Remover:
         return out
 
     def _changed(self, text: object) -> object:
-        """A text of an event without paths."""
         if not isinstance(text, str) or "paths" not in self.what or _OPAQUE.fullmatch(text):
             return text
         if text.startswith("/") and "\n" not in text and not text.startswith("//"):
@@ -428,7 +420,6 @@ def _encoded(text: str) -> bytes:
 
 
 def _source_texts(given: Collected, events: Iterable[Event]) -> Iterator[str]:
-    """Yield the texts of sources that are taken out."""
     for event in events:
         fields = _SOURCES.get(str(event.get("event")), ())
         for digest in named_in([event.get(name) for name in fields]):

@@ -72,7 +72,6 @@ class CompiledVariants:
                 self._spans.setdefault(key, []).append((variant.symbol, variant.span))
 
     def of(self, variant: Variant) -> list[Compilation]:
-        """The compilations of a variant, in order."""
         return self._of.get((variant.hash, variant.symbol)) or self._of.get((variant.hash, ""), [])
 
     def said(self, variant: Variant, lines_of: Callable[[Stage], int]) -> Iterator[Finding]:
@@ -199,12 +198,10 @@ def assembler_of(tools: Mapping[str, str], origin: Origin, cubin: Cubin) -> str 
     return able.pop() if len(able) == 1 and origin in TRITON else None
 
 
-GLANCE_SECONDS = 0.3
-"""Seconds after which a user who waits for figures sees their progress."""
+GLANCE_SECONDS = 0.3  # seconds after which a user who waits for figures sees their progress
 
 
 def by_cubin(variants: Sequence[Variant]) -> list[list[Variant]]:
-    """Group variants by the cubin that they are in."""
     groups: dict[str, list[Variant]] = {}
     for variant in variants:
         groups.setdefault(variant.hash, []).append(variant)
@@ -263,7 +260,6 @@ class VariantFigures(Listings):
 
 
 def _bounds(variant: Variant) -> dict[str, int]:
-    """The threads a block that the PTX of each kernel allows."""
     try:
         held = at_hand(variant, Stage.PTX)
         return max_threads(decode(variant.stages[Stage.PTX].content.read())) if held else {}
@@ -273,8 +269,7 @@ def _bounds(variant: Variant) -> dict[str, int]:
 
 T = TypeVar("T")
 
-MACHINE = (Stage.PTX, Stage.SASS)
-"""The stages that have registers."""
+MACHINE = (Stage.PTX, Stage.SASS)  # the stages that have registers
 WARP = 32
 MAX_PARAMETER_BYTES = 32_764
 """Parameters of any kernel (PTX ISA, "Kernel Function Parameter Attribute")."""
@@ -349,7 +344,6 @@ class VariantFacts(VariantFigures):
         return known.recorded(self.recording.device)
 
     def kernel(self, variant: Variant) -> Kernel:
-        """The kernel that a variant is of."""
         return self._kernels[id(variant)]
 
     def context(self, variant: Variant) -> Context:
@@ -396,7 +390,6 @@ class VariantFacts(VariantFigures):
         return replace(own, measured=measured.told, made_by=self.made_by(variant))
 
     def made_by(self, variant: Variant) -> dict[str, str]:
-        """The programs that made a variant, with their versions if known."""
         origin = self.kernel(variant).origin
         # Every kernel of a cubin is of the same programs, and the cubin may be large.
         key = ("made by", variant.hash, origin)
@@ -438,7 +431,6 @@ class VariantFacts(VariantFigures):
         return (*self.hints(variant, counted), *self._said(variant), *measured.findings)
 
     def _said(self, variant: Variant) -> tuple[Finding, ...]:
-        """What the compiler said, at the lines that there are."""
 
         def lines_of(stage: Stage) -> int:
             try:
@@ -457,7 +449,6 @@ class VariantFacts(VariantFigures):
         return None
 
     def hints(self, variant: Variant, counted: bool = True) -> tuple[Finding, ...]:
-        """The hints of ptxview's own rules."""
         from inspector.analyse.hints.rules import hints
 
         return self.memo.once(
@@ -487,7 +478,6 @@ class VariantFacts(VariantFigures):
         )
 
     def occupancy(self, variant: Variant) -> float | None:
-        """The theoretical occupancy in percent."""
         full = self._subject(variant).occupancy
         return None if full is None else full.percent
 

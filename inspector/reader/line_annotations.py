@@ -49,8 +49,6 @@ class _Function(NamedTuple):
 
 
 class Teller(VariantFacts):
-    """Adds the annotations of lines."""
-
     def line_annotations(
         self, variant: Variant, stage: Stage, whole: bool = False
     ) -> LineAnnotations:
@@ -184,7 +182,6 @@ class Teller(VariantFacts):
     # -- words ----------------------------------------------------------------------------------
 
     def _function(self, variant: Variant, stage: Stage, n: int) -> _Function | None:
-        """The function of PTX or SASS with line ``n``."""
         known = self.facts(variant, stage, n) if stage in MACHINE else None
         if known is None:
             return None
@@ -230,7 +227,6 @@ class Teller(VariantFacts):
 
 
 def _words(of: _Function | None, n: int) -> Words:
-    """The sentences on line ``n`` of a function."""
     if of is None:
         return NO_WORDS
     line, chains = of.listing.lines[n - 1], of.facts.chains
@@ -267,10 +263,8 @@ def _peaks(facts: FunctionFacts, stage: Stage) -> tuple[tuple[int, ...], int]:
     return tuple(n for n, many in live.items() if many == most > 0), most
 
 
-LOOPS = 3
-"""Loops that are listed: the innermost ones, of those the longest."""
-SAMPLED = 5
-"""Lines that are listed by their samples."""
+LOOPS = 3  # loops that are listed: the innermost ones, of those the longest
+SAMPLED = 5  # lines that are listed by their samples
 
 
 @dataclass(frozen=True, slots=True)

@@ -212,7 +212,6 @@ class Listings:
         raise Unreadable("no line of this kernel says which source it comes from")
 
     def _linked(self, variant: Variant, a: Stage, b: Stage) -> Sequence[int]:
-        """The lines of stage ``a`` that have links to ``b``."""
         try:
             return tuple(sorted(self.links(variant, a, b)))
         except PtxviewError:

@@ -31,14 +31,12 @@ from inspector.system import toolchain
 
 FORMAT = "passes 4"
 DEFAULT_TARGET = "sm_90"
-STAGES = ("ttir", "ttgir", "llir", "ptx")
-"""The stages that passes make."""
+STAGES = ("ttir", "ttgir", "llir", "ptx")  # the stages that passes make
 
 # torch writes it beneath a graph: a number that differs where the passes made another object.
 _GRAPH_ID = re.compile(r"\n # graph id: [0-9]{1,40}\s*$")
 _TARGET = re.compile(rb'ttg\.target\s*=\s*"cuda:(\d+)"')
-Count = Callable[[PassRun], tuple[int, int]]
-"""How many lines came and went with a pass."""
+Count = Callable[[PassRun], tuple[int, int]]  # how many lines came and went with a pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +195,6 @@ def _list(variant: Variant, job: StageJob, made: StagesMade, count: Count) -> Pa
 
 
 def _read(data: bytes | None) -> PassList | None:
-    """The list from the cache; None if it cannot be read."""
     try:
         return msgspec.convert(json.loads(zlib.decompress(data or b"")), PassList)
     except (ValueError, zlib.error, msgspec.ValidationError):

@@ -20,7 +20,6 @@ MIN_PREFIX_CHARS = 4
 
 
 def names(kernel: Kernel) -> tuple[str, ...]:
-    """Every name that a kernel answers to."""
     plain = kernel.demangled.split("(")[0].split("<")[0].split()[-1:]
     own = (kernel.id, kernel.name, kernel.demangled, kernel.called, *plain, base_name(kernel.name))
     return tuple(dict.fromkeys(own))
@@ -49,8 +48,7 @@ def select(recording: Recording, selector: str | None) -> tuple[Found, ...]:
     )
 
 
-MAX_LISTED_VARIANTS = 60
-"""Variants that are listed where one must be named."""
+MAX_LISTED_VARIANTS = 60  # variants that are listed where one must be named
 
 
 def select_one(recording: Recording, selector: str | None) -> Found:

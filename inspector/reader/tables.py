@@ -53,7 +53,6 @@ def table(name: str) -> Mapping[str, Any]:
 
 @cache
 def isa() -> Isa:
-    """Every word of PTX and SASS that the tables have."""
     return Isa(
         (language, kind, table(path.stem))
         for language, kind, pattern in WORDS
@@ -69,13 +68,11 @@ def devices() -> Mapping[str, Device]:
 
 @cache
 def operations() -> Operations:
-    """What opcodes do, in words that all stages share."""
     return Operations(table("operations"))
 
 
 @cache
 def ptx_templates() -> Templates:
-    """Sentences of PTX instructions."""
     from inspector.analyse.sentences.wording import Templates
 
     return Templates(table("ptx_sentences"))

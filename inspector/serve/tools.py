@@ -18,8 +18,7 @@ from inspector.sources.opening import newest
 
 Arguments = Mapping[str, object]
 Words = list[str]
-MOST_LINES = 400
-"""Lines of a stage that are given at once."""
+MOST_LINES = 400  # lines of a stage that are given at once
 SELF_CONTAINED = (".ptx", ".ttir", ".ttgir", ".llir")
 """Files that a compiler reads, and no others with them."""
 
@@ -117,7 +116,6 @@ def _actions(command: str) -> dict[str, argparse.Action]:
 
 
 def _schema_of(action: argparse.Action) -> dict[str, object]:
-    """What an option may be given, as JSON Schema."""
     one: dict[str, object] = {"type": ["string", "number"]}
     if action.nargs == 0:
         one = {"type": "boolean"}
@@ -129,7 +127,6 @@ def _schema_of(action: argparse.Action) -> dict[str, object]:
 
 
 def input_schema(tool: ServedTool) -> dict[str, object]:
-    """What a tool is given, as JSON Schema."""
     known = _actions(tool.name)
     options = {
         name.replace("-", "_"): _schema_of(known[name]) for name in tool.options if name in known
@@ -229,7 +226,6 @@ def _lines(given: Arguments) -> Words:
 
 
 def _recording(server: Server, given: Arguments, tool: ServedTool) -> ToolCall:
-    """A command on one recording: list, show or check."""
     words = [tool.name, server.recording(given.get("path"))]
     if "kernel" in tool.own and given.get("kernel") is not None:
         words.append(_name(given, "kernel"))

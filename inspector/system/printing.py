@@ -33,10 +33,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-PAGE = 160
-"""Columns of a table that is for no terminal."""
-ROWS = 64
-"""Long lines that are laid out at once."""
+PAGE = 160  # columns of a table that is for no terminal
+ROWS = 64  # long lines that are laid out at once
 
 
 def _fit(text: str, stream: TextIO) -> str:
@@ -58,28 +56,22 @@ class _Fitting(io.TextIOBase):
 
     @property
     def encoding(self) -> str:  # type: ignore[override]
-        """The encoding of what is behind."""
         return getattr(self.stream, "encoding", None) or "utf-8"
 
     def write(self, text: str) -> int:
-        """Write a text; all of it is taken."""
         self.stream.write(_fit(text, self.stream))
         return len(text)
 
     def flush(self) -> None:
-        """Hand on what was kept back."""
         self.stream.flush()
 
     def fileno(self) -> int:
-        """The descriptor behind."""
         return self.stream.fileno()
 
     def writable(self) -> bool:
-        """It is there to be written to."""
         return True
 
     def isatty(self) -> bool:
-        """Whether a terminal is behind."""
         return self.stream.isatty()
 
 
@@ -87,7 +79,6 @@ class _Guard(_Fitting):
     """Standard output or error for direct writers; all text is made visible."""
 
     def write(self, text: str) -> int:
-        """Write a text; all of it is taken."""
         super().write(lines_shown(text))
         return len(text)
 
@@ -146,7 +137,6 @@ def out() -> Console:
 
 
 def err() -> Console:
-    """Standard error for people."""
     return _printer()(_stderr())
 
 
@@ -196,7 +186,6 @@ def answer(prompt: str) -> str | None:
 
 
 def lines(texts: Iterable[str]) -> None:
-    """Plain lines on standard output."""
     stream = _Guard(_stdout())
     for text in texts:
         stream.write(f"{text}\n")
@@ -243,7 +232,6 @@ def relay(data: bytes) -> None:
 
 
 def to_terminal() -> bool:
-    """Whether standard output is a terminal."""
     return _stdout().isatty()
 
 
@@ -258,7 +246,6 @@ def descriptor() -> int:
 
 
 def flush() -> None:
-    """Hand on what was kept back."""
     _stdout().flush()
     _stderr().flush()
 

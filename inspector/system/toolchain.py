@@ -52,7 +52,6 @@ class Tool:
 
 
 def _package_folders(name: str) -> list[Path]:
-    """The folders of an installed package, which is not imported."""
     spec = importlib.util.find_spec(name)
     return [] if spec is None else [Path(at) for at in spec.submodule_search_locations or ()]
 
@@ -67,7 +66,6 @@ def path_folders() -> list[str]:
 
 
 def which(name: str) -> str | None:
-    """The path of a program on PATH, or None."""
     return shutil.which(name, path=os.pathsep.join(path_folders()))
 
 

@@ -150,20 +150,9 @@ def seen(words: list[str], send: Callable[[Started], None]) -> tuple[dict[str, i
 
 
 # Signals that stop and continue it, end it silently, or report children have other tests.
+OTHERS = ["KILL", "STOP", "CHLD", "TSTP", "TTIN", "TTOU", "CONT", "USR2", "XFSZ"]
 EVERY = sorted(
-    int(n)
-    for n in signal.valid_signals()
-    - {
-        signal.SIGKILL,
-        signal.SIGSTOP,
-        signal.SIGCHLD,
-        signal.SIGTSTP,
-        signal.SIGTTIN,
-        signal.SIGTTOU,
-        signal.SIGCONT,
-        signal.SIGUSR2,
-        signal.SIGXFSZ,
-    }
+    map(int, signal.valid_signals() - {getattr(signal, f"SIG{name}") for name in OTHERS})
 )
 
 
@@ -763,54 +752,6 @@ def test_ptxview_keeps_no_file_open_between_events(tmp_path: Path) -> None:
     assert done.text == "['0', '1', '2', '3']\n"  # 3 is the listing's own
 
 
-FORKS = """
-import ptxview_probes.calls.subjects as calls
-def records():
-    n = 0
-    while True:
-        n += 1
-        say("x" * 50)
-        held = calls.subject("graph", "g", str(n % 50), {})
-        held.entry((n,), [("n", "int", n)])
-        calls.grown(held, held.others)
-for _ in range(4):
-    threading.Thread(target=records, daemon=True).start()
-hung = 0
-for n in range(60):
-    pid = os.fork()
-    if pid == 0:
-        say(f"child {n}")
-        held = calls.subject("graph", "g", "child", {})
-        held.entry((n,), [("n", "int", n)])
-        w.blob(b"of the child %d" % n)
-        os._exit(0)
-    end = time.monotonic() + 120
-    while os.waitpid(pid, os.WNOHANG) == (0, 0):
-        if time.monotonic() > end:
-            hung += 1
-            os.kill(pid, 9); os.waitpid(pid, 0)
-            break
-        time.sleep(0.002)
-    if hung:
-        break
-print("hung", hung, flush=True)
-os._exit(0)
-"""
-
-
-@pytest.mark.nightly
-def test_a_child_never_waits_for_a_thread_that_it_does_not_have(tmp_path: Path) -> None:
-    """Forked again and again while four threads record: the writer's lock and the calls'."""
-    path = tmp_path / "program.py"
-    path.write_text(PROBED + FORKS)
-    done = ptxview("run", "-o", tmp_path / "rec", path)
-    assert (done.status, done.text) == (0, "hung 0\n"), done.said
-    said = told(tmp_path / "rec")
-    assert sorted(t for t in said if t.startswith("child")) == sorted(
-        f"child {n}" for n in range(60)
-    )
-
-
 def test_a_child_never_waits_for_what_a_thread_was_importing_for_us(tmp_path: Path) -> None:
     """The thread is held where it imports json until the program forks."""
     path = tmp_path / "program.py"
@@ -977,22 +918,14 @@ def test_a_child_frees_a_tensor_while_a_thread_of_its_parent_makes_one(tmp_path:
 
 
 def test_profile_wraps_as_run_does(tmp_path: Path) -> None:
-    kind = "profile"
     path = tmp_path / "program.py"
     path.write_text(PROGRAM)
-    words = command([kind, "-o", tmp_path / kind, path])
-
-    def send(run: Started) -> None:
-        for number in (14, 15, 28):
-            os.kill(run.process.pid, number)
-
-    counted, status = seen(words, send)
-    assert (counted, status) == ({"14": 1, "15": 1, "28": 1}, 9)
-    with started(command([kind, "-o", tmp_path / f"{kind}2", path])) as run:
+    words = command(["profile", "-o", tmp_path / "one", path])
+    counted, status = seen(words, lambda run: os.kill(run.process.pid, signal.SIGTERM))
+    assert (counted, status) == ({"15": 1}, 9)
+    with started(command(["profile", "-o", tmp_path / "two", path])) as run:
         os.kill(run.process.pid, signal.SIGKILL)
         until(lambda: ended(run.program), "the program went on")
-    done = ptxview(kind, "-o", tmp_path / f"{kind}3", "-", given=b"print('from input')\n")
-    assert (done.status, done.out) == (0, b"from input\n")
 
 
 # -- while the recording is being finished --------------------------------------------------------

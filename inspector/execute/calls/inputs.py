@@ -23,7 +23,7 @@ from inspector.execute import Memory, Program
 from inspector.execute.floats import to_bf16, to_small
 from inspector.execute.memory import Buffer
 from inspector.execute.program import Argument as LaunchArgument
-from inspector.listing.ptx_code import PtxVariable
+from inspector.listing.ptx_statement import PtxVariable
 
 Array = NDArray[Any]
 

@@ -14,8 +14,7 @@ from inspector.base.text import words
 from inspector.export.repro import support
 from inspector.export.repro.python_source import CutSource, is_jitted, python_literal
 
-CHECKS = ("interpreter", "reference", "none")
-"""What a launch can be compared with."""
+CHECKS = ("interpreter", "reference", "none")  # what a launch can be compared with
 TL_TYPES = {
     "int1": "tl.int1",
     **{f"{kind}{n}": f"tl.{kind}{n}" for kind in ("int", "uint") for n in (8, 16, 32, 64)},
@@ -124,7 +123,6 @@ def script_of(head: str, future: Iterable[str], imports: set[str], parts: Sequen
 
 
 def part(title: str) -> str:
-    """The comment that begins a part of a script."""
     return f"# -- {harmless(title)} ".ljust(88, "-")
 
 

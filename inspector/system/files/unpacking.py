@@ -75,11 +75,9 @@ class _Unpacking(io.RawIOBase):
         self._file, self._limits, self._seen = file, limits(), 0
 
     def readable(self) -> bool:
-        """Always true."""
         return True
 
     def readinto(self, buffer: Any, /) -> int:
-        """Read the next bytes. Raises ``TooLarge``, ``Unreadable``."""
         path = self._file.path
         try:
             size: int = self._stream.readinto(buffer) or 0
@@ -147,7 +145,6 @@ class Unpacked:
         self.problems: list[str] = []
 
     def leave(self, member: str, why: str) -> None:
-        """Note a member that was not unpacked."""
         self.problems.append(f"{member[:200]!r} {why}: it was left out")
 
 
@@ -226,7 +223,6 @@ def _untar(path: Path, made: Unpacked) -> int:
 
 
 def _extract(name: str, write: Callable[[], object], made: Unpacked) -> None:
-    """Write one member below the folder, or note why it was left out."""
     why = None
     if name.count("/") > MAX_DEPTH:
         why = f"is in more than {MAX_DEPTH} folders"

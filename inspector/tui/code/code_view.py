@@ -46,8 +46,6 @@ from inspector.tui.code.code_rows import (
     title,
 )
 from inspector.tui.code.folding import (
-    LEVELS,
-    USUAL,
     Fold,
     Folding,
     MarkedBar,
@@ -166,10 +164,14 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
     # Columns and folds
 
     @property
-    def looks(self) -> tuple[tuple[str, ...], tuple[str, ...], bool]:
+    def looks(self) -> dict[str, Any]:
         wanted = self.rows.gutter.wanted
-        columns = USUAL if wanted == CHOICES[0] else wanted
-        return self.folding.words, columns, self.wrapped
+        return {
+            "level": self.folding.level,
+            "gutter": None if wanted == CHOICES[0] else wanted,
+            "verbatim": self.folding.as_it_is,
+            "wrapped": self.wrapped,
+        }
 
     @property
     def modes(self) -> tuple[tuple[str, str], ...]:
@@ -181,14 +183,16 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         hidden = self.lines - self.map.rows
         if hidden:
             out.append((f"…{hidden}", "verbatim"))
-        elif self.folding.level != LEVELS[0]:
+        elif self.folding.level:
             out.append(("unfolded", "fold.level"))
         return tuple(out)
 
-    def look(self, folds: tuple[str, ...], columns: tuple[str, ...], wrapped: bool) -> None:
-        self.folding.restore(folds)
-        if columns != USUAL:
-            self.rows.gutter = replace(self.rows.gutter, wanted=columns)
+    def look(
+        self, level: int, gutter: tuple[str, ...] | None, verbatim: bool, wrapped: bool
+    ) -> None:
+        self.folding.level, self.folding.as_it_is = level, verbatim
+        if gutter is not None:
+            self.rows.gutter = replace(self.rows.gutter, wanted=gutter)
         self.wrapped = wrapped
 
     def action_columns(self) -> None:
@@ -245,6 +249,9 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         self.post_message(self.Moved(self))
 
     def action_fold_level(self) -> None:
+        if self.folding.as_it_is:
+            self.action_verbatim()
+            return
         self.say(self.folding.deeper())
         self.fold()
 

@@ -208,33 +208,18 @@ class RowMap:
         return row + 1 + self._hidden[at + 1]
 
 
-USUAL = ("usual",)
-"""Remembered instead of the first folds and columns, which may be others in another release."""
-
-AS_IT_IS = "as it is"
-"""Remembered among the folds of a pane that shows the file as it is."""
-
-
 class Folding:
     """What of a listing is folded: the kinds of a level, but for regions that were flipped."""
 
     def __init__(self) -> None:
-        self.level: frozenset[Fold] = LEVELS[0]
+        self.level = 0
         self.as_it_is = False
         self.regions: Mapping[Fold, tuple[Region, ...]] = {}
         self._flipped: set[Region] = set()
-        self._to_read: frozenset[Fold] = LEVELS[0]
 
     @property
-    def words(self) -> tuple[str, ...]:
-        folds = tuple(kind.value for kind in Fold if kind in self.level)
-        if self.as_it_is:
-            return (AS_IT_IS, *folds)
-        return USUAL if self.level == LEVELS[0] else folds
-
-    def restore(self, words: tuple[str, ...]) -> None:
-        self.level = LEVELS[0] if words == USUAL else frozenset(k for k in Fold if k.value in words)
-        self.as_it_is = AS_IT_IS in words
+    def kinds(self) -> frozenset[Fold]:
+        return frozenset() if self.as_it_is else LEVELS[self.level % len(LEVELS)]
 
     def know(self, regions: Mapping[Fold, tuple[Region, ...]]) -> None:
         self.regions, self._flipped = regions, set()
@@ -243,10 +228,9 @@ class Folding:
         self._flipped ^= {region}
 
     def deeper(self) -> str:
-        at = LEVELS.index(self.level) + 1 if self.level in LEVELS else 0
-        self.level = LEVELS[at % len(LEVELS)]
+        self.level = (self.level + 1) % len(LEVELS)
         self._flipped = set()
-        kinds = ", ".join(kind.value for kind in Fold if kind in self.level)
+        kinds = ", ".join(kind.value for kind in Fold if kind in self.kinds)
         said = f"Folded: {kinds}." if kinds else "Nothing is folded."
         return said.replace("the function", "functions")
 
@@ -254,9 +238,7 @@ class Folding:
         self.as_it_is = not self.as_it_is
         self._flipped = set()
         if self.as_it_is:
-            self._to_read, self.level = self.level, frozenset()
             return "The file as it is, line by line; w again folds it for reading."
-        self.level = self._to_read or LEVELS[0]
         return "For reading: marks and debug sections are folded, names are short."
 
     def at(self, n: int) -> Region | None:
@@ -269,7 +251,7 @@ class Folding:
 
     def rows(self, lines: int) -> RowMap:
         every = (region for each in self.regions.values() for region in each)
-        closed = (one for one in every if (one.kind in self.level) != (one in self._flipped))
+        closed = (one for one in every if (one.kind in self.kinds) != (one in self._flipped))
         return RowMap(lines, closed)
 
 

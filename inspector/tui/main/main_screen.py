@@ -248,14 +248,13 @@ class MainScreen(PaneScreen[None]):
         panes = self.panes
         return View(
             subject=panes.subject.key,
-            panes=tuple(PaneView(str(p.preferred or ""), *p.view.looks) for p in panes.panes),
+            panes=tuple(PaneView(str(p.preferred or ""), **p.view.looks) for p in panes.panes),
             beside=panes.beside,
             tree=self.tree_wanted,
             tree_width=self.tree_width,
             mapped=panes.mapped,
             layout="" if panes.arrangement is None else panes.arrangement.name,
-            widths=tuple(panes.widths),
-            heights=tuple(panes.heights),
+            shares=tuple(panes.shares),
         )
 
     def restore(self, view: View) -> None:
@@ -264,8 +263,8 @@ class MainScreen(PaneScreen[None]):
         self.panes.count = min(len(view.panes), MAX_PANES) or self.panes.count
         for pane, own in zip(self.panes.panes, view.panes, strict=False):
             pane.preferred = next((s for s in Stage if s.value == own.stage), None)
-            pane.view.look(own.folds, own.columns, own.wrapped)
-        self.panes.arrange_as(view.layout, view.widths, view.heights)
+            pane.view.look(own.level, own.gutter, own.verbatim, own.wrapped)
+        self.panes.arrange_as(view.layout, view.shares)
         self.kernels.find(view.subject)
 
     def on_resize(self) -> None:
@@ -411,7 +410,7 @@ class MainScreen(PaneScreen[None]):
 
     def action_even(self) -> None:
         self.tree_width = None
-        self.panes.widths, self.panes.heights = [EVEN_SHARE] * MAX_PANES, [EVEN_SHARE] * MAX_PANES
+        self.panes.shares = [EVEN_SHARE] * MAX_PANES
         self.panes.fit()
         self.fit()
 

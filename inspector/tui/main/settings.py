@@ -121,14 +121,16 @@ class PaneView(msgspec.Struct, frozen=True):
 
     Args:
         stage: The one that was chosen, or "".
-        folds: The words of what is folded.
-        columns: The names of the columns in its gutter.
+        level: How much is folded, counted from 0.
+        gutter: The names of the columns in its gutter; None for the usual ones.
+        verbatim: Whether the file is shown as it is.
         wrapped: Whether lines are wrapped.
     """
 
     stage: str = ""
-    folds: tuple[str, ...] = ()
-    columns: tuple[str, ...] = ()
+    level: int = 0
+    gutter: tuple[str, ...] | None = None
+    verbatim: bool = False
     wrapped: bool = False
 
 
@@ -143,7 +145,7 @@ class View(msgspec.Struct, frozen=True):
         tree_width: Columns of the tree; None for the usual ones.
         mapped: Whether the map is on.
         layout: Name of the layout; "" for any other arrangement.
-        widths, heights: Shares of the room; empty where no border was moved.
+        shares: Shares of the room; empty where no border was moved.
     """
 
     subject: tuple[str, ...] = ()
@@ -153,8 +155,7 @@ class View(msgspec.Struct, frozen=True):
     tree_width: TreeCells | None = None
     mapped: bool = False
     layout: str = ""
-    widths: tuple[Share, ...] = ()
-    heights: tuple[Share, ...] = ()
+    shares: tuple[Share, ...] = ()
 
 
 class Remembered(msgspec.Struct):

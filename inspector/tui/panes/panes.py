@@ -66,11 +66,8 @@ def after(now: Layout | None) -> Layout:
 
 MAX_PANES = 3
 
-MIN_PANE_CELLS = {True: 16, False: 4}
-"""Columns and rows of the smallest pane, by whether its border is upright."""
-
-EVEN_SHARE = 1000
-"""The share of a pane whose border nobody has moved."""
+MIN_SHARE, EVEN_SHARE = 16, 45
+"""Shares of the room that a pane has at least, and at first; half of them in rows is enough."""
 
 MIN_COLUMNS_BESIDE = 88
 """Columns from which two panes are beside each other; with fewer, one above the other."""
@@ -141,8 +138,7 @@ class Panes(Container):
         self.zoomed = False
         self.beside: bool | None = None
         self.arrangement: Layout | None = None
-        self.widths = [EVEN_SHARE] * MAX_PANES
-        self.heights = [EVEN_SHARE] * MAX_PANES
+        self.shares = [EVEN_SHARE] * MAX_PANES
         self._links: dict[Pair, Links] = {}
         self.mapped = False
         self._groups: dict[ListingRequest, SourceGroups | Notice] = {}
@@ -257,13 +253,12 @@ class Panes(Container):
             pane.preferred = choices[0]
         self._rearranged(focus=False)
 
-    def arrange_as(self, name: str, widths: tuple[int, ...], heights: tuple[int, ...]) -> None:
+    def arrange_as(self, name: str, shares: tuple[int, ...]) -> None:
         self.arrangement = LAYOUTS.get(name)
         if self.arrangement is not None and self.arrangement.stages:
             self.count = len(self.arrangement.stages)
-        for shares, remembered in ((self.widths, widths), (self.heights, heights)):
-            if len(remembered) == MAX_PANES:
-                shares[:] = remembered
+        if len(shares) == MAX_PANES:
+            self.shares = [*shares]
 
     def here(self) -> VisitedPlace:
         return VisitedPlace(self.subject, self.active.stage, self.active.view.cursor)
@@ -298,41 +293,29 @@ class Panes(Container):
         grid = three and not alone
         self.set_class(beside, "-beside")
         self.set_class(grid, "-grid")
-        wide, high = self.widths, self.heights
+        shares = self.shares
         if grid:
-            self.styles.grid_columns = f"{wide[0]}fr {wide[1]}fr"
-            self.styles.grid_rows = f"{high[0]}fr {high[2]}fr"
+            self.styles.grid_columns = f"{shares[0]}fr {shares[1]}fr"
+            self.styles.grid_rows = f"{EVEN_SHARE}fr {shares[2]}fr"
         for index, pane in enumerate(self._all):
             pane.display = index < self.count and (pane is self.active or not alone)
             pane.set_class(index == MAX_PANES - 1, "-third")
             pane.set_class(pane is self.active, "-active")
             pane.zoomed = self.zoomed and pane is self.active and self.count > 1
             pane.show_modes()
-            pane.styles.width = f"{wide[index]}fr" if beside and not (three or alone) else "1fr"
-            pane.styles.height = f"{high[index]}fr" if not (beside or alone) else "1fr"
+            pane.styles.width = f"{shares[index]}fr" if beside and not (three or alone) else "1fr"
+            pane.styles.height = f"{shares[index]}fr" if not (beside or alone) else "1fr"
         self.on_descendant_focus()
 
     def widen(self, by: int) -> bool:
-        """The active pane so many columns wider, or a row higher; False where it has no
-        neighbour."""
-        shown = [pane for pane in self.panes if pane.display]
-        upright = self.has_class("-beside")
-        if self.has_class("-grid"):
-            # Two are beside each other, the third is beneath them.
-            upright = self.active is not shown[2]
-            shown = shown[:2] if upright else shown[::2]
-        if len(shown) < 2:
+        """Give the active pane more of the room, and its neighbour less; False if it has none."""
+        at, many = self._all.index(self.active), sum(pane.display for pane in self._all)
+        if many < 2:
             return False
-        at = shown.index(self.active)
-        other = at + 1 if at + 1 < len(shown) else at - 1
-        sizes = [pane.region.width if upright else pane.region.height for pane in shown]
-        by = by if upright else (by > 0) - (by < 0)
-        least, both = MIN_PANE_CELLS[upright], sizes[at] + sizes[other]
-        sizes[at] = max(least, min(sizes[at] + by, both - least))
-        sizes[other] = max(1, both - sizes[at])
-        shares = self.widths if upright else self.heights
-        for pane, size in zip(shown, sizes, strict=True):
-            shares[self._all.index(pane)] = size
+        other = at - 1 if at + 1 == many else at + 1
+        by = max(MIN_SHARE - self.shares[at], min(by, self.shares[other] - MIN_SHARE))
+        self.shares[at] += by
+        self.shares[other] -= by
         self.fit()
         return True
 

@@ -30,31 +30,31 @@ MAX_LINES = 10_000
 MAX_LINE_CHARS = 2_000
 
 _SEQUENCE = re.compile(
-    r"\x1b\[([0-?]*)[ -/]*([@-~])"  # CSI, such as a colour or a move
+    r"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI, such as a colour or a move
     r"|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)"  # OSC and its like: a title, a link
-    r"|\x1b[ -/]*[0-~]"
-    r"|([\r\n\b\t])|[\x00-\x08\x0b-\x1f\x7f-\x9f]|([^\x00-\x1f\x7f-\x9f]+)"
+    r"|\x1b[ -/]*[0-~]|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"
 )
 _UNFINISHED = re.compile(r"\x1b(?:\[[0-?]*[ -/]*|[\]PX^_][^\x07\x1b]{0,4096}\x1b?|[ -/]*)$")
 
 
-class TerminalText:
-    """Lines of output, with what progress bars do to them.
+def _kept(line: str) -> str:
+    """What is shown of a line: a progress bar writes it again after each carriage return."""
+    return line.rstrip("\r").rpartition("\r")[2].expandtabs()[:MAX_LINE_CHARS]
 
-    Nothing is obeyed but carriage return, backspace, tab, moves to a column or up, and erasing a
-    line; a program that needs more of a terminal is given the real one. ``feed`` is called by one
-    thread, the rest by another.
+
+class TerminalText:
+    """Plain lines of output; a program that needs more of a terminal is given the real one.
+
+    ``feed`` is called by one thread, the rest by another.
     """
 
-    def __init__(self, rows: int = 24) -> None:
-        self.rows = rows
+    def __init__(self) -> None:
         self.version = 0
         """Grows with every change."""
         self.dropped = 0
         """Lines at the beginning that are not kept any more."""
-        self._lines: list[str] = [""]
-        self._row = self._column = 0
-        self._held = ""
+        self._lines: list[str] = []
+        self._open = self._held = ""
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._lock = threading.Lock()
 
@@ -62,54 +62,20 @@ class TerminalText:
         text = self._held + self._decoder.decode(data)
         cut = _UNFINISHED.search(text)
         self._held = text[cut.start() :] if cut else ""
+        plain = _SEQUENCE.sub("", text[: len(text) - len(self._held)])
         with self._lock:
-            for match in _SEQUENCE.finditer(text, 0, len(text) - len(self._held)):
-                if match[4] is not None:
-                    self._write(match[4])
-                elif match[3] is not None:
-                    self._control(match[3])
-                elif match[2] is not None:
-                    self._sequence(match[1], match[2])
-            if (over := len(self._lines) - MAX_LINES) > 0:
-                del self._lines[:over]
-                self._row = max(0, self._row - over)
-                self.dropped += over
+            *ended, last = (self._open + plain).split("\n")
+            self._open = last[-MAX_LINE_CHARS:] if "\r" in last else last[:MAX_LINE_CHARS]
+            self._lines += map(_kept, ended)
+            over = max(0, len(self._lines) - MAX_LINES)
+            del self._lines[:over]
+            self.dropped += over
             self.version += 1
 
-    def lines(self, start: int = 0, stop: int | None = None) -> list[str]:
+    def lines(self) -> list[str]:
         with self._lock:
-            # After the last line feed there is no line until something is written.
-            kept = self._lines if self._lines[-1] else self._lines[:-1]
-            return kept[start:stop]
-
-    def _write(self, text: str) -> None:
-        line, at = self._lines[self._row], self._column
-        text = text[: max(0, MAX_LINE_CHARS - at)]
-        self._column += len(text)
-        self._lines[self._row] = line[:at].ljust(at) + text + line[self._column :]
-
-    def _control(self, sign: str) -> None:
-        if sign == "\n":
-            self._row += 1
-            if self._row == len(self._lines):
-                self._lines.append("")
-        elif sign == "\r":
-            self._column = 0
-        elif sign == "\b":
-            self._column = max(0, self._column - 1)
-        else:
-            self._write(" " * (8 - self._column % 8))
-
-    def _sequence(self, given: str, final: str) -> None:
-        many = int(given) if given.isdecimal() and len(given) < 6 else 0
-        if final == "A":  # up, of bars beneath each other
-            top = max(0, len(self._lines) - self.rows)
-            self._row = max(min(top, self._row), self._row - max(1, many))
-        elif final == "G":
-            self._column = max(0, min(MAX_LINE_CHARS, many - 1))
-        elif final == "K" and many != 1:
-            line = self._lines[self._row]
-            self._lines[self._row] = "" if many == 2 else line[: self._column]
+            last = _kept(self._open)
+            return [*self._lines, last] if last else [*self._lines]
 
 
 GRACE = 3.0
@@ -163,7 +129,6 @@ class Live:
         self,
         look: Callable[[], Reader | None],
         send: Callable[[int], None] | None = None,
-        rows: int = 24,
     ) -> None:
         self.look = look
         self.send = send
@@ -173,7 +138,7 @@ class Live:
         """The signal that ended the program, if one did."""
 
         self.choice = Choice.STAY
-        self.text = TerminalText(rows)
+        self.text = TerminalText()
         self.began = time.monotonic()
         self.ended: float | None = None
         """When the program ended, if it did."""

@@ -62,22 +62,18 @@ class OutputView(ScrollView, can_focus=True, inherit_bindings=False):
     def on_resize(self) -> None:
         follows, y = self.follows, self.scroll_offset.y
         top = self._rows[y][0] if y < len(self._rows) else 0
-        into = y - next((i for i, (n, _) in enumerate(self._rows) if n == top), y)
         text, width = self.live.text, self.scrollable_content_region.width
         if width <= 0:
             return  # it has no place yet
         self._version = text.version
-        self._rows = [
-            (n, row)
-            for n, line in enumerate(text.lines(), text.dropped)
-            for row in wrapped(line, width)
-        ]
+        lines = enumerate(text.lines(), text.dropped)
+        self._rows = [(n, row) for n, line in lines for row in wrapped(line, width)]
         self.virtual_size = Size(0, len(self._rows))
         if follows:
             self.scroll_end(animate=False, force=True, immediate=True)
-        else:
+        elif y >= len(self._rows) or self._rows[y][0] != top:
             first = next((i for i, (n, _) in enumerate(self._rows) if n >= top), 0)
-            self.scroll_to(y=first + into, animate=False, force=True)
+            self.scroll_to(y=first, animate=False, force=True)
         self.refresh()
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:

@@ -89,7 +89,7 @@ class StepScreen(PaneScreen[None]):
         for pane, stage in zip(panes.panes, stages_with_ptx(stages, subject), strict=False):
             pane.preferred = stage
             pane.view.choices = CHOICES
-            pane.view.look(pane.view.folding.words, CHOICES[0], wrapped=False)
+            pane.view.look(0, CHOICES[0], verbatim=False, wrapped=False)
         self.registers = Static(markup=False)
         self.panel = VerticalScroll(self.registers, id="registers", can_focus=False)
         self.body = Horizontal(panes, self.panel, id="body")

@@ -203,7 +203,7 @@ async def test_new_users_see_the_keys_once(tmp_path: Path) -> None:
         '{"recordings": 3}',
         '{"recordings": {"/r": 3}, "theme": 9}',
         '{"recordings": {"/r": {"subject": [1], "panes": "x", "beside": 3, "tree_width": -1}}}',
-        '{"recordings": {"/r": {"panes": [{"folds": [[1], 2], "wrapped": "x"}]}}}',
+        '{"recordings": {"/r": {"panes": [{"gutter": [[1], 2], "wrapped": "x"}]}}}',
     ],
 )
 async def test_a_damaged_memory_is_no_memory(tmp_path: Path, content: str) -> None:

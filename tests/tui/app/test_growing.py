@@ -97,7 +97,7 @@ def written(tmp_path: Path) -> Written:
 
 def stands(view: CodeView) -> tuple[object, ...]:
     """Where one is in a pane, and what is folded."""
-    return view.cursor, view.scroll_offset, view.map.rows, view.folding.words, view.matches
+    return view.cursor, view.scroll_offset, view.map.rows, view.folding.level, view.matches
 
 
 def diff_of(pilot: Pilot[None]) -> DiffScreen:
