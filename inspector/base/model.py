@@ -596,8 +596,7 @@ class Compilation:
 
 @dataclass(frozen=True, slots=True)
 class UserFrame:
-    """A frame of the program's stack, as torch told it; ``file`` is shown and compared, never
-    opened."""
+    """A frame of the program's stack, by torch; ``file`` is shown and compared, never opened."""
 
     file: str
     line: int

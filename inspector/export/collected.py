@@ -1,10 +1,9 @@
 """A recording as what it is made of: events, the contents that they name, times; and less of it.
 
-Exported recordings are written from this. What may not leave a company, sources and paths, is
-removed here, before anything is made of the rest, so that every form of export has it from one
-place. Paths are replaced part by part by words of the same length, the same part by the same word
-everywhere: what is tied by a file and a line stays tied, and machine code stays where it is. The
-result is searched before it is given away.
+What may not leave a company, sources and paths, is removed here, for every form of export. Paths
+are replaced part by part by words of the same length, the same part by the same word everywhere:
+what is tied by a file and a line stays tied, and machine code stays where it is. The result is
+searched before it is given away.
 """
 
 from __future__ import annotations
@@ -60,12 +59,12 @@ class Collected:
                 data = held.read()
         return data
 
-    def _held(self, digest: object) -> Content | None:
-        data = self.content(digest)
-        return None if data is None else BytesContent(data)
-
     def recording(self, path: str) -> Recording:
-        return Assembly(self._held).recording(path, [dict(e) for e in self.events])
+        def held(digest: object) -> Content | None:
+            data = self.content(digest)
+            return None if data is None else BytesContent(data)
+
+        return Assembly(held).recording(path, [dict(e) for e in self.events])
 
     def as_json(self) -> bytes:
         lines = (json.dumps(e, ensure_ascii=True) for e in (*self.events, *self.timings))
@@ -154,10 +153,7 @@ def mapped(value: object, change: Callable[[object], object]) -> Any:
 
 
 def _plain(event: Event, contents: dict[str, bytes]) -> dict[str, object]:
-    """Return an event of a cache, which carries its contents, as one that names them.
-
-    It is without the content that a compiler would have to be run for.
-    """
+    """An event of a cache that names its contents, without those that a compiler would make."""
 
     def named(part: object) -> object:
         if not hasattr(part, "read"):
@@ -261,6 +257,7 @@ class Remover:
         self.what = frozenset(what)
         self._words: dict[str, str] = {}
         self._taken: set[str] = set()
+        self._fresh: dict[int, Iterator[tuple[str, ...]]] = {}  # words of so many letters
         self._paths: set[str] = set()
         self._mangled: dict[str, str] = {}
         self._sources: list[str] = []
@@ -291,8 +288,6 @@ class Remover:
         self._look_through(out)
         return out
 
-    # -- events -------------------------------------------------------------------------------
-
     def _event(self, event: Event) -> dict[str, object]:
         """An event without the fields that are taken out whole."""
         kind = str(event.get("event"))
@@ -318,8 +313,6 @@ class Remover:
         if text.startswith("/") and "\n" not in text and not text.startswith("//"):
             return self._path(text)
         return self._pathless(text)
-
-    # -- contents -----------------------------------------------------------------------------
 
     def _content(self, data: bytes) -> bytes:
         if is_elf(data):
@@ -354,8 +347,6 @@ class Remover:
             out = out.replace(mangled.encode(), word.encode())
         return bytes(out)
 
-    # -- paths --------------------------------------------------------------------------------
-
     def _pathless(self, text: str) -> str:
         """A text whose paths, names of files and of users are other words of the same length."""
         text = _QUOTED.sub(lambda m: self._path(m[0]), text)
@@ -380,23 +371,14 @@ class Remover:
         word = self._words.get(part)
         if word is None:
             size = len(_encoded(stem))
-            word = self._words[part] = self._fresh(size) + ending
-            self._taken.add(word)
+            fresh = self._fresh.setdefault(size, product(LETTERS, repeat=min(size, 4)))
+            other = "".join(next(fresh, "x" * size)).rjust(size, "x")
+            word = self._words[part] = other + ending
+            self._taken |= {other, word}
             if ending.endswith((".cu", ".cuh")) and len(part) > MANGLED:
                 # nvcc names what is local to a file by it: _GLOBAL__N__8f2f_7_cuda_cu_1234.
                 self._mangled[_ODD.sub("_", part)] = _ODD.sub("_", word)
         return word
-
-    def _fresh(self, size: int) -> str:
-        """Return the next word of ``size`` letters; a used one if there are no more."""
-        for letters in product(LETTERS, repeat=min(size, 4)):
-            word = "".join(letters).rjust(size, "x")
-            if not any(word + end in self._taken for end in ("", ".py", ".cu", ".h", ".so")):
-                self._taken.add(word)
-                return word
-        return "x" * size
-
-    # -- afterwards -----------------------------------------------------------------------------
 
     def _look_through(self, out: Collected) -> None:
         """Nothing that was to be taken out is left. Raises ``PtxviewError`` if something is."""

@@ -1,9 +1,8 @@
 """One page that holds a recording: no file beside it, nothing from a network.
 
-The page has the list of kernels as it is, and everything else compressed, a piece a text and a
-piece a variant; its script unpacks what is looked at. Nothing in a recording becomes
-markup: all of it is JSON in elements that are not run, and the script makes text of it. The page's
-own policy allows its one script and its one sheet by their digests, and nothing else.
+The list of kernels is as it is, everything else compressed, a piece a text and a piece a variant;
+the script unpacks what is looked at. Nothing in a recording becomes markup: it is JSON in elements
+that are not run. The page's own policy allows its one script and sheet by their digests alone.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from pygments.token import Comment, Keyword, Name, Number, Operator, String, Tok
 from inspector import __version__
 from inspector.analyse.line_annotations import virtual
 from inspector.base.errors import PtxviewError
-from inspector.base.model import Graph, Kernel, Stage, Variant
+from inspector.base.model import Fusion, Graph, Kernel, Stage, Variant
 from inspector.base.names import base_name, short_name
 from inspector.base.text import plural, shown, visible
 from inspector.diff.beside import BesideRow, Sign
@@ -110,8 +109,7 @@ MOST_OF_A_STAGE = 4 << 20
 MOST_OF_ALL = 96 << 20
 """Bytes of compressed content that a page may have: what comes after is said to be left out."""
 TOLD_WHOLE = 4
-"""Functions of a file up to which all lines are annotated; with more, the kernel's
-own, so that the page stays linear in them."""
+"""Functions of a file up to which all lines are annotated, else the kernel's own alone."""
 OPCODES = 24  # opcodes that are counted one by one, the most frequent first
 
 
@@ -145,8 +143,6 @@ class Gathered:
     @property
     def full(self) -> bool:
         return sum(map(len, self.pieces)) >= MOST_OF_ALL
-
-    # -- the index ------------------------------------------------------------------------------
 
     def heading(self) -> dict[str, object]:
         rec = self.reader.recording
@@ -193,22 +189,19 @@ class Gathered:
         }
 
     def kernel(self, kernel: Kernel) -> dict[str, object]:
-        fusion = kernel.fusion
+        fusion = kernel.fusion or Fusion()
         return {
             "id": kernel.id,
             "name": base_name(kernel.name),
             "short": short_name(kernel.demangled or kernel.name),
             "demangled": kernel.demangled,
             "origin": kernel.origin.value,
-            "ops": () if fusion is None else fusion.ops,
-            "made_from": []
-            if fusion is None
-            else [[m.file, m.line, m.code, list(m.targets)] for m in fusion.made_from],
+            "ops": fusion.ops,
+            "made_from": [(m.file, m.line, m.code, m.targets) for m in fusion.made_from],
         }
 
     def graph(self, graph: Graph, places: Mapping[str, int]) -> dict[str, object]:
-        """A compiled graph: the text of each of its stages, and which of its kernels, by their
-        places in the list, each line belongs to."""
+        """The text of each stage of a graph, and its kernels' places in the list by lines."""
         out: dict[str, object] = {
             "id": graph.id,
             "kernels": [
@@ -246,8 +239,6 @@ class Gathered:
             links = self.reader.graph_links(graph, stage, Stage.OUTPUT_CODE)
         of = {n: sorted({own[m] for m in lines if m in own}) for n, lines in links.items()}
         return [[n, kernels] for n, kernels in of.items() if kernels]
-
-    # -- one variant ----------------------------------------------------------------------------
 
     def variant(self, kernel: Kernel, variant: Variant) -> int:
         """Return the block of a variant; texts are separate blocks."""
@@ -394,8 +385,7 @@ class Gathered:
                 yield f"{upper.value}|{lower.value}", grouped(links)
 
     def _digests(self, variant: Variant, stages: Sequence[str]) -> dict[str, str]:
-        """The digest of the code's canonical form at the stages of machine code: two that have one
-        are the same to ``diff``."""
+        """Digests of canonical machine code by stage: what ``diff`` calls equal has one."""
         return {
             stage.value: digest(self.reader.listing(variant, stage), function).hex()
             for stage in MACHINE
@@ -497,8 +487,7 @@ def _comparison(one: Compared) -> dict[str, object]:
 
 
 def _aligned(one: Compared, row: BesideRow) -> list[object]:
-    """A row as sign, line of a, line of b, and for a changed one which characters differ, for a
-    moved one where it stands on the other side."""
+    """Sign, line of a, line of b; which characters differ, or where it was moved to."""
     out: list[object] = [SIGNS[row.sign], row.a or 0, row.b or 0]
     if row.sign is Sign.CHANGED and row.a is not None and row.b is not None:
         out += list(one.intra(row.a, row.b))

@@ -58,8 +58,7 @@ class PassList:
     remarks: tuple[str, ...] = ()
 
     def one(self, asked: str) -> tuple[PassRun, ...]:
-        """The passes that a word means: a number, a name or an argument; those that changed
-        something before those that did not."""
+        """The passes that a number, a name or an argument means; if any, those that changed it."""
         if asked.isascii() and asked.isdecimal():
             return tuple(p for p in self.passes if p.number == int(asked[:9]))
         low = asked.lower()
@@ -69,10 +68,7 @@ class PassList:
 
 
 def graph_passes(graph: Graph, count: Count) -> PassList:
-    """Inductor's own passes on a graph, by the texts before and after them in torch's trace.
-
-    Raises ``Unreadable`` where none was recorded.
-    """
+    """Inductor's own passes on a graph, by torch's trace. Raises ``Unreadable`` without one."""
     runs: list[PassRun] = []
     for number, (name, *contents) in enumerate(graph.passes, 1):
         texts = [_GRAPH_ID.sub("", decode(content.read())).strip("\n") for content in contents]

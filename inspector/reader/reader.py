@@ -94,10 +94,7 @@ class Summaries:
                 return
 
     def count_hints(self, variants: Sequence[Variant], seconds: float = COUNTING_SECONDS) -> int:
-        """Count hints, from the cache and then for at most ``seconds``; how many variants are left.
-
-        Those of long PTX are left.
-        """
+        """Count hints, from the cache, then for ``seconds`` if PTX is short; how many are left."""
         variants = [v for v in variants if not v.uncompiled]
         if len(variants) > MAX_COUNTED_VARIANTS:
             return len(variants)
@@ -347,8 +344,6 @@ class Reader(GraphReader):
         if a in own:
             return composed(self.links(variant, a, through), links(graph, through, b))
         return composed(links(graph, a, through), self.links(variant, through, b))
-
-    # -- variants ---------------------------------------------------------------------------
 
     def keep_executed(self, variant: Variant, facts: ExecutedFacts) -> None:
         """Keep the counts of a call whose blocks were run: hints use them from now on."""

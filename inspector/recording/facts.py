@@ -423,7 +423,7 @@ def _messages(rows: Sequence[str], tool: str, line_of: Line) -> Iterator[Compile
 def _column(rows: Sequence[str], index: int, source: str | None) -> int | None:
     """The column of the caret beneath a message in the line of the file. The front end prints the
     line with a margin, so that the caret is measured from the first character that is no blank."""
-    if index + 2 >= len(rows) or not re.fullmatch(r"\s*\^[~\s]*$", rows[index + 2]):
+    if index + 2 >= len(rows) or not re.fullmatch(r"\s*+\^[~\s]*+$", rows[index + 2]):
         return None
     printed, caret = rows[index + 1], rows[index + 2].index("^")
     margin = len(printed) - len(printed.lstrip())

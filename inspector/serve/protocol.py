@@ -34,7 +34,6 @@ from inspector.recording.layout import user_cache
 from inspector.report.jsons import dumps
 from inspector.serve.tools import (
     TOOLS,
-    ServedTool,
     Server,
     ToolCall,
     checked,
@@ -184,7 +183,25 @@ def made(server: Server) -> ProtocolServer[Any]:
     room = anyio.CapacityLimiter(AT_ONCE)
 
     async def list_tools(context: Any, params: Any) -> types.ListToolsResult:
-        tools = [_listed(tool, server) for tool in TOOLS if server.may_run or not tool.hidden]
+        tools = []
+        for tool in TOOLS:
+            reads = tool.reads or (tool.name == "time" and not server.may_run)
+            notes = types.ToolAnnotations(
+                title=tool.title,
+                read_only_hint=reads,
+                destructive_hint=False,
+                idempotent_hint=reads,
+                open_world_hint=tool.runs and server.may_run,
+            )
+            one = types.Tool(
+                name=tool.name,
+                title=tool.title,
+                description=tool.description,
+                input_schema=input_schema(tool),
+                annotations=notes,
+            )
+            if server.may_run or not tool.hidden:
+                tools.append(one)
         return types.ListToolsResult(tools=tools)
 
     async def call_tool(context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
@@ -243,21 +260,4 @@ def made(server: Server) -> ProtocolServer[Any]:
         on_call_tool=call_tool,
         on_list_resources=list_resources,
         on_read_resource=read_resource,
-    )
-
-
-def _listed(tool: ServedTool, server: Server) -> types.Tool:
-    reads = tool.reads or (tool.name == "time" and not server.may_run)
-    return types.Tool(
-        name=tool.name,
-        title=tool.title,
-        description=tool.description,
-        input_schema=input_schema(tool),
-        annotations=types.ToolAnnotations(
-            title=tool.title,
-            read_only_hint=reads,
-            destructive_hint=False,
-            idempotent_hint=reads,
-            open_world_hint=tool.runs and server.may_run,
-        ),
     )

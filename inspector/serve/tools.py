@@ -44,10 +44,7 @@ class Server:
     may_run: bool = False
 
     def path(self, value: object) -> str:
-        """A path within the folders that may be read, its links resolved.
-
-        Raises ``UsageError`` for one outside.
-        """
+        """A path within the folders that may be read, its links resolved, else ``UsageError``."""
         if not isinstance(value, str) or not value or "\0" in value:
             raise UsageError("a path is a text, and not empty")
         try:
@@ -153,8 +150,7 @@ def checked(tool: ServedTool, given: Arguments) -> None:
 
 
 def _options(tool: ServedTool, given: Arguments) -> Words:
-    """The options among arguments, as the command takes them: what a value begins with, an option
-    of its own it never is."""
+    """The options among arguments, as the command takes them; no value can be an option."""
     known = _actions(tool.name)
     out: Words = []
     for name in tool.options:

@@ -1,18 +1,10 @@
 """The one way out: all that a command writes to standard output or standard error passes here.
 
-Names, listings and messages were written by strangers. Anything in them that a terminal would obey
-(escape sequences, control characters, marks that turn the direction of text) is made visible here,
-at the last moment, so that nobody has to remember it, and text that is not UTF-8 is written
-somehow instead of ending in an error. The colours of our own tables are let through. Three things
-leave unchanged, each by its own function:
-
-- ``verbatim``: the text of a stage, byte for byte as it was recorded, to a pipe or a file; a
-  terminal gets it made visible like everything else.
-- ``json_line``: JSON is ASCII, and escapes by itself what is not.
-- ``relay``: what the user's own program wrote on the terminal that was lent to it.
-
-``guarded`` puts the same filter before ``sys.stdout`` and ``sys.stderr``, for those who write there
-without asking: argparse, warnings, libraries, the interpreter itself.
+Anything in text of strangers that a terminal would obey (escape sequences, control characters,
+marks of direction) is made visible here, at the last moment; colours of our own tables stay.
+Unchanged are JSON, which is ASCII, a stage's text to a pipe or a file (``verbatim``), and what the
+user's program writes (``relay``). ``guarded`` filters ``sys.stdout`` and ``sys.stderr`` for those
+who write there directly: argparse, warnings, libraries.
 """
 
 from __future__ import annotations
@@ -38,10 +30,7 @@ ROWS = 64  # long lines that are laid out at once
 
 
 def _fit(text: str, stream: TextIO) -> str:
-    """``text`` with what the stream's encoding lacks as escapes: a lone surrogate, a Latin-1 ``→``.
-
-    A stream that is no file has no encoding, and takes all.
-    """
+    """``text`` with what the stream's encoding, if any, lacks as escapes: a lone surrogate."""
     encoding = getattr(stream, "encoding", None)
     if not encoding or text.isascii():
         return text
@@ -155,10 +144,7 @@ def narrate(text: str, end: str = "\n") -> None:
 
 
 def rows(texts: Iterable[Text]) -> None:
-    """Lines with styles on standard output, as long as they are: none is folded or cut.
-
-    There may be millions, so they are laid out some at a time, and not at all without colours.
-    """
+    """Lines with styles on standard output, not folded or cut; there may be millions."""
     console, each = out(), iter(texts)
     stream = _Guard(_stdout())
     while some := list(islice(each, ROWS)):
@@ -170,10 +156,7 @@ def rows(texts: Iterable[Text]) -> None:
 
 
 def answer(prompt: str) -> str | None:
-    """A line that is typed behind a prompt, or that comes through a pipe; None at the end.
-
-    On a terminal it can be edited, and those before it can be had again, as in a shell.
-    """
+    """A line typed behind a prompt, with a history, or out of a pipe; None at the end."""
     if sys.stdin.isatty() and to_terminal():
         with contextlib.suppress(ImportError):
             importlib.import_module("readline")
@@ -195,7 +178,7 @@ def lines(texts: Iterable[str]) -> None:
 
 
 def json_line(text: str) -> None:
-    """Write a JSON document on one line; it is ASCII with escaped controls."""
+    """Write a JSON document on one line."""
     json_pieces((text,))
 
 

@@ -108,8 +108,7 @@ Made = TypeVar("Made")
 
 
 def stop_tools(threads: Container[int | None] | None = None) -> None:
-    """Stop every running tool, as if its ``go_on`` said no; only those of threads if some are
-    given."""
+    """Stop all running tools, or those of threads, as if their ``go_on`` said no."""
     for child, thread in list(_running.items()):
         if threads is None or thread in threads:
             _running.pop(child, None)
@@ -367,8 +366,7 @@ TICK_SECONDS = 0.2
 
 
 def _follow(pid: int) -> int:
-    """Forward signals, and stop together with the program, until it ends; its status, -n for a
-    signal."""
+    """Forward signals and stop with the program until it ends; its status, -n for a signal."""
     over, here = threading.Event(), threading.get_ident()
 
     def tick() -> None:
@@ -444,10 +442,7 @@ class Attended:
 
     @classmethod
     def start(cls, argv: Sequence[str], env: Mapping[str, str], size: tuple[int, int]) -> Attended:
-        """Start a program on a terminal of (columns, rows).
-
-        Raises ``RunFailed`` where it cannot be started.
-        """
+        """Start a program on a terminal of (columns, rows). Raises ``RunFailed``."""
         ours, theirs = socket.socketpair()
         master, slave = os.openpty()
         with contextlib.suppress(termios.error):  # without a terminal: the kernel's settings

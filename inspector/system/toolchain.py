@@ -57,10 +57,7 @@ def _package_folders(name: str) -> list[Path]:
 
 
 def path_folders() -> list[str]:
-    """The absolute folders on PATH.
-
-    A relative or empty entry means the current folder, in which anybody may have put a program.
-    """
+    """The absolute folders on PATH: in the current one anybody may have put a program."""
     entries = os.environ.get("PATH", os.defpath).split(os.pathsep)
     return [entry for entry in entries if Path(entry).is_absolute()]
 

@@ -275,8 +275,6 @@ class _Cutter:
         if not stars:
             self._unknown[name] = None
 
-    # -- texts -----------------------------------------------------------------------------------
-
     def function_text(self, module: _Module, node: ast.FunctionDef, jitted: bool) -> str:
         """A function without the decorators that tune it; jitted if it is to be."""
         kept = [ast.unparse(d) for d in node.decorator_list]
@@ -284,8 +282,6 @@ class _Cutter:
             kept = [text for text in kept if not _TUNER.match(text)]
         body = textwrap.dedent("\n".join(module.lines[node.lineno - 1 : node.end_lineno]))
         return "\n".join([*(f"@{text}" for text in kept), body])
-
-    # -- imports ---------------------------------------------------------------------------------
 
     def _import(self, module: _Module, statement: ast.Import | ast.ImportFrom, name: str) -> None:
         alias = next(

@@ -1,9 +1,8 @@
 """The only code that opens what it did not write: regular files and zips of them, within bounds.
 
-What somebody sent may be a pipe that never ends, a device, a sparse file of a terabyte, a line of
-half a gigabyte, a zip that unpacks to more than there is. Here each thing is opened once, and what
-it is and how large it is are asked of what was opened, never of its path. All bounds follow from
-one number, which a user raises with ``PTXVIEW_MAX_BYTES``; a sentence says which one was met.
+What somebody sent may be a pipe, a device, a sparse file of a terabyte, a zip that unpacks to more
+than there is. Each thing is opened once, and what it is and its size are asked of what was opened,
+never of its path. All bounds follow from ``PTXVIEW_MAX_BYTES``; a sentence says which was met.
 """
 
 from __future__ import annotations
@@ -353,10 +352,7 @@ def split_lines(
 
 
 def why_not(path: Path, most: int | None = None, *, follow: bool = False) -> str | None:
-    """Why a file will not be read, found without opening it; None also where it is not there.
-
-    A link is refused unless ``follow``.
-    """
+    """Why a file is not read, without opening it; None also where there is none."""
     try:
         status = path.stat() if follow else path.lstat()
     except FileNotFoundError:
@@ -483,8 +479,8 @@ def files_in(folder: Path) -> list[Path]:
 def weight(data: bytes) -> int:
     """About the bytes of memory that JSON takes once it is parsed; never fewer than its own.
 
-    Three characters, ``{},``, become an object of 64 bytes, and a place in a list; one character
-    beyond Latin makes four bytes of each of its string's.
+    ``{},`` becomes an object of 64 bytes and a place in a list; one character beyond Latin makes
+    four bytes of each of its string's.
     """
     wide = 1 if data.isascii() and b"\\u" not in data else 4
     bare = _bare(data)

@@ -1,8 +1,7 @@
 """Unpacks archives into private temporary folders that are removed when the process exits.
 
-Tar files (plain, gzip, bzip2, xz) and zip files come from strangers: ``tarfile``'s data filter and
-``zipfile`` keep every member below the folder, only regular files are written, and the bytes that
-come out are counted, also beyond the declared size. An archive inside an archive stays packed.
+``tarfile``'s data filter and ``zipfile`` keep every member below the folder, only regular files are
+written, and the bytes that come out are counted. An archive inside an archive stays packed.
 """
 
 from __future__ import annotations
@@ -153,10 +152,7 @@ _lock = threading.Lock()
 
 
 def unpacked(path: Path) -> Unpacked:
-    """Unpack an archive into a folder of this user's; an unchanged archive is unpacked once.
-
-    Raises ``Unreadable``.
-    """
+    """Unpack an archive once into a folder of this user's. Raises ``Unreadable``."""
     with opened(path) as file:
         now = identity(file.status)
     with _lock:

@@ -70,14 +70,12 @@ def zipped(path: Path, members: Mapping[str, bytes], method: int = zipfile.ZIP_D
 
 
 def problems(done: Done) -> list[str]:
-    """The sentences of ``list --json``."""
     assert done.status == 0 and "Traceback" not in done.said, done.said
     said: list[str] = done.json["recording"]["problems"]
     return said
 
 
 def peak(done: Done) -> int:
-    """A child's greatest memory in bytes."""
     assert done.peak is not None
     return done.peak
 
@@ -103,7 +101,6 @@ def usual() -> int:
 
 
 def raised(said: str) -> str:
-    """The value that a sentence promises to help."""
     found = re.search(r"PTXVIEW_MAX_BYTES=(\w+) raises that", said)
     assert found, said
     return found[1]
