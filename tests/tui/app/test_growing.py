@@ -184,9 +184,6 @@ async def test_who_types_while_kernels_come_goes_on_typing(
         assert (screen.kernels.row and screen.kernels.row.key) == key
 
 
-# Screens above the main one
-
-
 async def test_marks_and_a_diff_go_on_with_what_came_since() -> None:
     """SASS that came after the marks were made can be compared."""
     whole = recording()

@@ -44,9 +44,6 @@ def shown(*pieces: bytes) -> list[str]:
     return text.lines()
 
 
-# Output
-
-
 @pytest.mark.parametrize(
     ("output", "lines"),
     [
@@ -79,9 +76,6 @@ def test_an_alternate_screen_is_noticed_across_two_pieces() -> None:
         live.feed(piece)
         choices.append(live.choice)
     assert choices == [Choice.STAY, Choice.TERMINAL]
-
-
-# Following
 
 
 class Growth:
@@ -126,9 +120,6 @@ async def test_a_kernel_that_is_compiled_while_it_is_looked_at_is_shown() -> Non
         screen = await settle(pilot)
         assert "No ptx here" not in text_of(pilot)
         assert screen.panes.linked_lines(screen.panes.panes[1])
-
-
-# Output in its pane, and leaving
 
 
 async def settle_empty(pilot: Pilot[None]) -> None:
@@ -184,9 +175,6 @@ async def test_leaving_asks_what_becomes_of_the_program(key: str, choice: Choice
         assert live.choice is (choice or Choice.STAY)
         await until(pilot, lambda: bool(sent) is (choice is Choice.END))
         live.state = ProgramState.ENDED
-
-
-# The real program on a real terminal
 
 
 class Terminal:
@@ -354,20 +342,3 @@ def test_nothing_is_left_when_the_terminal_goes_away(terminal: Terminal) -> None
         time.sleep(0.2)
     assert left() == []
     assert (terminal.folder / "kept" / "events.jsonl").exists()
-
-
-PTX = """\
-.version 8.0
-.target sm_75
-.address_size 64
-.visible .entry square(.param .u64 at)
-{
-    .reg .f32 %f<3>;
-    .reg .b64 %rd<2>;
-    ld.param.u64 %rd1, [at];
-    ld.global.f32 %f1, [%rd1];
-    mul.f32 %f2, %f1, %f1;
-    st.global.f32 [%rd1], %f2;
-    ret;
-}
-"""

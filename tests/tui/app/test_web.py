@@ -218,12 +218,9 @@ async def test_a_page_runs_nothing_from_the_folder_that_it_was_started_in(tmp_pa
     ("host", "origin", "bound", "may"),
     [
         ("127.0.0.1:8000", None, "127.0.0.1", True),
-        ("localhost:8000", "http://localhost:8000", "127.0.0.1", True),
         ("[::1]:8000", None, "::1", True),
-        ("[::1]", None, "::1", True),
         ("node7:8000", None, "127.0.0.1", False),
         ("node7:8000", "http://node7:8000", "0.0.0.0", True),
-        ("node7:8000", "https://node7:8000", "::", True),
         ("node7:8000", "http://evil.example", "10.0.0.1", False),
         ("localhost.evil.example", None, "127.8.8.8", False),
         ("", None, "127.0.0.1", False),

@@ -32,7 +32,7 @@ from inspector.reader.reader import Reader
 from inspector.recording.layout import DerivedCache
 from inspector.tui.app.app import PtxviewApp
 from inspector.tui.diff.diff_screen import DiffScreen
-from inspector.tui.diff.diff_view import DiffPlace, moved_spans, unified
+from inspector.tui.diff.diff_view import DiffPlace, moved_spans
 from inspector.tui.main.main_screen import MainScreen
 from inspector.tui.variants.variants_screen import TUNED, VariantsScreen, ordered
 from inspector.tui.widgets.subject import TreeSubject
@@ -165,9 +165,6 @@ CHANGED = line_of(FIRST, "shl.b32")
 ADDED = line_of(SECOND, "max.f32")
 
 
-# What is seen
-
-
 async def test_only_differences_are_marked_and_underlined() -> None:
     async with diff() as (ui, screen):
         assert len(screen.view.shown.changes) == 2
@@ -220,9 +217,6 @@ async def test_moved_lines_say_where() -> None:
         rows = [row for row in lines(ui) if "add.s32" in row]
         assert re.search(rf"▸ *{here} » +add.s32 .*→ {there} *│", rows[0])
         assert re.search(rf"│ *{there} « +add.s32 .*← {here}", rows[1])
-
-
-# Commands of the diff
 
 
 SEARCH = ("slash", *"mul", "full_stop", "asterisk", *"f10", "vertical_line", *"max", "enter")
@@ -297,12 +291,6 @@ async def test_keys_of_a_diff() -> None:
         assert isinstance(ui.app.screen, MainScreen)
 
 
-# Stages
-
-
-# What goes wrong
-
-
 @pytest.mark.parametrize(
     "error",
     [Unreadable("It is damaged.", "Compile it again."), ZeroDivisionError("division by zero")],
@@ -324,23 +312,6 @@ async def test_what_fails_in_the_thread_is_a_notice(
         assert isinstance(ui.app.screen, MainScreen)
 
 
-# Layouts
-
-
-def test_one_column_has_every_line_of_both() -> None:
-    rows = [BesideRow(Sign.EQUAL, 1, 1), BesideRow(Sign.UNLIKE, 2, 2), BesideRow(Sign.UNLIKE, 3, 3)]
-    rows += [BesideRow(Sign.CHANGED, 4, 4), BesideRow(Sign.INSERTED, None, 5)]
-    rows += [BesideRow(Sign.MOVED_AWAY, 5, None, 9)]
-    found = [(row.sign.name, row.a, row.b) for row in unified(rows)]
-    assert found[:4] == [
-        ("EQUAL", 1, 1),
-        *((("DELETED", n, None)) for n in (2, 3)),
-        ("INSERTED", None, 2),
-    ]
-    assert found[4:6] == [("INSERTED", None, 3), ("CHANGED", 4, None)]
-    assert found[6:] == [("CHANGED", None, 4), ("INSERTED", None, 5), ("MOVED_AWAY", 5, None)]
-
-
 @pytest.mark.parametrize(
     ("raw", "shown", "at", "expected"),
     [
@@ -354,12 +325,6 @@ def test_marks_are_at_the_characters_as_shown(raw: str, shown: str, at: int, exp
     ((first, last),) = moved_spans(raw, shown, [(at, at + 1)])
     assert (first, last) == (expected, expected + 1)
     assert raw[at] == shown[first]
-
-
-# From the tree to the diff
-
-
-# The table of variants
 
 
 def tuned() -> Reader:
@@ -502,9 +467,6 @@ def test_unknown_values_sort_last_in_both_directions() -> None:
     rows = [VariantRow(kernel, None, {"n": n}, time_us=t) for n, t in enumerate(times)]
     assert [r.config["n"] for r in ordered(rows, TUNED, False)] == [2, 3, 4, 0, 1]
     assert [r.config["n"] for r in ordered(rows, TUNED, True)] == [0, 3, 4, 2, 1]
-
-
-# Pictures
 
 
 @pytest.mark.parametrize("size", [(120, 40)], ids=lambda s: f"{s[0]}x{s[1]}")

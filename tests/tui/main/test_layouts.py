@@ -26,12 +26,6 @@ async def started(
         yield ui, screen
 
 
-# Layouts
-
-
-# What is on
-
-
 def title(ui: Ui, screen: MainScreen) -> str:
     """The title of the active pane."""
     region = screen.panes.active.title_line.region

@@ -164,9 +164,6 @@ async def timing(
         yield ui, screen
 
 
-# What it does
-
-
 async def test_ones_own_is_timed_at_once_and_the_times_are_kept(own: Path, device: Device) -> None:
     async with timing(own, size=(200, 60)) as (ui, screen):
         text = text_of(ui)
@@ -250,9 +247,6 @@ async def test_escape_ends_the_child_and_the_interface_goes_on(own: Path, device
         assert len(app.screen_stack) == 1
 
 
-# Measured times elsewhere
-
-
 async def test_the_tree_the_card_and_the_table_show_measured_times(anothers: Path) -> None:
     keep(anothers, OLD)
     app = app_of(anothers)
@@ -284,9 +278,6 @@ async def test_the_tree_the_card_and_the_table_show_measured_times(anothers: Pat
         assert "– not measured; t takes the time" in text_of(ui)
 
 
-# Keys
-
-
 async def test_stopwatches_and_cache_states_are_chosen_by_keys(own: Path, device: Device) -> None:
     async with timing(own, "a", size=(120, 60)) as (ui, screen):
         text = " ".join(text_of(ui).split())
@@ -307,8 +298,6 @@ async def test_stopwatches_and_cache_states_are_chosen_by_keys(own: Path, device
         await ui.press("q")
         assert isinstance(ui.app.screen, MainScreen)
 
-
-# Looks
 
 TAKE = time_take.take
 
