@@ -25,7 +25,6 @@ from tests.helpers.sample import reader, settle, text_of
 
 
 def config(tmp_path: Path, text: str | bytes) -> Config:
-    """What a file with that text says."""
     path = tmp_path / "config.toml"
     path.write_bytes(text.encode() if isinstance(text, str) else text)
     return read_config(path)

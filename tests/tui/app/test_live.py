@@ -37,7 +37,6 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 def shown(*pieces: bytes) -> list[str]:
-    """The lines that a program's output makes."""
     text = TerminalText()
     for piece in pieces:
         text.feed(piece)
@@ -79,8 +78,6 @@ def test_an_alternate_screen_is_noticed_across_two_pieces() -> None:
 
 
 class Growth:
-    """Gives one reader after the other."""
-
     def __init__(self) -> None:
         self.next: Reader | None = None
 
@@ -123,7 +120,6 @@ async def test_a_kernel_that_is_compiled_while_it_is_looked_at_is_shown() -> Non
 
 
 async def settle_empty(pilot: Pilot[None]) -> None:
-    """Wait for the screen that has no kernels."""
     await until(pilot, lambda: "No kernels here" in text_of(pilot))
 
 
@@ -205,7 +201,6 @@ class Terminal:
         return done.stdout
 
     def keys(self, *keys: str) -> None:
-        """Type."""
         self.tmux("send-keys", *keys)
 
     def sees(self, text: str, seconds: float = 120, without: str = "\0") -> str:

@@ -14,7 +14,6 @@ from inspector.tui.code.highlight import label_of, target_line
 
 
 def listing(language: str, text: str, *functions: Function) -> Listing:
-    """A listing of these lines."""
     lines = tuple(Line(n, t, Kind.UNKNOWN) for n, t in enumerate(text.split("\n"), 1))
     return Listing(language, lines, functions)
 

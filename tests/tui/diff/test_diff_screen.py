@@ -85,7 +85,6 @@ SECOND = (
 
 
 def held(ident: str, ptx: str, **more: object) -> Variant:
-    """A variant that has PTX alone."""
     files = {Stage.PTX: StageFile(Bytes(ptx.encode()), "/home/ada/scale.ptx")}
     return variant("scale", ident, stages=files, target="sm_90a", **more)
 
@@ -98,7 +97,6 @@ def made(*variants: Variant, **more: object) -> Reader:
 
 
 def two(a: str = FIRST, b: str = SECOND) -> Reader:
-    """A reader of two variants with these texts."""
     return made(
         held(
             "aaaa1111",
@@ -116,17 +114,14 @@ def two(a: str = FIRST, b: str = SECOND) -> Reader:
 
 
 two_app = SharedApp(cache(two))
-"""The interface on two variants."""
 
 
 @cache
 def lecture() -> Reader:
-    """The reader of the example recording."""
     return open_reader(str(RECORDING))
 
 
 def subject(reads: Reader, ident: str) -> TreeSubject:
-    """A variant by its id."""
     return next(TreeSubject(k, v) for k, v in reads.recording.variants() if v.id == ident)
 
 
@@ -152,12 +147,10 @@ async def diff(
 
 
 def lines(ui: Ui) -> list[str]:
-    """What the terminal shows, row by row."""
     return text_of(ui).split("\n")
 
 
 def line_of(text: str, words: str) -> int:
-    """The number of the first line with these words."""
     return next(n for n, line in enumerate(text.split("\n"), 1) if words in line)
 
 
@@ -224,7 +217,6 @@ SEARCH = ("slash", *"mul", "full_stop", "asterisk", *"f10", "vertical_line", *"m
 
 
 def place_of(screen: DiffScreen) -> str:
-    """The line of b under the cursor."""
     place, held = screen.view.place, screen.summary.comparison
     assert place is not None and place.b is not None and held is not None
     return held.listings[1].lines[place.b - 1].text.split()[0]
@@ -346,14 +338,12 @@ def tuned() -> Reader:
 
 
 tuned_app = SharedApp(cache(tuned))
-"""The interface on them."""
 
 
 @asynccontextmanager
 async def table(
     *keys: str, size: tuple[int, int] = WIDE, reads: Reader | None = None
 ) -> AsyncIterator[tuple[Ui, VariantsScreen]]:
-    """The table of variants, opened from the tree."""
     app = tuned_app if reads is None else PtxviewApp(reads)
     async with app.run_test(size=size) as ui:
         await settle(ui)
@@ -368,7 +358,6 @@ async def table(
 
 
 def column(screen: VariantsScreen) -> list[str]:
-    """The ids of the rows, from the top."""
     return [row.variant.id[:4] if row.variant else "–" for row in screen.table.rows]
 
 

@@ -27,7 +27,6 @@ async def started(
 
 
 def title(ui: Ui, screen: MainScreen) -> str:
-    """The title of the active pane."""
     region = screen.panes.active.title_line.region
     return text_of(ui).split("\n")[region.y][region.x : region.right]
 

@@ -43,7 +43,6 @@ class Branching(FakeReader):
     """PTX with a loop, a branch out of it and one that goes nowhere."""
 
     def listing(self, variant: object, stage: Stage) -> Listing:
-        """Its lines."""
         texts = ("$L1:", "\tadd;", "\tbra $L1;", "\tbra $gone;", "\tret;")
         targets = ((), (), ("$L1",), ("$gone",), ())
         return Listing(

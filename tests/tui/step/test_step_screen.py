@@ -108,7 +108,6 @@ async def press(ui: Ui, *keys: str) -> StepScreen:
 
 
 async def ask(ui: Ui, key: str, text: str) -> StepScreen:
-    """Press a key that asks, and answer."""
     screen = await press(ui, key)
     screen.prompt.input.value = text
     return await press(ui, "enter")

@@ -49,7 +49,6 @@ def test_nothing_that_a_terminal_obeys_is_left(text: str, shown: str) -> None:
 
 
 def texts(query: str = "") -> list[str]:
-    """The rows' texts."""
     return [row.text for row in rows(whole_tree(recording()), query, {})]
 
 
@@ -84,7 +83,6 @@ def test_a_disassembly_is_shown_with_less_air(line: str, shown: str) -> None:
 
 
 def subject(kernel: int, variant: int = 0) -> TreeSubject:
-    """A variant of the small recording."""
     found = recording().kernels[kernel]
     return TreeSubject(found, found.variants[variant])
 

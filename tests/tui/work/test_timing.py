@@ -124,13 +124,11 @@ def anothers(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def own() -> Path:
-    """One's own."""
     recordings_folder().mkdir(parents=True)
     return Path(shutil.copy(LECTURE, recordings_folder() / "lecture.ptxview"))
 
 
 def app_of(path: Path) -> PtxviewApp:
-    """The application on a recording."""
     return PtxviewApp(open_reader(str(path)))
 
 
