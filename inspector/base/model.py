@@ -36,8 +36,7 @@ class Configuration:
     time_us: float | None = None
     quantiles_us: tuple[float, ...] | None = None
     reason: str | None = None
-    maker: str | None = None
-    """Whose code it is where an operation was tuned: Triton, ATen, CUTLASS."""
+    maker: str | None = None  # whose code it is where an operation was tuned: Triton, ATen, CUTLASS
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +77,6 @@ class Tuning:
 
     @property
     def winner(self) -> Configuration | None:
-        """The configuration that the tuner chose."""
         return None if self.best is None else self.configurations[self.best]
 
 
@@ -173,8 +171,7 @@ class Note:
     rule: str
     severity: str
     text: str
-    estimated: bool = False
-    """Whether it is a guess, of the code alone."""
+    estimated: bool = False  # whether it is a guess, of the code alone
     blocks: tuple[int, int] | None = None
     """Of what was counted when blocks were run: how many of how many."""
 
@@ -312,20 +309,6 @@ class Copied:
     file: str
     first: int
     span: tuple[int, int]
-
-
-@dataclass(frozen=True, slots=True)
-class Unmade:
-    """A place of the program where values were absent that it asked for.
-
-    ``what`` is ``check``, a comparison that was not made, or ``read``, what was taken for zero;
-    ``name`` is what was called there, ``place`` is ``file:line``, ``count`` how often.
-    """
-
-    what: str
-    name: str
-    place: str
-    count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -613,8 +596,7 @@ class Compilation:
 
 @dataclass(frozen=True, slots=True)
 class UserFrame:
-    """A frame of the program's stack, as torch told it; ``file`` is shown and compared, never
-    opened."""
+    """A frame of the program's stack, by torch; ``file`` is shown and compared, never opened."""
 
     file: str
     line: int
@@ -791,23 +773,17 @@ class Recording:
     calls: tuple[Call, ...] = ()
     uncaptured: tuple[Uncaptured, ...] = ()
     unwatched: tuple[Unwatched, ...] = ()
-    unmade: tuple[Unmade, ...] = ()
-    compilations: tuple[Compilation, ...] = ()
-    """What ``ptxview compile`` tried, in order."""
+    compilations: tuple[Compilation, ...] = ()  # what ``ptxview compile`` tried, in order
     removed: tuple[str, ...] = ()
     """What was taken out before it was handed on: ``source``, ``paths``, ``args``."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """Of the program's environment what shapes compiling and caching, by an allow-list."""
     real: str = ""
     """Where it lay when it was opened, without links: what they lead to may change since."""
-    seconds: float | None = None
-    """How long the program ran, None if that is not known."""
-    frame_compiles: tuple[FrameCompile, ...] = ()
-    """What torch.compile compiled, in order."""
-    kernel_compiles: tuple[KernelCompile, ...] = ()
-    """What Triton and nvcc were asked for, in order."""
-    processes: tuple[RecordedProcess, ...] = ()
-    """Those that wrote events, in order."""
+    seconds: float | None = None  # how long the program ran, None if that is not known
+    frame_compiles: tuple[FrameCompile, ...] = ()  # what torch.compile compiled, in order
+    kernel_compiles: tuple[KernelCompile, ...] = ()  # what Triton and nvcc were asked for, in order
+    processes: tuple[RecordedProcess, ...] = ()  # those that wrote events, in order
     machines: tuple[str, ...] = ()
     """The names of the recordings that are read as one; none where it is one."""
     user_files: Mapping[str, Content] = field(default_factory=dict)

@@ -95,8 +95,7 @@ def shortest_ids(digests: Iterable[str]) -> dict[str, str]:
 
 # -- as a table has room for them -----------------------------------------------------------------
 
-MAX_NAME_CHARS = 72
-"""Characters of a short name."""
+MAX_NAME_CHARS = 72  # characters of a short name
 
 # What says nothing of which kernel it is.
 _PLAIN = re.compile(

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 
 def words(text: str) -> frozenset[str]:
-    """The words of ``text``."""
     return frozenset(text.split())
 
 
@@ -111,6 +110,17 @@ def shown(text: str) -> str:
 def lines_shown(text: str) -> str:
     """Several lines of text, each as ``shown`` makes it."""
     return text if text.isprintable() else "\n".join(map(shown, text.split("\n")))
+
+
+def visible(value: object) -> object:
+    """A value of JSON with each text, names of members too, as ``lines_shown`` makes it."""
+    if isinstance(value, str):
+        return lines_shown(value)
+    if isinstance(value, list | tuple):
+        return [visible(each) for each in value]
+    if isinstance(value, Mapping):
+        return {lines_shown(str(name)): visible(each) for name, each in value.items()}
+    return value
 
 
 def meant(word: str, known: Iterable[str]) -> str:

@@ -20,6 +20,7 @@ import threading
 import time
 import tty
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -293,7 +294,7 @@ class ProgramSession:
             self._run.abandon()
             raise
         self._follower: Follower | None = Follower(self._run.folder)
-        self.live = Live(self._look, self._program.signal)
+        self.live = Live(self._look, partial(self._program.order, "signal"))
         self.outcome: RunOutcome | None = None
         self._relays = False
         self._cooked: list[Any] = []
@@ -362,7 +363,7 @@ class ProgramSession:
         """
         fileno = sys.stdin.fileno()
         self._goes_on.clear()
-        self._program.follows(True)
+        self._program.order("follows", 1)
         with contextlib.suppress(termios.error):
             termios.tcsetattr(fileno, termios.TCSADRAIN, self._cooked)
         # A group that nobody could let go on again is not stopped at all; nor is the program then.
@@ -374,8 +375,8 @@ class ProgramSession:
         with contextlib.suppress(OSError, termios.error):
             tty.setraw(fileno, termios.TCSANOW)
             self._program.resize(*os.get_terminal_size(printing.descriptor()))
-        self._program.follows(False)
-        self._program.foreground()
+        self._program.order("follows", 0)
+        self._program.order("foreground")
 
     def _continued(self, number: int, frame: FrameType | None) -> None:
         self._goes_on.set()
@@ -400,7 +401,7 @@ class ProgramSession:
         with _raw_terminal(self._program) as fileno:
             self._print()
             self._relays = True
-            self._program.foreground()
+            self._program.order("foreground")
             while self.live.running:
                 ready, _, _ = select.select([fileno], [], [], 0.05)
                 if ready:
@@ -435,10 +436,7 @@ class ProgramSession:
         def hand_on(number: int, frame: FrameType | None) -> None:
             gone = number == signal.SIGHUP and _terminal_is_gone()
             if self.live.running:
-                if number in TO_ALL:
-                    self._program.signal(number)
-                else:
-                    self._program.signal_program(number)
+                self._program.order("signal" if number in TO_ALL else "kill", number)
             elif number not in ENDING:  # it was meant for the program, which has ended
                 pass
             elif self.live.state is ProgramState.FINISHING and not hurried:

@@ -16,8 +16,8 @@ from inspector.execute.memory import Buffer, Memory
 from inspector.execute.translate import SCOPE, Handler, Layout, Translator, Untranslatable
 from inspector.listing.line import Listing
 from inspector.listing.ptx import parse_ptx
-from inspector.listing.ptx_code import PtxModule, PtxVariable, read_module
-from inspector.listing.ptx_statement import PtxInstruction
+from inspector.listing.ptx_code import PtxModule, read_module
+from inspector.listing.ptx_statement import PtxInstruction, PtxVariable
 
 HANDLERS: Mapping[str, Handler] = {**arithmetic.HANDLERS, **transfer.HANDLERS}
 
@@ -55,8 +55,6 @@ class Program:
         self.static_shared = 0
         self.local_size = 0
         self._dynamic: list[str] = []
-        self.offsets: list[tuple[PtxVariable, int]] = []
-        self.parameter_size = self._place_parameters()
         self._globals: list[str] = []
         self._place_variables()
         self.blocks = make_blocks(self.code)
@@ -68,17 +66,10 @@ class Program:
         self._obstacles: tuple[Obstacle, ...] | None = None
         self._functions: dict[tuple[int, bool, bool], Code] = {}
 
-    def _place_parameters(self) -> int:
-        at = 0
-        for parameter in self.parameters:
-            at = _aligned(at, parameter.align)
-            self.offsets.append((parameter, at))
-            self.layout.offsets[parameter.name] = ("param", at)
-            at += parameter.size
-        return at
-
     def _place_variables(self) -> None:
         """Gives variables their places; only those that the kernel names, as ptxas does."""
+        for parameter in self.parameters:
+            self.layout.offsets[parameter.name] = ("param", parameter.offset)
         for variable in self.module.variables.values():
             if variable.space == "shared":
                 self._place_shared(variable)
@@ -110,7 +101,6 @@ class Program:
         return _aligned(self.static_shared, 16) + dynamic if dynamic else self.static_shared
 
     def statement(self, line: int) -> str:
-        """The text of a line of the PTX."""
         texts = self.module.texts
         return texts[line - 1].strip() if 0 < line <= len(texts) else ""
 
@@ -121,7 +111,6 @@ class Program:
         return self._obstacles
 
     def check(self) -> None:
-        """Raises CannotRun where some line cannot be run."""
         if obstacles := self.cannot():
             raise CannotRun(self.name, obstacles)
 
@@ -183,15 +172,16 @@ class Program:
             raise LaunchError(
                 f"{self.name} takes {len(self.parameters)} arguments and was given {len(arguments)}"
             )
-        out = np.zeros(_aligned(self.parameter_size, 16) + 16, u8)
-        for (parameter, at), value in zip(self.offsets, arguments, strict=True):
+        size = max((p.offset + p.size for p in self.parameters), default=0)
+        out = np.zeros(_aligned(size, 16) + 16, u8)
+        for parameter, value in zip(self.parameters, arguments, strict=True):
             data = _packed(parameter, value)
             if len(data) != parameter.size:
                 raise LaunchError(
                     f"{self.name}: {parameter.name} has {parameter.size} bytes and was given "
                     f"{len(data)}"
                 )
-            out[at : at + parameter.size] = np.frombuffer(data, u8)
+            out[parameter.offset :][: parameter.size] = np.frombuffer(data, u8)
         return out
 
     def addresses(self, memory: Memory) -> list[int]:
@@ -218,12 +208,10 @@ class Program:
 
 
 def _aligned(at: int, alignment: int) -> int:
-    """The next multiple of an alignment."""
     return -(-at // alignment) * alignment
 
 
 def _packed(parameter: PtxVariable, value: Argument) -> bytes:
-    """An argument as the bytes of its parameter."""
     if isinstance(value, bytes | bytearray):
         return bytes(value)
     if isinstance(value, Buffer):
@@ -242,7 +230,6 @@ def _packed(parameter: PtxVariable, value: Argument) -> bytes:
 
 
 def _initialise(array: Array, variable: PtxVariable, placed: Mapping[str, int]) -> None:
-    """Gives a variable the values that it begins with."""
     if not variable.initial:
         return
     kind = variable.kind

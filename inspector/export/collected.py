@@ -1,10 +1,9 @@
 """A recording as what it is made of: events, the contents that they name, times; and less of it.
 
-Exported recordings are written from this. What may not leave a company, sources and paths, is
-removed here, before anything is made of the rest, so that every form of export has it from one
-place. Paths are replaced part by part by words of the same length, the same part by the same word
-everywhere: what is tied by a file and a line stays tied, and machine code stays where it is. The
-result is searched before it is given away.
+What may not leave a company, sources and paths, is removed here, for every form of export. Paths
+are replaced part by part by words of the same length, the same part by the same word everywhere:
+what is tied by a file and a line stays tied, and machine code stays where it is. The result is
+searched before it is given away.
 """
 
 from __future__ import annotations
@@ -39,8 +38,7 @@ OF_A_KERNEL = words(
 )
 OF_GRAPHS = ("graph", "graph_failed", "graph_text", "graph_nodes", "dynamo_nodes", "user_file")
 OF_BUILDS = ("extension", "library")
-DIGEST_CHARS = 64
-"""Length of a content's name, its SHA-256 in hex."""
+DIGEST_CHARS = 64  # length of a content's name, its SHA-256 in hex
 
 
 @dataclass
@@ -61,16 +59,14 @@ class Collected:
                 data = held.read()
         return data
 
-    def _held(self, digest: object) -> Content | None:
-        data = self.content(digest)
-        return None if data is None else BytesContent(data)
-
     def recording(self, path: str) -> Recording:
-        """What it holds, as values; ``path`` is what it is called."""
-        return Assembly(self._held).recording(path, [dict(e) for e in self.events])
+        def held(digest: object) -> Content | None:
+            data = self.content(digest)
+            return None if data is None else BytesContent(data)
+
+        return Assembly(held).recording(path, [dict(e) for e in self.events])
 
     def as_json(self) -> bytes:
-        """Events and times as they are written."""
         lines = (json.dumps(e, ensure_ascii=True) for e in (*self.events, *self.timings))
         return "\n".join(lines).encode("ascii")
 
@@ -90,7 +86,6 @@ class Collected:
 
 
 def collect(path: Path) -> Collected:
-    """Read the events at a path. Raises ``PtxviewError``."""
     events, blob = raw_events(path)
     contents: dict[str, bytes] = {}
     plain = [_plain(event, contents) for event in events]
@@ -158,10 +153,7 @@ def mapped(value: object, change: Callable[[object], object]) -> Any:
 
 
 def _plain(event: Event, contents: dict[str, bytes]) -> dict[str, object]:
-    """Return an event of a cache, which carries its contents, as one that names them.
-
-    It is without the content that a compiler would have to be run for.
-    """
+    """An event of a cache that names its contents, without those that a compiler would make."""
 
     def named(part: object) -> object:
         if not hasattr(part, "read"):
@@ -178,7 +170,6 @@ def _plain(event: Event, contents: dict[str, bytes]) -> dict[str, object]:
 
 
 def _keep(contents: dict[str, bytes], data: bytes) -> str:
-    """Add a content; return its name."""
     digest = hashlib.sha256(data).hexdigest()
     contents[digest] = data
     return digest
@@ -197,7 +188,7 @@ _OF_SOURCE = words("graph graph_text graph_nodes dynamo_nodes user_file")
 _KINDS = _OF_SOURCE | words(
     "process torch device recording end finished tools device_code ptxas triton loaded call "
     "extension library calls autotune configured file problem triton_failed triton_said "
-    "graph_failed autotune_failed not_loaded uncaptured made_failed unwatched unmade "
+    "graph_failed autotune_failed not_loaded uncaptured made_failed unwatched "
     "removed"
 )
 """Events that are understood here. Of others, such as a profile, which has stacks, paths and the
@@ -254,11 +245,9 @@ _COMMON = words(
 )
 """Names of users and machines that name nobody, and words of programs."""
 LETTERS = "abcdefghijklmnopqrstuvwyz"
-MANGLED = 5
-"""Letters of a file's name from which it is looked for within the names of functions."""
+MANGLED = 5  # letters of a file's name from which it is looked for within the names of functions
 _ODD = re.compile(r"[^A-Za-z0-9_]")
-QUOTE = 6
-"""Characters of a comment from which it is looked for in the source."""
+QUOTE = 6  # characters of a comment from which it is looked for in the source
 
 
 class Remover:
@@ -268,6 +257,7 @@ class Remover:
         self.what = frozenset(what)
         self._words: dict[str, str] = {}
         self._taken: set[str] = set()
+        self._fresh: dict[int, Iterator[tuple[str, ...]]] = {}  # words of so many letters
         self._paths: set[str] = set()
         self._mangled: dict[str, str] = {}
         self._sources: list[str] = []
@@ -298,8 +288,6 @@ class Remover:
         self._look_through(out)
         return out
 
-    # -- events -------------------------------------------------------------------------------
-
     def _event(self, event: Event) -> dict[str, object]:
         """An event without the fields that are taken out whole."""
         kind = str(event.get("event"))
@@ -320,14 +308,11 @@ class Remover:
         return out
 
     def _changed(self, text: object) -> object:
-        """A text of an event without paths."""
         if not isinstance(text, str) or "paths" not in self.what or _OPAQUE.fullmatch(text):
             return text
         if text.startswith("/") and "\n" not in text and not text.startswith("//"):
             return self._path(text)
         return self._pathless(text)
-
-    # -- contents -----------------------------------------------------------------------------
 
     def _content(self, data: bytes) -> bytes:
         if is_elf(data):
@@ -362,8 +347,6 @@ class Remover:
             out = out.replace(mangled.encode(), word.encode())
         return bytes(out)
 
-    # -- paths --------------------------------------------------------------------------------
-
     def _pathless(self, text: str) -> str:
         """A text whose paths, names of files and of users are other words of the same length."""
         text = _QUOTED.sub(lambda m: self._path(m[0]), text)
@@ -388,23 +371,14 @@ class Remover:
         word = self._words.get(part)
         if word is None:
             size = len(_encoded(stem))
-            word = self._words[part] = self._fresh(size) + ending
-            self._taken.add(word)
+            fresh = self._fresh.setdefault(size, product(LETTERS, repeat=min(size, 4)))
+            other = "".join(next(fresh, "x" * size)).rjust(size, "x")
+            word = self._words[part] = other + ending
+            self._taken |= {other, word}
             if ending.endswith((".cu", ".cuh")) and len(part) > MANGLED:
                 # nvcc names what is local to a file by it: _GLOBAL__N__8f2f_7_cuda_cu_1234.
                 self._mangled[_ODD.sub("_", part)] = _ODD.sub("_", word)
         return word
-
-    def _fresh(self, size: int) -> str:
-        """Return the next word of ``size`` letters; a used one if there are no more."""
-        for letters in product(LETTERS, repeat=min(size, 4)):
-            word = "".join(letters).rjust(size, "x")
-            if not any(word + end in self._taken for end in ("", ".py", ".cu", ".h", ".so")):
-                self._taken.add(word)
-                return word
-        return "x" * size
-
-    # -- afterwards -----------------------------------------------------------------------------
 
     def _look_through(self, out: Collected) -> None:
         """Nothing that was to be taken out is left. Raises ``PtxviewError`` if something is."""
@@ -428,7 +402,6 @@ def _encoded(text: str) -> bytes:
 
 
 def _source_texts(given: Collected, events: Iterable[Event]) -> Iterator[str]:
-    """Yield the texts of sources that are taken out."""
     for event in events:
         fields = _SOURCES.get(str(event.get("event")), ())
         for digest in named_in([event.get(name) for name in fields]):

@@ -17,8 +17,7 @@ from inspector.reader.reader import Reader
 from inspector.report import card, jsons, tables
 from inspector.report.diff_text import code, details, escaped, rows_of
 
-IN_FULL = 4
-"""Kernels shown in full; more get the table only."""
+IN_FULL = 4  # kernels shown in full; more get the table only
 LONGEST = {Stage.SOURCE: 150, Stage.OUTPUT_CODE: 150, Stage.PTX: 250}
 """Lines of a stage's excerpt: an issue on GitHub may have 65,536 characters."""
 MOST = 60_000
@@ -124,8 +123,7 @@ _ODD = re.compile(r"[^A-Za-z0-9_.-]+")
 MAX_NAME_CHARS = 80
 """Letters of a folder's name: a file system takes 255 bytes, a path on some machines 260."""
 
-File = tuple[str, bytes]
-"""A path in the folder and its content."""
+File = tuple[str, bytes]  # A path in the folder and its content
 
 
 def contents(

@@ -1,9 +1,8 @@
 """One page that holds a recording: no file beside it, nothing from a network.
 
-The page has the list of kernels as it is, and everything else compressed, a piece a text and a
-piece a variant; its script unpacks what is looked at. Nothing in a recording becomes
-markup: all of it is JSON in elements that are not run, and the script makes text of it. The page's
-own policy allows its one script and its one sheet by their digests, and nothing else.
+The list of kernels is as it is, everything else compressed, a piece a text and a piece a variant;
+the script unpacks what is looked at. Nothing in a recording becomes markup: it is JSON in elements
+that are not run. The page's own policy allows its one script and sheet by their digests alone.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from pygments.lexer import Lexer
 from pygments.token import Comment, Keyword, Name, Number, Operator, String, Token, _TokenType
@@ -27,9 +26,9 @@ from pygments.token import Comment, Keyword, Name, Number, Operator, String, Tok
 from inspector import __version__
 from inspector.analyse.line_annotations import virtual
 from inspector.base.errors import PtxviewError
-from inspector.base.model import Graph, Kernel, Stage, Variant
+from inspector.base.model import Fusion, Graph, Kernel, Stage, Variant
 from inspector.base.names import base_name, short_name
-from inspector.base.text import plural, shown
+from inspector.base.text import plural, shown, visible
 from inspector.diff.beside import BesideRow, Sign
 from inspector.diff.canonical import digest
 from inspector.diff.compare import Compared, compare
@@ -67,8 +66,7 @@ CLASSES: tuple[tuple[_TokenType, str], ...] = (
 
 MAX_LINE_CHARS = 5000
 """Characters beyond which a line is shown plain: such lines are data, and lexers are slow."""
-MAX_TEXT_CHARS = 2 << 20
-"""Characters beyond which a text is: some seconds of a lexer."""
+MAX_TEXT_CHARS = 2 << 20  # characters beyond which a text is: some seconds of a lexer
 
 
 def tokens(lines: Sequence[str], stage: Stage, path: str | None) -> list[str]:
@@ -100,7 +98,6 @@ def _lines(lines: Sequence[str], lexer: Lexer) -> Iterator[str]:
 
 @cache
 def _class_of(token: _TokenType) -> str:
-    """The class of the nearest kind of token above one that has a class."""
     classes = dict(CLASSES)
     return next((classes[of] for of in reversed(token.split()) if of in classes), PLAIN)
 
@@ -112,10 +109,8 @@ MOST_OF_A_STAGE = 4 << 20
 MOST_OF_ALL = 96 << 20
 """Bytes of compressed content that a page may have: what comes after is said to be left out."""
 TOLD_WHOLE = 4
-"""Functions of a file up to which all lines are annotated; with more, the kernel's
-own, so that the page stays linear in them."""
-OPCODES = 24
-"""Opcodes that are counted one by one, the most frequent first."""
+"""Functions of a file up to which all lines are annotated, else the kernel's own alone."""
+OPCODES = 24  # opcodes that are counted one by one, the most frequent first
 
 
 TOO_LARGE = "left out: the page would be too large"
@@ -137,7 +132,7 @@ class Gathered:
 
     def add(self, value: object) -> int:
         """The number of a value that JSON has a form for; each content is kept once."""
-        text = json.dumps(value, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
+        text = json.dumps(visible(value), ensure_ascii=True, separators=(",", ":"), allow_nan=False)
         data = text.encode("ascii")
         key = hashlib.sha256(data).digest()
         if key not in self._numbers:
@@ -147,22 +142,18 @@ class Gathered:
 
     @property
     def full(self) -> bool:
-        """Whether nothing more should be added."""
         return sum(map(len, self.pieces)) >= MOST_OF_ALL
 
-    # -- the index ------------------------------------------------------------------------------
-
     def heading(self) -> dict[str, object]:
-        """What was recorded, where and when."""
         rec = self.reader.recording
         return {
             "made_by": f"ptxview {__version__}",
-            "name": shown(rec.path.rstrip("/").rpartition("/")[2] or rec.path),
-            "heading": shown(tables.heading(rec)),
-            "command": None if rec.command is None else shown(" ".join(rec.command)),
-            "started": None if rec.started is None else shown(rec.started),
-            "tools": [[shown(n), shown(v)] for n, v in rec.tools.items()],
-            "problems": [shown(p) for p in (*tables.never_ran(rec), *rec.problems)],
+            "name": rec.path.rstrip("/").rpartition("/")[2] or rec.path,
+            "heading": tables.heading(rec),
+            "command": None if rec.command is None else " ".join(rec.command),
+            "started": rec.started,
+            "tools": list(rec.tools.items()),
+            "problems": [*tables.never_ran(rec), *rec.problems],
         }
 
     def row(self, kernel: Kernel, variant: Variant, at: int) -> dict[str, object]:
@@ -176,10 +167,10 @@ class Gathered:
         severities = [finding.severity for finding in reader.findings(variant)]
         return {
             "kernel": at,
-            "id": shown(variant.id),
-            "target": None if variant.target is None else shown(variant.target),
-            "config": shown(tables.config(variant)),
-            "tuned": shown(tables.tuned(variant)) or None,
+            "id": variant.id,
+            "target": variant.target,
+            "config": tables.config(variant),
+            "tuned": tables.tuned(variant) or None,
             "registers": resources.registers,
             "spills": tables.spills(resources),
             "stack": resources.stack_bytes,
@@ -198,35 +189,28 @@ class Gathered:
         }
 
     def kernel(self, kernel: Kernel) -> dict[str, object]:
-        """What all variants of a kernel share."""
-        fusion = kernel.fusion
+        fusion = kernel.fusion or Fusion()
         return {
-            "id": shown(kernel.id),
-            "name": shown(base_name(kernel.name)),
-            "short": shown(short_name(kernel.demangled or kernel.name)),
-            "demangled": shown(kernel.demangled),
+            "id": kernel.id,
+            "name": base_name(kernel.name),
+            "short": short_name(kernel.demangled or kernel.name),
+            "demangled": kernel.demangled,
             "origin": kernel.origin.value,
-            "ops": [] if fusion is None else [shown(op) for op in fusion.ops],
-            "made_from": []
-            if fusion is None
-            else [
-                [shown(m.file), m.line, shown(m.code), [shown(t) for t in m.targets]]
-                for m in fusion.made_from
-            ],
+            "ops": fusion.ops,
+            "made_from": [(m.file, m.line, m.code, m.targets) for m in fusion.made_from],
         }
 
     def graph(self, graph: Graph, places: Mapping[str, int]) -> dict[str, object]:
-        """A compiled graph: the text of each of its stages, and which of its kernels, by their
-        places in the list, each line belongs to."""
+        """The text of each stage of a graph, and its kernels' places in the list by lines."""
         out: dict[str, object] = {
-            "id": shown(graph.id),
+            "id": graph.id,
             "kernels": [
-                {"name": shown(name), "at": places.get(name), "lines": list(lines)}
+                {"name": name, "at": places.get(name), "lines": list(lines)}
                 for name, lines in ((k, graph.calls.get(k, ())) for k in graph.kernels)
             ],
         }
         if graph.error is not None:
-            out["why"] = shown(f"it did not compile: {graph.error.said}")
+            out["why"] = f"it did not compile: {graph.error.said}"
         texts: list[dict[str, object]] = []
         for stage in self.reader.graph_stages(graph):
             if stage is Stage.SOURCE:
@@ -242,7 +226,7 @@ class Gathered:
                 if Stage.OUTPUT_CODE in graph.stages:
                     of = self._kernels_of(graph, stage)
             except PtxviewError as error:
-                text = shown(error.message)
+                text = error.message
             texts.append({"stage": stage.value, "text": text, "of": of})
         out["texts"] = texts
         return out
@@ -255,8 +239,6 @@ class Gathered:
             links = self.reader.graph_links(graph, stage, Stage.OUTPUT_CODE)
         of = {n: sorted({own[m] for m in lines if m in own}) for n, lines in links.items()}
         return [[n, kernels] for n, kernels in of.items() if kernels]
-
-    # -- one variant ----------------------------------------------------------------------------
 
     def variant(self, kernel: Kernel, variant: Variant) -> int:
         """Return the block of a variant; texts are separate blocks."""
@@ -273,16 +255,16 @@ class Gathered:
             {
                 # The card's rows, as ``show -a`` prints them.
                 "card": [
-                    [shown(row[: card.LABEL].rstrip()), shown(row[card.LABEL :])]
+                    [row[: card.LABEL].rstrip(), row[card.LABEL :]]
                     for row in card.lines(own, 100_000)
                 ],
                 "mix": [
                     {
                         "stage": made.stage.value,
                         "total": made.mix.total,
-                        "costs": [[shown(cost), count] for cost, count in made.mix.by_cost],
+                        "costs": list(made.mix.by_cost),
                         "unclassed": made.mix.unclassed,
-                        "opcodes": [[shown(o), n] for o, n in list(made.mix.by_opcode)[:OPCODES]],
+                        "opcodes": list(made.mix.by_opcode)[:OPCODES],
                         "opcodes_in_all": len(made.mix.by_opcode),
                     }
                     for made in own.made
@@ -290,9 +272,9 @@ class Gathered:
                 ],
                 "hints": [
                     {
-                        "rule": shown(finding.rule),
+                        "rule": finding.rule,
                         "severity": finding.severity,
-                        "text": shown(finding.text),
+                        "text": finding.text,
                         "estimated": finding.estimated,
                         "blocks": finding.blocks,
                         "lines": {
@@ -301,14 +283,14 @@ class Gathered:
                     }
                     for finding in reader.findings(variant)
                 ],
-                "lacking": [shown(why) for why in reader.lacking(variant)],
+                "lacking": reader.lacking(variant),
                 "calls": [
-                    {"count": call.count, "what": [shown(text) for text in calls.described(call)]}
+                    {"count": call.count, "what": list(calls.described(call))}
                     for call in variant.calls
                 ],
-                "flags": [shown(str(f)) for f in flags] if isinstance(flags, list | tuple) else [],
-                "signature": {shown(k): shown(v) for k, v in variant.signature.items()},
-                "hash": shown(variant.hash),
+                "flags": [str(f) for f in flags] if isinstance(flags, list | tuple) else [],
+                "signature": dict(variant.signature),
+                "hash": variant.hash,
                 "stages": stages,
                 "missing": missing,
                 "links": self.add(dict(self._links(variant, list(stages)))),
@@ -319,10 +301,9 @@ class Gathered:
     def _stages(
         self, kernel: Kernel, variant: Variant
     ) -> tuple[dict[str, dict[str, object]], dict[str, str]]:
-        """What there is of each stage, and why there is nothing of the others."""
         reader = self.reader
         stages: dict[str, dict[str, object]] = {}
-        missing = {s.value: shown(w) for s, w in variant.missing.items() if s not in variant.stages}
+        missing = {s.value: w for s, w in variant.missing.items() if s not in variant.stages}
         for stage in jsons.ordered(variant.stages):
             file = variant.stages[stage]
             try:
@@ -335,14 +316,14 @@ class Gathered:
                 stages[stage.value] = {
                     "text": text,
                     "lines": len(listing.lines),
-                    "from": shown(reader.text(variant, stage).text_from),
-                    "path": None if file.origin_path is None else shown(file.origin_path),
+                    "from": reader.text(variant, stage).text_from,
+                    "path": file.origin_path,
                     "first": 1 if own is None else max(own.first, 1),
                     "last": len(listing.lines) if own is None else own.last,
                     "told": self._told(variant, stage, listing),
                 }
             except PtxviewError as error:
-                missing[stage.value] = shown(error.message)
+                missing[stage.value] = error.message
         return stages, missing
 
     def _text(self, listing: Listing, stage: Stage, path: str | None, label: str) -> int:
@@ -350,7 +331,7 @@ class Gathered:
         whole = listing.text
         if len(whole) > MOST_OF_A_STAGE:
             why = f"{len(whole):,} characters are too many for a page"
-            self.left_out.append(shown(f"{label}: {why}; ptxview show prints it"))
+            self.left_out.append(f"{label}: {why}; ptxview show prints it")
             raise PtxviewError(why)
         # The kernels of a file, or of a graph, have one text: its tokens are read once.
         key = (stage, path, hashlib.sha256(whole.encode("utf-8", "surrogatepass")).digest())
@@ -378,12 +359,12 @@ class Gathered:
             else:
                 live.append((counts or {}).get("gpr"))
             stall.append(told.cycles())
-            notes += ([n, note.rule, note.severity, shown(note.text)] for note in told.notes)
+            notes += ([n, note.rule, note.severity, note.text] for note in told.notes)
             words = [] if stage not in MACHINE else list(annotations.words(n).said())
             if told.samples is not None and annotations.sampled:
                 words += card.sampled(told.samples, annotations.sampled)
             if words:
-                said[n] = "\n".join(map(shown, words))
+                said[n] = "\n".join(words)
         return self.add(
             {
                 "from": first,
@@ -404,8 +385,7 @@ class Gathered:
                 yield f"{upper.value}|{lower.value}", grouped(links)
 
     def _digests(self, variant: Variant, stages: Sequence[str]) -> dict[str, str]:
-        """The digest of the code's canonical form at the stages of machine code: two that have one
-        are the same to ``diff``."""
+        """Digests of canonical machine code by stage: what ``diff`` calls equal has one."""
         return {
             stage.value: digest(self.reader.listing(variant, stage), function).hex()
             for stage in MACHINE
@@ -442,10 +422,8 @@ def _time(time: StoredTime) -> dict[str, object]:
     return {
         "us": time.median_us,
         "text": measured(time),
-        "how": shown(
-            f"measured (95 %: {timings.interval(time.timing)}) by {by}; "
-            + ", ".join(filter(None, parts))
-        ),
+        "how": f"measured (95 %: {timings.interval(time.timing)}) by {by}; "
+        + ", ".join(filter(None, parts)),
     }
 
 
@@ -455,7 +433,6 @@ def measured(time: StoredTime | None) -> str:
 
 
 def named(found: Sequence[Found]) -> str:
-    """How many variants of how many kernels."""
     kernels = len({id(k) for k, _ in found})
     return f"{plural(kernels, 'kernel')}, {plural(len(found), 'variant')}"
 
@@ -463,10 +440,8 @@ def named(found: Sequence[Found]) -> str:
 COMPARED_STAGES = (Stage.PTX, Stage.SASS)
 MAX_PAIRS = 80
 """Pairs that are compared: each takes a tenth of a second, and some kilobytes of a page."""
-ALL_OF = 5
-"""Variants of a kernel up to which each is compared with each."""
-MAX_LISTING_LINES = 20_000
-"""Lines beyond which two listings are left to ``ptxview diff``."""
+ALL_OF = 5  # variants of a kernel up to which each is compared with each
+MAX_LISTING_LINES = 20_000  # lines beyond which two listings are left to ``ptxview diff``
 SIGNS = {sign: n for n, sign in enumerate(Sign)}
 
 
@@ -503,7 +478,7 @@ def _comparison(one: Compared) -> dict[str, object]:
     rows = [row for group in diff_text.figure_groups(summary, everything=True) for row in group]
     return {
         "identical": one.diff.identical,
-        "explanation": [shown(text) for text in one.explanation],
+        "explanation": one.explanation,
         "figures": rows,
         "gained": [diff_text.hint(f) for f in summary.gained],
         "lost": [diff_text.hint(f) for f in summary.lost],
@@ -512,8 +487,7 @@ def _comparison(one: Compared) -> dict[str, object]:
 
 
 def _aligned(one: Compared, row: BesideRow) -> list[object]:
-    """A row as sign, line of a, line of b, and for a changed one which characters differ, for a
-    moved one where it stands on the other side."""
+    """Sign, line of a, line of b; which characters differ, or where it was moved to."""
     out: list[object] = [SIGNS[row.sign], row.a or 0, row.b or 0]
     if row.sign is Sign.CHANGED and row.a is not None and row.b is not None:
         out += list(one.intra(row.a, row.b))
@@ -525,8 +499,7 @@ def _aligned(one: Compared, row: BesideRow) -> list[object]:
 WEB = Path(__file__).parent / "web"
 SCRIPTS = ("rows", "kernel", "compare", "page")
 """The parts of the page's script, each using those before it."""
-KEPT = 64
-"""Variants up to which all that was read of them is kept until they have been compared."""
+KEPT = 64  # variants up to which all that was read of them is kept until they have been compared
 
 
 def page(
@@ -548,7 +521,7 @@ def page(
     known = stored(reader.recording.path) if times is None else times
     gathered = Gathered(reader, known, compilers)
     found = list(reader.recording.variants() if chosen is None else chosen)
-    index = _index(gathered, found, [*map(shown, removed)])
+    index = cast(dict[str, Any], visible(_index(gathered, found, removed)))
     if left_out is not None:
         left_out += gathered.left_out
     # Before the script stand the blocks that the first variant needs.
@@ -556,7 +529,7 @@ def page(
     yield from _document(index, gathered.pieces, first)
 
 
-def _index(gathered: Gathered, found: Sequence[Found], removed: list[str]) -> dict[str, Any]:
+def _index(gathered: Gathered, found: Sequence[Found], removed: Sequence[str]) -> dict[str, Any]:
     """What the page shows at once; all else is a block that it names by its number."""
     reader = gathered.reader
     kernels = list({id(k): k for k, _ in found}.values())

@@ -24,7 +24,7 @@ from typing import NamedTuple
 HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 SECTION = struct.Struct("<IIQQQQIIQQ")
 SYMBOL = struct.Struct("<IBBHQQ")
-SYMTAB, STRTAB, RELA, NOBITS, REL, DYNSYM = 2, 3, 4, 8, 9, 11
+SYMTAB, RELA, NOBITS, REL, DYNSYM = 2, 4, 8, 9, 11
 
 
 class SectionHeader(NamedTuple):
@@ -95,7 +95,6 @@ STO_CUDA_ENTRY = 0x10
 # Formats and kinds of the attributes in .nv.info sections, as cuobjdump -elf names them.
 EIFMT_BVAL, EIFMT_SVAL = 2, 4
 EIATTR_PARAM_CBANK = 0x0A
-EIATTR_EXTERNS = 0x0F
 EIATTR_KPARAM_INFO = 0x17
 EIATTR_CBANK_PARAM_SIZE = 0x19
 EIATTR_SHARED_SCRATCH = 0x32
@@ -121,7 +120,6 @@ class Cubin:
 
 
 def is_elf(data: bytes) -> bool:
-    """Whether the bytes begin as an ELF file."""
     return data[:4] == b"\x7fELF"
 
 
@@ -169,7 +167,6 @@ def read_cubin(data: bytes) -> Cubin | None:
 
 
 def _entries(table: Section, sections: list[Section]) -> list[str]:
-    """The names of the kernels in a table of symbols."""
     if table.header.type != SYMTAB:
         return []
     return read_names(
@@ -307,9 +304,6 @@ _RELOCATION = struct.Struct("<QQ")
 
 WHOLE_FILE = (".nv.info", ".note.", ".nv.compat")
 """Prefixes of the sections of a whole file that are kept."""
-UNLINKED = (".nv.constant", ".nv.shared", ".note.", ".nv.compat")
-"""Prefixes of sections whose ``sh_link`` is no symbol table."""
-
 SHN_LORESERVE = 0xFF00
 """Section numbers from here on are no sections."""
 
@@ -325,7 +319,7 @@ def only(cubin: bytes, kernel: str) -> bytes | None:
     try:
         sections = read_sections(cubin)
         wanted = _called(sections, kernel)
-        return _extracted(cubin, sections, wanted) if wanted else None
+        return _emptied(cubin, sections, wanted) if wanted else None
     except (ValueError, IndexError, struct.error, StopIteration):
         return None
 
@@ -355,113 +349,65 @@ def _called(sections: Sequence[Section], kernel: str) -> frozenset[str]:
     return frozenset(wanted)
 
 
-def _extracted(cubin: bytes, sections: Sequence[Section], wanted: frozenset[str]) -> bytes:
-    """A file of these functions' sections and of those of the whole file."""
-    kept = [0]
+def _emptied(cubin: bytes, sections: Sequence[Section], wanted: frozenset[str]) -> bytes:
+    """The file without other functions' sections, symbols and names.
+
+    Their headers and symbols become zeros, so that the numbers of those that are kept stay.
+    """
+    fields = list(HEADER.unpack_from(cubin))
+    titles = fields[13]
+    table = next(n for n, s in enumerate(sections) if s.header.type == SYMTAB)
+    strings = sections[table].header.link
+    kept = {table, strings, titles}
     for number, section in enumerate(sections):
         own = _OWN.fullmatch(section.name)
         if own[2] in wanted if own else section.name.startswith(WHOLE_FILE):
-            kept.append(number)
-    places = {old: new for new, old in enumerate(kept) if new}
-    table = next(s for s in sections if s.header.type == SYMTAB)
-    every = list(SYMBOL.iter_unpack(table.data))
-    old_numbers = [
-        n
-        for n, (_, _, _, home, _, _) in enumerate(every)
-        if n and (not 0 < home < SHN_LORESERVE or home in places)
-    ]
-    old_numbers.sort(key=lambda n: every[n][1] >> 4 != 0)  # local symbols stand first in a table
-    numbers = {old: new for new, old in enumerate(old_numbers, 1)}
-    titles = read_names(sections[table.header.link].data, (every[n][0] for n in old_numbers))
-    strings, symbols = bytearray(b"\0"), bytearray(SYMBOL.size)
-    for old, title in zip(old_numbers, titles, strict=True):
-        _, info, other, home, value, size = every[old]
-        at = len(strings) if title else 0
-        symbols += SYMBOL.pack(at, info, other, places.get(home, home), value, size)
-        strings += _terminated(title) if title else b""
-    local = 1 + sum(every[old][1] >> 4 == 0 for old in old_numbers)
-    symtab = len(kept)
-    out = [Section("", SectionHeader(*[0] * 10), b"")]
-    out += [_moved(sections[old], places, numbers, symtab) for old in kept[1:]]
-    head = SectionHeader(0, SYMTAB, 0, 0, 0, 0, symtab + 1, local, 8, SYMBOL.size)
-    out.append(Section(".symtab", head, bytes(symbols)))
-    head = SectionHeader(0, STRTAB, 0, 0, 0, 0, 0, 0, 1, 0)
-    out += [Section(".strtab", head, bytes(strings)), Section(".shstrtab", head, b"")]
-    return _file(cubin, out)
-
-
-def _terminated(name: str) -> bytes:
-    return name.encode("utf-8", "surrogateescape") + b"\0"
-
-
-def _moved(
-    section: Section, places: Mapping[int, int], numbers: Mapping[int, int], symtab: int
-) -> Section:
-    """A section whose references to others and to symbols have their new numbers."""
-    name, header, data = section
-    link, info = symtab, places.get(header.info, 0)
-    if name.startswith(".text."):
-        # The upper eight bits are the registers of the function that the others name.
-        info = header.info & 0xFF000000 | numbers.get(header.info & 0xFFFFFF, 0)
-    elif name.startswith(UNLINKED):
-        link = 0
-    if header.type in (REL, RELA):
-        step = 24 if header.type == RELA else 16
-        changed = bytearray(data)
-        for at in range(0, len(data) - step + 1, step):
-            offset, symbol = _RELOCATION.unpack_from(data, at)
-            now = numbers.get(symbol >> 32, 0) << 32 | symbol & 0xFFFFFFFF
-            _RELOCATION.pack_into(changed, at, offset, now)
-        data = bytes(changed)
-    elif name.startswith(".nv.info"):
-        data = _renumbered(data, numbers, of_file=name == ".nv.info")
-    return Section(name, header._replace(link=link, info=info), data)
-
-
-def _renumbered(section: bytes, numbers: Mapping[int, int], of_file: bool) -> bytes:
-    """Attributes with the new numbers of their symbols.
-
-    Those of the whole file begin with the symbol of a function (its registers, its stack); of
-    functions that are not kept they go.
-    """
-    out = bytearray()
-    for form, kind, value in attributes(section):
-        head = struct.pack("<BB", form, kind)
-        if form != EIFMT_SVAL:
-            out += head + value
-            continue
-        many = {EIATTR_PARAM_CBANK: 1, EIATTR_EXTERNS: len(value) // 4}.get(kind, 0)
-        symbols = struct.unpack_from(f"<{1 if of_file else many}I", value)
-        if not of_file or symbols[0] in numbers:
-            new = struct.pack(f"<{len(symbols)}I", *(numbers.get(old, 0) for old in symbols))
-            out += head + struct.pack("<H", len(value)) + new + value[len(new) :]
-    return bytes(out)
-
-
-def _file(like: bytes, sections: Sequence[Section]) -> bytes:
-    """An ELF file of these sections, with the header of another; the last has their names."""
-    body, heads, names = bytearray(HEADER.size), bytearray(), bytearray(b"\0")
-    places = []
-    for section in sections:
-        places.append(len(names) if section.name else 0)
-        names += _terminated(section.name) if section.name else b""
-    for at, (name, header, data) in zip(places, sections, strict=True):
-        header = header._replace(name=at)
-        if name:
-            align = header.alignment if 0 < header.alignment <= 4096 else 1
-            body += b"\0" * (-len(body) % align)
-            header = header._replace(offset=len(body))
-            data = bytes(names) if at == places[-1] else data
-            if header.type != NOBITS:
-                header = header._replace(size=len(data))
-                body += data
+            kept.add(number)
+    symbols = list(SYMBOL.iter_unpack(sections[table].data))
+    gone = {n for n, s in enumerate(symbols) if 0 < s[3] < SHN_LORESERVE and s[3] not in kept}
+    for number in gone:
+        symbols[number] = (0, symbols[number][1], 0, 0, 0, 0)
+    at, names = _packed(read_names(sections[strings].data, (s[0] for s in symbols)))
+    rows = b"".join(SYMBOL.pack(n, *s[1:]) for n, s in zip(at, symbols, strict=True))
+    at, section_names = _packed(s.name if n in kept else "" for n, s in enumerate(sections))
+    changed = {table: rows, strings: names, titles: section_names}
+    body, heads = bytearray(HEADER.size), bytearray()
+    for number, section in enumerate(sections):
+        header = SectionHeader(*[0] * 10)
+        if number in kept:
+            data = changed.get(number, section.data)
+            if section.name == ".nv.info":
+                data = _attributes_without(data, gone)
+            header = section.header
+            body += b"\0" * (-len(body) % max(1, min(header.alignment, 4096)))
+            size = header.size if header.type == NOBITS else len(data)
+            header = header._replace(name=at[number], offset=len(body), size=size)
+            body += data
         heads += SECTION.pack(*header)
     body += b"\0" * (-len(body) % 8)
-    fields = list(HEADER.unpack_from(like))
     fields[5], fields[6], fields[10] = 0, len(body), 0  # no program headers
-    fields[12], fields[13] = len(sections), len(sections) - 1
     body[: HEADER.size] = HEADER.pack(*fields)
     return bytes(body + heads)
+
+
+def _packed(names: Iterable[str]) -> tuple[list[int], bytes]:
+    """The place of each name in a table, and the table; place 0 is the empty name."""
+    places, out = [], bytearray(b"\0")
+    for name in names:
+        places.append(len(out) if name else 0)
+        out += name.encode("utf-8", "surrogateescape") + b"\0" if name else b""
+    return places, bytes(out)
+
+
+def _attributes_without(section: bytes, gone: set[int]) -> bytes:
+    """The whole file's attributes (registers, stack …) but those of symbols that are gone."""
+    out = bytearray()
+    for form, kind, value in attributes(section):
+        of_symbol = form == EIFMT_SVAL
+        if not of_symbol or struct.unpack_from("<I", value)[0] not in gone:
+            size = struct.pack("<H", len(value)) if of_symbol else b""
+            out += bytes((form, kind)) + size + value
+    return bytes(out)
 
 
 Read = Callable[[int, int], bytes]

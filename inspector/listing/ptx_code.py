@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import prod
 from sys import intern
 from types import MappingProxyType
 
@@ -18,6 +17,7 @@ from inspector.base.text import words
 from inspector.listing.line import Function, Listing
 from inspector.listing.ptx_statement import (
     AHEAD,
+    FUNCTION,
     INSTRUCTION,
     KNOWN,
     LABEL,
@@ -26,40 +26,23 @@ from inspector.listing.ptx_statement import (
     Operand,
     OperandReader,
     PtxInstruction,
+    PtxVariable,
     RegisterOperand,
     SpecialOperand,
     SymbolOperand,
     bounds,
+    header_lists,
     of_range,
+    read_variable,
     register_declarations,
-    split,
     split_header,
     strip,
-    variable_declaration,
 )
 
 UNDECLARED = "undeclared"
 """The type of a register whose declaration is not in the function."""
 MAX_SCOPES = 64
 """Blocks around a name that are searched for its declaration, innermost first."""
-
-
-@dataclass(frozen=True, slots=True)
-class PtxVariable:
-    """A variable or a parameter. ``size`` in bytes, 0 if ``.extern`` leaves it open.
-
-    ``initial`` are its initial values as they are written, one for each element.
-    """
-
-    name: str
-    space: str
-    kind: str
-    align: int
-    size: int
-    line: int = 0
-    initial: tuple[str, ...] = ()
-    extern: bool = False
-    array: bool = False
 
 
 @dataclass(slots=True)
@@ -97,11 +80,9 @@ class PtxModule:
 
     @property
     def entries(self) -> tuple[str, ...]:
-        """The kernels, in the order of the text."""
         return tuple(f.name for f in self.functions.values() if f.entry)
 
 
-_SPACES = ("global", "const", "shared", "local", "param", "reg", "tex")
 _TARGET = re.compile(r"\s*\.target\s+(\w+)")
 _LABELS = re.compile(rf"(?:{LABEL.pattern})*+\s*+\Z")
 _OUTSIDE = re.compile(r"\s*(?:\.(?:visible|weak|extern|common)\s+)*\.(?:global|const|shared|tex)\b")
@@ -115,7 +96,6 @@ _ONE_LINE = tuple(
 
 
 def read_module(listing: Listing) -> PtxModule:
-    """The functions and variables of a PTX ``listing``."""
     texts = listing.text.split("\n")
     target, outside = "", [True] * len(texts)
     for function in listing.functions:
@@ -125,7 +105,7 @@ def read_module(listing: Listing) -> PtxModule:
     for line, statement in _statements_outside(texts, outside):
         if match := _TARGET.match(statement):
             target = match[1]
-        elif variable := _variable(statement, line):
+        elif variable := read_variable(statement, line):
             variables[variable.name] = variable
     functions = {f.name: read_function(listing, f, variables) for f in listing.functions}
     return PtxModule(target, functions, variables, texts)
@@ -165,36 +145,6 @@ def _statements_outside(texts: Sequence[str], outside: Sequence[bool]) -> Iterat
             gathered = gathered[end + 1 :]
             if not _OUTSIDE.match(gathered):
                 gathered = ""
-
-
-def _variable(statement: str, line: int, space: str = "") -> PtxVariable | None:
-    """The variable or parameter that a statement declares; None if it declares none."""
-    declaration = variable_declaration(statement)
-    if declaration is None or not declaration.words:
-        return None
-    rest = declaration.rest.strip()
-    names = [word for word, _ in declaration.words]
-    state_space = next((w for w in names if w in _SPACES), space)
-    if (
-        (rest and rest[0] != "=")
-        or not state_space
-        or (declaration.type is None and state_space != "tex")
-    ):
-        return None
-    initial = tuple(v.strip() for v in re.sub(r"[{}=]", " ", rest).split(",") if v.strip())
-    element_bytes = 8 if declaration.type is None else declaration.element_bytes
-    count = prod(0 if size is None else size for size in declaration.sizes) or len(initial)
-    return PtxVariable(
-        declaration.name,
-        state_space,
-        declaration.type or "b64",
-        declaration.align or element_bytes,
-        element_bytes * count,
-        line,
-        initial,
-        "extern" in names,
-        bool(declaration.sizes),
-    )
 
 
 @dataclass(slots=True)
@@ -279,31 +229,18 @@ class FunctionReading(OperandReader):
     def _header(self) -> tuple[int, str]:
         """Read the header; returns the line on which the body begins, and the code there."""
         header, body, code = split_header(self.texts)
-        kind = re.search(r"\.(?:entry|func)\b", header)
-        if body is None or kind is None:
+        if body is None or FUNCTION.search(header) is None:
             return 0, self.texts[0] if self.texts else ""
         self.code.reqntid = bounds(header).get("reqntid")
-        groups = re.findall(r"\(([^()]*)\)", header[kind.end() :])
-        if groups and header[kind.end() :].lstrip()[:1] == "(":
-            self.code.results = self._parameters(groups.pop(0))
-        if groups:
-            self.code.parameters = self._parameters(groups[0])
-        self._open()
-        return body, code
-
-    def _parameters(self, text: str) -> tuple[PtxVariable, ...]:
-        out = []
-        for part in split(text):
-            parameter = _variable(part, self.first, "param")
-            if parameter is None:
-                continue
+        self.code.results, self.code.parameters = header_lists(header, self.first)
+        for parameter in (*self.code.results, *self.code.parameters):
             if parameter.space == "reg":
                 self._register(self.scopes[0], parameter.name, parameter.kind)
             else:
                 self.scopes[0].names[parameter.name] = parameter.name
                 self.code.variables[parameter.name] = parameter
-            out.append(parameter)
-        return tuple(out)
+        self._open()
+        return body, code
 
     def _open(self) -> None:
         self.parents.append(self.blocks[-1])
@@ -344,7 +281,6 @@ class FunctionReading(OperandReader):
         return _LABELS.match(text) is not None and not self._labels(text).strip()
 
     def _labels(self, text: str) -> str:
-        """Note the labels that ``text`` begins with; returns the rest."""
         while label := LABEL.match(text):
             name, block = label[1], self.blocks[-1]
             unique = f"{name}@{block}" if name in self.code.labels else name
@@ -372,7 +308,7 @@ class FunctionReading(OperandReader):
             name = next(reversed(self.code.labels))
             self.code.tables[name] = tuple(re.findall(r"[^\s,]+", text)[1:])
             self.listed[name] = self.blocks[-1]
-        elif variable := _variable(text, line):
+        elif variable := read_variable(text, line):
             unique, k = variable.name, 0
             while unique in self.code.variables or unique in self.outer:
                 unique, k = f"{variable.name}@{k}", k + 1

@@ -24,7 +24,7 @@ from inspector.listing.line import Function, Listing, code_of
 _COMMENT_OR_STRING = re.compile(r'//|/\*|"')
 _NAME = re.compile(r"[\w$%]++")
 WORD = re.compile(r"\s*+(\.?+[\w$@]++)")
-_KIND = re.compile(r"\.(entry|func)\b")
+FUNCTION = re.compile(r"\.(?:entry|func)\b")
 LABEL = re.compile(r"\s*+([\w$%.]++)\s*+:(?!:)")
 """A label with its colon."""
 SYMBOL = re.compile(r"[A-Za-z_$%][\w$]*+")
@@ -246,13 +246,11 @@ class PtxInstruction:
         return written, read
 
     def registers(self) -> tuple[list[int], list[int]]:
-        """The numbers of ``accesses``."""
         written, read = self.accesses()
         return [r.number for r in written], [r.number for r in read]
 
 
 def registers_of(operand: Operand) -> list[RegisterOperand]:
-    """The registers that an operand names."""
     match operand:
         case RegisterOperand():
             return [operand]
@@ -266,7 +264,6 @@ def registers_of(operand: Operand) -> list[RegisterOperand]:
 
 
 def registers_in(operand: Operand) -> list[int]:
-    """The numbers of the registers that an operand names."""
     return [register.number for register in registers_of(operand)]
 
 
@@ -475,11 +472,6 @@ class VariableDeclaration(NamedTuple):
         return self.element_bytes * prod(counts) if len(counts) == len(self.sizes) else None
 
     @property
-    def pointer(self) -> bool:
-        """Whether it is declared to hold an address (``.ptr``)."""
-        return any(word == "ptr" for word, _ in self.words)
-
-    @property
     def align(self) -> int | None:
         """Its own alignment in bytes; after ``.ptr``, ``.align`` is that of what it points to."""
         for word, value in self.words:
@@ -508,6 +500,57 @@ def _size(text: str) -> int | None:
     return None if size is None else min(size, 1 << 30)
 
 
+_SPACES = ("global", "const", "shared", "local", "param", "reg", "tex")
+
+
+@dataclass(frozen=True, slots=True)
+class PtxVariable:
+    """A variable or a parameter. ``size`` in bytes, 0 if ``.extern`` leaves it open.
+
+    ``offset`` is a parameter's in bytes. ``initial`` are its initial values as they are written,
+    one for each element. ``pointer``: declared to hold an address (``.ptr``).
+    """
+
+    name: str
+    space: str
+    kind: str
+    align: int
+    size: int
+    line: int = 0
+    initial: tuple[str, ...] = ()
+    extern: bool = False
+    array: bool = False
+    pointer: bool = False
+    offset: int = 0
+
+
+def read_variable(statement: str, line: int, space: str = "") -> PtxVariable | None:
+    """The variable or parameter that a statement declares; None if it declares none."""
+    one = variable_declaration(statement)
+    if one is None or not one.words:
+        return None
+    rest = one.rest.strip()
+    names = [word for word, _ in one.words]
+    space = next((w for w in names if w in _SPACES), space)
+    if (rest and rest[0] != "=") or not space or (one.type is None and space != "tex"):
+        return None
+    initial = tuple(v.strip() for v in re.sub(r"[{}=]", " ", rest).split(",") if v.strip())
+    element_bytes = 8 if one.type is None else one.element_bytes
+    count = prod(0 if size is None else size for size in one.sizes) or len(initial)
+    return PtxVariable(
+        one.name,
+        space,
+        one.type or "b64",
+        one.align or element_bytes,
+        element_bytes * count,
+        line,
+        initial,
+        "extern" in names,
+        bool(one.sizes),
+        "ptr" in names,
+    )
+
+
 # -- headers -----------------------------------------------------------------------------------
 
 MAX_HEADER_LINES = 4096
@@ -523,22 +566,11 @@ _BOUND = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Declared:
-    """One ``.param``: ``type`` is ``.u64``, ``offset`` and ``size`` are bytes."""
-
-    symbol: str
-    type: str
-    size: int
-    offset: int
-    pointer: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class Header:
     """A kernel's header: ``block`` and ``most`` are threads by ``.reqntid`` and ``.maxntid``,
     ``cluster`` blocks by ``.reqnctapercluster``; None without the directive."""
 
-    parameters: tuple[Declared, ...] = ()
+    parameters: tuple[PtxVariable, ...] = ()
     block: tuple[int, int, int] | None = None
     most: tuple[int, int, int] | None = None
     cluster: tuple[int, int, int] | None = None
@@ -559,10 +591,8 @@ def split_header(texts: Sequence[str]) -> tuple[str, int | None, str]:
 
 
 def read_header(listing: Listing, function: Function) -> Header:
-    """The header of a function of a PTX listing."""
     text = split_header(listing.texts(function.first, function.last))[0]
-    name_match = re.search(r"(?<![\w$%])" + re.escape(function.name) + r"\s*\(", text)
-    parameters = _parameters(text[name_match.end() :]) if name_match and function.name else ()
+    _, parameters = header_lists(text, function.first)
     limits = bounds(text)
     return Header(
         parameters, limits.get("reqntid"), limits.get("maxntid"), limits.get("reqnctapercluster")
@@ -592,25 +622,21 @@ def entries(ptx: str) -> Iterator[tuple[str, str]]:
         entry = following
 
 
-def _parameters(text: str) -> tuple[Declared, ...]:
+def header_lists(header: str, line: int) -> tuple[tuple[PtxVariable, ...], tuple[PtxVariable, ...]]:
+    kind = FUNCTION.search(header)
+    rest = header[kind.end() :].lstrip() if kind else ""
+    lists = re.findall(r"\(([^()]*)\)", rest)
+    results = lists.pop(0) if lists and rest[:1] == "(" else ""
+    return _placed(results, line), _placed(lists[0] if lists else "", line)
+
+
+def _placed(text: str, line: int) -> tuple[PtxVariable, ...]:
     """Parameters, each at the next offset that its alignment allows, as the PTX ISA says."""
-    end = text.find(")")
-    out: list[Declared] = []
-    offset = 0
-    for part in text[: end if end >= 0 else len(text)].split(","):
-        _, param, rest = part.partition(".param")
-        declaration = variable_declaration(rest) if param else None
-        if declaration is None:
-            continue
-        size = declaration.element_bytes * prod(
-            1 if count is None else count for count in declaration.sizes
-        )
-        align = declaration.align or declaration.element_bytes
-        offset = (offset + align - 1) // align * align
-        out.append(
-            Declared(
-                declaration.name, f".{declaration.type or 'b32'}", size, offset, declaration.pointer
-            )
-        )
-        offset += size
+    out: list[PtxVariable] = []
+    end = 0
+    for part in split(text):
+        if (one := read_variable(part, line, "param")) is not None:
+            offset = -(-end // one.align) * one.align
+            out.append(replace(one, offset=offset))
+            end = offset + one.size
     return tuple(out)

@@ -72,7 +72,6 @@ class CompiledVariants:
                 self._spans.setdefault(key, []).append((variant.symbol, variant.span))
 
     def of(self, variant: Variant) -> list[Compilation]:
-        """The compilations of a variant, in order."""
         return self._of.get((variant.hash, variant.symbol)) or self._of.get((variant.hash, ""), [])
 
     def said(self, variant: Variant, lines_of: Callable[[Stage], int]) -> Iterator[Finding]:
@@ -199,20 +198,70 @@ def assembler_of(tools: Mapping[str, str], origin: Origin, cubin: Cubin) -> str 
     return able.pop() if len(able) == 1 and origin in TRITON else None
 
 
-GLANCE_SECONDS = 0.3
-"""Seconds after which a user who waits for figures sees their progress."""
+GLANCE_SECONDS = 0.3  # seconds after which a user who waits for figures sees their progress
 
 
 def by_cubin(variants: Sequence[Variant]) -> list[list[Variant]]:
-    """Group variants by the cubin that they are in."""
     groups: dict[str, list[Variant]] = {}
     for variant in variants:
         groups.setdefault(variant.hash, []).append(variant)
     return list(groups.values())
 
 
-class VariantFigures(Listings):
-    """Adds what the vendor's tools say of the resources of variants."""
+def _bounds(variant: Variant) -> dict[str, int]:
+    try:
+        held = at_hand(variant, Stage.PTX)
+        return max_threads(decode(variant.stages[Stage.PTX].content.read())) if held else {}
+    except PtxviewError:
+        return {}
+
+
+T = TypeVar("T")
+
+MACHINE = (Stage.PTX, Stage.SASS)  # the stages that have registers
+WARP = 32
+MAX_PARAMETER_BYTES = 32_764
+"""Parameters of any kernel (PTX ISA, "Kernel Function Parameter Attribute")."""
+_COUNTED = (Stage.TTIR, Stage.TTGIR, *MACHINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A profiler's measurements of a variant.
+
+    ``told`` is a sentence a launch, ``findings`` are the profiler's own rules, ``samples`` are by
+    line of SASS, empty where they cannot be placed there.
+    """
+
+    told: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    samples: Mapping[int, Samples] = field(default_factory=dict)
+
+
+Measurements = Callable[[Variant], Measured | None]
+
+
+class VariantFacts(Listings):
+    """Adds resources and the analysis of variants. Arguments are as for a ``Reader``."""
+
+    def __init__(
+        self,
+        recording: Recording,
+        cache: DerivedCache,
+        device: str | None,
+        measured: Measurements,
+    ) -> None:
+        super().__init__(cache)
+        if device is not None and base_arch(device) not in tables.devices():
+            raise UsageError(
+                f"no device {device} is known",
+                f"Known are: {', '.join(tables.devices())}",
+            )
+        self.recording = recording
+        self.measured = measured
+        self._chosen = device
+        self._kernels = {id(v): k for k, v in recording.variants()}
+        self._compiled = CompiledVariants(recording)
 
     def resources(self, variant: Variant) -> Resources:
         """Resources by cuobjdump, then as recorded, then by the bounds in the PTX."""
@@ -220,10 +269,7 @@ class VariantFigures(Listings):
         return self.memo.once(key, lambda: self._measure(variant))
 
     def figures(self, variants: Sequence[Variant]) -> Iterator[tuple[int, int]]:
-        """Read the resources of many variants, side by side; ``resources`` then has them.
-
-        Yields how many cubins are done, of how many.
-        """
+        """Read the resources of many variants side by side; yields how many cubins of how many."""
         cubins = by_cubin(variants)
         measured = side_by_side(lambda kernels: [*map(self.resources, kernels)], cubins)
         for done, _ in enumerate(measured, 1):
@@ -261,66 +307,6 @@ class VariantFigures(Listings):
         both = self.memo.once(("usage", variant.hash), read)
         return merge(*(by_name.get(variant.symbol, Resources()) for by_name in both))
 
-
-def _bounds(variant: Variant) -> dict[str, int]:
-    """The threads a block that the PTX of each kernel allows."""
-    try:
-        held = at_hand(variant, Stage.PTX)
-        return max_threads(decode(variant.stages[Stage.PTX].content.read())) if held else {}
-    except PtxviewError:
-        return {}
-
-
-T = TypeVar("T")
-
-MACHINE = (Stage.PTX, Stage.SASS)
-"""The stages that have registers."""
-WARP = 32
-MAX_PARAMETER_BYTES = 32_764
-"""Parameters of any kernel (PTX ISA, "Kernel Function Parameter Attribute")."""
-_COUNTED = (Stage.TTIR, Stage.TTGIR, *MACHINE)
-
-
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """A profiler's measurements of a variant.
-
-    ``told`` is a sentence a launch, ``findings`` are the profiler's own rules, ``samples`` are by
-    line of SASS, empty where they cannot be placed there.
-    """
-
-    told: tuple[str, ...] = ()
-    findings: tuple[Finding, ...] = ()
-    samples: Mapping[int, Samples] = field(default_factory=dict)
-
-
-Measurements = Callable[[Variant], Measured | None]
-
-
-class VariantFacts(VariantFigures):
-    """Adds the analysis of variants. Arguments are as for a ``Reader``."""
-
-    def __init__(
-        self,
-        recording: Recording,
-        cache: DerivedCache,
-        device: str | None,
-        measured: Measurements,
-    ) -> None:
-        super().__init__(cache)
-        if device is not None and base_arch(device) not in tables.devices():
-            raise UsageError(
-                f"no device {device} is known",
-                f"Known are: {', '.join(tables.devices())}",
-            )
-        self.recording = recording
-        self.measured = measured
-        self._chosen = device
-        self._kernels = {id(v): k for k, v in recording.variants()}
-        self._compiled = CompiledVariants(recording)
-
-    # -- counts ---------------------------------------------------------------------------------
-
     def executed(self, variant: Variant) -> ExecutedFacts | None:
         """The last counts of a variant's PTX and recorded calls on this machine; None without."""
         with contextlib.suppress(PtxviewError, msgspec.DecodeError, ValueError, KeyError):
@@ -339,8 +325,6 @@ class VariantFacts(VariantFigures):
         told = ascii((variant.symbol, variant.calls))
         return self.cache.key("executed", __version__, text, told)
 
-    # -- the kernel as a whole ----------------------------------------------------------------
-
     def device(self, variant: Variant) -> Device | None:
         """The device of the figures; None for an unknown architecture."""
         known = tables.devices().get(base_arch(self._chosen or variant.target or ""))
@@ -349,7 +333,6 @@ class VariantFacts(VariantFigures):
         return known.recorded(self.recording.device)
 
     def kernel(self, variant: Variant) -> Kernel:
-        """The kernel that a variant is of."""
         return self._kernels[id(variant)]
 
     def context(self, variant: Variant) -> Context:
@@ -396,7 +379,6 @@ class VariantFacts(VariantFigures):
         return replace(own, measured=measured.told, made_by=self.made_by(variant))
 
     def made_by(self, variant: Variant) -> dict[str, str]:
-        """The programs that made a variant, with their versions if known."""
         origin = self.kernel(variant).origin
         # Every kernel of a cubin is of the same programs, and the cubin may be large.
         key = ("made by", variant.hash, origin)
@@ -438,7 +420,6 @@ class VariantFacts(VariantFigures):
         return (*self.hints(variant, counted), *self._said(variant), *measured.findings)
 
     def _said(self, variant: Variant) -> tuple[Finding, ...]:
-        """What the compiler said, at the lines that there are."""
 
         def lines_of(stage: Stage) -> int:
             try:
@@ -457,7 +438,6 @@ class VariantFacts(VariantFigures):
         return None
 
     def hints(self, variant: Variant, counted: bool = True) -> tuple[Finding, ...]:
-        """The hints of ptxview's own rules."""
         from inspector.analyse.hints.rules import hints
 
         return self.memo.once(
@@ -487,7 +467,6 @@ class VariantFacts(VariantFigures):
         )
 
     def occupancy(self, variant: Variant) -> float | None:
-        """The theoretical occupancy in percent."""
         full = self._subject(variant).occupancy
         return None if full is None else full.percent
 
@@ -506,8 +485,6 @@ class VariantFacts(VariantFigures):
     def pass_over(self, variant: Variant) -> None:
         """Drop the analysis of one variant; its listings, which other variants share, stay."""
         self.memo.forget({id(variant)})
-
-    # -- the functions of a listing -------------------------------------------------------------
 
     def facts(self, variant: Variant, stage: Stage, n: int) -> FunctionFacts | None:
         """The analysis of the function of PTX or SASS with line ``n``."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -49,8 +49,6 @@ class _Function(NamedTuple):
 
 
 class Teller(VariantFacts):
-    """Adds the annotations of lines."""
-
     def line_annotations(
         self, variant: Variant, stage: Stage, whole: bool = False
     ) -> LineAnnotations:
@@ -109,7 +107,8 @@ class Teller(VariantFacts):
             at=at,
             words=lambda n: _words(function_at(n), n),
             registers=lambda n: self._registers(variant, stage, n),
-            classes=_ordered(live),
+            # SASS's in nvdisasm's order, PTX's by name.
+            classes=tuple(sorted(live, key=lambda n: (CLASSES.index(n) if n in CLASSES else 9, n))),
             stalls=stalls,
             noted=tuple(sorted(notes)),
             peaks=peaks,
@@ -133,8 +132,7 @@ class Teller(VariantFacts):
     def _rolled(
         self, variant: Variant, stage: Stage
     ) -> tuple[Mapping[int, Rolled], dict[str, int]]:
-        """SASS's figures on the lines above it, and its greatest counts of live registers; none
-        where there is no SASS or no link to it."""
+        """SASS's figures on the lines above it, and peaks of live registers; none without links."""
         try:
             links = self.links(variant, stage, Stage.SASS)
             facts = self.own(variant, Stage.SASS)
@@ -181,10 +179,7 @@ class Teller(VariantFacts):
         found = accesses(self.listing(variant, stage), own)
         return lines & {n for one in found if one.space != "constant" for n in one.lines}
 
-    # -- words ----------------------------------------------------------------------------------
-
     def _function(self, variant: Variant, stage: Stage, n: int) -> _Function | None:
-        """The function of PTX or SASS with line ``n``."""
         known = self.facts(variant, stage, n) if stage in MACHINE else None
         if known is None:
             return None
@@ -230,7 +225,6 @@ class Teller(VariantFacts):
 
 
 def _words(of: _Function | None, n: int) -> Words:
-    """The sentences on line ``n`` of a function."""
     if of is None:
         return NO_WORDS
     line, chains = of.listing.lines[n - 1], of.facts.chains
@@ -240,11 +234,6 @@ def _words(of: _Function | None, n: int) -> Words:
     if times is None:
         return Words(sentence, definitions=definitions)
     return Words(sentence, times.sentences(n), times.waits(n), times.consumer(n), definitions)
-
-
-def _ordered(names: Iterable[str]) -> tuple[str, ...]:
-    """Classes of registers, SASS's in nvdisasm's order, PTX's by name."""
-    return tuple(sorted(names, key=lambda n: (CLASSES.index(n) if n in CLASSES else 9, n)))
 
 
 def _register(chains: Chains, line: Line, name: str) -> Register:
@@ -257,8 +246,7 @@ def _register(chains: Chains, line: Line, name: str) -> Register:
 
 
 def _peaks(facts: FunctionFacts, stage: Stage) -> tuple[tuple[int, ...], int]:
-    """The lines with as many live registers as any, and how many: general ones of SASS, all but
-    predicates of PTX."""
+    """Where most registers are live, and how many: general ones of SASS, PTX's but predicates."""
     live = {}
     for n in range(facts.function.first, facts.function.last + 1):
         counts = facts.live.at(n) or {}
@@ -267,10 +255,8 @@ def _peaks(facts: FunctionFacts, stage: Stage) -> tuple[tuple[int, ...], int]:
     return tuple(n for n, many in live.items() if many == most > 0), most
 
 
-LOOPS = 3
-"""Loops that are listed: the innermost ones, of those the longest."""
-SAMPLED = 5
-"""Lines that are listed by their samples."""
+LOOPS = 3  # loops that are listed: the innermost ones, of those the longest
+SAMPLED = 5  # lines that are listed by their samples
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,10 +279,7 @@ class Region:
 
 
 def regions(reader: Teller, variant: Variant, stage: Stage) -> tuple[Region, ...]:
-    """Where to look first in a stage: by samples where there are any, then by what the code is.
-
-    Raises ``PtxviewError`` where the stage cannot be had.
-    """
+    """Where to look first in a stage: by samples, then by code. Raises ``PtxviewError``."""
     annotations, listing = reader.line_annotations(variant, stage), reader.listing(variant, stage)
 
     def source(first: int, last: int) -> Location | None:

@@ -47,10 +47,7 @@ T = TypeVar("T")
 
 
 class Memo:
-    """Results by key, each computed once. Safe to use from several threads.
-
-    A key that is a tuple holds the id or the hash of what its result is about.
-    """
+    """Results by key, computed once, for several threads; a tuple holds what it is about."""
 
     def __init__(self) -> None:
         self._kept: dict[Hashable, tuple[RLock, list[object]]] = {}
@@ -71,10 +68,7 @@ class Memo:
 
 
 class Listings:
-    """Texts, listings and links of variants, each computed when it is first asked for.
-
-    Safe to use from several threads.
-    """
+    """Texts, listings and links of variants, each computed once. Thread-safe."""
 
     def __init__(self, cache: DerivedCache) -> None:
         self.cache = cache
@@ -83,8 +77,6 @@ class Listings:
     def forget(self, variants: Sequence[Variant]) -> None:
         """Drop all results about variants; there may be thousands of them."""
         self.memo.forget({v.hash for v in variants} | {id(v) for v in variants})
-
-    # -- texts ------------------------------------------------------------------------------
 
     def text(self, variant: Variant, stage: Stage) -> StageText:
         """The text of a stage. Raises ``Unreadable`` with the reason if it is missing."""
@@ -108,18 +100,16 @@ class Listings:
                 annotated = lined or annotated
         return StageText(plain, f"nvdisasm {tool} -c", annotated)
 
-    # -- listings ---------------------------------------------------------------------------
-
     def listing(self, variant: Variant, stage: Stage) -> Listing:
         """The lines of a stage. Raises ``PtxviewError`` with the reason if they are missing."""
         symbol = variant.symbol if stage is Stage.SOURCE else ""
         key = ("listing", variant.hash, symbol, stage)
-        return self.memo.once(key, lambda: self._parse(variant, stage))
 
-    def _parse(self, variant: Variant, stage: Stage) -> Listing:
-        text = self.text(variant, stage)
-        held = variant.stages[stage]
-        return parse(stage, text.text, annotated=text.annotated, path=held.origin_path)
+        def read() -> Listing:
+            text, path = self.text(variant, stage), variant.stages[stage].origin_path
+            return parse(stage, text.text, annotated=text.annotated, path=path)
+
+        return self.memo.once(key, read)
 
     def function(self, variant: Variant, stage: Stage) -> Function | None:
         """The kernel's lines in a stage's listing, or None if unknown."""
@@ -131,8 +121,6 @@ class Listings:
         return next((f for f in functions if f.name == variant.symbol), None) or (
             functions[0] if len(functions) == 1 else None
         )
-
-    # -- links ------------------------------------------------------------------------------
 
     def places(self, variant: Variant) -> dict[Stage, StageNames]:
         """How locations of the lower stages name the lines of the upper ones."""
@@ -190,8 +178,6 @@ class Listings:
             model = composed(self.links(variant, lower, Stage.OUTPUT_CODE), model)
         return Relation.of(model).turned()
 
-    # -- lines of the source ----------------------------------------------------------------
-
     def groups(self, variant: Variant, stage: Stage) -> SourceGroups:
         """Group the lines of a stage by source line. Raises ``PtxviewError`` without sources."""
         root = next((s for s in (Stage.SOURCE, Stage.OUTPUT_CODE) if s in variant.stages), None)
@@ -212,7 +198,6 @@ class Listings:
         raise Unreadable("no line of this kernel says which source it comes from")
 
     def _linked(self, variant: Variant, a: Stage, b: Stage) -> Sequence[int]:
-        """The lines of stage ``a`` that have links to ``b``."""
         try:
             return tuple(sorted(self.links(variant, a, b)))
         except PtxviewError:

@@ -31,14 +31,12 @@ from inspector.system import toolchain
 
 FORMAT = "passes 4"
 DEFAULT_TARGET = "sm_90"
-STAGES = ("ttir", "ttgir", "llir", "ptx")
-"""The stages that passes make."""
+STAGES = ("ttir", "ttgir", "llir", "ptx")  # the stages that passes make
 
 # torch writes it beneath a graph: a number that differs where the passes made another object.
 _GRAPH_ID = re.compile(r"\n # graph id: [0-9]{1,40}\s*$")
 _TARGET = re.compile(rb'ttg\.target\s*=\s*"cuda:(\d+)"')
-Count = Callable[[PassRun], tuple[int, int]]
-"""How many lines came and went with a pass."""
+Count = Callable[[PassRun], tuple[int, int]]  # how many lines came and went with a pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +58,7 @@ class PassList:
     remarks: tuple[str, ...] = ()
 
     def one(self, asked: str) -> tuple[PassRun, ...]:
-        """The passes that a word means: a number, a name or an argument; those that changed
-        something before those that did not."""
+        """The passes that a number, a name or an argument means; if any, those that changed it."""
         if asked.isascii() and asked.isdecimal():
             return tuple(p for p in self.passes if p.number == int(asked[:9]))
         low = asked.lower()
@@ -71,10 +68,7 @@ class PassList:
 
 
 def graph_passes(graph: Graph, count: Count) -> PassList:
-    """Inductor's own passes on a graph, by the texts before and after them in torch's trace.
-
-    Raises ``Unreadable`` where none was recorded.
-    """
+    """Inductor's own passes on a graph, by torch's trace. Raises ``Unreadable`` without one."""
     runs: list[PassRun] = []
     for number, (name, *contents) in enumerate(graph.passes, 1):
         texts = [_GRAPH_ID.sub("", decode(content.read())).strip("\n") for content in contents]
@@ -197,7 +191,6 @@ def _list(variant: Variant, job: StageJob, made: StagesMade, count: Count) -> Pa
 
 
 def _read(data: bytes | None) -> PassList | None:
-    """The list from the cache; None if it cannot be read."""
     try:
         return msgspec.convert(json.loads(zlib.decompress(data or b"")), PassList)
     except (ValueError, zlib.error, msgspec.ValidationError):

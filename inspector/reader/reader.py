@@ -38,15 +38,13 @@ if TYPE_CHECKING:
     from inspector.analyse.graph_text import GraphRow, Known
     from inspector.analyse.graph_view import GraphView
 
-COUNTING_SECONDS = 2.0
-"""Time that a list gives to hints that nobody has asked for yet."""
+COUNTING_SECONDS = 2.0  # time that a list gives to hints that nobody has asked for yet
 MAX_COUNTED_VARIANTS = 1000
 """Larger lists count no hints: even looking into the cache reads every stage."""
 MAX_COUNTED_LINES = 100_000
 """Lines of PTX of a variant whose hints a list counts: about two seconds of analysis."""
 
-Key = tuple[str, str]
-"""A variant's hash and its symbol."""
+Key = tuple[str, str]  # A variant's hash and its symbol
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +72,6 @@ class Summaries:
         self._known: dict[Key, VariantSummary] = {}
 
     def of(self, variant: Variant) -> VariantSummary | None:
-        """The summary of a variant, if it was read."""
         return self._known.get((variant.hash, variant.symbol))
 
     def know(self, variant: Variant, summary: VariantSummary) -> None:
@@ -82,7 +79,6 @@ class Summaries:
         self._known.setdefault((variant.hash, variant.symbol), summary)
 
     def forget(self, variant: Variant) -> None:
-        """Drop a summary whose inputs have changed."""
         self._known.pop((variant.hash, variant.symbol), None)
 
     def read(
@@ -98,10 +94,7 @@ class Summaries:
                 return
 
     def count_hints(self, variants: Sequence[Variant], seconds: float = COUNTING_SECONDS) -> int:
-        """Count hints, from the cache and then for at most ``seconds``; how many variants are left.
-
-        Those of long PTX are left.
-        """
+        """Count hints, from the cache, then for ``seconds`` if PTX is short; how many are left."""
         variants = [v for v in variants if not v.uncompiled]
         if len(variants) > MAX_COUNTED_VARIANTS:
             return len(variants)
@@ -220,7 +213,6 @@ class GraphReader(Teller):
         return self.memo.once(("graph view", id(graph)), lambda: self._view(graph))
 
     def _rows(self, graph: Graph) -> list[GraphRow]:
-        """The lines of the operations' text."""
         from inspector.analyse.graph_text import graph_rows
 
         return graph_rows(graph.id, self.graph_view(graph))
@@ -327,8 +319,7 @@ class Reader(GraphReader):
         measured: Measurements = lambda _: None,
     ) -> None:
         super().__init__(recording, cache, device, measured)
-        self.summaries = Summaries(self)
-        """Figures of many variants, for tables."""
+        self.summaries = Summaries(self)  # figures of many variants, for tables
 
     def links_of(
         self, variant: Variant | None, graph: Graph | None, a: Stage, b: Stage
@@ -354,14 +345,11 @@ class Reader(GraphReader):
             return composed(self.links(variant, a, through), links(graph, through, b))
         return composed(links(graph, a, through), self.links(variant, through, b))
 
-    # -- variants ---------------------------------------------------------------------------
-
     def keep_executed(self, variant: Variant, facts: ExecutedFacts) -> None:
         """Keep the counts of a call whose blocks were run: hints use them from now on."""
         super().keep_executed(variant, facts)
         self.summaries.forget(variant)
 
     def hint_count(self, variant: Variant) -> int | None:
-        """How many hints there are on a variant, if they have been counted."""
         summary = self.summaries.of(variant)
         return None if summary is None else summary.hints

@@ -20,7 +20,6 @@ MIN_PREFIX_CHARS = 4
 
 
 def names(kernel: Kernel) -> tuple[str, ...]:
-    """Every name that a kernel answers to."""
     plain = kernel.demangled.split("(")[0].split("<")[0].split()[-1:]
     own = (kernel.id, kernel.name, kernel.demangled, kernel.called, *plain, base_name(kernel.name))
     return tuple(dict.fromkeys(own))
@@ -49,16 +48,11 @@ def select(recording: Recording, selector: str | None) -> tuple[Found, ...]:
     )
 
 
-MAX_LISTED_VARIANTS = 60
-"""Variants that are listed where one must be named."""
+MAX_LISTED_VARIANTS = 60  # variants that are listed where one must be named
 
 
 def select_one(recording: Recording, selector: str | None) -> Found:
-    """The one variant that a selector means.
-
-    Raises ``UsageError`` with the choices where it fits several, with the nearest names where it
-    fits none.
-    """
+    """The one variant that a selector means. Raises ``UsageError`` with choices or near names."""
     variants = select(recording, selector)
     if len(variants) == 1:
         return variants[0]
@@ -85,8 +79,7 @@ def choice(found: Found, among: tuple[Found, ...] = ()) -> str:
 
 
 def _apart(found: Found, among: tuple[Found, ...]) -> Iterator[str]:
-    """What tells a variant from those of its name with the same settings: the types of arguments,
-    and what was taken for granted of them."""
+    """Types and assumptions of arguments that tell a variant from those with its settings."""
     kernel, variant = found
     alike = [
         other
@@ -133,8 +126,7 @@ def select_graph(recording: Recording, selector: str | None) -> Graph | None:
 
 
 def select_calls(recording: Recording, selector: str) -> tuple[Call, ...]:
-    """The calls of the graph of that id, of the extension's function or module of that name, or of
-    all that a glob fits."""
+    """The calls of the graph, or of the extension's function or module, that a glob fits."""
     out = []
     for call in recording.calls:
         module, _, function = call.name.rpartition(".")

@@ -53,7 +53,6 @@ def table(name: str) -> Mapping[str, Any]:
 
 @cache
 def isa() -> Isa:
-    """Every word of PTX and SASS that the tables have."""
     return Isa(
         (language, kind, table(path.stem))
         for language, kind, pattern in WORDS
@@ -69,13 +68,11 @@ def devices() -> Mapping[str, Device]:
 
 @cache
 def operations() -> Operations:
-    """What opcodes do, in words that all stages share."""
     return Operations(table("operations"))
 
 
 @cache
 def ptx_templates() -> Templates:
-    """Sentences of PTX instructions."""
     from inspector.analyse.sentences.wording import Templates
 
     return Templates(table("ptx_sentences"))
@@ -156,20 +153,16 @@ def _alternatives(tokens: Iterator[str], end: str) -> Schema:
         elif token == ";":
             count = int(next(tokens))
             size = {"minItems": count, "maxItems": count}
+        elif token == "any":
+            found.append({})
+        elif token in SCALARS:
+            found.append({"type": token})
+        elif token.isdecimal() or token.startswith("'"):
+            found.append({"const": int(token) if token.isdecimal() else token[1:-1]})
         elif token != "|":
-            found.append(_named(token))
+            found.append({"$ref": f"#/$defs/{token}"})
     one: Schema = found[0] if len(found) == 1 else {"anyOf": found}
     for key, several in (("type", "type"), ("const", "enum")):
         if len(found) > 1 and all(list(each) == [key] for each in found):
             one = {several: [each[key] for each in found]}
     return {"type": "array", "items": one, **size} if end == "]" else one
-
-
-def _named(token: str) -> Schema:
-    if token == "any":
-        return {}
-    if token in SCALARS:
-        return {"type": token}
-    if token.isdecimal() or token.startswith("'"):
-        return {"const": int(token) if token.isdecimal() else token[1:-1]}
-    return {"$ref": f"#/$defs/{token}"}

@@ -29,7 +29,6 @@ from inspector.base.model import (
     StageFile,
     TriedFusion,
     Uncaptured,
-    Unmade,
     Unwatched,
     Variant,
 )
@@ -110,7 +109,6 @@ class Assembly:
         self._unbegun: dict[str, Event] = {}  # builds that failed before their compilers
         self._coded: set[str] = set()
         self._uncaptured: dict[Uncaptured, None] = {}
-        self._unmade: list[Unmade] = []
         self._processes: dict[int, RecordedProcess] = {}
         self._unwatched: dict[Unwatched, None] = {}
         self._facts: dict[str, object] = {}
@@ -381,9 +379,6 @@ class Assembly:
             case "unwatched":
                 command = str(event.get("command") or "a process")
                 self._unwatched[Unwatched(command, str(event.get("why")))] = None
-            case "unmade":
-                if (absent := decoded(event, Unmade, self.problems.append)) is not None:
-                    self._unmade.append(absent)
 
     def _add_tools(self, versions: Mapping[str, object]) -> None:
         """Keep the versions of tools that are not known yet."""
@@ -567,7 +562,6 @@ class Assembly:
             calls=self._calls.rest(graphs),
             uncaptured=tuple(self._uncaptured),
             unwatched=tuple(self._unwatched),
-            unmade=tuple(self._unmade),
             compilations=tuple(self._compilations),
             removed=tuple(map(str, removed)) if isinstance(removed, list) else (),
             environment={k: str(v) for k, v in as_map(facts.get("environment")).items()},

@@ -441,7 +441,7 @@ def _column(rows: Sequence[str], index: int, source: str | None) -> int | None:
     The front end prints the line with a margin, so that the caret is measured from the
     first character that is no blank.
     """
-    if index + 2 >= len(rows) or not re.fullmatch(r"\s*\^[~\s]*$", rows[index + 2]):
+    if index + 2 >= len(rows) or not re.fullmatch(r"\s*+\^[~\s]*+$", rows[index + 2]):
         return None
     printed, caret = rows[index + 1], rows[index + 2].index("^")
     margin = len(printed) - len(printed.lstrip())

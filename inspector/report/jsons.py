@@ -115,7 +115,7 @@ def plain(value: object) -> object:
 
 _RECORDING = (
     "path command started exit_status complete tools device mode target removed environment "
-    "problems uncaptured unwatched unmade"
+    "problems uncaptured unwatched"
 )
 
 
@@ -134,7 +134,7 @@ def recording(
     """
     return {
         "schema": SCHEMA,
-        "recording": members(rec, _RECORDING),
+        "recording": members(rec, _RECORDING) | {"unmade": []},
         "graphs": [
             {
                 **members(g, "id origin kernels"),

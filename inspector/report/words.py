@@ -96,7 +96,7 @@ def _entry(meaning: Meaning, entry: ReferenceEntry, out: Console) -> None:
         _rows(((q, m) for q, m in qualifiers.items() if m), out)
     if bare := [shown(q) for q, m in qualifiers.items() if not m]:
         out.print(Text(f"Not told by the reference: {' '.join(bare)}"))
-    versions = {"until": entry.until, "since": entry.since}
+    versions = {"since": entry.since, "until": entry.until}
     sources = [f"{word} {version}" for word, version in versions.items() if version]
     if sources or entry.reference:
         out.print(Text(" · ".join([*sources, *filter(None, [entry.reference])]), style="dim"))

@@ -12,7 +12,7 @@ import os
 import signal
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -28,13 +28,12 @@ from mcp.shared.exceptions import MCPError
 import inspector
 from inspector import __version__
 from inspector.base.errors import Exit, PtxviewError, Unreadable, UsageError
-from inspector.base.text import lines_shown
+from inspector.base.text import lines_shown, visible
 from inspector.reader.tables import names, schema
 from inspector.recording.layout import user_cache
 from inspector.report.jsons import dumps
 from inspector.serve.tools import (
     TOOLS,
-    ServedTool,
     Server,
     ToolCall,
     checked,
@@ -45,16 +44,11 @@ from inspector.system import printing
 from inspector.system.files import ROOTS
 from inspector.system.process import run_tool
 
-MOST = 24_000
-"""Characters of an answer."""
-PACKAGE = Path(inspector.__file__).resolve().parent
-"""This package, for the path of child processes."""
-SAID = 2_000
-"""Characters of what a command says on standard error that are handed on."""
-SECONDS, LONG = 120.0, 900.0
-"""How long a command may take; one that compiles, runs or measures."""
-KEPT = 8
-"""Answers that are kept because more of them may be asked for."""
+MOST = 24_000  # characters of an answer
+PACKAGE = Path(inspector.__file__).resolve().parent  # this package, for the path of child processes
+SAID = 2_000  # characters of what a command says on standard error that are handed on
+SECONDS, LONG = 120.0, 900.0  # how long a command may take; one that compiles, runs or measures
+KEPT = 8  # answers that are kept because more of them may be asked for
 
 # The child ends with its parent.
 _BEGIN = """\
@@ -129,13 +123,12 @@ class Answers:
         if not call.as_json:
             both = "\n".join(filter(None, (text.rstrip("\n"), said)))
             return Answer(both, {"text": text, "said": said})
-        documents = [harmless(json.loads(line)) for line in done.text.splitlines() if line]
+        documents = [visible(json.loads(line)) for line in done.text.splitlines() if line]
         value = documents[0] if len(documents) == 1 else {"documents": documents}
         return Answer(json.dumps(value, ensure_ascii=False), cast(dict[str, object], value))
 
 
 def failure(status: int, said: str) -> Answer:
-    """What went wrong, in a sentence, and what to do about it."""
     lines = [line.removeprefix("ptxview: ") for line in said.splitlines()]
     message, hint = (lines[0], "\n".join(lines[1:])) if lines else (f"it ended with {status}", "")
     error: dict[str, object] = {"status": status, "message": message, "hint": hint}
@@ -160,19 +153,7 @@ def cut(text: str, cursor: int) -> Answer:
     return Answer(f"{part}\n\n[{hint}]", value)
 
 
-def harmless(value: object) -> object:
-    """A value of JSON in which no text holds what a terminal would obey."""
-    if isinstance(value, str):
-        return lines_shown(value)
-    if isinstance(value, list):
-        return [harmless(each) for each in value]
-    if isinstance(value, Mapping):
-        return {lines_shown(str(name)): harmless(each) for name, each in value.items()}
-    return value
-
-
-AT_ONCE = 4
-"""Commands that run at once; further ones wait."""
+AT_ONCE = 4  # commands that run at once; further ones wait
 INSTRUCTIONS = """\
 ptxview reads what compilers make of PyTorch: Triton, torch.compile and CUDA C++ kernels as \
 source, TTIR, TTGIR, LLVM IR, PTX and SASS, with registers, spills, occupancy and hints. Begin \
@@ -185,7 +166,6 @@ INVALID_PARAMS = -32602
 
 
 def speak(server: Server) -> None:
-    """Serve standard input until it ends."""
     spoken = made(server)
 
     async def serve() -> None:
@@ -199,12 +179,29 @@ def speak(server: Server) -> None:
 
 
 def made(server: Server) -> ProtocolServer[Any]:
-    """The protocol's server on ours."""
     answers = Answers(server)
     room = anyio.CapacityLimiter(AT_ONCE)
 
     async def list_tools(context: Any, params: Any) -> types.ListToolsResult:
-        tools = [_listed(tool, server) for tool in TOOLS if server.may_run or not tool.hidden]
+        tools = []
+        for tool in TOOLS:
+            reads = tool.reads or (tool.name == "time" and not server.may_run)
+            notes = types.ToolAnnotations(
+                title=tool.title,
+                read_only_hint=reads,
+                destructive_hint=False,
+                idempotent_hint=reads,
+                open_world_hint=tool.runs and server.may_run,
+            )
+            one = types.Tool(
+                name=tool.name,
+                title=tool.title,
+                description=tool.description,
+                input_schema=input_schema(tool),
+                annotations=notes,
+            )
+            if server.may_run or not tool.hidden:
+                tools.append(one)
         return types.ListToolsResult(tools=tools)
 
     async def call_tool(context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
@@ -263,21 +260,4 @@ def made(server: Server) -> ProtocolServer[Any]:
         on_call_tool=call_tool,
         on_list_resources=list_resources,
         on_read_resource=read_resource,
-    )
-
-
-def _listed(tool: ServedTool, server: Server) -> types.Tool:
-    reads = tool.reads or (tool.name == "time" and not server.may_run)
-    return types.Tool(
-        name=tool.name,
-        title=tool.title,
-        description=tool.description,
-        input_schema=input_schema(tool),
-        annotations=types.ToolAnnotations(
-            title=tool.title,
-            read_only_hint=reads,
-            destructive_hint=False,
-            idempotent_hint=reads,
-            open_world_hint=tool.runs and server.may_run,
-        ),
     )

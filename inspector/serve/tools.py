@@ -18,8 +18,7 @@ from inspector.sources.opening import newest
 
 Arguments = Mapping[str, object]
 Words = list[str]
-MOST_LINES = 400
-"""Lines of a stage that are given at once."""
+MOST_LINES = 400  # lines of a stage that are given at once
 SELF_CONTAINED = (".ptx", ".ttir", ".ttgir", ".llir")
 """Files that a compiler reads, and no others with them."""
 
@@ -45,10 +44,7 @@ class Server:
     may_run: bool = False
 
     def path(self, value: object) -> str:
-        """A path within the folders that may be read, its links resolved.
-
-        Raises ``UsageError`` for one outside.
-        """
+        """A path within the folders that may be read, its links resolved, else ``UsageError``."""
         if not isinstance(value, str) or not value or "\0" in value:
             raise UsageError("a path is a text, and not empty")
         try:
@@ -117,7 +113,6 @@ def _actions(command: str) -> dict[str, argparse.Action]:
 
 
 def _schema_of(action: argparse.Action) -> dict[str, object]:
-    """What an option may be given, as JSON Schema."""
     one: dict[str, object] = {"type": ["string", "number"]}
     if action.nargs == 0:
         one = {"type": "boolean"}
@@ -129,7 +124,6 @@ def _schema_of(action: argparse.Action) -> dict[str, object]:
 
 
 def input_schema(tool: ServedTool) -> dict[str, object]:
-    """What a tool is given, as JSON Schema."""
     known = _actions(tool.name)
     options = {
         name.replace("-", "_"): _schema_of(known[name]) for name in tool.options if name in known
@@ -156,8 +150,7 @@ def checked(tool: ServedTool, given: Arguments) -> None:
 
 
 def _options(tool: ServedTool, given: Arguments) -> Words:
-    """The options among arguments, as the command takes them: what a value begins with, an option
-    of its own it never is."""
+    """The options among arguments, as the command takes them; no value can be an option."""
     known = _actions(tool.name)
     out: Words = []
     for name in tool.options:
@@ -229,7 +222,6 @@ def _lines(given: Arguments) -> Words:
 
 
 def _recording(server: Server, given: Arguments, tool: ServedTool) -> ToolCall:
-    """A command on one recording: list, show or check."""
     words = [tool.name, server.recording(given.get("path"))]
     if "kernel" in tool.own and given.get("kernel") is not None:
         words.append(_name(given, "kernel"))

@@ -12,8 +12,7 @@ from inspector import __version__
 from inspector.base.errors import PtxviewError
 from inspector.system import printing
 
-MAX_MESSAGE_CHARS = 200
-"""Characters printed of an unexpected error."""
+MAX_MESSAGE_CHARS = 200  # characters printed of an unexpected error
 
 
 def say(error: BaseException) -> None:

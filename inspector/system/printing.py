@@ -1,18 +1,10 @@
 """The one way out: all that a command writes to standard output or standard error passes here.
 
-Names, listings and messages were written by strangers. Anything in them that a terminal would obey
-(escape sequences, control characters, marks that turn the direction of text) is made visible here,
-at the last moment, so that nobody has to remember it, and text that is not UTF-8 is written
-somehow instead of ending in an error. The colours of our own tables are let through. Three things
-leave unchanged, each by its own function:
-
-- ``verbatim``: the text of a stage, byte for byte as it was recorded, to a pipe or a file; a
-  terminal gets it made visible like everything else.
-- ``json_line``: JSON is ASCII, and escapes by itself what is not.
-- ``relay``: what the user's own program wrote on the terminal that was lent to it.
-
-``guarded`` puts the same filter before ``sys.stdout`` and ``sys.stderr``, for those who write there
-without asking: argparse, warnings, libraries, the interpreter itself.
+Anything in text of strangers that a terminal would obey (escape sequences, control characters,
+marks of direction) is made visible here, at the last moment; colours of our own tables stay.
+Unchanged are JSON, which is ASCII, a stage's text to a pipe or a file (``verbatim``), and what the
+user's program writes (``relay``). ``guarded`` filters ``sys.stdout`` and ``sys.stderr`` for those
+who write there directly: argparse, warnings, libraries.
 """
 
 from __future__ import annotations
@@ -33,17 +25,12 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-PAGE = 160
-"""Columns of a table that is for no terminal."""
-ROWS = 64
-"""Long lines that are laid out at once."""
+PAGE = 160  # columns of a table that is for no terminal
+ROWS = 64  # long lines that are laid out at once
 
 
 def _fit(text: str, stream: TextIO) -> str:
-    """``text`` with what the stream's encoding lacks as escapes: a lone surrogate, a Latin-1 ``→``.
-
-    A stream that is no file has no encoding, and takes all.
-    """
+    """``text`` with what the stream's encoding, if any, lacks as escapes: a lone surrogate."""
     encoding = getattr(stream, "encoding", None)
     if not encoding or text.isascii():
         return text
@@ -58,28 +45,22 @@ class _Fitting(io.TextIOBase):
 
     @property
     def encoding(self) -> str:  # type: ignore[override]
-        """The encoding of what is behind."""
         return getattr(self.stream, "encoding", None) or "utf-8"
 
     def write(self, text: str) -> int:
-        """Write a text; all of it is taken."""
         self.stream.write(_fit(text, self.stream))
         return len(text)
 
     def flush(self) -> None:
-        """Hand on what was kept back."""
         self.stream.flush()
 
     def fileno(self) -> int:
-        """The descriptor behind."""
         return self.stream.fileno()
 
     def writable(self) -> bool:
-        """It is there to be written to."""
         return True
 
     def isatty(self) -> bool:
-        """Whether a terminal is behind."""
         return self.stream.isatty()
 
 
@@ -87,7 +68,6 @@ class _Guard(_Fitting):
     """Standard output or error for direct writers; all text is made visible."""
 
     def write(self, text: str) -> int:
-        """Write a text; all of it is taken."""
         super().write(lines_shown(text))
         return len(text)
 
@@ -146,7 +126,6 @@ def out() -> Console:
 
 
 def err() -> Console:
-    """Standard error for people."""
     return _printer()(_stderr())
 
 
@@ -165,10 +144,7 @@ def narrate(text: str, end: str = "\n") -> None:
 
 
 def rows(texts: Iterable[Text]) -> None:
-    """Lines with styles on standard output, as long as they are: none is folded or cut.
-
-    There may be millions, so they are laid out some at a time, and not at all without colours.
-    """
+    """Lines with styles on standard output, not folded or cut; there may be millions."""
     console, each = out(), iter(texts)
     stream = _Guard(_stdout())
     while some := list(islice(each, ROWS)):
@@ -180,10 +156,7 @@ def rows(texts: Iterable[Text]) -> None:
 
 
 def answer(prompt: str) -> str | None:
-    """A line that is typed behind a prompt, or that comes through a pipe; None at the end.
-
-    On a terminal it can be edited, and those before it can be had again, as in a shell.
-    """
+    """A line typed behind a prompt, with a history, or out of a pipe; None at the end."""
     if sys.stdin.isatty() and to_terminal():
         with contextlib.suppress(ImportError):
             importlib.import_module("readline")
@@ -196,7 +169,6 @@ def answer(prompt: str) -> str | None:
 
 
 def lines(texts: Iterable[str]) -> None:
-    """Plain lines on standard output."""
     stream = _Guard(_stdout())
     for text in texts:
         stream.write(f"{text}\n")
@@ -206,7 +178,7 @@ def lines(texts: Iterable[str]) -> None:
 
 
 def json_line(text: str) -> None:
-    """Write a JSON document on one line; it is ASCII with escaped controls."""
+    """Write a JSON document on one line."""
     json_pieces((text,))
 
 
@@ -243,7 +215,6 @@ def relay(data: bytes) -> None:
 
 
 def to_terminal() -> bool:
-    """Whether standard output is a terminal."""
     return _stdout().isatty()
 
 
@@ -258,7 +229,6 @@ def descriptor() -> int:
 
 
 def flush() -> None:
-    """Hand on what was kept back."""
     _stdout().flush()
     _stderr().flush()
 

@@ -54,9 +54,7 @@ GLANCE_SECONDS, DRAIN_SECONDS = 0.1, 2.0
 
 def cores() -> int:
     """How many cores this process may use: in a container often fewer than the machine has."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    return len(os.sched_getaffinity(0))
 
 
 def run_tool(
@@ -110,8 +108,7 @@ Made = TypeVar("Made")
 
 
 def stop_tools(threads: Container[int | None] | None = None) -> None:
-    """Stop every running tool, as if its ``go_on`` said no; only those of threads if some are
-    given."""
+    """Stop all running tools, or those of threads, as if their ``go_on`` said no."""
     for child, thread in list(_running.items()):
         if threads is None or thread in threads:
             _running.pop(child, None)
@@ -158,12 +155,10 @@ def side_by_side(
         pool.shutdown(wait=True)
 
 
-STOPPING = (signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
-"""Signals that stop a job."""
+STOPPING = (signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)  # signals that stop a job
 FROM_TERMINAL = (*STOPPING, signal.SIGINT, signal.SIGQUIT, signal.SIGWINCH)
 """Signals that the terminal sends to the whole foreground process group."""
-PRELOAD_SECONDS = 1.0
-"""Seconds of a program after which there is time for something else."""
+PRELOAD_SECONDS = 1.0  # seconds of a program after which there is time for something else
 LOOK_SECONDS = 0.25
 """Seconds between two checks whether a process was stopped; only its parent is notified."""
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -182,6 +177,13 @@ def die_with_parent(number: int = signal.SIGKILL) -> None:
     It stays over an exec, and our own children do not inherit it.
     """
     _libc.prctl(_PR_SET_PDEATHSIG, int(number), 0, 0, 0)
+
+
+def _end_with(parent: int) -> None:
+    """``die_with_parent``, also where the parent has been killed by now."""
+    die_with_parent()
+    if os.getppid() != parent:
+        os._exit(128 + signal.SIGKILL)
 
 
 def state_of(pid: int) -> str:
@@ -271,9 +273,7 @@ def run_program(
 
         def begin() -> None:
             if is_job:
-                die_with_parent()
-                if os.getppid() != ours:  # the parent was killed
-                    os._exit(128 + signal.SIGKILL)
+                _end_with(ours)
             for number, handler in first.items():
                 signal.signal(number, handler)
             # The mask is inherited; the program must start with the one we were given.
@@ -290,10 +290,7 @@ def run_program(
                     preexec_fn=begin,
                 )
             except OSError as error:
-                raise RunFailed(
-                    f"{argv[0]} cannot be started: {error.strerror or error}",
-                    "Check the path, or name the interpreter with --python.",
-                ) from None
+                raise _not_started(argv, error.strerror or error) from None
             if preload is not None:
                 # All signals are blocked here, and so they are in a thread that begins here.
                 timer = threading.Timer(PRELOAD_SECONDS, _in_silence, (preload,))
@@ -311,13 +308,18 @@ def run_program(
     return 128 - status if status < 0 else status
 
 
+def _not_started(argv: Sequence[str], why: object) -> RunFailed:
+    return RunFailed(
+        f"{argv[0]} cannot be started: {why}",
+        "Check the path, or name the interpreter with --python.",
+    )
+
+
 @contextlib.contextmanager
-def _disposition(number: int, handler: signal.Handlers) -> Iterator[object]:
-    """A context in which a signal has another handler."""
-    handler_before = signal.getsignal(number)
-    signal.signal(number, handler)
+def _disposition(number: int, handler: signal.Handlers) -> Iterator[None]:
+    handler_before = signal.signal(number, handler)
     try:
-        yield handler_before
+        yield
     finally:
         signal.signal(number, handler_before)
 
@@ -364,8 +366,7 @@ TICK_SECONDS = 0.2
 
 
 def _follow(pid: int) -> int:
-    """Forward signals, and stop together with the program, until it ends; its status, -n for a
-    signal."""
+    """Forward signals and stop with the program until it ends; its status, -n for a signal."""
     over, here = threading.Event(), threading.get_ident()
 
     def tick() -> None:
@@ -441,10 +442,7 @@ class Attended:
 
     @classmethod
     def start(cls, argv: Sequence[str], env: Mapping[str, str], size: tuple[int, int]) -> Attended:
-        """Start a program on a terminal of (columns, rows).
-
-        Raises ``RunFailed`` where it cannot be started.
-        """
+        """Start a program on a terminal of (columns, rows). Raises ``RunFailed``."""
         ours, theirs = socket.socketpair()
         master, slave = os.openpty()
         with contextlib.suppress(termios.error):  # without a terminal: the kernel's settings
@@ -467,17 +465,13 @@ class Attended:
         first_event = next(attended.events(), None)
         if first_event is None or first_event[0] != "began":
             attended.close()
-            reason = "nobody knows why" if first_event is None else str(first_event[1])
-            raise RunFailed(
-                f"{argv[0]} cannot be started: {reason}",
-                "Check the path, or name the interpreter with --python.",
-            )
+            reason = "nobody knows why" if first_event is None else first_event[1]
+            raise _not_started(argv, reason)
         return attended
 
     def resize(self, columns: int, rows: int) -> None:
-        """Set the terminal's size."""
         fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-        self._say("resized", 0)
+        self.order("resized")
 
     def events(self) -> Iterator[tuple[str, int | str]]:
         """``("stopped", signal)`` any number of times, ``("killed", signal)`` after a signal,
@@ -489,36 +483,24 @@ class Attended:
         except (OSError, ValueError):  # it was closed
             return
 
-    def follows(self, whether: bool) -> None:
-        """Tell the leader whether this process stops because the program has stopped."""
-        self._say("follows", int(whether))
+    def order(self, what: str, value: int = 0) -> None:
+        """Have the leader do something.
 
-    def foreground(self) -> None:
-        """Give the program its terminal, and let it go on where it was stopped."""
-        self._say("foreground", 0)
-
-    def signal(self, number: int) -> None:
-        """Send a signal to the program and to those that it started in its group."""
-        self._say("signal", number)
-
-    def signal_program(self, number: int) -> None:
-        """Send a signal to the program alone, as ``kill`` does."""
-        self._say("kill", number)
-
-    def _say(self, what: str, value: int) -> None:
+        ``foreground`` gives the program its terminal and lets it go on where it was stopped;
+        ``follows`` says whether this process stops because the program has; ``signal`` sends one to
+        the program's group, ``kill`` to the program alone.
+        """
         _send(self._control, what, value)
 
     def close(self) -> None:
         """Close the terminal; a program that still runs is killed."""
-        # A thread may be waiting for events.
         with contextlib.suppress(OSError):
-            self._control.shutdown(socket.SHUT_RDWR)
+            self._control.shutdown(socket.SHUT_RDWR)  # a thread may be waiting for events
         self._control.close()
         os.close(self.master)
 
 
 def _send(control: socket.socket, what: str, value: int | str) -> None:
-    """Send a pair, unless the other side has ended."""
     with contextlib.suppress(OSError):
         control.sendall(json.dumps([what, value]).encode() + b"\n")
 
@@ -545,9 +527,7 @@ def _lead(
     signal.signal(signal.SIGCHLD, lambda *_: None)  # if ignored, we would miss the program's end
 
     def ready() -> None:
-        die_with_parent()
-        if os.getppid() != leader:  # the leader was killed
-            os._exit(128 + signal.SIGKILL)
+        _end_with(leader)
         for number, handler in first.items():
             signal.signal(number, handler)
         # As a shell does for a job: our parent may ignore these, as tmux does, and a program that
@@ -592,17 +572,15 @@ def _lead(
 
 
 class _Followed:
-    """The attended program, and the orders that can be given for it."""
+    """The attended program, and the orders of ``Attended.order`` and ``resize``."""
 
     def __init__(self, pid: int, slave: int) -> None:
         self.pid = pid
         self.slave = slave
-        self.follows = False
-        """Whether ptxview is stopped because the program is."""
+        self.follows = False  # whether ptxview is stopped because the program is
         self._rest = b""
 
     def obey(self, data: bytes) -> None:
-        """Carry out the orders in ``data``, one a line."""
         *lines, self._rest = (self._rest + data).split(b"\n")
         for line in lines:
             order, value = json.loads(line)
@@ -620,15 +598,8 @@ class _Followed:
                 self.send(signal.SIGWINCH)
 
     def send(self, number: int) -> None:
-        """Send a signal to the program's group."""
         with contextlib.suppress(OSError):
             os.killpg(self.pid, number)
-
-    def abandon(self) -> None:
-        """End the program: ptxview is gone, and nobody reads the terminal any more."""
-        self.send(signal.SIGHUP)
-        self.send(signal.SIGCONT)
-        os.kill(self.pid, signal.SIGKILL)
 
 
 def _attend(
@@ -652,12 +623,8 @@ def _attend(
             return os.waitstatus_to_exitcode(wait_status)
         waiting: list[int | socket.socket] = [awake, *attended]
         stopped = state_of(us) == "T"
-        if (
-            stopped
-            and not stopped_by_us
-            and not program.follows
-            and state_of(pid) not in ("T", "Z")
-        ):
+        alone = stopped and not stopped_by_us and not program.follows
+        if alone and state_of(pid) not in ("T", "Z"):
             stopped_by_us = True
             os.kill(pid, signal.SIGSTOP)
         elif stopped_by_us and not stopped:
@@ -670,5 +637,7 @@ def _attend(
             if data := control.recv(4096):
                 program.obey(data)
             else:
-                attended.clear()
-                program.abandon()
+                attended.clear()  # ptxview is gone, and nobody reads the terminal any more
+                program.send(signal.SIGHUP)
+                program.send(signal.SIGCONT)
+                os.kill(pid, signal.SIGKILL)

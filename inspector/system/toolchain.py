@@ -52,22 +52,17 @@ class Tool:
 
 
 def _package_folders(name: str) -> list[Path]:
-    """The folders of an installed package, which is not imported."""
     spec = importlib.util.find_spec(name)
     return [] if spec is None else [Path(at) for at in spec.submodule_search_locations or ()]
 
 
 def path_folders() -> list[str]:
-    """The absolute folders on PATH.
-
-    A relative or empty entry means the current folder, in which anybody may have put a program.
-    """
+    """The absolute folders on PATH: in the current one anybody may have put a program."""
     entries = os.environ.get("PATH", os.defpath).split(os.pathsep)
     return [entry for entry in entries if Path(entry).is_absolute()]
 
 
 def which(name: str) -> str | None:
-    """The path of a program on PATH, or None."""
     return shutil.which(name, path=os.pathsep.join(path_folders()))
 
 

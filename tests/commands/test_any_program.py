@@ -11,6 +11,8 @@ import re
 import signal
 import subprocess
 import sys
+import time
+import venv
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -77,6 +79,17 @@ sys.exit(5)
 ROWS["a script"] = Row(
     SAYS, ("program.py", "-a", "--", "b c"), given=b"text", notes=("__main__",), status=5
 )
+ROWS["-m module"] = Row(SAYS, ("-m", "program", "-o", "x"), notes=("__main__",), status=5)
+ROWS["-m pytest"] = Row(
+    "from noting import note\n"
+    "def test_one(): note('one')\n"
+    "def test_two(): assert print('said') == 1, 'not equal'\n",
+    ("-m", "pytest", "-q", "-p", "no:cacheprovider", "program.py"),
+    env={"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": ""},
+    notes=("one",),
+    status=1,
+    differs=r"in [\d.]+s",
+)
 ROWS["a command that is a script of Python's"] = Row(
     "",
     ("--", "{here}/tool", "-x"),
@@ -91,7 +104,19 @@ ROWS["a command without Python"] = Row(
     status=4,
     unwatched=(("sh", "none"),),
 )
+ROWS["a command that takes no PYTHONPATH"] = Row(
+    "print('isolated')",
+    ("--", sys.executable, "-I", "program.py"),
+    unwatched=((Path(sys.executable).name, "none"),),
+)
 ROWS["from standard input"] = Row("", ("-", "a"), given=b"import sys; print(sys.argv)\n")
+ROWS["another environment, without our packages"] = Row(
+    "import sys, noting\nnoting.note('there')\nprint(sys.prefix != sys.base_prefix)\n"
+    "try:\n    import rich\nexcept ImportError as error:\n    print(error)\n",
+    ("--", "{here}/venv/bin/python", "program.py"),
+    notes=("there",),
+    first=lambda here: venv.create(here / "venv", with_pip=False),
+)
 
 # -- its own ways of starting Python --------------------------------------------------------------
 
@@ -106,6 +131,11 @@ ROWS["its own sitecustomize and usercustomize"] = Row(
         f"{USER_SITE}/usercustomize.py": "print('his user', __name__, __file__)\n",
     },
     env={"PYTHONPATH": "{here}/lib", "PYTHONUSERBASE": "{here}"},
+)
+ROWS["a sitecustomize that fails"] = Row(
+    "print('program')",
+    files={"lib/sitecustomize.py": NOT_OURS + "    1 / 0\n"},
+    env={"PYTHONPATH": "{here}/lib"},
 )
 ROWS["python -I, -E, -S"] = Row(
     """
@@ -138,6 +168,31 @@ print(os.waitpid(pid, 0)[1])
         )
     ),
 )
+ROWS["subprocess with an emptied environment"] = Row(
+    """
+import os, subprocess, sys
+from noting import note
+code = "import os; print(sorted(os.environ), 'noting' in os.listdir('.'), flush=True)"
+subprocess.run([sys.executable, "child.py"], env={})
+subprocess.run(["sh", "-c", "echo in a shell"], env={"PATH": os.environ["PATH"]})
+subprocess.run(["cat", "child.py"], env={})
+kept = {n: v for n, v in os.environ.items() if n.startswith(("PYTHONPATH", "PTXVIEW_RECORDING"))}
+subprocess.run([sys.executable, "child.py", "kept"], env=kept, stdout=subprocess.DEVNULL)
+env = {**os.environ, "PYTHONPATH": "lib" + os.pathsep + os.environ.get("PYTHONPATH", "")}
+subprocess.run([sys.executable, "late.py"], env=env)
+os.environ.clear()
+note("still")
+subprocess.run([sys.executable, "other.py"])
+""",
+    files={
+        "child.py": "import os, sys, noting\nnoting.note('child ' + ' '.join(sys.argv[1:]))\n"
+        "print(sorted(os.environ), flush=True)\n",
+        "other.py": "import os; print(sorted(os.environ))\n",
+        "late.py": "print('late')\n",
+        "lib/sitecustomize.py": "print('another')\n",
+    },
+    notes=("child kept", "still"),
+)
 
 # -- processes ------------------------------------------------------------------------------------
 
@@ -160,6 +215,25 @@ if __name__ == "__main__":
     files={"child.py": "import noting\nnoting.note('subprocess')\n"},
     notes=("fork", "spawn", "forkserver", "subprocess"),
 )
+ROWS["fork and os._exit"] = Row(
+    """
+import os, sys
+from noting import note
+print("written once")
+sys.stdout.flush()
+pid = os.fork()
+if pid == 0:
+    note("child")
+    os.write(1, b"child\\n")
+    os._exit(3)
+note("parent")
+print(os.waitpid(pid, 0)[1] >> 8, flush=True)
+sys.stdout.write("never written")
+os._exit(9)
+""",
+    notes=("child", "parent"),
+    status=9,
+)
 ROWS["exec"] = Row(
     """
 import os, sys
@@ -176,9 +250,66 @@ os.execle(sys.executable, "python", "-E", "-c", "import sys; sys.exit(4)", os.en
     notes=("before", "before"),
     status=4,
 )
+ROWS["a daemon that outlives its parent"] = Row(
+    """
+import os, sys, time
+from noting import note
+readable, writable = os.pipe()
+if os.fork():
+    os.close(writable)
+    os.read(readable, 1)
+    sys.exit("gone")
+os.setsid()
+if os.fork():
+    os._exit(0)
+note("daemon")
+os.close(writable)
+for stream in range(3):
+    os.close(stream)
+time.sleep(0.2)
+note("after its parent")
+open("ended", "w").close()
+""",
+    notes=("daemon", "after its parent"),
+    status=1,
+)
+ROWS["threads"] = Row(
+    """
+import sys, threading
+from noting import note
+def work(n):
+    note(f"thread {n}")
+    if n == 2:
+        raise ValueError("in a thread")
+for n in range(4):
+    thread = threading.Thread(target=work, args=(n,), name=f"t{n}")
+    thread.start(); thread.join()
+""",
+    notes=tuple(f"thread {n}" for n in range(4)),
+)
 
 # -- what it does to itself and to us -------------------------------------------------------------
 
+ROWS["another folder, and all descriptors closed"] = Row(
+    """
+import os, sys
+from noting import note
+os.mkdir("elsewhere"); os.chdir("elsewhere")
+os.closerange(3, 4096)
+note("closed")
+held = [os.open("/dev/null", os.O_RDONLY) for _ in range(4)]
+note("held")
+print(os.getcwd().rpartition("/")[2], held)
+""",
+    notes=("closed", "held"),
+)
+ROWS["its output is closed"] = Row(
+    "import os, sys\nfrom noting import note\nprint('first', flush=True)\n"
+    "sys.stdout.close(); os.close(2)\nnote('closed')\nprint('lost')\n",
+    notes=("closed",),
+    status=120,
+    env={"PYTHONUNBUFFERED": ""},
+)
 ROWS["the recording is deleted"] = Row(
     """
 import glob, os, shutil, sys
@@ -192,7 +323,27 @@ sys.exit(6)
     status=6,
     gone=True,
 )
-for name in ("SIGKILL", "SIGTERM"):
+ROWS["the work folder of a file is deleted"] = Row(
+    ROWS["the recording is deleted"].text, status=6, gone=True, out="rec.ptxview"
+)
+ROWS["its own signal handlers"] = Row(
+    """
+import os, signal, subprocess, sys
+from noting import note
+got = []
+for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGCHLD", "SIGPIPE"):
+    number = getattr(signal, name)
+    print(name, signal.getsignal(number))
+    signal.signal(number, lambda n, frame: got.append(signal.Signals(n).name))
+for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGPIPE"):
+    os.kill(os.getpid(), getattr(signal, name))
+subprocess.run(["true"])
+note(" ".join(got))
+print(got)
+""",
+    notes=("SIGINT SIGTERM SIGHUP SIGUSR1 SIGPIPE SIGCHLD",),
+)
+for name in ("SIGKILL", "SIGTERM", "SIGPIPE"):
     ROWS[f"death by {name}"] = Row(
         "import os, signal\nfrom noting import note\nnote('before')\n"
         + f"signal.signal(signal.{name}, signal.SIG_DFL)\n" * (name != "SIGKILL")
@@ -201,6 +352,10 @@ for name in ("SIGKILL", "SIGTERM"):
         status=-int(getattr(signal, name)),
         out="rec.ptxview",
     )
+ROWS["KeyboardInterrupt"] = Row(
+    "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\nfor _ in range(10**9): pass\n",
+    status=-2,
+)
 
 # -- streams --------------------------------------------------------------------------------------
 
@@ -209,10 +364,18 @@ ROWS["binary input to binary output"] = Row(
     "sys.stderr.buffer.write(data)\n",
     given=bytes(range(256)) * 1000 + b"\n",
 )
+ROWS["megabytes of both"] = Row(
+    "import sys\nblock = bytes(range(256)) * 4096\nfor n in range(8):\n"
+    "    sys.stdout.buffer.write(block)\n    sys.stderr.buffer.write(block[::-1])\n"
+)
+ROWS["lines"] = Row(
+    "import sys\nfor n in range(5_000):\n    print(n, 'x' * 20)\nprint('end', file=sys.stderr)\n"
+)
+ROWS["input that is not read"] = Row("print('not read')", given=b"x" * 200_000)
 
 # -- how it ends ----------------------------------------------------------------------------------
 
-for value in ("256", "(2.5, 'ä\\udcff')"):
+for value in ("None", "256", "-1", "(2.5, 'ä\\udcff')"):
     ROWS[f"sys.exit({value})"] = Row(f"import sys\nprint('out')\nsys.exit({value})\n")
 ROWS["an exception"] = Row(
     """
@@ -233,7 +396,30 @@ except OSError:
 """,
     status=1,
 )
+ROWS["its own triton that fails when it is imported"] = Row(
+    "try:\n    import triton.compiler.compiler\nexcept ZeroDivisionError:\n"
+    "    import traceback; traceback.print_exc()\nimport torch\n",
+    files={
+        "triton/__init__.py": "",
+        "triton/compiler/__init__.py": "",
+        "triton/compiler/compiler.py": "def deep():\n    1 / 0\ndeep()\n",
+        "torch.py": "import nowhere_to_be_found\n",
+    },
+    status=1,
+)
+ROWS["an exception when it ends"] = Row(
+    "import atexit\natexit.register(lambda: 1 / 0)\nclass A:\n"
+    "    def __del__(self): raise OSError('x')\na = A()\ndel a\nraise KeyError('last')\n",
+    status=1,
+    differs=r"0x[0-9a-f]+",
+)
+ROWS["no syntax"] = Row("print('x'\n", status=1)
 ROWS["a recursion without end"] = Row("def f(n): return f(n + 1)\nf(0)\n", status=1)
+ROWS["warnings"] = Row(
+    "import os, warnings, subprocess\nwarnings.simplefilter('always')\n"
+    "p = subprocess.Popen(['true'])\np.wait()\nwarnings.warn('his', stacklevel=1)\n"
+    "f = open('program.py')\ndel f\n"
+)
 
 
 def started(row: Row, here: Path) -> tuple[list[str], list[str], dict[str, str]]:
@@ -286,6 +472,8 @@ def test_it_is_as_the_bare_program(tmp_path: Path, name: str) -> None:
     if row.gone:
         assert "was deleted while the program ran" in closing and closing.count("\n") == 1
         return
+    while 'open("ended"' in row.text and not (here / "ended").exists():
+        time.sleep(0.01)  # what outlives ptxview's own end is recorded later than that
     recording = open_path(here / row.out)
     assert recording.complete and recording.exit_status == done.status
     noted = [p.removeprefix("noted: ") for p in recording.problems if p.startswith("noted: ")]

@@ -13,12 +13,10 @@ SAMPLE = REPOSITORY / "examples" / "recordings" / "lecture-h200.ptxview"
 
 
 def export_lecture(page: Path) -> None:
-    """Write the page by the command."""
     done = call("export", SAMPLE, "-o", page)
     assert done.status == 0, done.said
 
 
 @pytest.fixture(scope="session")
 def lecture(common: Path) -> Path:
-    """The page of the lecture's recording."""
     return once(common / "made" / "lecture.html", export_lecture)

@@ -22,7 +22,6 @@ FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
 
 @pytest.fixture
 def page(lecture: Path) -> bytes:
-    """The page of the lecture's recording."""
     return lecture.read_bytes()
 
 
@@ -230,7 +229,6 @@ def test_each_mistake_is_a_sentence_and_leaves_nothing(tmp_path: Path) -> None:
 
 
 def _evil(name: str, value: Any) -> Any:
-    """Marks in every text that names no content."""
     if not isinstance(value, str) or DIGEST.fullmatch(value) or "{" in name:
         return value
     kept = ("kind", "type", "mode", "by", "origin", "dtype", "arch", "target", "backend", "device")

@@ -4,7 +4,6 @@ recording, and by what the browser complains of."""
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -15,7 +14,7 @@ import pytest
 
 from tests.helpers.browser import Page, browser, needs_browser
 from tests.helpers.exported import blocks_of, index_of
-from tests.helpers.ptxview import call, write_events
+from tests.helpers.ptxview import call
 
 pytestmark = needs_browser
 
@@ -328,54 +327,3 @@ async def test_what_a_stranger_wrote_is_text(tmp_path: Path) -> None:
         assert tab.blocked == ["csp"] and tab.requests.pop() == "http://127.0.0.1:9/x"
         assert len(tab.complaints) >= 2 and all("Content Security" in c for c in tab.complaints)
         tab.complaints.clear()
-
-
-@pytest.mark.nightly
-async def test_two_hundred_kernels_open_by_what_is_seen_alone(tmp_path: Path) -> None:
-    page = tmp_path / "many.html"
-    assert call("export", many(tmp_path, 200), "-o", page).status == 0
-    async with browser(tmp_path / "browser") as tab:
-        await tab.window(1400, 900)
-        await tab.ask("Page.addScriptToEvaluateOnNewDocument", source=WATCH)
-        await tab.ask("Page.navigate", url=page.as_uri())
-        await tab.come("window.firstContent")
-        elements = await tab.value("document.querySelectorAll('body *:not(script)').length")
-        unpacked = await tab.value("window.unpacked")
-        assert "200 variants" in await tab.value("document.getElementById('shown').textContent")
-        assert tab.complaints == []
-    # Of thousands of pieces some are unpacked, and the visible part of the list is built.
-    assert len(blocks_of(page.read_bytes())) > 800
-    assert unpacked <= 8
-    assert elements < 12_000
-
-
-WATCH = """
-new MutationObserver(() => {
-  if (document.querySelector('.pane .l')) window.firstContent ??= performance.now();
-}).observe(document, { childList: true, subtree: true });
-window.unpacked = 0;
-const own = window.DecompressionStream;
-window.DecompressionStream = class extends own {
-  constructor(kind) { super(kind); window.unpacked++; }
-};
-"""
-
-
-def many(folder: Path, count: int) -> Path:
-    """A recording of so many kernels, each with its own name and text."""
-    kernels: list[dict[str, object]] = []
-    recording = folder / "many"
-    (recording / "blobs").mkdir(parents=True)
-    texts = {
-        s: call("show", SAMPLE, "780c582c", "--stage", s).text for s in ("ttir", "llir", "ptx")
-    }
-    for n in range(count):
-        files = {}
-        for stage, text in texts.items():
-            data = text.replace("square_kernel", f"square_kernel_{n}").encode()
-            files[stage] = hashlib.sha256(data).hexdigest()
-            (recording / "blobs" / files[stage]).write_bytes(data)
-        named = {"event": "triton", "name": f"square_kernel_{n}", "hash": f"{n:064x}"}
-        kernels.append({**named, "files": files, "source": {"file": "/work/square.py"}, "time": n})
-    began = {"event": "recording", "schema": 1, "time": 0.0, "command": ["python", "x.py"]}
-    return write_events(recording, began, *kernels)

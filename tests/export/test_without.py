@@ -47,7 +47,6 @@ scale_kernel[(8,)](x, torch.empty_like(x), 1000, BLOCK=128)
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory, warm_python: Callable[..., Path]) -> Path:
-    """A recording of a program in a user's folder."""
     folder = tmp_path_factory.mktemp("run") / "home" / "alice.liddell" / "wonderland-project"
     folder.mkdir(parents=True)
     (folder / "looking_glass.py").write_text(SCRIPT)

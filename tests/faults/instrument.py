@@ -20,6 +20,11 @@ BOUNDARY = (
 )
 """A fault on their own first line is the boundary failing."""
 
+SHARED = tuple(
+    f"calls.triton_launches.{name}" for name in ("parameters_of", "parameters", "_name", "items")
+)
+"""The emulated device calls these too, for its own launches: there is no boundary around it."""
+
 
 class Function(NamedTuple):
     """A function of the probes; its place in the list is its number."""
@@ -38,7 +43,7 @@ class _Instrument(ast.NodeTransformer):
 
     def _number(self, name: str) -> ast.Expr | None:
         full = ".".join([*self.names, name])
-        if full in BOUNDARY:
+        if full in BOUNDARY or full in SHARED:
             return None
         self.found.append(Function(full))
         statement = ast.parse(f"_red({len(self.found) - 1})").body[0]

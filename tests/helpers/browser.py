@@ -117,13 +117,11 @@ class Page:
             await asyncio.sleep(0.05)
 
     async def type(self, text: str) -> None:
-        """Press keys."""
         for character in text:
             await self.ask("Input.dispatchKeyEvent", type="keyDown", text=character, key=character)
             await self.ask("Input.dispatchKeyEvent", type="keyUp", key=character)
 
     async def press(self, *keys: str) -> None:
-        """Press keys by their names, such as ArrowDown."""
         for key in keys:
             about = {"key": key, "code": key, "windowsVirtualKeyCode": KEYS[key]}
             text = {"text": "\r"} if key == "Enter" else {}
@@ -142,7 +140,6 @@ class Page:
             )
 
     async def picture(self, path: Path) -> bytes:
-        """A screenshot, which is kept too."""
         said = await self.ask("Page.captureScreenshot", format="png")
         path.write_bytes(data := base64.b64decode(said["data"]))
         return data
@@ -157,7 +154,6 @@ class Page:
 
 @asynccontextmanager
 async def browser(folder: Path) -> AsyncIterator[Page]:
-    """A browser with an empty page."""
     assert BROWSER is not None
     process = subprocess.Popen(
         [BROWSER, *FLAGS, f"--user-data-dir={folder}", "about:blank"],

@@ -17,7 +17,6 @@ MATMUL = next(TRITON.glob("62IEO2LA*"))
 
 
 def ptx(text: str) -> tuple[Listing, Function]:
-    """A kernel of the lines given."""
     whole = ".version 8.7\n.target sm_90\n.address_size 64\n.visible .entry f(.param .u64 p)\n{\n"
     listing = parsers.parse(Stage.PTX, whole + text + "\n\tret;\n}\n")
     return listing, listing.functions[0]
@@ -30,7 +29,6 @@ def ttir(text: str) -> tuple[Listing, Function]:
 
 
 def stage(folder: Path, ending: str, cache: DerivedCache) -> tuple[Listing, Function]:
-    """A stage of a Triton kernel by its file."""
     file = next(folder.glob(f"*.{ending}"))
     if ending == "cubin":
         plain, annotated, _ = disassemble(file.read_bytes(), cache)

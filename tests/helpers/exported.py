@@ -17,14 +17,12 @@ _INDEX = re.compile(rb'<script type="application/json" id="index">(.*?)</script>
 
 
 def index_of(page: bytes) -> Any:
-    """The page's own index."""
     match = _INDEX.search(page)
     assert match is not None
     return json.loads(match[1])
 
 
 def blocks_of(page: bytes) -> dict[int, Any]:
-    """Everything that the page has compressed, by number."""
     return {
         int(number): json.loads(zlib.decompress(base64.b64decode(data)))
         for number, data in _DATA.findall(page)
@@ -32,7 +30,6 @@ def blocks_of(page: bytes) -> dict[int, Any]:
 
 
 def variant_of(page: bytes, variant: str, kernel: str = "") -> tuple[Any, Any]:
-    """The row and the block of a variant."""
     index = index_of(page)
     row = next(
         v
@@ -65,7 +62,6 @@ def unpacked(path: Path) -> Iterator[bytes]:
 
 
 def _plain(value: object) -> bytes:
-    """All texts of a value, one beneath the other."""
     return "\n".join(texts_of(value)).encode("utf-8", "surrogateescape")
 
 

@@ -53,7 +53,6 @@ def _call(said: dict[str, Any]) -> Call:
 
 
 def subject_of(said: dict[str, Any], device: Device | None = H200) -> HintSubject:
-    """The subject of one saved variant."""
     listings = {Stage(name): _listing(key, Stage(name)) for name, key in said["stages"].items()}
     functions = {
         stage: next((f for f in listing.functions if f.name == said["symbol"]), None)
@@ -103,15 +102,12 @@ def _odd(said: dict[str, Any]) -> set[str]:
 
 
 def everything() -> list[HintSubject]:
-    """All saved variants."""
     return [subject_of(said) for said in _data()["kernels"]]
 
 
 def findings(subject: HintSubject) -> dict[str, Finding]:
-    """What hints say of a subject, by rule."""
     return {finding.rule: finding for finding in hints(subject, THRESHOLDS)}
 
 
 def rules(subject: HintSubject) -> set[str]:
-    """The rules that have something to say."""
     return set(findings(subject))

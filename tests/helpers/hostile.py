@@ -117,7 +117,6 @@ GUARDS = b"| +- EQUALS_MATCH: L['n'] == 3  # " + EVIL_BYTES
 
 @functools.cache
 def blobs() -> dict[str, bytes]:
-    """The blobs of the recording, by name."""
     with zipfile.ZipFile(RECORDING) as archive:
         found = {n.split("/")[1]: archive.read(n) for n in archive.namelist() if "blobs/" in n}
     return {**found, **{hashlib.sha256(t).hexdigest(): t for t in (BREAK, AGAIN, GUARDS)}}
@@ -174,7 +173,6 @@ def fields(value: Any, name: str, change: Change) -> Any:
 
 
 def names(value: Any, name: str) -> list[str]:
-    """Where the fields of a value stand."""
     out: list[str] = []
 
     def keep(at: str, held: Any) -> Any:

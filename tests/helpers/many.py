@@ -18,7 +18,6 @@ SAMPLE = REPOSITORY / "examples" / "recordings" / "lecture-h200.ptxview"
 
 
 def many(folder: Path, count: int) -> Path:
-    """Make the recording in a new folder."""
     (folder / "blobs").mkdir(parents=True)
     events: list[dict[str, Any]] = []
     with zipfile.ZipFile(SAMPLE) as archive:

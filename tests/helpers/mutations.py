@@ -126,7 +126,6 @@ _RENAME: dict[Stage, Callable[[str, random.Random], str]] = {
 
 
 def _noise(stage: Stage, text: str, rng: random.Random) -> str:
-    """Blank lines and comments come and go."""
     mark = COMMENTS.get(stage, "// {}")
     out = []
     for line in text.split("\n"):
@@ -158,7 +157,6 @@ def mutations(stage: Stage, text: str, first: int, last: int) -> list[tuple[str,
 
 
 def mutate(stage: Stage, text: str, kind: str, n: int) -> str:
-    """``text`` with one thing changed on line ``n``."""
     lines = text.split("\n")
     if kind == "delete":
         del lines[n - 1]
@@ -259,7 +257,6 @@ def _names(stage: Stage, body: str) -> list[re.Match[str]]:
 
 
 def named(stage: Stage, line: str) -> set[str]:
-    """The names on a line."""
     return {m[0] for m in _names(stage, _body(stage, line)[0])}
 
 

@@ -16,7 +16,6 @@ PAGES = ("details", "raw", "source")
 
 @functools.cache
 def text(page: str) -> str:
-    """One page of the report."""
     with tarfile.open(SQUARES) as archive:
         member = next(m for m in archive.getmembers() if m.name.endswith(f"{page}.csv"))
         held = archive.extractfile(member)
@@ -25,18 +24,15 @@ def text(page: str) -> str:
 
 
 def rows(page: str) -> list[list[str]]:
-    """The cells of a page."""
     return list(csv.reader(io.StringIO(text(page))))
 
 
 def column(name: str) -> list[str]:
-    """A metric of the raw page, of each launch."""
     head, _, *launches = rows("raw")
     return [row[head.index(name)] for row in launches]
 
 
 def blocks() -> list[list[dict[str, str]]]:
-    """The tables of the source page, of each launch."""
     out: list[list[dict[str, str]]] = []
     head: list[str] = []
     for row in rows("source"):
@@ -50,7 +46,6 @@ def blocks() -> list[list[dict[str, str]]]:
 
 
 def write(folder: Path, *pages: str) -> list[Path]:
-    """The pages as files."""
     folder.mkdir(parents=True, exist_ok=True)
     out = []
     for page in pages:

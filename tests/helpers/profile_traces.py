@@ -53,7 +53,6 @@ class Made:
         self.events.append({"ph": "X", "cat": category, "name": name, **where, "args": args})
 
     def json(self) -> str:
-        """The file's text, laid out as Kineto does it."""
         lines = ",\n".join("  " + json.dumps(e) for e in self.events)
         head = '"schemaVersion": 1,\n"deviceProperties": [{"id": 0, "name": "Made Up"}],\n'
         return '{\n%s"traceEvents": [\n%s\n], "traceName": "x"\n}' % (head, lines)  # noqa: UP031

@@ -34,7 +34,6 @@ class Program:
     lines: tuple[int, ...]
 
     def after(self, i: int) -> tuple[int, ...]:
-        """What may run after instruction ``i``."""
         out = list(self.code[i].jumps)
         if self.code[i].falls:
             out.append(i + 1)
@@ -88,7 +87,6 @@ guards = st.none() | p
 
 @cache
 def instructions(size: int) -> st.SearchStrategy[Instruction]:
-    """An instruction of a program of so many."""
     return _instructions(size)
 
 

@@ -42,12 +42,10 @@ class Done:
 
     @property
     def said(self) -> str:
-        """Standard error as text."""
         return self.err.decode("utf-8", "replace")
 
     @property
     def text(self) -> str:
-        """Standard output as text."""
         return self.out.decode("utf-8", "surrogateescape")
 
     @property
@@ -66,7 +64,6 @@ def _refuse(name: str) -> object:
 
 
 def call(*args: str | Path) -> Done:
-    """``ptxview`` in this process."""
     out, err = io.BytesIO(), io.BytesIO()
     with (
         redirect_stdout(io.TextIOWrapper(out, "utf-8", write_through=True)),
@@ -181,7 +178,6 @@ def tool(name: str) -> str:
 
 
 def printed(*argv: str | Path) -> bytes:
-    """What a tool prints."""
     tool, *options, last = (str(a) for a in argv)
     if Path(tool).name in ("nvdisasm", "cuobjdump") and Path(last).is_file():
         return said_of(last, tool, *options)
@@ -198,7 +194,6 @@ def count_hints(path: Path) -> None:
 
 
 def variants_of(listed: Any) -> list[tuple[Any, Any]]:
-    """Every variant of ``list --json`` with its kernel."""
     return [(k, v) for k in listed["kernels"] for v in k["variants"]]
 
 

@@ -166,17 +166,13 @@ FUSED_PTX: Text = (
 
 @dataclass(frozen=True, slots=True)
 class Bytes:
-    """Content that is at hand."""
-
     data: bytes = b""
 
     def read(self) -> bytes:
-        """The bytes."""
         return self.data
 
 
 def listing_of(text: Text, file: str = "/home/ada/square.py", language: str = "ptx") -> Listing:
-    """Lines as they stand, each with its source."""
     return Listing(
         language,
         tuple(
@@ -198,11 +194,9 @@ class FakeReader(Reader):
     untold: dict[Stage, Exception] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """What no table answers is read."""
         super().__init__(self.recording, DerivedCache(Path("/dev/null/none")))
 
     def listing(self, variant: Variant, stage: Stage) -> Listing:
-        """From the table."""
         if stage in self.broken:
             raise self.broken[stage]
         if (variant.id, stage) not in self.texts:
@@ -210,11 +204,9 @@ class FakeReader(Reader):
         return listing_of(self.texts[variant.id, stage], language=stage.value)
 
     def resources(self, variant: Variant) -> Resources:
-        """From the table."""
         return self.takes.get(variant.id, variant.known)
 
     def links(self, variant: Variant, a: Stage, b: Stage) -> Mapping[int, tuple[int, ...]]:
-        """Lines with the same source."""
         of_b: dict[int, list[int]] = {}
         for n, (_, at) in enumerate(self.texts[variant.id, b], 1):
             if at is not None:
@@ -226,13 +218,11 @@ class FakeReader(Reader):
         }
 
     def groups(self, variant: Variant, stage: Stage) -> SourceGroups:
-        """By the table's links to the source."""
         links = self.links(variant, stage, Stage.SOURCE)
         order = sorted({source for lines in links.values() for source in lines})
         return SourceGroups(by_links(len(self.texts[variant.id, stage]), links), order)
 
     def function(self, variant: Variant, stage: Stage) -> Function | None:
-        """From the table."""
         start = self.starts.get(stage)
         return None if start is None else Function(variant.symbol, start, start)
 
@@ -259,35 +249,29 @@ class FakeReader(Reader):
         )
 
     def card(self, variant: Variant) -> Card:
-        """Of the figures alone."""
         held = self.resources(variant)
         device = tables.devices()["sm_90"]
         return card(held, device, {}, lambda language, opcode: None, threads=held.max_threads)
 
     def findings(self, variant: Variant, counted: bool = True) -> tuple[Finding, ...]:
-        """One, on the load."""
         if variant.id != "3f2a91c0":
             return ()
         return (Finding(NOTE.rule, NOTE.severity, NOTE.text, {Stage.PTX: (14,)}),)
 
     def explain(self, variant: Variant, stage: Stage, n: int) -> tuple[Explained, ...]:
-        """From the reference."""
         opcode = "ld.global.v4.b32" if (stage, n) == (Stage.PTX, 14) else None
         entry = tables.isa().ptx(opcode) if opcode else None
         return (Explained(entry, tables.isa().qualifiers(str(opcode))),) if entry else ()
 
     def graph_listing(self, graph: Graph, stage: Stage = Stage.OUTPUT_CODE) -> Listing:
-        """The only graph's."""
         if stage is Stage.OUTPUT_CODE:
             return listing_of(OUTPUT_CODE, "/tmp/cabc.py", "python")
         return parse(stage, GRAPH_TEXTS[stage])
 
     def graph_stages(self, graph: Graph) -> tuple[Stage, ...]:
-        """Those that have a text."""
         return (*GRAPH_TEXTS, Stage.OUTPUT_CODE)
 
     def graph_links(self, graph: Graph, a: Stage, b: Stage) -> Mapping[int, tuple[int, ...]]:
-        """The only call's row and its lines."""
         rows = {Stage.OPERATIONS: (4,), Stage.OUTPUT_CODE: (12,), Stage.POST_GRAD: (3,)}
         return {n: rows.get(b, (3,)) for n in rows.get(a, (3,))}
 
@@ -297,7 +281,6 @@ def _files(*stages: Stage, path: str = "/home/ada/square.py") -> dict[Stage, Sta
 
 
 def variant(name: str, ident: str, *stages: Stage, **more: object) -> Variant:
-    """A variant with these stages."""
     config = {"BLOCK": 1024, "num_warps": 4, "num_stages": 3}
     stages_of = _files(*stages)
     made = Variant(ident, ident * 8, name, target="sm_90a", stages=stages_of, config=config)
@@ -335,7 +318,6 @@ def recording() -> Recording:
 
 
 def reader(of: Recording | None = None) -> FakeReader:
-    """A reader of the small recording."""
     texts: dict[tuple[str, Stage], Text] = {
         ("b615ffe2", Stage.OUTPUT_CODE): OUTPUT_CODE,
         ("b615ffe2", Stage.PTX): FUSED_PTX,
@@ -357,13 +339,11 @@ def reader(of: Recording | None = None) -> FakeReader:
 
 
 def empty() -> FakeReader:
-    """A recording of a program that compiled nothing."""
     path, command = "/home/ada/hello.ptxview", ("python", "hello.py")
     return FakeReader(Recording(path, (), command=command, exit_status=0, mode="gpu"), {})
 
 
 def broken() -> FakeReader:
-    """SASS needs a missing tool, TTIR meets our bug."""
     made = reader()
     made.broken = {
         Stage.SASS: ToolMissing("nvdisasm was not found.", "pip install nvidia-cuda-nvdisasm"),
@@ -373,12 +353,10 @@ def broken() -> FakeReader:
 
 
 def target() -> Recording:
-    """What was compiled without a GPU."""
     return replace(recording(), mode="target", target="sm_90", device=None)
 
 
 def screen_of(pilot: Pilot[None]) -> MainScreen:
-    """The main screen, also below others."""
     return next(one for one in pilot.app.screen_stack if isinstance(one, MainScreen))
 
 
@@ -409,7 +387,6 @@ async def settle(pilot: Pilot[None]) -> MainScreen:
 
 
 def text_of(pilot: Pilot[None]) -> str:
-    """What the terminal shows."""
     return "\n".join(
         "".join(segment.text for segment in strip)
         for strip in pilot.app.screen._compositor.render_strips()

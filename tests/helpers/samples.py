@@ -89,10 +89,8 @@ def _keep(place: Path, data: bytes) -> None:
 
 @cache
 def disassemble(name: str, *options: str) -> str:
-    """What nvdisasm prints for a sample."""
     return said_of(DATA / name, find_nvdisasm(), *options).decode("utf-8", "surrogateescape")
 
 
 def read_sample(name: str) -> str:
-    """A sample's text, byte for byte."""
     return (DATA / name).read_bytes().decode("utf-8", "surrogateescape")

@@ -66,7 +66,6 @@ def side(
 
 
 def tensor(*shape: int) -> str:
-    """A line of TTIR that makes a tensor."""
     dims = "x".join(map(str, shape))
     return f"    %t = arith.constant dense<0.0> : tensor<{dims}xf32>"
 
@@ -74,16 +73,13 @@ def tensor(*shape: int) -> str:
 def told(
     a: VariantSide, b: VariantSide, same: Mapping[Stage, bool] | None = None
 ) -> tuple[str, ...]:
-    """The explanation of what is between two sides."""
     alike = (same or {}).get(Stage.PTX, a.opcodes == b.opcodes)
     return explain(a, b, said(a, b, same), alike)
 
 
 def said(a: VariantSide, b: VariantSide, same: Mapping[Stage, bool] | None = None) -> Summary:
-    """The summary at PTX."""
     return summarise(a, b, Stage.PTX, same)
 
 
 def using(**figures: int | None) -> Resources:
-    """Resources that are nothing but for those given."""
     return replace(Resources(20, 0, 0, 0, 0, 0, 0), **figures)

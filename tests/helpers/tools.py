@@ -41,7 +41,6 @@ OTHER_NAMES = {"cc": ("gcc",), "chromium": ("google-chrome",), "g++": ("c++", "c
 
 
 def path_of(name: str) -> str | None:
-    """Find a program (or Python.h) as the tests start it."""
     if name == "Python.h":
         header = Path(sysconfig.get_path("include")) / name
         return str(header) if header.exists() else None
@@ -58,7 +57,6 @@ def path_of(name: str) -> str | None:
 
 
 def lack(name: str) -> str:
-    """Say what is missing and how to install it."""
     return f"needs {name}: {INSTALL.get(name, 'pip install triton')}"
 
 

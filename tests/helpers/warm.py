@@ -133,7 +133,6 @@ class Warm:
     def start(
         self, argv: Sequence[str], env: Mapping[str, str], folder: Path, streams: Sequence[int]
     ) -> Child:
-        """A program in a child."""
         return Child(self.place, argv, env, folder, streams)
 
     @property
@@ -142,7 +141,6 @@ class Warm:
         return [sys.executable, "-I", "-S", __file__, str(self.place)]
 
     def leave(self) -> None:
-        """Ask for nothing any more."""
         self._guest.close()
 
     def wait(self) -> None:

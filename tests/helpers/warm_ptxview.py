@@ -16,7 +16,6 @@ from tests.helpers import samples, warm
 
 
 def prepare(modules: Sequence[str]) -> None:
-    """Import what commands import, and these."""
     for command in import_module("inspector.commands.cli").COMMANDS:
         import_module(command.module)
     for name in modules:

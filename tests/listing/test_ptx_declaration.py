@@ -9,11 +9,7 @@ import pytest
 
 from inspector.base.model import Stage
 from inspector.listing import parse
-from inspector.listing.ptx_statement import (
-    entries,
-    read_header,
-    variable_declaration,
-)
+from inspector.listing.ptx_statement import entries, read_header, variable_declaration
 from inspector.system.process import run_tool
 from inspector.system.toolchain import need
 
@@ -65,11 +61,11 @@ def test_a_variable_takes_the_bytes_that_ptxas_gives_it(code: str, tmp_path: Pat
 def test_parameters_stand_where_ptxas_reads_them(tmp_path: Path) -> None:
     listing = parse(Stage.PTX, KERNEL)
     header = read_header(listing, listing.functions[0])
-    assert [(p.symbol, p.type, p.offset, p.size, p.pointer) for p in header.parameters] == [
-        ("a", ".u64", 0, 8, True),
-        ("b", ".u8", 8, 1, False),
-        ("c", ".b8", 16, 12, False),
-        ("d", ".f64", 32, 8, False),
+    assert [(p.name, p.kind, p.offset, p.size, p.pointer) for p in header.parameters] == [
+        ("a", "u64", 0, 8, True),
+        ("b", "u8", 8, 1, False),
+        ("c", "b8", 16, 12, False),
+        ("d", "f64", 32, 8, False),
     ]
     assert header.block == (64, 2, 1) and header.most is None
     told(tmp_path, KERNEL)

@@ -39,7 +39,7 @@ BLOBS = {
     "": b"",
 }
 SPECIMENS = hostile.events()
-KINDS = sorted({str(event["event"]) for event in SPECIMENS} | {"file", "graph_nodes", "unmade"})
+KINDS = sorted({str(event["event"]) for event in SPECIMENS} | {"file", "graph_nodes"})
 FIELDS = sorted({name for event in SPECIMENS for name in event} - {"event"} | {"marks", "said"})
 words = st.one_of(
     st.sampled_from(

@@ -19,6 +19,7 @@ from mcp import Client, StdioServerParameters, types
 
 from inspector.base.text import shown
 from inspector.commands.cli import COMMANDS
+from tests.helpers.exported import texts_of
 from tests.helpers.ptxview import REPOSITORY, call, count_hints, imported, write_events
 from tests.helpers.schemas import hold
 
@@ -29,7 +30,6 @@ READS = ["list", "show", "diff", "explain", "check", "time"]
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A folder to serve, with a recording in it."""
     folder = tmp_path / "root"
     folder.mkdir()
     shutil.copy(RECORDED, folder / "x.ptxview")
@@ -259,17 +259,8 @@ async def test_what_a_stranger_wrote_is_harmless(connected: Connect, root: Path)
             (evil, {evil: evil}),
         ):
             result = await client.call_tool(name, given)
-            for said in texts([result.structured_content, text(result)]):
+            for said in texts_of([result.structured_content, text(result)]):
                 assert all(line == shown(line) for line in said.split("\n")), said
-
-
-def texts(value: object) -> list[str]:
-    """Every text in a value, names of members too."""
-    if isinstance(value, str):
-        return [value]
-    if isinstance(value, dict):
-        return [*value, *(one for each in value.values() for one in texts(each))]
-    return [one for each in value for one in texts(each)] if isinstance(value, list) else []
 
 
 async def test_schemas_are_resources(connected: Connect, root: Path) -> None:

@@ -26,7 +26,7 @@ from pathlib import Path
 import pytest
 
 from inspector.sources.opening import open_path
-from tests.helpers.ptxview import command, environment, ptxview
+from tests.helpers.ptxview import Done, command, environment, ptxview
 from tests.helpers.tools import needs, skip_without
 
 # Counts what it is sent and tells it when it is asked to end; names its descriptors, its
@@ -73,14 +73,12 @@ class Started:
     told: list[object]
 
     def line(self) -> bytes:
-        """The next line of its output."""
         assert self.process.stdout is not None
         return self.process.stdout.readline()
 
 
 @pytest.fixture
 def words(tmp_path: Path) -> Callable[[bool, str], list[str]]:
-    """The command that runs a text, bare or wrapped."""
 
     def make(wrapped: bool, text: str) -> list[str]:
         path = tmp_path / "program.py"
@@ -150,20 +148,9 @@ def seen(words: list[str], send: Callable[[Started], None]) -> tuple[dict[str, i
 
 
 # Signals that stop and continue it, end it silently, or report children have other tests.
+OTHERS = ["KILL", "STOP", "CHLD", "TSTP", "TTIN", "TTOU", "CONT", "USR2", "XFSZ"]
 EVERY = sorted(
-    int(n)
-    for n in signal.valid_signals()
-    - {
-        signal.SIGKILL,
-        signal.SIGSTOP,
-        signal.SIGCHLD,
-        signal.SIGTSTP,
-        signal.SIGTTIN,
-        signal.SIGTTOU,
-        signal.SIGCONT,
-        signal.SIGUSR2,
-        signal.SIGXFSZ,
-    }
+    map(int, signal.valid_signals() - {getattr(signal, f"SIG{name}") for name in OTHERS})
 )
 
 
@@ -252,7 +239,6 @@ def test_nothing_is_left_when_it_is_killed(
 
 
 def children(pid: int) -> list[int]:
-    """The processes that a process has started."""
     return [int(w) for w in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
@@ -321,12 +307,10 @@ class Shell:
         self.said = b""
 
     def type(self, text: str) -> None:
-        """Type; earlier output is forgotten."""
         self.said = b""
         os.write(self.fd, text.encode())
 
     def sees(self, *wanted: str) -> str:
-        """Wait until all of these patterns have come."""
         end = time.monotonic() + 120
         while not all(re.search(each.encode(), self.said) for each in wanted):
             assert time.monotonic() < end, (wanted, self.said)
@@ -350,7 +334,6 @@ class Shell:
         raise AssertionError((wanted, self.said))
 
     def close(self) -> None:
-        """End it and all that it started."""
         for entry in Path("/proc").glob("[0-9]*"):
             with suppress(OSError):
                 if os.getsid(int(entry.name)) == self.pid:
@@ -434,32 +417,35 @@ def test_a_job_is_stopped_and_goes_on(tmp_path: Path, shell: str, wrapped: bool)
         assert recording.complete and recording.exit_status == 6
 
 
-@pytest.mark.parametrize("wrapped", [nightly(False), True])
-def test_ctrl_c_arrives_once(tmp_path: Path, wrapped: bool) -> None:
-    path = tmp_path / "program.py"
-    path.write_text(TICKS.replace("SIGCONT", "SIGINT"))
-    words = command(["run", "--no-tui", "-o", tmp_path / "rec", path])
-    at = Shell(["bash", "--norc", "--noprofile", "-i"], tmp_path)
+@contextmanager
+def bash(folder: Path, text: str, wrapped: bool = True) -> Iterator[Shell]:
+    """The program of a text, which ends by a file ``end``, in an interactive bash."""
+    path = folder / "program.py"
+    path.write_text(text)
+    words = command(["run", "--no-tui", "-o", folder / "rec", path])
+    at = Shell(["bash", "--norc", "--noprofile", "-i"], folder)
     try:
         at.type(shlex.join(words if wrapped else [sys.executable, str(path)]) + "\n")
+        yield at
+        (folder / "end").touch()
+        at.sees("done")
+    finally:
+        at.close()
+
+
+@pytest.mark.parametrize("wrapped", [nightly(False), True])
+def test_ctrl_c_arrives_once(tmp_path: Path, wrapped: bool) -> None:
+    with bash(tmp_path, TICKS.replace("SIGCONT", "SIGINT"), wrapped) as at:
         at.sees(r"pid \d+ up")
         for turn in range(1, 4):
             at.type("\x03")
             time.sleep(0.5)
             (tmp_path / "ask").touch()
             at.sees(rf"alive {turn}\b")
-        (tmp_path / "end").touch()
-        at.sees("done")
-    finally:
-        at.close()
 
 
 def test_a_stop_of_the_wrapper_or_of_the_program_alone_is_seen_by_the_shell(tmp_path: Path) -> None:
-    path = tmp_path / "program.py"
-    path.write_text(TICKS)
-    at = Shell(["bash", "--norc", "--noprofile", "-i"], tmp_path)
-    try:
-        at.type(shlex.join(command(["run", "--no-tui", "-o", tmp_path / "rec", path])) + "\n")
+    with bash(tmp_path, TICKS) as at:
         program = int(re.search(r"pid (\d+) up", at.sees(r"pid \d+ up"))[1])  # type: ignore[index]
         stops = [(program, signal.SIGSTOP), (parent(program), signal.SIGTSTP)]
         for turn, (target, number) in enumerate(stops, 1):
@@ -470,27 +456,16 @@ def test_a_stop_of_the_wrapper_or_of_the_program_alone_is_seen_by_the_shell(tmp_
             at.type("fg\n")
             (tmp_path / "ask").touch()
             at.sees(rf"alive {turn}\b")
-        (tmp_path / "end").touch()
-        at.sees("done")
-    finally:
-        at.close()
 
 
 def test_a_program_that_ignores_ctrl_z_is_not_stopped(tmp_path: Path) -> None:
-    path = tmp_path / "program.py"
-    path.write_text("import signal; signal.signal(signal.SIGTSTP, signal.SIG_IGN)\n" + TICKS)
-    at = Shell(["bash", "--norc", "--noprofile", "-i"], tmp_path)
-    try:
-        at.type(shlex.join(command(["run", "--no-tui", "-o", tmp_path / "rec", path])) + "\n")
+    text = "import signal; signal.signal(signal.SIGTSTP, signal.SIG_IGN)\n" + TICKS
+    with bash(tmp_path, text) as at:
         at.sees("up")
         at.type("\x1a")
         time.sleep(0.5)
         (tmp_path / "ask").touch()
         assert "Stopped" not in at.sees("alive 0")
-        (tmp_path / "end").touch()
-        at.sees("made no kernels")
-    finally:
-        at.close()
 
 
 # -- what it inherits -----------------------------------------------------------------------------
@@ -699,13 +674,20 @@ def test_a_program_from_standard_input(tmp_path: Path) -> None:
 
 # -- what the probes do inside it -----------------------------------------------------------------
 
+
+def recorded(folder: Path, text: str, out: str = "rec") -> Done:
+    """A program of a text, run in a folder and recorded there."""
+    path = folder / "program.py"
+    path.write_text(text)
+    return ptxview("run", "-o", folder / out, path, cwd=folder)
+
+
 PROBED = "import os, sys, threading, time\nimport ptxview_probes.writer as w\n" + (
     "def say(text):\n    w.emit({'event': 'problem', 'where': 'w', 'text': text})\n"
 )
 
 
 def told(folder: Path) -> list[str]:
-    """What ``say`` has said, each line read strictly."""
     events = [
         json.loads(line)
         for file in sorted(folder.glob("events-*.jsonl"))
@@ -739,9 +721,7 @@ os.rename("his11", "ended")
 
 def test_a_daemon_keeps_its_files_to_itself(tmp_path: Path) -> None:
     """It closes all descriptors, and its own files take the numbers."""
-    path = tmp_path / "program.py"
-    path.write_text(PROBED + DAEMON)
-    done = ptxview("run", "-o", tmp_path / "rec", path, cwd=tmp_path)
+    done = recorded(tmp_path, PROBED + DAEMON)
     assert done.status == 0, done.said
     until((tmp_path / "ended").exists, "the daemon did not come to its end")
     for n in range(11):
@@ -755,68 +735,14 @@ def test_a_daemon_keeps_its_files_to_itself(tmp_path: Path) -> None:
 
 
 def test_ptxview_keeps_no_file_open_between_events(tmp_path: Path) -> None:
-    path = tmp_path / "program.py"
-    path.write_text(
-        PROBED + "say('one'); w.blob(b'two')\nprint(sorted(os.listdir('/proc/self/fd')))"
-    )
-    done = ptxview("run", "-o", tmp_path / "rec", path)
+    text = PROBED + "say('one'); w.blob(b'two')\nprint(sorted(os.listdir('/proc/self/fd')))"
+    done = recorded(tmp_path, text)
     assert done.text == "['0', '1', '2', '3']\n"  # 3 is the listing's own
-
-
-FORKS = """
-import ptxview_probes.calls.subjects as calls
-def records():
-    n = 0
-    while True:
-        n += 1
-        say("x" * 50)
-        held = calls.subject("graph", "g", str(n % 50), {})
-        held.entry((n,), [("n", "int", n)])
-        calls.grown(held, held.others)
-for _ in range(4):
-    threading.Thread(target=records, daemon=True).start()
-hung = 0
-for n in range(60):
-    pid = os.fork()
-    if pid == 0:
-        say(f"child {n}")
-        held = calls.subject("graph", "g", "child", {})
-        held.entry((n,), [("n", "int", n)])
-        w.blob(b"of the child %d" % n)
-        os._exit(0)
-    end = time.monotonic() + 120
-    while os.waitpid(pid, os.WNOHANG) == (0, 0):
-        if time.monotonic() > end:
-            hung += 1
-            os.kill(pid, 9); os.waitpid(pid, 0)
-            break
-        time.sleep(0.002)
-    if hung:
-        break
-print("hung", hung, flush=True)
-os._exit(0)
-"""
-
-
-@pytest.mark.nightly
-def test_a_child_never_waits_for_a_thread_that_it_does_not_have(tmp_path: Path) -> None:
-    """Forked again and again while four threads record: the writer's lock and the calls'."""
-    path = tmp_path / "program.py"
-    path.write_text(PROBED + FORKS)
-    done = ptxview("run", "-o", tmp_path / "rec", path)
-    assert (done.status, done.text) == (0, "hung 0\n"), done.said
-    said = told(tmp_path / "rec")
-    assert sorted(t for t in said if t.startswith("child")) == sorted(
-        f"child {n}" for n in range(60)
-    )
 
 
 def test_a_child_never_waits_for_what_a_thread_was_importing_for_us(tmp_path: Path) -> None:
     """The thread is held where it imports json until the program forks."""
-    path = tmp_path / "program.py"
-    path.write_text(
-        PROBED
-        + """
+    text = """
 importing, forked = threading.Event(), threading.Event()
 class Slow:
     def find_spec(self, name, path=None, target=None):
@@ -841,8 +767,7 @@ while os.waitpid(pid, os.WNOHANG) == (0, 0):
     time.sleep(0.01)
 thread.join()
 """
-    )
-    done = ptxview("run", "-o", tmp_path / "rec", path)
+    done = recorded(tmp_path, PROBED + text)
     assert done.status == 0, done.said
     assert sorted(told(tmp_path / "rec")) == ["of the child", "of the thread"]
 
@@ -852,10 +777,7 @@ def test_locks_that_another_thread_holds_are_renewed_in_the_child(
     tmp_path: Path, module: str
 ) -> None:
     """The same without luck: the lock is held by a thread when the program forks."""
-    path = tmp_path / "program.py"
-    path.write_text(
-        PROBED
-        + f"""
+    text = f"""
 import signal
 import ptxview_probes.{module} as module
 inside, done = threading.Event(), threading.Event()
@@ -874,8 +796,7 @@ if pid == 0:
 print(os.waitpid(pid, 0)[1], flush=True)
 os._exit(0)
 """
-    )
-    done = ptxview("run", "-o", tmp_path / "rec", path)
+    done = recorded(tmp_path, PROBED + text)
     assert done.text == "0\n", done.said
     assert told(tmp_path / "rec") == ["child"]
 
@@ -910,9 +831,7 @@ def kept(data):
 
 def test_a_full_disk_is_reported_with_its_reason(tmp_path: Path) -> None:
     """A line that was cut short takes nothing with it; what is missing says why."""
-    path = tmp_path / "program.py"
-    path.write_text(PROBED + FULL.replace("before = ", KEPT + "\nbefore = ", 1))
-    done = ptxview("run", "-o", tmp_path / "rec", path)
+    done = recorded(tmp_path, PROBED + FULL.replace("before = ", KEPT + "\nbefore = ", 1))
     assert done.status == 0, done.said
     said = told(tmp_path / "rec")
     why = os.strerror(27)  # a limit of the shell replaces the disk: File too large
@@ -932,9 +851,7 @@ def test_a_full_disk_is_reported_with_its_reason(tmp_path: Path) -> None:
 @pytest.mark.parametrize("out", ["rec", "x.ptxview"])
 def test_events_that_were_never_written_are_reported_at_the_end(tmp_path: Path, out: str) -> None:
     """The disk is full until the program has ended, and not one event more has a place."""
-    path = tmp_path / "program.py"
-    path.write_text(PROBED + FULL.partition("digest =")[0].partition("say('three')")[0])
-    done = ptxview("run", "-o", tmp_path / out, path)
+    done = recorded(tmp_path, PROBED + FULL.partition("digest =")[0], out)
     assert done.status == 0
     why = os.strerror(27)
     assert re.search(rf"events of process \d+ could not be written: {why}", done.said)
@@ -977,22 +894,14 @@ def test_a_child_frees_a_tensor_while_a_thread_of_its_parent_makes_one(tmp_path:
 
 
 def test_profile_wraps_as_run_does(tmp_path: Path) -> None:
-    kind = "profile"
     path = tmp_path / "program.py"
     path.write_text(PROGRAM)
-    words = command([kind, "-o", tmp_path / kind, path])
-
-    def send(run: Started) -> None:
-        for number in (14, 15, 28):
-            os.kill(run.process.pid, number)
-
-    counted, status = seen(words, send)
-    assert (counted, status) == ({"14": 1, "15": 1, "28": 1}, 9)
-    with started(command([kind, "-o", tmp_path / f"{kind}2", path])) as run:
+    words = command(["profile", "-o", tmp_path / "one", path])
+    counted, status = seen(words, lambda run: os.kill(run.process.pid, signal.SIGTERM))
+    assert (counted, status) == ({"15": 1}, 9)
+    with started(command(["profile", "-o", tmp_path / "two", path])) as run:
         os.kill(run.process.pid, signal.SIGKILL)
         until(lambda: ended(run.program), "the program went on")
-    done = ptxview(kind, "-o", tmp_path / f"{kind}3", "-", given=b"print('from input')\n")
-    assert (done.status, done.out) == (0, b"from input\n")
 
 
 # -- while the recording is being finished --------------------------------------------------------
@@ -1056,7 +965,6 @@ def test_asked_to_end_while_it_finishes_the_file_is_made_at_once(
 
 
 def folder_in(err: bytes) -> Path:
-    """The folder that a run has said it packs."""
     found = re.search(r"writing \S+; should that not end, open (\S+)", err.decode())
     assert found, err
     return Path(found[1])
@@ -1090,7 +998,6 @@ def test_asked_twice_it_ends(tmp_path: Path) -> None:
 
 
 def packs(pid: int) -> bool:
-    """Whether a process writes the single file."""
     for link in Path(f"/proc/{pid}/fd").iterdir():
         with suppress(OSError):
             if link.readlink().name.startswith(".x.ptxview."):
@@ -1147,7 +1054,6 @@ def interface(folder: Path, text: str, extra: str = "") -> Iterator[tuple[Shell,
 
 
 def parent(pid: int) -> int:
-    """The number of a process's parent."""
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 

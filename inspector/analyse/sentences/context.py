@@ -10,7 +10,7 @@ from typing import TypeVar
 from inspector.base.model import Call, Kernel, Origin, Variant
 from inspector.base.names import argument_types
 from inspector.listing.line import Function, Listing
-from inspector.listing.ptx_statement import Declared, Header, read_header
+from inspector.listing.ptx_statement import Header, PtxVariable, read_header
 
 T = TypeVar("T")
 Size = tuple[int, int, int]
@@ -138,7 +138,7 @@ def of_header(listing: Listing, function: Function) -> Context:
 
 
 def triton_parameters(
-    declared: Sequence[Declared],
+    declared: Sequence[PtxVariable],
     signature: Mapping[str, str],
     specialization: Mapping[str, object] | None = None,
 ) -> tuple[Parameter, ...]:
@@ -178,7 +178,7 @@ def triton_parameters(
     )
 
 
-def cuda_parameters(declared: Sequence[Declared], demangled: str) -> tuple[Parameter, ...]:
+def cuda_parameters(declared: Sequence[PtxVariable], demangled: str) -> tuple[Parameter, ...]:
     """The parameters of a C++ kernel, with the types of ``f(float const*, int)`` where they fit."""
     types = argument_types(demangled)
     if not declared:
@@ -190,9 +190,9 @@ def cuda_parameters(declared: Sequence[Declared], demangled: str) -> tuple[Param
     return tuple(replace(p, type=t, pointer=t.endswith(("*", "&"))) for p, t in typed)
 
 
-def _bare(declared: Sequence[Declared]) -> tuple[Parameter, ...]:
+def _bare(declared: Sequence[PtxVariable]) -> tuple[Parameter, ...]:
     return tuple(
-        Parameter(i, offset=d.offset, size=d.size, symbol=d.symbol, pointer=d.pointer)
+        Parameter(i, offset=d.offset, size=d.size, symbol=d.name, pointer=d.pointer)
         for i, d in enumerate(declared)
     )
 
@@ -221,10 +221,10 @@ def _expanded(name: str, type_: str, multiple: int | None) -> list[tuple[str, st
     ]
 
 
-def _agrees(type_: str, declared: Declared) -> bool:
+def _agrees(type_: str, declared: PtxVariable) -> bool:
     """Whether a Triton type can be what PTX declares."""
     if type_.startswith("*"):
-        return declared.size == 8 and declared.type in (".u64", ".b64")
+        return declared.size == 8 and declared.kind in ("u64", "b64")
     if type_.startswith("tensordesc") or type_ == "nvTmaDesc":
         return declared.size == 128
     if integer := _BITS.match(type_):

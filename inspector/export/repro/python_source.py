@@ -43,7 +43,6 @@ class CutSource:
 
     @property
     def text(self) -> str:
-        """The statements, as one text."""
         return "\n\n\n".join(self.statements)
 
 
@@ -121,7 +120,6 @@ def _module(text: str, path: str) -> _Module:
 
 
 def _binds(statement: ast.stmt) -> Iterator[str]:
-    """Yield the names that a statement of a module binds."""
     if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         yield statement.name
         return
@@ -181,7 +179,6 @@ class _Cutter:
         self._owners: dict[str, str] = {}  # names that are not imported, and the file they are of
 
     def cut(self, name: str, module: _Module) -> CutSource:
-        """All that was taken."""
         future = tuple(
             alias.name
             for statement in module.tree.body
@@ -203,7 +200,6 @@ class _Cutter:
         )
 
     def take(self, module: _Module, node: ast.stmt, text: str) -> None:
-        """A statement with all that it needs."""
         key = (module.path, _first(node))
         if key in self._texts:
             return
@@ -279,8 +275,6 @@ class _Cutter:
         if not stars:
             self._unknown[name] = None
 
-    # -- texts -----------------------------------------------------------------------------------
-
     def function_text(self, module: _Module, node: ast.FunctionDef, jitted: bool) -> str:
         """A function without the decorators that tune it; jitted if it is to be."""
         kept = [ast.unparse(d) for d in node.decorator_list]
@@ -288,8 +282,6 @@ class _Cutter:
             kept = [text for text in kept if not _TUNER.match(text)]
         body = textwrap.dedent("\n".join(module.lines[node.lineno - 1 : node.end_lineno]))
         return "\n".join([*(f"@{text}" for text in kept), body])
-
-    # -- imports ---------------------------------------------------------------------------------
 
     def _import(self, module: _Module, statement: ast.Import | ast.ImportFrom, name: str) -> None:
         alias = next(

@@ -14,8 +14,7 @@ from inspector.base.text import words
 from inspector.export.repro import support
 from inspector.export.repro.python_source import CutSource, is_jitted, python_literal
 
-CHECKS = ("interpreter", "reference", "none")
-"""What a launch can be compared with."""
+CHECKS = ("interpreter", "reference", "none")  # what a launch can be compared with
 TL_TYPES = {
     "int1": "tl.int1",
     **{f"{kind}{n}": f"tl.{kind}{n}" for kind in ("int", "uint") for n in (8, 16, 32, 64)},
@@ -50,29 +49,45 @@ _PLACED = re.compile(r"(\w{1,400})\[(\d{1,4})\]")
 STANDARD = words("argparse base64 inspect os statistics subprocess sys tempfile time zlib")
 
 
-@dataclass(frozen=True, slots=True)
-class TritonLaunch:
-    """What a script is made of.
+@dataclass(frozen=True, kw_only=True)
+class RecordedCall:
+    """What a script repeats.
 
-    ``call`` and ``calls`` say which recorded call of how many it is, ``count`` how often it was
-    made alike; None where what is launched was given. ``config`` is the variant's, ``where`` says
-    whose text the kernel is, ``recorded_on`` what it ran on. ``inputs`` are arrays kept in
-    the script, as (dtype, shape, base64 of the compressed bytes).
+    ``kernel`` is what was asked for. ``call`` and ``calls`` say which recorded call of how many it
+    is, ``count`` how often it was made alike; None where what is launched was given.
+    ``recorded_on`` is what it ran on.
     """
 
     kernel: str
-    variant: str
-    source: CutSource
-    where: str
-    grid: tuple[int, int, int]
     arguments: tuple[Argument, ...]
-    config: Mapping[str, object]
     call: int | None = None
     calls: int = 0
     count: int | None = None
     recorded_on: str = ""
-    check: str = "interpreter"
     reference: CutSource | None = None
+
+    @property
+    def which(self) -> str:
+        """`` as in call 1 of 3, which was made 5 times alike``."""
+        said = "" if self.call is None else f" as in call {self.call} of {self.calls}"
+        often = self.count is not None and self.count > 1
+        return f"{said}, which was made {self.count} times alike" if often else said
+
+
+@dataclass(frozen=True, kw_only=True)
+class TritonLaunch(RecordedCall):
+    """A launch of a Triton kernel.
+
+    ``config`` is the variant's, ``where`` says whose text the kernel is. ``inputs`` are arrays kept
+    in the script, as (dtype, shape, base64 of the compressed bytes).
+    """
+
+    variant: str
+    source: CutSource
+    where: str
+    grid: tuple[int, int, int]
+    config: Mapping[str, object]
+    check: str = "interpreter"
     inputs: Mapping[str, tuple[str, tuple[int, ...], str]] | None = None
 
 
@@ -99,12 +114,7 @@ def triton_script(launch: TritonLaunch) -> str:
         _arguments(launch),
         _launch(launch),
         *reference_part(launch.reference, _COMMENT, support.CHECK_REFERENCE),
-        part("values of the arguments"),
-        *([] if launch.inputs is None else [_kept(launch.inputs)]),
-        support.INPUTS.strip(),
-        part("what it is compared with, and how long it takes"),
-        support.COMPARE.strip() % {"float32": tolerance},
-        support.TIME.strip(),
+        *_measures([] if launch.inputs is None else [_kept(launch.inputs)], tolerance),
         support.INTERPRETER.strip(),
         support.MAIN.strip()
         % {"choices": tuple(checks), "default": launch.check, "interpret": support.INTERPRET},
@@ -112,6 +122,18 @@ def triton_script(launch: TritonLaunch) -> str:
         support.END.strip(),
     ]
     return script_of(_head(launch), future, imports, parts)
+
+
+def _measures(inputs: list[str], tolerance: float) -> list[str]:
+    """Making arguments, comparing and timing; single precision may be ``tolerance`` off."""
+    return [
+        part("values of the arguments"),
+        *inputs,
+        support.INPUTS.strip(),
+        part("what it is compared with, and how long it takes"),
+        support.COMPARE.strip() % {"float32": tolerance},
+        support.TIME.strip(),
+    ]
 
 
 def script_of(head: str, future: Iterable[str], imports: set[str], parts: Sequence[str]) -> str:
@@ -124,19 +146,12 @@ def script_of(head: str, future: Iterable[str], imports: set[str], parts: Sequen
 
 
 def part(title: str) -> str:
-    """The comment that begins a part of a script."""
     return f"# -- {harmless(title)} ".ljust(88, "-")
 
 
 def harmless(name: str) -> str:
     """A name that a recording tells, as part of a comment: nothing ends the comment."""
     return "".join(c if c.isprintable() and c not in '\\"' else "?" for c in name)
-
-
-def which_call(call: int | None, calls: int, count: int | None) -> str:
-    """`` as in call 1 of 3, which was made 5 times alike``."""
-    said = "" if call is None else f" as in call {call} of {calls}"
-    return said if count is None or count < 2 else f"{said}, which was made {count} times alike"
 
 
 def docstring(*lines: str) -> str:
@@ -149,7 +164,7 @@ def _head(launch: TritonLaunch) -> str:
     outside = {o for c in (launch.source, launch.reference) if c is not None for o in c.outside}
     needs = f"It imports {', '.join(sorted(outside))}, which must be installed here."
     return docstring(
-        f"{launch.kernel}, launched{which_call(launch.call, launch.calls, launch.count)}.",
+        f"{launch.kernel}, launched{launch.which}.",
         "",
         f"Variant {launch.variant}.{on} Inputs are new ones of the recorded kind: of the same",
         "dtypes, shapes, strides, alignment and ranges of integers. It runs the kernel, checks",
@@ -230,7 +245,12 @@ def _value(one: Argument, launch: TritonLaunch) -> str:
         text, block = tensor_text(one), _DESCRIPTOR.match(one.type or "")
         return text if block is None else f"TensorDescriptor.from_tensor({text}, [{block[1]}])"
     if one.type == "constexpr":
-        return _constant(one, launch)
+        # Recordings hold a type or a function by its name alone.
+        value = one.value if one.value is not None else launch.config.get(one.name)
+        if not isinstance(value, str) or one.python_type == "str":
+            return python_literal(value)
+        named = value if is_function(one, launch.source.text) else python_literal(value)
+        return TL_TYPES.get(value, named)
     if (one.type or "").startswith("*"):
         if one.alignment is None and one.value is None:
             return "None"
@@ -257,15 +277,6 @@ def tensor_text(one: Argument, more: str = "") -> str:
     if one.low is not None and one.high is not None:
         words += [f"low={one.low}", f"high={one.high}"]
     return f"make.tensor({', '.join(words)}{more})"
-
-
-def _constant(one: Argument, launch: TritonLaunch) -> str:
-    """A value that was compiled in. Recordings hold a type or a function by its name alone."""
-    value = one.value if one.value is not None else launch.config.get(one.name)
-    if not isinstance(value, str) or one.python_type == "str":
-        return python_literal(value)
-    named = value if is_function(one, launch.source.text) else python_literal(value)
-    return TL_TYPES.get(value, named)
 
 
 def is_function(one: Argument, text: str) -> bool:
@@ -369,26 +380,18 @@ _WITH_VALUE = ("-isystem", "-ccbin", "-gencode", "--generate-code")
 Places = dict[tuple[int, ...], str]
 
 
-@dataclass(frozen=True, slots=True)
-class ExtensionCall:
-    """What a script is made of.
+@dataclass(frozen=True, kw_only=True)
+class ExtensionCall(RecordedCall):
+    """A call of an extension's function.
 
-    ``module`` is the extension's name, ``function`` what is called of it. ``sources`` are texts by
-    file name; ``flags`` the build's own options for C++, CUDA and the linker. ``kernel`` is what
-    was asked for.
+    ``sources`` are texts by file name; ``flags`` the build's own options for C++, CUDA and the
+    linker.
     """
 
-    kernel: str
     module: str
     function: str
     sources: Mapping[str, str]
     flags: Mapping[str, tuple[str, ...]]
-    arguments: tuple[Argument, ...]
-    call: int | None = None
-    calls: int = 0
-    count: int | None = None
-    recorded_on: str = ""
-    reference: CutSource | None = None
 
 
 def own_flags(ninja: str) -> dict[str, tuple[str, ...]]:
@@ -427,11 +430,7 @@ def extension_script(call: ExtensionCall) -> str:
         part("the arguments, and the call"),
         _call_arguments(call),
         *reference_part(reference, _NO_REFERENCE, _EXPECTED),
-        part("values of the arguments"),
-        support.INPUTS.strip(),
-        part("what it is compared with, and how long it takes"),
-        support.COMPARE.strip() % {"float32": 1e-4},
-        support.TIME.strip(),
+        *_measures([], COARSE[""]),
         support.MAIN.strip()
         % {"choices": checks, "default": checks[0], "interpret": support.PARSED},
         support.NO_CHECK.strip()
@@ -448,7 +447,7 @@ def _call_head(call: ExtensionCall) -> str:
     name = f"{call.module}.{call.function}"
     kernel = "" if call.kernel == name else f" It launches {call.kernel}."
     return docstring(
-        f"{name}, called{which_call(call.call, call.calls, call.count)}.{kernel}",
+        f"{name}, called{call.which}.{kernel}",
         "",
         f"{on}Inputs are new ones of the recorded kind: of the same dtypes, shapes,",
         "strides, alignment and ranges of integers. It builds the extension, calls it, checks",

@@ -1,11 +1,8 @@
 """The only code that opens what it did not write: regular files and zips of them, within bounds.
 
-What somebody sent may be a pipe that never ends, a device, a sparse file of a terabyte, a line of
-half a gigabyte, a zip that unpacks to more than there is. Here each thing is opened once, and what
-it is and how large it is are asked of what was opened, never of its path. All bounds follow from
-one number, which a user raises with ``PTXVIEW_MAX_BYTES``; a sentence says which one was met.
-
-One module because nothing else may open a thing: a second reader would have other bounds.
+What somebody sent may be a pipe, a device, a sparse file of a terabyte, a zip that unpacks to more
+than there is. Each thing is opened once, and what it is and its size are asked of what was opened,
+never of its path. All bounds follow from ``PTXVIEW_MAX_BYTES``; a sentence says which was met.
 """
 
 from __future__ import annotations
@@ -25,7 +22,6 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -37,8 +33,7 @@ ROOTS = "PTXVIEW_ROOTS"
 DEFAULT = 1 << 30
 MIN_TOTAL_BYTES = 1 << 16
 CHUNK = 1 << 20
-MAX_JSON_DEPTH = 100
-"""Lists and objects inside each other; ptxview's records have a dozen."""
+MAX_JSON_DEPTH = 100  # lists and objects inside each other; ptxview's records have a dozen
 
 _NUMBER = re.compile(r"(\d{1,18})([KMGT]?)")
 _UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
@@ -78,36 +73,16 @@ class TooLarge(Unreadable):
 # -- bounds ---------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
 class Limits:
     """How much is taken in. All follow from ``total``, the bytes of memory for what is opened."""
 
-    total: int = DEFAULT
-
-    @property
-    def one(self) -> int:
-        """Bytes of one file or member that is read as a whole."""
-        return self.total // 2
-
-    @property
-    def streamed(self) -> int:
-        """Bytes of one file or member that is gone through line by line."""
-        return self.total * 2
-
-    @property
-    def line(self) -> int:
-        """Bytes of one line, of one record."""
-        return self.total // 64
-
-    @property
-    def text(self) -> int:
-        """Bytes of a text that is gone through more than once: a script, a build's description."""
-        return self.total // 16
-
-    @property
-    def names(self) -> int:
-        """Files and folders below one folder, members of one zip."""
-        return self.total // 2048
+    def __init__(self, total: int = DEFAULT) -> None:
+        self.total = total
+        self.one = total // 2  # bytes of one file or member that is read as a whole
+        self.streamed = total * 2  # bytes of one that is gone through line by line
+        self.line = total // 64  # bytes of one line, of one record
+        self.text = total // 16  # bytes of what is gone through more than once: a build's file
+        self.names = total // 2048  # files and folders below one folder, members of one zip
 
     def raising(self, factor: float = 2.0) -> str:
         """How to raise the bounds by at least this factor, in words."""
@@ -170,7 +145,6 @@ KINDS = {
 
 
 def kind(mode: int) -> str:
-    """What a file's mode says that it is, in words."""
     return KINDS.get(stat.S_IFMT(mode), "something unknown")
 
 
@@ -184,7 +158,7 @@ class File(io.FileIO):
 
     @property
     def size(self) -> int:
-        """Its bytes when it was opened; it may have grown since."""
+        """Its bytes when it was opened."""
         return self.status.st_size
 
     def take(self, most: int) -> bytes:
@@ -254,7 +228,6 @@ def leads_out(path: Path, folder: Path) -> bool:
 
 
 def _opened(path: Path, name: Path, follow: bool) -> File:
-    """Open ``name``, to which ``path`` leads."""
     try:
         # Opening a device may already do something; what is one now is not touched. It may become
         # one in the meantime, and then what counts is what was opened.
@@ -277,7 +250,6 @@ def _opened(path: Path, name: Path, follow: bool) -> File:
 
 
 def may_be_read(path: Path) -> bool:
-    """Whether a path may be read: ``ROOTS`` names the folders, by default all."""
     if ROOTS not in os.environ:
         return True
     real = path.resolve()
@@ -285,7 +257,6 @@ def may_be_read(path: Path) -> bool:
 
 
 def _must_be_within(path: Path, what: Path) -> None:
-    """Raise ``Unreadable`` for a path outside the folders that may be read."""
     if not may_be_read(what):
         raise Unreadable(f"{path} is outside of the folders that may be read here")
 
@@ -298,10 +269,7 @@ def read(
     inside: Path | None = None,
     raisable: bool = True,
 ) -> bytes:
-    """The content of a regular file, at ``most`` so many bytes, as ``File.whole`` has it.
-
-    Raises ``Unreadable``, as ``opened``.
-    """
+    """The content of a regular file, as ``File.whole``; raises ``Unreadable``, as ``opened``."""
     with opened(path, follow=follow, inside=inside) as file:
         return file.whole(most, raisable=raisable)
 
@@ -312,10 +280,7 @@ def text(path: Path, most: int | None = None, *, inside: Path | None = None) -> 
 
 
 def records(path: Path) -> Iterator[object]:
-    """The JSON values of a file that has one a line; a malformed line is passed over.
-
-    Raises ``Unreadable``, as ``opened``.
-    """
+    """The JSON values of a file that has one a line; malformed lines are passed over."""
     allowance = Allowance()
     for number, line in enumerate(lines(path), 1):
         with suppress(ValueError):  # a last line may be cut short
@@ -323,10 +288,7 @@ def records(path: Path) -> Iterator[object]:
 
 
 def part(path: Path, at: int, size: int | None = None, *, inside: Path | None = None) -> bytes:
-    """So many bytes of a file from one on, fewer only at its end; without ``size`` all that follow.
-
-    Raises ``Unreadable``.
-    """
+    """``size`` bytes of a file from ``at``, fewer only at its end; by default all that follow."""
     bounds = limits()
     if size is not None and size > bounds.one:
         raise _too_large(f"a part of {path}", size, bounds.one, bounds)
@@ -367,7 +329,6 @@ def split_lines(
     too_long: Callable[[int], None] | None,
     longest: int | None,
 ) -> Iterator[bytes]:
-    """Yield the lines of a stream, within bounds as for ``lines``."""
     bound = longest or bounds.line
     number = seen = 0
     while line := stream.readline(bound + 1):
@@ -391,11 +352,7 @@ def split_lines(
 
 
 def why_not(path: Path, most: int | None = None, *, follow: bool = False) -> str | None:
-    """Why a file will not be read, found without opening it.
-
-    A link is refused unless it is to be followed. None where it can be read, and where it is not
-    there.
-    """
+    """Why a file is not read, without opening it; None also where there is none."""
     try:
         status = path.stat() if follow else path.lstat()
     except FileNotFoundError:
@@ -412,7 +369,7 @@ def why_not(path: Path, most: int | None = None, *, follow: bool = False) -> str
 
 
 def digest(file: File) -> str:
-    """The SHA-256 of what follows, in hex; it is not kept. Raises ``Unreadable``."""
+    """The SHA-256 of what follows, in hex; it is not kept."""
     digest = hashlib.sha256()
     for data in _pieces(file):
         digest.update(data)
@@ -420,10 +377,7 @@ def digest(file: File) -> str:
 
 
 def contains(file: File, words: Sequence[bytes]) -> bool:
-    """Whether the rest of a file has one of some short words; nothing of it is kept.
-
-    Raises ``Unreadable``.
-    """
+    """Whether the rest of a file, which is not kept, has one of some short words."""
     overlap = max(map(len, words)) - 1
     before = b""
     for data in _pieces(file):
@@ -435,8 +389,7 @@ def contains(file: File, words: Sequence[bytes]) -> bool:
 
 
 def _pieces(file: File) -> Iterator[bytes]:
-    """What follows in a file, a piece at a time: no more than may be gone through of one, also
-    where it grows as quickly as it is read. Raises ``Unreadable``."""
+    """What follows in a file, within bounds also where it grows as quickly as it is read."""
     _may_be_streamed(file)
     bounds, seen = limits(), 0
     while data := file.take(CHUNK):
@@ -450,7 +403,6 @@ Identity = tuple[int, int, int, int]
 
 
 def identity(status: os.stat_result) -> Identity:
-    """What tells whether a file is the same as before, unchanged."""
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
@@ -476,7 +428,7 @@ def _too_large(name: str, size: int, bound: int, bounds: Limits | None) -> TooLa
 
 
 def unpack(data: bytes, out: IO[bytes], what: str) -> None:
-    """Write what gzip packed; no more than is gone through of one file. Raises ``Unreadable``."""
+    """Write what gzip packed, within bounds. Raises ``Unreadable``."""
     bounds = limits()
     source = gzip.GzipFile(fileobj=io.BytesIO(data))
     try:
@@ -492,10 +444,7 @@ def unpack(data: bytes, out: IO[bytes], what: str) -> None:
 
 
 def names(folder: Path, most: int | None = None) -> tuple[list[os.DirEntry[str]], bool]:
-    """The entries of a folder, by name; and whether there are more than are looked at.
-
-    Raises ``Unreadable``.
-    """
+    """The entries of a folder, by name; and whether there are more. Raises ``Unreadable``."""
     bound = limits().names if most is None else most
     entries: list[os.DirEntry[str]] = []
     _must_be_within(folder, folder)
@@ -513,7 +462,6 @@ def names(folder: Path, most: int | None = None) -> tuple[list[os.DirEntry[str]]
 
 
 def more_names(folder: Path, bounds: Limits) -> str:
-    """The sentence about a folder that holds more than is looked at."""
     return (
         f"{folder} holds more than {bounds.names:,} files and folders: the rest was not looked at "
         f"({bounds.raising()})"
@@ -531,8 +479,8 @@ def files_in(folder: Path) -> list[Path]:
 def weight(data: bytes) -> int:
     """About the bytes of memory that JSON takes once it is parsed; never fewer than its own.
 
-    Three characters, ``{},``, become an object of 64 bytes, and a place in a list; one character
-    beyond Latin makes four bytes of each of its string's.
+    ``{},`` becomes an object of 64 bytes and a place in a list; one character beyond Latin makes
+    four bytes of each of its string's.
     """
     wide = 1 if data.isascii() and b"\\u" not in data else 4
     bare = _bare(data)
@@ -547,7 +495,6 @@ def weight(data: bytes) -> int:
 
 
 def _bare(data: bytes) -> bytes:
-    """JSON without its strings."""
     return _STRING.sub(b"", data.replace(b"\\\\", b"").replace(b'\\"', b""))
 
 
@@ -616,11 +563,11 @@ class _Reading(io.BufferedReader):
 class Archive:
     """A zip that was opened once, and its members, which are read and never unpacked.
 
-    Safe to read from several threads. It closes with the last that refers to it.
+    Safe to read from several threads. It closes with the last that refers to it. Raises
+    ``Unreadable`` with a sentence on what is wrong with its directory.
     """
 
     def __init__(self, file: File) -> None:
-        """Reads its directory. Raises ``Unreadable`` with a sentence on what is wrong with it."""
         self.path = file.path
         self.identity = identity(file.status)
         stream = _Reading(file, limits())
@@ -629,25 +576,18 @@ class Archive:
             begins = file.take(4) in _BEGINS
             self._zip = zipfile.ZipFile(stream)
         except DAMAGE as error:
+            why = f"not a recording, or a damaged one: {error or type(error).__name__}"
+            hint = "Record it again."
             if not file.size:
-                raise Unreadable(
-                    f"{self.path} is empty: nothing was written to it", "Record it again."
-                ) from None
-            if begins and "not a zip file" in str(error):
-                raise Unreadable(
-                    f"{self.path} is cut short: the end of the zip is missing",
-                    "Copy it again, or record it again.",
-                ) from None
-            raise Unreadable(
-                f"{self.path} is not a recording, or a damaged one: "
-                f"{error or type(error).__name__}",
-                "Record it again.",
-            ) from None
+                why = "empty: nothing was written to it"
+            elif begins and "not a zip file" in str(error):
+                why = "cut short: the end of the zip is missing"
+                hint = "Copy it again, or record it again."
+            raise Unreadable(f"{self.path} is {why}", hint) from None
         stream.indexing = False
 
     @property
     def names(self) -> list[str]:
-        """The names of all members, in the directory's order; a name may be there twice."""
         return self._zip.namelist()
 
     def __contains__(self, member: str) -> bool:
@@ -664,14 +604,12 @@ class Archive:
     def read(self, member: str) -> bytes:
         """The content of a member. Raises ``Absent``, ``TooLarge``, else ``Unreadable``."""
         bounds = limits()
-        bound = bounds.one
-        with self._member(member, bound, bounds) as (stream, size):
+        with self._member(member, bounds.one, bounds) as (stream, size):
             out = io.BytesIO()
-            # In pieces: one that is larger than it says of itself is not unpacked beyond that.
-            while data := stream.read(CHUNK):
+            while data := stream.read(CHUNK):  # it may be larger than it says of itself
                 out.write(data)
-                if out.tell() > bound:
-                    raise _too_large(f"{member} in {self.path}", out.tell(), bound, bounds)
+                if out.tell() > bounds.one:
+                    raise _too_large(f"{member} in {self.path}", out.tell(), bounds.one, bounds)
             _must_have(self.path, member, size, out.tell())
             return out.getvalue()
 
@@ -690,7 +628,6 @@ class Archive:
             _must_have(self.path, member, size, buffered.tell())
 
     def members(self) -> list[zipfile.ZipInfo]:
-        """What the directory says of all members, in its order."""
         return self._zip.infolist()
 
     def extract(self, info: zipfile.ZipInfo, folder: Path) -> None:
@@ -739,10 +676,7 @@ _archives_lock = threading.Lock()
 
 
 def archive(path: Path) -> Archive:
-    """The zip at a path; one that is still in use and has not changed is not opened again.
-
-    Raises ``Unreadable`` with a sentence on what is wrong with it.
-    """
+    """The zip at a path; one that is still in use and has not changed is not opened again."""
     with _archives_lock:
         with suppress(OSError, ValueError):
             if (held := _archives.get(identity(path.stat()))) is not None:

@@ -1,8 +1,7 @@
 """Unpacks archives into private temporary folders that are removed when the process exits.
 
-Tar files (plain, gzip, bzip2, xz) and zip files come from strangers: ``tarfile``'s data filter and
-``zipfile`` keep every member below the folder, only regular files are written, and the bytes that
-come out are counted, also beyond the declared size. An archive inside an archive stays packed.
+``tarfile``'s data filter and ``zipfile`` keep every member below the folder, only regular files are
+written, and the bytes that come out are counted. An archive inside an archive stays packed.
 """
 
 from __future__ import annotations
@@ -75,11 +74,9 @@ class _Unpacking(io.RawIOBase):
         self._file, self._limits, self._seen = file, limits(), 0
 
     def readable(self) -> bool:
-        """Always true."""
         return True
 
     def readinto(self, buffer: Any, /) -> int:
-        """Read the next bytes. Raises ``TooLarge``, ``Unreadable``."""
         path = self._file.path
         try:
             size: int = self._stream.readinto(buffer) or 0
@@ -147,7 +144,6 @@ class Unpacked:
         self.problems: list[str] = []
 
     def leave(self, member: str, why: str) -> None:
-        """Note a member that was not unpacked."""
         self.problems.append(f"{member[:200]!r} {why}: it was left out")
 
 
@@ -156,10 +152,7 @@ _lock = threading.Lock()
 
 
 def unpacked(path: Path) -> Unpacked:
-    """Unpack an archive into a folder of this user's; an unchanged archive is unpacked once.
-
-    Raises ``Unreadable``.
-    """
+    """Unpack an archive once into a folder of this user's. Raises ``Unreadable``."""
     with opened(path) as file:
         now = identity(file.status)
     with _lock:
@@ -226,7 +219,6 @@ def _untar(path: Path, made: Unpacked) -> int:
 
 
 def _extract(name: str, write: Callable[[], object], made: Unpacked) -> None:
-    """Write one member below the folder, or note why it was left out."""
     why = None
     if name.count("/") > MAX_DEPTH:
         why = f"is in more than {MAX_DEPTH} folders"

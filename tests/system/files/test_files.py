@@ -17,7 +17,6 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +30,7 @@ from tests.helpers.ptxview import (
     EXTENSION,
     MATMUL,
     SQUARE,
+    Done,
     call,
     environment,
     ptxview,
@@ -69,27 +69,15 @@ def zipped(path: Path, members: Mapping[str, bytes], method: int = zipfile.ZIP_D
     return path
 
 
-@dataclass(frozen=True)
-class Child:
-    """A command in a child: its end, its output, its peak of memory."""
-
-    status: int
-    out: bytes
-    said: str
-    peak: int
-
-    @property
-    def problems(self) -> list[str]:
-        assert self.status == 0, self.said
-        problems: list[str] = json.loads(self.out)["recording"]["problems"]
-        return problems
+def problems(done: Done) -> list[str]:
+    assert done.status == 0 and "Traceback" not in done.said, done.said
+    said: list[str] = done.json["recording"]["problems"]
+    return said
 
 
-def child(*args: str | Path, cwd: Path | None = None, **changes: str | None) -> Child:
-    """``ptxview`` in a child, which may not hang."""
-    done = ptxview(*args, cwd=cwd, env=environment(**changes), seconds=90)
+def peak(done: Done) -> int:
     assert done.peak is not None
-    return Child(done.status, done.out, done.said, done.peak)
+    return done.peak
 
 
 @pytest.fixture(autouse=True)
@@ -106,42 +94,31 @@ def nothing_waits() -> Iterator[None]:
     signal.signal(signal.SIGALRM, before)
 
 
-def told(*args: str | Path, **changes: str) -> Child:
-    """The same in this process, without its memory."""
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in changes.items():
-            patch.setenv(name, value)
-        done = call(*args)
-    assert "Traceback" not in done.said
-    return Child(done.status, done.out, done.said, 0)
-
-
 @pytest.fixture(scope="module")
 def usual() -> int:
     """The memory of a command that reads next to nothing."""
-    return child("list", SQUARE / "square_kernel.ptx").peak
+    return peak(ptxview("list", SQUARE / "square_kernel.ptx"))
 
 
 def raised(said: str) -> str:
-    """The value that a sentence promises to help."""
     found = re.search(r"PTXVIEW_MAX_BYTES=(\w+) raises that", said)
     assert found, said
     return found[1]
 
 
-def read_whole(path: Path, first: str) -> tuple[list[str], Any]:
+def read_whole(path: Path, first: str, monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], Any]:
     """The first sentences, and the result after their advice is followed."""
-    done = told("list", path, "--json", PTXVIEW_MAX_BYTES=first)
-    sentences = [done.said] if done.status == 4 else done.problems
+    sentences: list[str] = []
     value = first
-    left = sentences
     for _ in range(30):
-        bounds = [s for s in left if "PTXVIEW_MAX_BYTES" in s]
+        monkeypatch.setenv(files.VARIABLE, value)
+        done = call("list", path, "--json")
+        left = [done.said] if done.status == 4 else problems(done)
+        sentences = sentences or left
+        bounds = [s for s in left if files.VARIABLE in s]
         if not bounds:
-            return sentences, json.loads(done.out)
+            return sentences, done.json
         value = raised(bounds[0])
-        done = told("list", path, "--json", PTXVIEW_MAX_BYTES=value)
-        left = [done.said] if done.status == 4 else done.problems
     raise AssertionError(f"{value} did not help: {left}")
 
 
@@ -200,14 +177,14 @@ def test_one_in_a_recording_is_passed_over_and_said(tmp_path: Path, make: Make) 
     ]
     for path in odd:
         make(path)
-    done = told("list", folder, "--json")
+    done = call("list", folder, "--json")
     for path in odd:
-        assert any(str(path) in p and " is a " in p for p in done.problems), (path, done.problems)
-    assert told("show", folder, "k").out == PTX
-    shown = told("show", folder, "j")
+        assert any(str(path) in p and " is a " in p for p in problems(done)), (path, problems(done))
+    assert call("show", folder, "k").out == PTX
+    shown = call("show", folder, "j")
     # A link is no file of the recording.
     assert shown.status in (2, 4) and not shown.out
-    assert told("profile", "--stored", folder).status in (0, 4)
+    assert call("profile", "--stored", folder).status in (0, 4)
 
 
 @pytest.mark.parametrize("make", ODD)
@@ -226,19 +203,19 @@ def test_one_in_a_cache_or_a_build_is_passed_over_and_said(tmp_path: Path, make:
     ]
     for path in odd:
         make(path)
-    done = told("list", cache, "--json")
-    assert [k["name"] for k in json.loads(done.out)["kernels"]] == ["square_kernel"]
+    done = call("list", cache, "--json")
+    assert [k["name"] for k in done.json["kernels"]] == ["square_kernel"]
     for path in odd:
-        assert any(str(path) in p for p in done.problems), (path, done.problems)
+        assert any(str(path) in p for p in problems(done)), (path, problems(done))
     build = tmp_path / "build"
     build.mkdir()
     (build / "real.cuda.o").write_bytes((EXTENSION / "cuda.cuda.o").read_bytes())
     for name in ("build.ninja", "odd.o"):
         make(build / name)
-    done = told("list", build, "--json")
-    assert json.loads(done.out)["kernels"]
+    done = call("list", build, "--json")
+    assert done.json["kernels"]
     for name in ("build.ninja", "odd.o"):
-        assert any(name in p for p in done.problems), done.problems
+        assert any(name in p for p in problems(done)), problems(done)
 
 
 def test_a_file_that_becomes_a_pipe_before_it_is_opened_is_refused(
@@ -330,14 +307,16 @@ def test_sparse_file_of_any_size_is_refused(
     assert done.status == 4 and not done.out and str(path) in done.said
     assert "MemoryError" not in done.said
     if head == PTX:  # one for all that the memory does not grow
-        assert child("list", path).peak < usual + 100 * MB
+        assert peak(ptxview("list", path, seconds=90)) < usual + 100 * MB
 
 
-def test_line_that_is_too_long_is_left_out_and_said(tmp_path: Path) -> None:
+def test_line_that_is_too_long_is_left_out_and_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = write_events(
         tmp_path / "r", START, problem("first"), problem("x" * 100_000), problem("last"), END
     )
-    sentences, whole = read_whole(folder, "1M")
+    sentences, whole = read_whole(folder, "1M", monkeypatch)
     assert "w: first" in sentences and "w: last" in sentences
     assert any("line 3 is longer than" in s for s in sentences)
     assert f"w: {'x' * 100_000}" in whole["recording"]["problems"]
@@ -354,9 +333,9 @@ def test_members_are_bounded_in_total(tmp_path: Path, usual: int) -> None:
             with archive.open(f"events-{n}-x.jsonl", "w") as out:
                 for _ in range(100):
                     out.write(row * 250)  # 600 MB in all
-    done = child("list", path, "--json", PTXVIEW_MAX_BYTES="64M")
-    assert any("PTXVIEW_MAX_BYTES=128M" in p for p in done.problems)
-    assert done.peak < usual + 200 * MB
+    done = ptxview("list", path, "--json", env=environment(PTXVIEW_MAX_BYTES="64M"))
+    assert any("PTXVIEW_MAX_BYTES=128M" in p for p in problems(done))
+    assert peak(done) < usual + 200 * MB
 
 
 @pytest.mark.parametrize("depth", [101, 100_000])
@@ -372,7 +351,9 @@ def test_deep_nesting_is_said_wherever_it_stands(tmp_path: Path, depth: int, pai
     assert "w: last" in said and any("line 2" in p for p in said)
 
 
-def test_folder_of_more_files_than_are_looked_at(tmp_path: Path) -> None:
+def test_folder_of_more_files_than_are_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cache = tmp_path / "cache"
     for n in range(40):
         (cache / f"{n:02}").mkdir(parents=True)
@@ -382,7 +363,7 @@ def test_folder_of_more_files_than_are_looked_at(tmp_path: Path) -> None:
                 held = json.loads(data)
                 data = json.dumps({**held, "hash": f"{n:064x}"}).encode()
             (cache / f"{n:02}" / file.name).write_bytes(data)
-    sentences, whole = read_whole(cache, "256K")
+    sentences, whole = read_whole(cache, "256K", monkeypatch)
     assert any("more than 128 files and folders" in s for s in sentences)
     assert len(whole["kernels"][0]["variants"]) == 40
 
@@ -419,10 +400,10 @@ def test_member_that_unpacks_to_more_than_is_read(tmp_path: Path, usual: int) ->
         with archive.open(f"blobs/{'b' * 64}", "w") as out:
             for _ in range(600):
                 out.write(bytes(MB))
-    done, shown = child("list", path, "--json"), child("show", path, "k")
-    assert any("too large" in p and "PTXVIEW_MAX_BYTES=2G" in p for p in done.problems)
+    done, shown = ptxview("list", path, "--json"), ptxview("show", path, "k")
+    assert any("too large" in p and "PTXVIEW_MAX_BYTES=2G" in p for p in problems(done))
     assert shown.status == 4 and "too large" in shown.said
-    assert max(done.peak, shown.peak) < usual + 60 * MB
+    assert max(peak(done), peak(shown)) < usual + 60 * MB
 
 
 def test_member_that_unpacks_to_more_than_it_says(tmp_path: Path, usual: int) -> None:
@@ -436,9 +417,9 @@ def test_member_that_unpacks_to_more_than_it_says(tmp_path: Path, usual: int) ->
     at = data.rindex(b"PK\x01\x02", 0, data.rindex(member.encode()))
     data[at + 24 : at + 28] = struct.pack("<I", 100)
     path.write_bytes(data)
-    done, shown = child("list", path), child("show", path, "k")
+    done, shown = ptxview("list", path), ptxview("show", path, "k")
     assert shown.status == 4 and "damaged" in done.said + shown.said
-    assert max(done.peak, shown.peak) < usual + 60 * MB
+    assert max(peak(done), peak(shown)) < usual + 60 * MB
 
 
 def test_zip_with_one_name_twice_says_so(tmp_path: Path) -> None:

@@ -43,7 +43,6 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
 
 
 def packed(target: Path, source: Path, mode: str) -> Path:
-    """A folder as a tar or a zip."""
     if mode == "zip":
         with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
             for file in sorted(source.rglob("*")):

@@ -84,7 +84,6 @@ opened: dict[tuple[object, ...], Profiled] = {}
 
 
 def state(path: Path) -> tuple[object, ...]:
-    """The state of a path and of files beside it."""
     below = path.rglob("*") if path.is_dir() else path.parent.iterdir()
     found = [(str(each), each.lstat()) for each in below]
     return tuple(sorted((name, how.st_mtime_ns, how.st_size, how.st_ino) for name, how in found))
@@ -120,7 +119,6 @@ def opened_once(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def commands(path: Path, *, kernel: str = SQUARE, recording: bool = True) -> Iterator[list[str]]:
-    """Everything that can be asked about an input."""
     where = str(path)
     yield ["list", where]
     for how in ("--calls", "--compiles", "--guards", "--json"):
