@@ -36,7 +36,6 @@ from inspector.execute.calls.tracing import (
     BUDGET,
     Triple,
     Wanted,
-    executed_totals,
     parse_place,
     parse_sizes,
     trace_block,
@@ -190,7 +189,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         chosen.seed,
         chosen.given,
         launched,
-        executed_totals(launched.facts, lambda opcode: reference.isa().cost("ptx", opcode)),
+        launched.facts.totals(lambda opcode: reference.isa().cost("ptx", opcode)),
         chosen.source,
         approximations(chosen.program, reference.table("approximate")),
     )

@@ -29,7 +29,6 @@ UNKNOWN_FORM = "this form is not known here"
 
 
 def types_of(row: PtxInstruction) -> list[str]:
-    """The types that an opcode names."""
     return [p for p in row.parts[1:] if p in _TYPES]
 
 
@@ -234,7 +233,6 @@ _SIGN_BITS = {"neg": "{0} ^ {dtype}({sign})", "abs": "{0} & ~{dtype}({sign})"}
 
 
 def _real(t: Translator, row: PtxInstruction) -> None:
-    """An instruction of ``REAL``."""
     kind = one_type(row)
     way = next((p for p in row.parts if p in DIRECTIONS), None)
     base = "fma" if row.base == "mad" else row.base

@@ -32,8 +32,6 @@ class _Waiting:
 
 @dataclass(slots=True)
 class _Barrier:
-    """One barrier of every thread block of the chunk."""
-
     arrived: Array
     counts: Array
     """Threads that must arrive, by block; 0 where it is all."""
@@ -51,8 +49,6 @@ class Release:
 
 
 class Barriers:
-    """The barriers of a chunk."""
-
     def __init__(self, lanes: Lanes) -> None:
         self.lanes = lanes
         self._barriers: dict[int, _Barrier] = {}
@@ -65,7 +61,6 @@ class Barriers:
         return [w.instruction for b in self._barriers.values() for w in b.waiting]
 
     def waiting_lanes(self) -> Array:
-        """The lanes that wait at a barrier."""
         out = np.zeros(self.lanes.shape, bool)
         for barrier in self._barriers.values():
             for one in barrier.waiting:
@@ -170,7 +165,6 @@ class Phases:
         self.memory.changes += 1
 
     def invalidate(self, n: int, address: Array, mask: Mask) -> None:
-        """``mbarrier.inval``."""
         _, index, words = self._where(n, address, mask)
         words[index] = u64(0)
 
@@ -247,7 +241,6 @@ class Phases:
 
 
 def pending_count(state: Array) -> Array:
-    """``mbarrier.pending_count`` of a state."""
     return (state & u64(_COUNTS)).astype(np.uint32)
 
 

@@ -61,8 +61,6 @@ def inline_calls(module: PtxModule, name: str) -> PtxFunction:
 
 
 class _Inlining:
-    """One kernel and its copies of functions."""
-
     def __init__(self, module: PtxModule) -> None:
         self.module = module
         self.made = 0
@@ -93,7 +91,6 @@ class _Inlining:
     def _copy(
         self, out: PtxFunction, function: PtxFunction, around: tuple[str, ...], names: _Names
     ) -> None:
-        """Appends the instructions of ``function`` to ``out``."""
         at: dict[int, list[str]] = {}
         for label, where in function.labels.items():
             at.setdefault(where, []).append(names.prefix + label)
@@ -115,7 +112,6 @@ class _Inlining:
             out.labels[names.prefix + "@end"] = len(out.instructions)
 
     def _replaced(self, out: PtxFunction, call: PtxInstruction, around: tuple[str, ...]) -> bool:
-        """Whether the call was replaced by its function's body."""
         name, results, arguments = read_call(call)
         function = None if name is None else self.module.functions.get(name)
         if function is None or function.name in around or len(around) >= MAX_CALL_DEPTH:
@@ -290,7 +286,6 @@ def make_blocks(code: PtxFunction) -> Blocks:
 
 
 def targets_of(code: PtxFunction, jump: PtxInstruction) -> tuple[str, ...]:
-    """The labels that a branch may go to."""
     if jump.base not in ("bra", "brx"):
         return ()
     at = 1 if jump.base == "brx" else 0

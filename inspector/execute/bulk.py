@@ -20,8 +20,6 @@ _OFFSET = (1 << 56) - 1
 
 
 class BulkCopies:
-    """The bulk copies of a chunk."""
-
     def __init__(self, memory: ChunkMemory, phases: Phases) -> None:
         self.memory, self.phases, self.lanes = memory, phases, memory.lanes
         self._maps: dict[bytes, TensorMap] = {}
@@ -36,7 +34,6 @@ class BulkCopies:
         value: Array,
         mask: Mask,
     ) -> None:
-        """``tensormap.replace`` of one field."""
         offset, size = field_place(field, dimension)
         bits = UNSIGNED[size * 8]
         self.memory.store(n, space, address + u64(offset), bits, [value.astype(bits)], mask)
@@ -50,7 +47,6 @@ class BulkCopies:
             self.memory.store(n, "generic", target + more, u64, [word], lead)
 
     def _map(self, n: int, where: tuple[int, int], address: int) -> TensorMap:
-        """The tensor map at a generic address, as one lane sees it."""
         window, offset = address >> 56, address & _OFFSET
         memory = self.memory
         if window == WINDOWS["param"] >> 56:
@@ -325,7 +321,6 @@ class TensorMap:
     interleave: int = 0
 
     def encode(self) -> bytes:
-        """The 128 bytes that a kernel is given for it."""
         row = np.zeros(1, _LAYOUT)
         row["address"], row["rank"] = self.address, len(self.dims) - 1
         row["dims"][0, : len(self.dims)] = self.dims
@@ -366,12 +361,10 @@ class TensorMap:
 
     @property
     def kind(self) -> str:
-        """The element's PTX type."""
         return ELEMENTS[self.element][0]
 
     @property
     def item(self) -> int:
-        """Bytes of an element."""
         return np.dtype(ELEMENTS[self.element][1]).itemsize
 
     def places(

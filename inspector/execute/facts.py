@@ -61,12 +61,10 @@ class MemoryUse:
 
     @property
     def conflicts(self) -> int:
-        """Wavefronts of shared memory that banks' collisions add."""
         return self.wavefronts - self.least_wavefronts
 
     @classmethod
     def total(cls, uses: Iterable[MemoryUse]) -> MemoryUse:
-        """All of them together."""
         out = cls()
         for use in uses:
             for each in fields(cls):
@@ -104,6 +102,10 @@ class ValueFacts:
 
 
 GLOBAL = ("global", "const")
+NOT_CLASSED = "not classed"
+
+Cost = Callable[[str], str | None]
+"""The class of an opcode of PTX (``memory``, ``arithmetic`` …), None if it is not known."""
 
 
 def kind_of(way: str) -> str:
@@ -177,7 +179,10 @@ class ExecutedLine:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """The blocks that were run, as a whole; ``opcodes``: warp instructions by opcode."""
+    """The blocks that were run, as a whole.
+
+    ``opcodes`` are warp instructions by opcode, ``classes`` by the class of that.
+    """
 
     instructions: int
     threads: int
@@ -189,6 +194,12 @@ class Totals:
     """Bytes of the sectors that loads, stores and atomics request, from cache or memory."""
     branches: int
     divergent: int
+    classes: dict[str, int]
+    accesses: tuple[AccessFacts, ...]
+
+    def use(self, spaces: tuple[str, ...], kind: str | None = None) -> MemoryUse:
+        """Requests to some spaces."""
+        return memory_use(self.accesses, spaces, kind) or MemoryUse()
 
     @property
     def intensity(self) -> float | None:
@@ -278,22 +289,30 @@ class Facts(Observer):
             out[self._rows[at].n].values.append(value.result())
         return tuple(out[n] for n in sorted(out))
 
-    def totals(self) -> Totals:
-        """The whole launch, or the part that was run."""
+    def totals(self, cost: Cost | None = None) -> Totals:
+        """The blocks that were run; with ``cost`` also by classes of opcodes."""
         opcodes: Counter[str] = Counter()
+        classes: Counter[str] = Counter()
         rows, operations = self._rows, 0
         for one, counted in zip(self.program.code.instructions, rows, strict=True):
-            opcodes[one.opcode] += counted.executed
-            operations += counted.active * _operations(one)
+            if counted.executed:
+                opcodes[one.opcode] += counted.executed
+                operations += counted.active * _operations(one)
+        if cost is not None:
+            for opcode, count in opcodes.items():
+                classes[cost(opcode) or NOT_CLASSED] += count
+        accesses = tuple(a for line in self.lines() for a in line.accesses)
         return Totals(
             sum(row.executed for row in rows),
             sum(row.threads for row in rows),
             sum(row.active for row in rows),
-            {k: n for k, n in opcodes.most_common() if n},
+            dict(opcodes.most_common()),
             operations,
-            sum(a.bytes_moved for a in self._accesses.values()),
+            sum(a.bytes_moved for a in accesses),
             sum(row.branches for row in rows),
             sum(row.divergent for row in rows),
+            dict(classes.most_common()),
+            accesses,
         )
 
 
@@ -393,7 +412,6 @@ class _Values:
 
 
 def _rows_uniform(lanes: Lanes, value: Array, mask: Mask) -> bool:
-    """Whether the lanes of each block that run have one value."""
     keep = lanes.full_mask(mask)
     full = lanes.full(value)
     first = np.argmax(keep, 1)
@@ -604,7 +622,6 @@ class Trace(Observer):
         return places[at - 1] if at else None
 
     def written(self) -> list[int]:
-        """The registers that were written, by number."""
         return sorted(self._writes)
 
     def first_nan(self, after: int = -1) -> int | None:

@@ -20,7 +20,6 @@ TINY = f32(1.1754944e-38)
 
 
 def from_bf16(bits: Array) -> Array:
-    """bf16 bits as single precision."""
     return (bits.astype(u32) << u32(16)).view(f32)
 
 
@@ -59,7 +58,6 @@ def to_f16(x: Array, way: str = "rn") -> Array:
 
 
 def from_f16(bits: Array) -> Array:
-    """Half precision's bits as single precision."""
     return bits.view(f16).astype(f32)
 
 
@@ -274,14 +272,12 @@ PACKED: Mapping[str, tuple[Any, Any, Callable[[Array], Array], Callable[[Array],
 
 
 def packed(operation: Callable[..., Array], kind: str, operands: list[Array]) -> Array:
-    """An operation on both numbers of packed words."""
     word, half, _, write = PACKED[kind]
     low, high = (write(operation(*each)) for each in halves(kind, operands))
     return low.astype(word) | (high.astype(word) << word(8 * half().itemsize))
 
 
 def halves(kind: str, operands: list[Array]) -> tuple[list[Array], list[Array]]:
-    """The lower and the upper numbers of packed words."""
     word, half, read, _ = PACKED[kind]
     step = word(8 * half().itemsize)
     return [read(a.astype(half)) for a in operands], [
@@ -311,7 +307,6 @@ def approximate(function: Any, x: Array) -> Array:
 
 
 def reciprocal_root(x: Array) -> Array:
-    """1/√x, in double precision."""
     return 1.0 / np.sqrt(x, dtype=f64)
 
 

@@ -53,7 +53,6 @@ def remainder(a: Array, b: Array) -> Array:
 
 
 def saturating_sum(a: Array, b: Array, subtract: bool) -> Array:
-    """``add.sat.s32`` and ``sub.sat.s32``."""
     wide = a.astype(i64) - b if subtract else a.astype(i64) + b
     return np.clip(wide, -(1 << 31), (1 << 31) - 1).astype(i32)
 
@@ -165,7 +164,6 @@ def extend(a: Array, size: Array, wrap: bool) -> Array:
 
 
 def insert_bits(a: Array, b: Array, position: Array, length: Array) -> Array:
-    """``bfi``: the lowest bits of ``a`` put into ``b``."""
     at, ones = position & u32(255), ~np.zeros((1, 1), b.dtype)
     field = shift_left(~shift_left(ones, length & u32(255)), at)
     return (b & ~field) | (shift_left(a, at) & field)
@@ -184,7 +182,6 @@ def _bits(a: Array) -> Array:
 
 
 def population(a: Array) -> Array:
-    """How many bits are set, of 32-bit or 64-bit integers."""
     return _bits(a).sum(-1, dtype=u32)
 
 
@@ -204,7 +201,6 @@ def find_highest(a: Array, shift: bool) -> Array:
 
 
 def reverse_bits(a: Array) -> Array:
-    """``brev`` of 32-bit or 64-bit integers."""
     return np.packbits(_bits(a)[..., ::-1], -1, "little").view(a.dtype)[..., 0]
 
 

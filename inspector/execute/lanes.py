@@ -60,7 +60,6 @@ class Lanes:
         self._made: dict[str, Array] = {}
 
     def special(self, name: str) -> Array:
-        """The value of a special register."""
         if name in CLOCKS:
             kind = u64 if name in WIDE else u32
             ticks = self.ticks >> 32 if name.endswith("_hi") else self.ticks
@@ -112,7 +111,6 @@ class Lanes:
         return np.broadcast_to(x, self.shape)
 
     def full_mask(self, mask: Mask) -> Array:
-        """A mask in the whole shape."""
         return np.broadcast_to(np.True_ if mask is None else mask, self.shape)
 
     def warps(self, x: Array) -> Array:
@@ -120,11 +118,9 @@ class Lanes:
         return np.broadcast_to(x, self.shape).reshape(self.blocks, -1, 32)
 
     def mask_warps(self, mask: Mask) -> Array:
-        """A mask as (B, warps, 32)."""
         return self.full_mask(mask).reshape(self.blocks, -1, 32)
 
     def count(self, mask: Mask) -> int:
-        """How many lanes a mask has."""
         if mask is None:
             return self.blocks * self.width
         return int(np.count_nonzero(mask)) * (self.blocks * self.width // mask.size)
@@ -144,7 +140,6 @@ class Lanes:
 
 
 def _place(number: int, sizes: Triple) -> Triple:
-    """Coordinates of a block or thread, x running fastest."""
     x, y, _ = sizes
     return number % x, number // x % y, number // (x * y)
 

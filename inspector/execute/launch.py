@@ -90,7 +90,6 @@ class Messages:
             self.printed.append(formatted(self._string(int(forms[where])), data, self._string))
 
     def _parameter(self, n: int, address: Array, dtype: type, mask: Mask) -> Array:
-        """A parameter of a call, of every lane."""
         return self.lanes.full(self.memory.fetch(n, "local", address, dtype, mask))
 
     def _string(self, address: int) -> str:
@@ -115,9 +114,9 @@ class Messages:
 
 
 MIN_LANES_COST = 512
+"""Minimum lanes that an instruction costs: numpy's price of a call."""
 PRODUCTS_A_LANE = 128
 """Multiplications of wgmma, which BLAS does, that cost as much as one lane's instruction."""
-"""Minimum lanes that an instruction costs: numpy's price of a call."""
 
 
 class Work:
@@ -129,7 +128,6 @@ class Work:
         """What lanes printed, in their order."""
 
     def spend(self, lanes: int, instructions: int) -> None:
-        """Raises OutOfBudget where it is too much."""
         self.done += lanes * instructions
         self._pay(max(lanes, MIN_LANES_COST) * instructions)
 
@@ -150,8 +148,6 @@ Snapshot = dict[int, tuple[Array, dict[int, Array]]]
 
 
 class Machine:
-    """Some thread blocks of one launch, all at once."""
-
     def __init__(
         self,
         program: Program,
@@ -270,7 +266,6 @@ class Machine:
             self._step(ranks[at], self.pending.pop(at))
 
     def _step(self, block: BasicBlock, mask: Mask) -> None:
-        """Runs one basic block for some lanes."""
         lanes, instructions = self.lanes.count(mask), block.last - block.first
         self.lanes.ticks += lanes * instructions
         self.work.spend(lanes, instructions)
@@ -299,7 +294,6 @@ class Machine:
         self._forget(block)
 
     def _guarded(self, end: PtxInstruction, mask: Mask, result: Any) -> Mask:
-        """The lanes for which the instruction that ends a block runs."""
         guard = result[0] if is_waiting(end) else result
         if end.guard is None or end.base == "brx":
             return mask
@@ -343,7 +337,6 @@ class Machine:
             self._put(self.pending, one.target, mask)
 
     def _end(self, block: BasicBlock, mask: Mask, guard: Array | None) -> None:
-        """``ret``, ``exit`` or ``trap``."""
         assert block.end is not None
         gone: Mask = mask
         if guard is not None:
@@ -400,7 +393,6 @@ class Machine:
         return before is not None and before[0] == self.memory.changes and _alike(before[1], now)
 
     def spinning(self) -> Fault:
-        """The fault of lanes that would go round for ever."""
         at = min(self.polled, key=lambda n: self.blocks[n].rank)
         block, rows = self.blocks[at], self.program.code.instructions
         near = range(block.first, min(block.last + 64, len(rows)))

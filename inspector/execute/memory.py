@@ -177,7 +177,6 @@ class Memory:
                 self._place(other)
 
     def region_at(self, address: int) -> int | None:
-        """The number of the region that an address is in."""
         at = bisect_right(self._starts, address) - 1
         return at if at >= 0 and address < self.regions[at].end else None
 
@@ -577,7 +576,6 @@ class ChunkMemory:
         return [Piece(table.view(dtype), index, mask)]
 
     def _gather(self, pieces: list[Piece], dtype: Any, count: int) -> list[Array]:
-        """The elements at the pieces' indices, by lane."""
         if len(pieces) == 1:
             table, index, _ = pieces[0]
             return [table[index + k if k else index] for k in range(count)]

@@ -101,7 +101,6 @@ class Program:
         return _aligned(self.static_shared, 16) + dynamic if dynamic else self.static_shared
 
     def statement(self, line: int) -> str:
-        """The text of a line of the PTX."""
         texts = self.module.texts
         return texts[line - 1].strip() if 0 < line <= len(texts) else ""
 
@@ -112,7 +111,6 @@ class Program:
         return self._obstacles
 
     def check(self) -> None:
-        """Raises CannotRun where some line cannot be run."""
         if obstacles := self.cannot():
             raise CannotRun(self.name, obstacles)
 
@@ -210,12 +208,10 @@ class Program:
 
 
 def _aligned(at: int, alignment: int) -> int:
-    """The next multiple of an alignment."""
     return -(-at // alignment) * alignment
 
 
 def _packed(parameter: PtxVariable, value: Argument) -> bytes:
-    """An argument as the bytes of its parameter."""
     if isinstance(value, bytes | bytearray):
         return bytes(value)
     if isinstance(value, Buffer):
@@ -234,7 +230,6 @@ def _packed(parameter: PtxVariable, value: Argument) -> bytes:
 
 
 def _initialise(array: Array, variable: PtxVariable, placed: Mapping[str, int]) -> None:
-    """Gives a variable the values that it begins with."""
     if not variable.initial:
         return
     kind = variable.kind

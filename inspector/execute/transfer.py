@@ -33,7 +33,6 @@ def space_of(row: PtxInstruction) -> str:
 
 
 def _word(row: PtxInstruction, known: tuple[str, ...]) -> str:
-    """The word of an opcode that says what it does."""
     found = next((p for p in row.parts[1:] if p in known), None)
     if found is None:
         raise Untranslatable(UNKNOWN_OPERATION)
@@ -48,7 +47,6 @@ def _constant(operand: Operand, kind: str) -> int:
 
 
 def _form(row: PtxInstruction) -> tuple[str, int, str]:
-    """State space, elements and type of a load or store."""
     count = next((int(p[1:]) for p in row.parts if re.fullmatch(r"v[248]", p)), 1)
     kind = next((p for p in reversed(row.parts) if p in WIDTHS), "pred")
     if kind == "pred" or "b128" in row.parts:
@@ -203,7 +201,6 @@ REDUCTIONS = ("add", "min", "max", "inc", "dec", "and", "or", "xor")
 
 
 def _shared(t: Translator, operand: Operand) -> str:
-    """An address in shared memory."""
     return t.address(operand, "shared")[1]
 
 
@@ -253,7 +250,6 @@ def _arrive(t: Translator, row: PtxInstruction) -> None:
 
 
 def _copy(t: Translator, row: PtxInstruction) -> None:
-    """``cp.async`` of a few bytes, or a bulk copy."""
     parts = row.parts
     if "bulk" not in parts:
         if "mbarrier" in parts and "arrive" in parts:
@@ -346,7 +342,6 @@ def _tensor_map(t: Translator, row: PtxInstruction) -> None:
 
 
 def _is_in(t: Translator, row: PtxInstruction) -> None:
-    """``isspacep``: whether a generic address is in a state space."""
     space = row.parts[1].partition("::")[0]
     number = {"global": 0, "shared": 1, "local": 2, "param": 3, "const": 0}.get(space)
     if number is None:

@@ -180,11 +180,9 @@ class Translator:
 
     @property
     def mask(self) -> str:
-        """The lanes that the instruction runs for."""
         return "G" if self.guarded else "A"
 
     def emit(self, line: str) -> None:
-        """Appends a line of Python."""
         self.lines.append(line)
 
     def temporary(self, expression: str) -> str:
@@ -195,13 +193,11 @@ class Translator:
         return name
 
     def register(self, number: int) -> str:
-        """A register's bits as they are."""
         if number not in self.defined:
             self.loads.setdefault(number)
         return f"r{number}"
 
     def constant(self, value: int | float | bool, dtype: Any) -> str:
-        """A constant as an array (1, 1)."""
         self.constants.append(np.array([[value]], dtype))
         return f"K[{len(self.constants) - 1}]"
 
@@ -330,7 +326,6 @@ class Translator:
                 self.write(target, f"L[{k}]", kind)
 
     def elements(self, operand: Operand) -> tuple[Operand, ...]:
-        """A vector's elements, or the one that is there."""
         return operand.elements if isinstance(operand, VectorOperand) else (operand,)
 
     def pair(self, operand: Operand) -> tuple[Operand, Operand | None]:

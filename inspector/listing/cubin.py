@@ -120,7 +120,6 @@ class Cubin:
 
 
 def is_elf(data: bytes) -> bool:
-    """Whether the bytes begin as an ELF file."""
     return data[:4] == b"\x7fELF"
 
 
@@ -168,7 +167,6 @@ def read_cubin(data: bytes) -> Cubin | None:
 
 
 def _entries(table: Section, sections: list[Section]) -> list[str]:
-    """The names of the kernels in a table of symbols."""
     if table.header.type != SYMTAB:
         return []
     return read_names(

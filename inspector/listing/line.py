@@ -90,7 +90,6 @@ class Listing:
         return self.lines[max(first, 1) - 1 : max(last, 0)]
 
     def texts(self, first: int, last: int) -> list[str]:
-        """The texts of the same lines."""
         return [line.text for line in self.between(first, last)]
 
     @property

@@ -80,7 +80,6 @@ class Metadata:
         return Location(file or "", line, column, outer)
 
     def _file_of(self, scope: int) -> str | None:
-        """The file of the nearest scope that names one."""
         if scope in self._files:
             return self._files[scope]
         node, file = scope, None
@@ -167,7 +166,6 @@ class _LlvmReader:
         """In a function's body; in a switch's further lines."""
 
     def pass_line(self, n: int, text: str) -> None:
-        """Note what a line begins or ends."""
         if text.startswith("define "):
             self.end(n - 1)
             match = _NAME.search(text)
@@ -182,13 +180,11 @@ class _LlvmReader:
             self.listed = text.rstrip()[-1:] == "[" and "switch " in text
 
     def end(self, last: int) -> None:
-        """Note the end of a function."""
         if self.first:
             self.functions.append(Function(self.name, self.first, last, self.entry))
         self.first, self.inside, self.listed = 0, False, False
 
     def line(self, n: int, text: str) -> Line:
-        """Line ``n``."""
         bare = text.strip()
         if not bare:
             return Line(n, text, Kind.BLANK)
@@ -260,7 +256,6 @@ class _LlvmReader:
         return Line(n, text, Kind.INSTRUCTION, base, opcode, defs, uses, source, None, targets)
 
     def _rest(self, n: int) -> str:
-        """A switch's cases, up to its ``]``."""
         rest = self.texts[n:]
         ends = (k for k, text in enumerate(rest, 1) if text.lstrip()[:1] in "]}")
         return " ".join(rest[: next(ends, len(rest))])

@@ -78,7 +78,6 @@ class _Reader:
         self.next()
 
     def next(self) -> None:
-        """Go past the token."""
         self.start = self.at
         match = _TOKEN.match(self.text, self.at)
         self.at = match.end() if match else len(self.text)
@@ -93,7 +92,6 @@ class _Reader:
         return found
 
     def location(self, depth: int = 0) -> Location | None:
-        """The location that begins here; None if unknown."""
         if depth > MAX_DEPTH:
             self.at = len(self.text)
             self.next()

@@ -39,7 +39,6 @@ def parse_fx(text: str, language: str) -> Listing:
 
 
 def parse_plain(text: str, language: str) -> Listing:
-    """Return the lines of a text without a grammar."""
     lines = [
         Line(n, each, Kind.UNKNOWN if each.strip() else Kind.BLANK)
         for n, each in enumerate(text.split("\n"), 1)
@@ -187,7 +186,6 @@ def parse_wrapper(lines: Sequence[str]) -> Wrapper:
 
 
 def _called(line: str, defined: set[str]) -> tuple[str, bool] | None:
-    """The name of what a line calls, and whether it is a library's."""
     if match := _LAUNCHED.match(line):
         return (match[1], False) if match[1] in defined else None
     if (name := extern_called(line)) is not None:

@@ -231,7 +231,6 @@ class _LineReader:
         """For each block that declares such registers: its depth, and the reader outside of it."""
 
     def end(self, last: int) -> None:
-        """Note the function that ends on line ``last``."""
         header, *_ = split_header(self.texts[self.begin - 1 : last])
         match = _FUNCTION.search(header)
         name, entry = (match[2] or "", match[1] == "entry") if match else ("", False)
@@ -239,7 +238,6 @@ class _LineReader:
         self._leave()
 
     def line(self, n: int, text: str) -> Line:
-        """Line ``n`` (from 1)."""
         if not self.comment and not self.open:
             if match := PLAIN.match(text):
                 if (line := self._plain(n, text, match)) is not None:

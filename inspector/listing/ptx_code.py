@@ -80,7 +80,6 @@ class PtxModule:
 
     @property
     def entries(self) -> tuple[str, ...]:
-        """The kernels, in the order of the text."""
         return tuple(f.name for f in self.functions.values() if f.entry)
 
 
@@ -97,7 +96,6 @@ _ONE_LINE = tuple(
 
 
 def read_module(listing: Listing) -> PtxModule:
-    """The functions and variables of a PTX ``listing``."""
     texts = listing.text.split("\n")
     target, outside = "", [True] * len(texts)
     for function in listing.functions:
@@ -283,7 +281,6 @@ class FunctionReading(OperandReader):
         return _LABELS.match(text) is not None and not self._labels(text).strip()
 
     def _labels(self, text: str) -> str:
-        """Note the labels that ``text`` begins with; returns the rest."""
         while label := LABEL.match(text):
             name, block = label[1], self.blocks[-1]
             unique = f"{name}@{block}" if name in self.code.labels else name

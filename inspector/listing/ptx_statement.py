@@ -246,13 +246,11 @@ class PtxInstruction:
         return written, read
 
     def registers(self) -> tuple[list[int], list[int]]:
-        """The numbers of ``accesses``."""
         written, read = self.accesses()
         return [r.number for r in written], [r.number for r in read]
 
 
 def registers_of(operand: Operand) -> list[RegisterOperand]:
-    """The registers that an operand names."""
     match operand:
         case RegisterOperand():
             return [operand]
@@ -266,7 +264,6 @@ def registers_of(operand: Operand) -> list[RegisterOperand]:
 
 
 def registers_in(operand: Operand) -> list[int]:
-    """The numbers of the registers that an operand names."""
     return [register.number for register in registers_of(operand)]
 
 
@@ -594,7 +591,6 @@ def split_header(texts: Sequence[str]) -> tuple[str, int | None, str]:
 
 
 def read_header(listing: Listing, function: Function) -> Header:
-    """The header of a function of a PTX listing."""
     text = split_header(listing.texts(function.first, function.last))[0]
     _, parameters = header_lists(text, function.first)
     limits = bounds(text)
@@ -627,7 +623,6 @@ def entries(ptx: str) -> Iterator[tuple[str, str]]:
 
 
 def header_lists(header: str, line: int) -> tuple[tuple[PtxVariable, ...], tuple[PtxVariable, ...]]:
-    """The results and the parameters of a header."""
     kind = FUNCTION.search(header)
     rest = header[kind.end() :].lstrip() if kind else ""
     lists = re.findall(r"\(([^()]*)\)", rest)

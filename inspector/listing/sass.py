@@ -201,7 +201,6 @@ def _functions(texts: list[str]) -> tuple[Function, ...]:
 
 
 def _other(n: int, text: str) -> Line:
-    """A line that is no instruction."""
     bare = text.strip()
     if not bare:
         return Line(n, text, Kind.BLANK)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 from inspector.base.text import at_commas, words
 
@@ -117,23 +116,16 @@ _MEMORY = words(
 _GLOBAL = words("LD LDG ST STG ATOM ATOMG RED REDG LDGSTS CCTL")
 
 
-class InstructionRegisters(NamedTuple):
-    """What one instruction defines, uses and branches to."""
-
-    defs: tuple[str, ...]
-    uses: tuple[str, ...]
-    targets: tuple[str, ...]
-
-
 def split_operands(text: str) -> list[str]:
-    """Operands at commas outside brackets."""
     if "[" not in text and "(" not in text:
         return [part.strip() for part in text.split(",")] if text else []
     return at_commas(text, "[(", "])")
 
 
-def read_operands(base: str, opcode: str, guard: str | None, text: str) -> InstructionRegisters:
-    """The registers and targets of ``opcode`` with the operands ``text`` under ``guard``."""
+def read_operands(
+    base: str, opcode: str, guard: str | None, text: str
+) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+    """The registers that an instruction defines and uses, and its targets."""
     targets = _targets(base, text)
     if "`" in text or "(*" in text:
         text = _TARGET.sub("", text.partition("(*")[0])
@@ -152,7 +144,7 @@ def read_operands(base: str, opcode: str, guard: str | None, text: str) -> Instr
         _add(named, operand, widths[i])
         if base == "LDGSTS" and _is_predicate(operand):
             _add(defs, operand, 1)  # as nvdisasm has it
-    return InstructionRegisters(tuple(defs), tuple(uses), targets)
+    return tuple(defs), tuple(uses), targets
 
 
 def _masked(operands: list[str]) -> list[int]:
@@ -200,7 +192,6 @@ def _is_register(operand: str) -> bool:
 
 
 def _results(base: str, qualifiers: list[str], operands: list[str]) -> int:
-    """How many operands, from the first, are destinations."""
     if base in NO_RESULT or not operands:
         return 0
     first = operands[0]
@@ -227,9 +218,12 @@ def _results(base: str, qualifiers: list[str], operands: list[str]) -> int:
 
 
 def _widths(base: str, qualifiers: list[str], operands: list[str]) -> list[int]:
-    """How many consecutive registers each operand names."""
     if not operands:
         return []
+    if base in ("SHF", "USHF"):  # ``.64`` is how far is shifted, not how wide operands are
+        return [1] * len(operands)
+    if base in _PAIRS:
+        return [2] * len(operands)
     usual = _tensor_widths if base.startswith("UT") else _plain_widths
     return _WIDTHS.get(base, usual)(base, qualifiers, operands)
 
@@ -244,16 +238,6 @@ def _plain_widths(base: str, qualifiers: list[str], operands: list[str]) -> list
 def _pointer_widths(base: str, qualifiers: list[str], operands: list[str]) -> list[int]:
     """Two registers each, but addresses in brackets."""
     return [1 if "[" in operand else 2 for operand in operands]
-
-
-def _single_widths(base: str, qualifiers: list[str], operands: list[str]) -> list[int]:
-    """One register each; ``.64`` says how far is shifted, not how wide the operands are."""
-    return [1] * len(operands)
-
-
-def _pair_widths(base: str, qualifiers: list[str], operands: list[str]) -> list[int]:
-    """Two registers each."""
-    return [2] * len(operands)
 
 
 def _placed_widths(base: str, qualifiers: list[str], operands: list[str]) -> list[int]:
@@ -351,11 +335,9 @@ def _matrix_widths(base: str, qualifiers: list[str], operands: list[str]) -> lis
 _Widths = Callable[[str, list[str], list[str]], list[int]]
 _WIDTHS: dict[str, _Widths] = {
     **dict.fromkeys(("RET", "BRX", "JMX", "CALL"), _pointer_widths),
-    **dict.fromkeys(("SHF", "USHF"), _single_widths),
     **dict.fromkeys(
         ("F2F", "F2I", "I2F", "FRND", "F2FP", "I2FP", "F2IP", "I2I"), _conversion_widths
     ),
-    **dict.fromkeys(_PAIRS, _pair_widths),
     **dict.fromkeys(_PLACED, _placed_widths),
     **dict.fromkeys(("IMAD", "UIMAD"), _product_widths),
     **dict.fromkeys(SURFACES, surface_widths),

@@ -13,12 +13,8 @@ from inspector.analyse.hints.subject import Finding
 from inspector.base.model import Location, Stage
 from inspector.base.text import counted, kibibytes, plural, shown, word_for
 from inspector.execute import Approximation, Buffer, Fault
-from inspector.execute.calls.tracing import (
-    SHARED,
-    ExecutedTotals,
-    TracedLaunch,
-)
-from inspector.execute.facts import GLOBAL, ExecutedLine, MemoryUse, ValueFacts, kind_of
+from inspector.execute.calls.tracing import SHARED, TracedLaunch
+from inspector.execute.facts import GLOBAL, ExecutedLine, MemoryUse, Totals, ValueFacts, kind_of
 from inspector.listing.line import Listing
 from inspector.report import jsons
 from inspector.report.calls import sizes
@@ -58,7 +54,7 @@ class TracedKernel:
     seed: int | None
     given: tuple[str, ...]
     launched: TracedLaunch
-    totals: ExecutedTotals
+    totals: Totals
     source: Callable[[int], Location | None]
     approximate: tuple[Approximation, ...] = ()
 
@@ -126,7 +122,7 @@ def bar(share: float, width: int = BAR) -> str:
 
 
 def summary(told: TracedKernel) -> Iterator[tuple[str, str]]:
-    launched, totals = told.launched, told.totals.totals
+    launched, totals = told.launched, told.totals
     yield "call", _called(told)
     for remark in launched.inputs.remarks:
         yield "  inputs", remark
@@ -199,7 +195,7 @@ def hottest(told: TracedKernel, most: int = 3) -> list[tuple[str, float]]:
         if place is not None and line.executed:
             outer = place.frames()[-1]
             counts[outer.file.rsplit("/", 1)[-1], outer.line] += line.executed
-    total = told.totals.totals.instructions
+    total = told.totals.instructions
     return [(f"{file}:{n}", times / total) for (file, n), times in counts.most_common(most)]
 
 
@@ -480,24 +476,23 @@ def document(
     }
 
 
-def _totals(found: ExecutedTotals) -> dict[str, object]:
-    totals = found.totals
+def _totals(totals: Totals) -> dict[str, object]:
     out: dict[str, object] = {
         "warp_instructions": totals.instructions,
         "thread_instructions": totals.threads,
         "active_thread_instructions": totals.active,
-        "by_class": dict(found.classes),
+        "by_class": dict(totals.classes),
         "by_opcode": dict(totals.opcodes),
         "branches": totals.branches,
         "divergent_branches": totals.divergent,
         "flops": totals.operations,
     }
     for kind in ("load", "store", "atomic"):
-        use = found.use(GLOBAL, kind)
+        use = totals.use(GLOBAL, kind)
         for name in ("requests", "sectors", "least_sectors", "tag_requests"):
             out[f"global_{kind}_{name}"] = getattr(use, name)
         out[f"global_{kind}_bytes"] = use.bytes_wanted
-    shared = found.use(SHARED)
+    shared = totals.use(SHARED)
     return out | {
         "global_bytes_moved": totals.global_bytes,
         "flops_per_byte": totals.intensity,

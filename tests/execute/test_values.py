@@ -72,8 +72,7 @@ def test_gelu_by_the_error_function(cc: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "cc"),
-    [*PRODUCTS, *(pytest.param(*one, marks=pytest.mark.nightly) for one in OTHERS)],
+    ("kind", "cc"), [*PRODUCTS, *(pytest.param(*one, marks=pytest.mark.nightly) for one in OTHERS)]
 )
 def test_matmul(kind: str, cc: int) -> None:
     """mma.sync on sm_75 to sm_89 and sm_120, wgmma on sm_90; fp32 as tf32 where there is it."""

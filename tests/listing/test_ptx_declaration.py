@@ -9,11 +9,7 @@ import pytest
 
 from inspector.base.model import Stage
 from inspector.listing import parse
-from inspector.listing.ptx_statement import (
-    entries,
-    read_header,
-    variable_declaration,
-)
+from inspector.listing.ptx_statement import entries, read_header, variable_declaration
 from inspector.system.process import run_tool
 from inspector.system.toolchain import need
 

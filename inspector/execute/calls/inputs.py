@@ -128,7 +128,6 @@ class _Maker:
         self.left = wish.most_bytes
 
     def recorded(self, one: Argument, parameter: PtxVariable) -> LaunchArgument:
-        """An argument of a recorded call."""
         given, pointer = self.wish.given.get(one.name), (one.type or "").startswith("*")
         if one.shape is not None and one.dtype:
             if parameter.size != 8:
@@ -145,7 +144,6 @@ class _Maker:
         return _scalar(one.name, one.value, one, parameter)
 
     def given(self, name: str, parameter: PtxVariable) -> LaunchArgument:
-        """An argument of a launch of which nothing was recorded."""
         value = self.wish.given.get(name)
         if value is None:
             if name in SCRATCH:
@@ -213,7 +211,6 @@ class _Maker:
     def _buffer(
         self, name: str, flat: Array, dtype: str, shape: Sequence[int], strides: Sequence[int]
     ) -> LaunchArgument:
-        """A pointer to memory; null if empty."""
         if not flat.size:
             return 0
         at, size, add = flat.ctypes.data, flat.nbytes, self.out.memory.add_raw
@@ -237,7 +234,6 @@ class _Maker:
         return self._buffer(name, flat, str(given.dtype), given.shape, _dense(given.shape))
 
     def _fill(self, flat: Array, one: Argument, dtype: str) -> None:
-        """New values, from the seed and the argument's name."""
         draw = np.random.default_rng(
             [self.wish.seed, zlib.crc32(one.name.encode(errors="replace"))]
         )
@@ -281,7 +277,6 @@ def _as_stored(values: Array, dtype: str, stored: np.dtype[Any]) -> Array:
 def _scalar(
     name: str, value: object, one: Argument | None, parameter: PtxVariable
 ) -> LaunchArgument:
-    """The bytes of a number."""
     if not isinstance(value, int | float):
         unknown = "its value was not recorded"
         raise _not_made(name, unknown if value is None else f"{value!r} is not a number")

@@ -256,7 +256,6 @@ class Stepper:
 
     @property
     def threads(self) -> int:
-        """Threads of the block."""
         steps = self.trace.steps
         return len(steps[0].active) if steps else 0
 
@@ -304,12 +303,10 @@ class Stepper:
         )
 
     def _lanes(self, *, whole: bool = False) -> range:
-        """The lanes of the chosen lane's warp, or of the whole block."""
         first = 0 if whole else self.lane // WARP * WARP
         return range(first, self.threads if whole else min(first + WARP, self.threads))
 
     def _strip(self, register: int | None, at: int, lanes: range) -> LaneStrip:
-        """A register after a step, with the lanes that ran that step."""
         active = self.trace.steps[at].active
         here = tuple(bool(active[n]) for n in lanes)
         if register is None:
@@ -389,7 +386,6 @@ class Stepper:
         return self._values(sorted(live))
 
     def _values(self, registers: Iterable[int]) -> tuple[LaneValue, ...]:
-        """Those of some registers that were written by now."""
         return tuple(
             self._value(r, self.at)
             for r in registers
@@ -591,7 +587,6 @@ def _count(words: list[str], default: int = 1) -> int:
 
 
 def _number(word: str) -> int:
-    """A whole number, also ``0x…``."""
     try:
         value = int(word, 0)
     except ValueError:

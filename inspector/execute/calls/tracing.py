@@ -6,7 +6,7 @@ Counts are put together by line of the PTX and of the stages that are tied to it
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,42 +27,13 @@ from inspector.execute import (
 )
 from inspector.execute.blocks import BasicBlock
 from inspector.execute.calls.inputs import LaunchInputs
-from inspector.execute.facts import AccessFacts, MemoryUse, Totals, kind_of, memory_use
+from inspector.execute.facts import kind_of
 from inspector.execute.kinds import Array, Mask, i64, u64
 from inspector.execute.lanes import Lanes
 from inspector.execute.launch import choose
 from inspector.execute.memory import Access
 
 SHARED = ("shared",)
-NOT_CLASSED = "not classed"
-
-Cost = Callable[[str], str | None]
-"""The class of an opcode of PTX (``memory``, ``arithmetic`` …), None if it is not known."""
-
-
-@dataclass(frozen=True, slots=True)
-class ExecutedTotals:
-    """All lines together; ``classes`` are warp instructions by the class of their opcode."""
-
-    totals: Totals
-    classes: Mapping[str, int]
-    accesses: tuple[AccessFacts, ...]
-
-    def use(self, spaces: tuple[str, ...], kind: str | None = None) -> MemoryUse:
-        """Requests to some spaces."""
-        return memory_use(self.accesses, spaces, kind) or MemoryUse()
-
-
-def executed_totals(facts: Facts, cost: Cost) -> ExecutedTotals:
-    """The blocks that were run, as a whole."""
-    totals = facts.totals()
-    classes: Counter[str] = Counter()
-    for opcode, count in totals.opcodes.items():
-        classes[cost(opcode) or NOT_CLASSED] += count
-    accesses = tuple(a for line in facts.lines() for a in line.accesses)
-    return ExecutedTotals(totals, dict(classes.most_common()), accesses)
-
-
 SECTOR = 32
 WORD = 4
 ORDERED = frozenset(("volatile", "acquire", "relaxed", "mmio"))
@@ -94,13 +65,11 @@ class Touches(Observer):
         self._stretch: dict[tuple[bool, int], list[tuple[int, Array, Array, int]]] = {}
 
     def visit(self, lanes: Lanes, block: BasicBlock, mask: Mask) -> None:
-        """Another stretch of code begins."""
         self.flush()
         if self._lanes is not lanes:
             self._lanes, self._seen = lanes, np.empty(0, u64)
 
     def access(self, lanes: Lanes, access: Access) -> None:
-        """Lanes read or write memory."""
         if access.space != "global" or access.way.startswith("matrix"):
             return
         row = self.program.code.instructions[access.instruction]
@@ -169,12 +138,10 @@ class Touches(Observer):
 
 
 def _pairs(warp: Array, place: Array) -> Array:
-    """A warp and a place as one number."""
     return (warp << u64(48)) | (place & u64((1 << 48) - 1))
 
 
 def executed_facts(facts: Facts, touches: Touches, ran: int, of: int) -> ExecutedFacts:
-    """Input of the hints from ``ran`` of ``of`` blocks."""
     touches.flush()
     totals = facts.totals()
     accesses: list[ExecutedAccess] = []
@@ -311,7 +278,6 @@ def trace_launch(
     program.check()
 
     def run(numbers: Iterable[int], out: TracedLaunch | None = None) -> TracedLaunch:
-        """Runs these blocks after those that were run before."""
         if out is None:
             facts, touches = Facts(program, values=values), Touches(program)
             out = TracedLaunch(program, launch, make(), facts, touches)
@@ -367,7 +333,6 @@ class Stopping(Observer):
         self.stop = stop
 
     def step(self, lanes: Lanes, instruction: int, mask: Mask) -> None:
-        """Looks whether to end."""
         if self.stop():
             raise Stopped("it was stopped")
 
