@@ -83,7 +83,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("kept")
 
 
-@pytest.mark.parametrize("kernels", [60, pytest.param(1000, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("kernels", [40, pytest.param(1000, marks=pytest.mark.nightly)])
 def test_a_list_of_many_kernels_takes_the_memory_of_ten(
     tmp_path: Path, shared: Path, kernels: int
 ) -> None:

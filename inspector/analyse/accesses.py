@@ -20,7 +20,6 @@ _GUARD = re.compile(r"\A\s*(?:/\*[0-9a-f]+\*/\s*)?(?:\{\s*)?@")
 
 
 def guarded(line: Line) -> bool:
-    """Whether an instruction of PTX or SASS has a predicate."""
     return "@" in line.text and _GUARD.match(line.text) is not None
 
 
@@ -39,7 +38,6 @@ class OpcodeLines:
             self.guarded[line.opcode] += guarded(line)
 
     def count(self, wanted: Callable[[str], object]) -> int:
-        """How many instructions have an opcode that is wanted."""
         return sum(len(lines) for opcode, lines in self.by_opcode.items() if wanted(opcode))
 
     def lines(self, wanted: Callable[[str], object] = lambda _: True) -> Sequence[Line]:
@@ -83,7 +81,6 @@ def before_padding(listing: Listing, function: Function) -> int:
     return end
 
 
-# -- what a function is made of -------------------------------------------------------------------
 # Its instructions by cost class and by opcode.
 #
 # Static counts: each instruction once, however often it is run.
@@ -111,9 +108,7 @@ def mix(
     code: OpcodeLines | None = None,
 ) -> Mix:
     """The mix of one function; ``cost`` gives the cost class of an opcode, None if not known.
-
-    ``code`` are its instructions by opcode, where they are at hand.
-    """
+    ``code`` are its instructions by opcode, where they are at hand."""
     costs: Counter[str | None] = Counter()
     bases: Counter[str] = Counter()
     for opcode, at in (code or OpcodeLines(listing, function)).without_padding().items():
@@ -136,7 +131,6 @@ def instructions(listing: Listing, function: Function) -> Iterator[Line]:
             yield line
 
 
-# -- tensor-core shapes ---------------------------------------------------------------------------
 # Which tensor-core shapes a kernel uses: PTX, SASS and Triton's TTGIR.
 #
 # A shape is that of one instruction: an m×k tile times a k×n tile. PTX ISA, "Warp Level Matrix
@@ -177,10 +171,8 @@ class Product:
 def products(
     listing: Listing, function: Function, code: OpcodeLines | None = None
 ) -> tuple[Product, ...]:
-    """The matrix products of a function, in the order of their first.
-
-    ``code`` are its instructions by opcode, where they are at hand.
-    """
+    """The matrix products of a function, in the order of their first. ``code`` are its instructions
+    by opcode, where they are at hand."""
     shapes: dict[Key, list[int]] = {}
     if listing.language in ("ttir", "ttgir"):
         for line in instructions(listing, function):
@@ -289,10 +281,8 @@ class Access:
 def accesses(
     listing: Listing, function: Function, code: OpcodeLines | None = None
 ) -> tuple[Access, ...]:
-    """What a function of PTX or SASS loads and stores, in the order it first does.
-
-    ``code`` are its instructions by opcode, where they are at hand.
-    """
+    """What a function of PTX or SASS loads and stores, in the order it first does. ``code`` are its
+    instructions by opcode, where they are at hand."""
     by_kind: dict[tuple[str, str, int | None], list[Line]] = {}
     read = {"ptx": _ptx, "sass": _sass}.get(listing.language)
     if read is None:

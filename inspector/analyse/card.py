@@ -35,7 +35,6 @@ from inspector.base.model import Argument, Call, Resources, Stage
 from inspector.base.text import words
 from inspector.listing.line import Function, Kind, Line, Listing
 
-# -- what a launch moves and computes -------------------------------------------------------------
 # Estimates, from shapes, static counts and TTIR.
 #
 # Nothing here is measured. Caches, partial cache lines, masks and values that decide how often a
@@ -50,10 +49,8 @@ _ODD_BITS = {
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A figure of one launch that nobody measured, with what it was made of.
-
-    ``at_most``: predicates or branches may leave some of it out.
-    """
+    """A figure of one launch that nobody measured, with what it was made of. ``at_most``:
+    predicates or branches may leave some of it out."""
 
     value: int
     how: str
@@ -61,12 +58,10 @@ class Estimate:
 
 
 def blocks_of(call: Call) -> int | None:
-    """Blocks (programs) of a launch."""
     return None if call.grid is None else prod(call.grid)
 
 
 def threads_of(call: Call) -> int | None:
-    """Threads of a block."""
     return None if call.block is None else prod(call.block)
 
 
@@ -166,9 +161,7 @@ def operations(listing: Listing, function: Function, call: Call) -> Estimate | N
 
 def _region(lines: Iterator[Line], scalars: Tensors, depth: int = 0) -> tuple[int | None, str]:
     """Operations of a region run once, None if they cannot be counted; and the line that ends it.
-
-    Of a reduction they are those for one pair of elements.
-    """
+    Of a reduction they are those for one pair of elements."""
     total: int | None = 0 if depth < MAX_NESTED_REGIONS else None
     for line in lines:
         body = line.text.strip().rpartition(" loc(")[0] or line.text.strip()
@@ -186,7 +179,6 @@ def _region(lines: Iterator[Line], scalars: Tensors, depth: int = 0) -> tuple[in
 
 
 def _alone(base: str, body: str) -> int | None:
-    """Operations of one line."""
     if base == "tt.call":
         return None
     if base.startswith("tt.dot"):
@@ -288,7 +280,6 @@ class Card:
     measured: tuple[str, ...] = ()
 
     def of(self, stage: Stage) -> StageContent | None:
-        """What a stage is made of, None if it is not at hand."""
         return next((made for made in self.made if made.stage is stage), None)
 
 

@@ -27,7 +27,6 @@ from inspector.analyse.flow.liveness import Liveness, live_ranges
 from inspector.base.text import plural, some, word_for
 from inspector.listing.line import Function, Line, Listing
 
-# -- what is still under way ----------------------------------------------------------------------
 # Which instructions may still be under way at each line of SASS, by the barrier they are to clear.
 #
 # The vendor documents none of this: the fields are those of the control words (``Control``), and
@@ -63,7 +62,6 @@ class Mnemonic:
 
 
 def mnemonics(table: Mapping[str, object]) -> dict[str, Mnemonic]:
-    """``reference/scheduling.toml`` by opcode."""
     out: dict[str, Mnemonic] = {}
     for entry in table.values():
         if isinstance(entry, Mapping):
@@ -116,12 +114,10 @@ class InFlight:
         return self != before
 
     def let_loose(self, pipe: str, lines: Iterable[int]) -> None:
-        """Add instructions of a pipe that raise no barrier."""
         self.loose[pipe] = frozenset(sorted({*self.loose.get(pipe, ()), *lines})[-MAX_PENDING:])
 
 
 def _forget(ages: Ages) -> None:
-    """Drop all but the last of the instructions that a barrier represents."""
     for key in sorted(ages)[:-MAX_PENDING]:
         del ages[key]
 
@@ -272,7 +268,6 @@ class Schedule:
     _waiters: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
 
     def stall(self, n: int) -> int | None:
-        """The stall count of a line, None if it is not known."""
         control = self._lines[n - 1].control if 0 < n <= len(self._lines) else None
         return None if control is None else control.stall
 
@@ -291,10 +286,8 @@ class Schedule:
         return self._waiters.get(n, ())
 
     def consumer(self, n: int) -> Consumer | None:
-        """Who first uses what line ``n`` loads or computes in a time that is not known before.
-
-        None for instructions of fixed latency, without a result, or whose result nobody uses.
-        """
+        """Who first uses what line ``n`` loads or computes in a time that is not known before. None
+        for instructions of fixed latency, without a result, or whose result nobody uses."""
         if self._flow is None or not 0 < n <= len(self._lines):
             return None
         line = self._lines[n - 1]
@@ -333,14 +326,9 @@ def schedule(
     return Schedule(lines, flow, by_mnemonic, waits, by_line)
 
 
-# -- who uses a result first ----------------------------------------------------------------------
-
-
 def _first_use(flow: Flow, lines: Sequence[Line], producer: Line, chained: bool) -> Consumer | None:
-    """The nearest use by cycles: a search outwards over the control flow.
-
-    ``chained``: a following instruction of the same kind goes on with the result without a wait.
-    """
+    """The nearest use by cycles: a search outwards over the control flow. ``chained``: a following
+    instruction of the same kind goes on with the result without a wait."""
     at = flow.block_at(producer.n)
     if at is None:
         return None
@@ -375,9 +363,6 @@ def _first_use(flow: Flow, lines: Sequence[Line], producer: Line, chained: bool)
                     first = flow.blocks[following].first
                     heapq.heappush(todo, (cycles, many, following, first, left))
     return best
-
-
-# -- in words -------------------------------------------------------------------------------------
 
 
 def _at(address: int | None, line: int) -> str:
@@ -437,22 +422,18 @@ class FunctionFacts:
 
     @cached_property
     def code(self) -> OpcodeLines:
-        """Instructions by opcode."""
         return OpcodeLines(self._listing, self.function)
 
     @cached_property
     def flow(self) -> Flow:
-        """Basic blocks, edges and loops."""
         return control_flow(self._steps, self._graph)
 
     @cached_property
     def live(self) -> Liveness:
-        """Live registers at each instruction."""
         return live_ranges(self._listing, self.function, self._steps, self._graph)
 
     @cached_property
     def chains(self) -> Chains:
-        """Definitions and uses of registers."""
         return chains(self._steps, self._graph, calls=self._listing.language == "sass")
 
     @cached_property

@@ -50,7 +50,6 @@ class GraphRow:
 
 
 def short_file(path: str) -> str:
-    """The last part of a path."""
     return path.replace("\\", "/").rpartition("/")[2]
 
 
@@ -81,7 +80,6 @@ CALL_HEAD = ("call", "kernel", "operators", "modules", "from", "bytes", "line")
 
 
 def call_cells(call: GraphCall) -> tuple[str, ...]:
-    """A row of the table of calls."""
     name = call.name
     if call.kernel is not None and base_name(call.kernel) != name:
         name = f"{call.kernel} (there {name})"  # a copy of a kernel that the user wrote
@@ -97,7 +95,6 @@ def call_cells(call: GraphCall) -> tuple[str, ...]:
 
 
 def heading(view: GraphView) -> str:
-    """How many calls there are, and of what."""
     extern = sum(call.extern for call in view.calls)
     own = len(view.calls) - extern
     bytes_moved = [call.bytes for call in view.calls if call.bytes is not None]
@@ -227,11 +224,7 @@ def _memory(view: GraphView) -> Iterator[GraphRow]:
             yield GraphRow(f"{call.number}  {new} takes the memory of {old}", (call.number,))
 
 
-# -- what each line of a stage is of --------------------------------------------------------------
-
-
 def of_operations(rows: Sequence[GraphRow], view: GraphView) -> Known:
-    """The lines of a graph's own text."""
     return _of_calls({n: row.calls for n, row in enumerate(rows, 1) if row.calls}, view)
 
 
@@ -303,7 +296,6 @@ def _named(name: str, operations: Mapping[str, object]) -> set[str]:
 
 
 def of_fx(texts: Sequence[str], view: GraphView, dynamo: bool) -> Known:
-    """The lines of a graph of torch.fx, printed as Python: a node a line, the user's above it."""
     by_source: dict[str, set[str]] = defaultdict(set)
     by_module: dict[tuple[str | None, str], set[str]] = defaultdict(set)
     for node in view.nodes.values():
@@ -334,7 +326,6 @@ def of_fx(texts: Sequence[str], view: GraphView, dynamo: bool) -> Known:
 
 
 def of_source(path: str, view: GraphView) -> Known:
-    """The lines of the user's file."""
     nodes: Keys = defaultdict(set)
     where: Keys = {}
     for node in (*view.nodes.values(), *view.dynamo.values()):

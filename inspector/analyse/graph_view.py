@@ -34,7 +34,6 @@ TOLD = ("BLOCK_M", "BLOCK_N", "BLOCK_K", "num_warps", "num_stages")
 
 
 def of_graph(recording: Recording, graph: Graph) -> Iterator[tuple[Kernel, Tuning, ChoiceUse]]:
-    """What was chosen for the operations of a graph."""
     for kernel in recording.kernels:
         for tuning in kernel.autotune:
             yield from ((kernel, tuning, use) for use in tuning.uses if use.graph == graph.id)
@@ -160,7 +159,6 @@ class _Recorded(msgspec.Struct):
 
 
 def _decoded(recorded: object) -> _Recorded:
-    """A recorded graph; a malformed one as if nothing had been recorded."""
     try:
         return msgspec.convert(recorded, _Recorded)
     except msgspec.ValidationError:
@@ -214,16 +212,13 @@ class GraphCall:
 
     @property
     def backward(self) -> bool:
-        """Whether any of it belongs to the backward pass."""
         return any(node.backward for node in self.nodes)
 
 
 @dataclass(frozen=True, slots=True)
 class RefusedFusion:
-    """Two calls that Inductor did not fuse, by their numbers, and what it said; ``count`` times.
-
-    A number is None where the operation did not become a call.
-    """
+    """Two calls that Inductor did not fuse, by their numbers, and what it said; ``count`` times. A
+    number is None where the operation did not become a call."""
 
     a: int | None
     b: int | None
@@ -379,7 +374,6 @@ def _results(
     computed: Sequence[FxNode],
     nodes: Mapping[str, FxNode],
 ) -> tuple[FxNode, ...]:
-    """The nodes that a call is itself, where it is one of the graph's own and no fusion."""
     if any(one.buffer == "UserDefinedTritonKernel" for one in own):
         return tuple(node for node in computed if "triton_kernel_wrapper" in node.target)
     if not call.extern:

@@ -49,7 +49,6 @@ class ReferenceEntry:
 
 
 def entry_of(word: str, language: str, kind: str, said: Mapping[str, object]) -> ReferenceEntry:
-    """The entry of a word by what its table says, its qualifiers left out."""
     operands, since = said.get("operands"), _string(said.get("since"))
     if language == PTX and since:
         since = f"PTX ISA {since}"
@@ -72,11 +71,9 @@ def _string(value: object) -> str | None:
 
 
 def strings(value: object) -> Mapping[str, str]:
-    """A value as a table of strings."""
     return {str(k): str(v) for k, v in value.items()} if isinstance(value, Mapping) else {}
 
 
-# -- the parts of an opcode -----------------------------------------------------------------------
 # The parts of an opcode, and which of them are the instruction's word.
 
 _PARTS = re.compile(r"\.|(?=::)")
@@ -88,7 +85,6 @@ def split(opcode: str) -> tuple[str, ...]:
 
 
 def joined(parts: Sequence[str]) -> str:
-    """What ``split`` took apart."""
     return "".join(p if p.startswith("::") or not n else f".{p}" for n, p in enumerate(parts))
 
 
@@ -112,7 +108,6 @@ def qualifiers_of(word: str, opcode: str) -> list[str]:
     return out
 
 
-# -- what was meant -------------------------------------------------------------------------------
 # The known words that are spelled most like one that is not known.
 
 
@@ -149,10 +144,8 @@ _COMPONENT = re.compile(r"(%\w++)\.[xyzw]")
 
 
 class Isa:
-    """Every word that the reference has. Pure; safe to use from several threads.
-
-    ``tables`` are language, kind and the parsed file, later files after earlier ones.
-    """
+    """Every word that the reference has. Pure; safe to use from several threads. ``tables`` are
+    language, kind and the parsed file, later files after earlier ones."""
 
     def __init__(self, tables: Iterable[tuple[str, str, Table]]) -> None:
         self._entries: dict[tuple[str, str], dict[str, ReferenceEntry]] = {}
@@ -203,7 +196,6 @@ class Isa:
     def entries(
         self, language: str | None = None, kind: str | None = None
     ) -> tuple[ReferenceEntry, ...]:
-        """All entries of a language and a kind, in the order of the tables."""
         return tuple(
             entry
             for (lang, of), entries in self._entries.items()
@@ -229,11 +221,9 @@ class Isa:
         return tuple(q for q, meaning in self.qualifiers(opcode).items() if not meaning)
 
     def qualifier(self, part: str, language: str = PTX) -> ReferenceEntry | None:
-        """What a qualifier, a state space or a type means in an opcode: ``.v4``, ``.b32``."""
         return next(iter(self._get(language, _IN_OPCODE, part)), None)
 
     def cost(self, language: str, opcode: str) -> str | None:
-        """Which part of the machine an instruction keeps busy, one of ``COSTS``."""
         entry = self._instruction(language, opcode)
         return entry.cost if entry else None
 
@@ -282,7 +272,6 @@ class Isa:
         ]
 
     def _read(self, opcode: str) -> tuple[str, ReferenceEntry | None]:
-        """The language of an opcode and its instruction."""
         order = (SASS, PTX) if split(opcode)[0].isupper() else (PTX, SASS)
         for language in order:
             if entry := self._instruction(language, opcode):

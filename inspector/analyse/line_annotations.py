@@ -32,7 +32,6 @@ class SourceGroups:
     order: Sequence[int]
 
     def group(self, n: int) -> int:
-        """The group of line ``n``, 0 if it has none."""
         return self.of[n] if 0 < n < len(self.of) else 0
 
     def hue(self, group: int) -> int:
@@ -55,10 +54,8 @@ def of_source(lines: int, coded: Iterable[int]) -> Sequence[int]:
 
 
 def by_places(listing: Listing, order: Sequence[tuple[str, int]] = ()) -> Sequence[int]:
-    """The groups of a listing whose source is not at hand: the places that it names itself.
-
-    The group is the number of a place in ``order``, from 1.
-    """
+    """The groups of a listing whose source is not at hand: the places that it names itself. The
+    group is the number of a place in ``order``, from 1."""
     numbers = {place: number for number, place in enumerate(order, 1)}
     links = {n: (numbers.get(place, 0),) for n, place in _placed(listing)}
     return by_links(len(listing.lines), links)
@@ -72,13 +69,11 @@ def _placed(listing: Listing) -> Iterator[tuple[int, tuple[str, int]]]:
 
 
 def places(listing: Listing) -> tuple[tuple[str, int], ...]:
-    """The files and lines that the instructions of a listing come from, ascending."""
     return tuple(sorted({place for _, place in _placed(listing)}))
 
 
 T = TypeVar("T")
 
-# -- figures of machine instructions on the lines above -------------------------------------------
 # The figures are of SASS, so allocated registers and cycles; PTX's virtual registers are counted
 # in PTX alone.
 
@@ -145,7 +140,6 @@ def _roll(
     return Rolled(most, cycles, many, peak) if many else None
 
 
-# -- samples of a profiler ------------------------------------------------------------------------
 # A profiler's samples of warps, by instruction, and what they come to on the lines above.
 
 
@@ -258,7 +252,6 @@ class Words:
     definitions: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
     def said(self) -> tuple[str, ...]:
-        """Sentence and waits."""
         return ((self.sentence,) if self.sentence else ()) + self.waits
 
 

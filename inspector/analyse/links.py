@@ -87,7 +87,6 @@ class Operations:
         return frozenset(out)
 
     def python(self, text: str) -> Does:
-        """What a line of generated Python calls and computes."""
         out: set[str] = set()
         for called, method, sign in _PYTHON.findall(text):
             out |= self.named("python", called or method or sign)
@@ -170,7 +169,6 @@ def _narrowed(body: Sequence[str], fusion: Fusion, operations: Operations) -> li
 
 
 def _does(made: MadeFrom, operations: Operations) -> Does | None:
-    """All that the operators of a line do; None if one of them is not in the table."""
     out: set[str] = set()
     for target in made.targets:
         if target.startswith(("operator.", "aten.view", "aten.reshape")):
@@ -198,7 +196,6 @@ def _owners(
 
 
 def _values(text: str) -> tuple[set[str], set[str]]:
-    """The temporaries that a line makes, and those that it takes."""
     name, is_value, right = text.strip().partition(" = ")
     made = {name} if is_value and _VALUE.fullmatch(name) else set()
     return made, set(_VALUE.findall(right if made else text))
@@ -228,7 +225,6 @@ def _follow(
             owners[at] = tuple(sorted({x for f in found for x in f})) if all(found) else ()
 
 
-# -- lines by where they come from ----------------------------------------------------------------
 # Lines of one stage by where they come from, and the best of another's for each such place.
 
 Frame = tuple[str, int, int | None]
@@ -239,10 +235,8 @@ WHOLE = frozenset({"module", "builtin.module"})
 
 @dataclass(frozen=True, slots=True)
 class StageNames:
-    """How a stage's own lines are named in the locations of the lower stages.
-
-    ``file`` is the file that they name; line ``first`` of the stage is that file's line 1.
-    """
+    """How a stage's own lines are named in the locations of the lower stages. ``file`` is the file
+    that they name; line ``first`` of the stage is that file's line 1."""
 
     file: str
     first: int = 1
@@ -258,7 +252,6 @@ def located(listing: Listing) -> dict[Location, list[Line]]:
 
 
 def files(locations: Iterable[Location]) -> set[str]:
-    """Every file that the locations and their call sites name."""
     return {frame.file for location in locations for frame in location.frames()}
 
 
@@ -303,7 +296,6 @@ def own_lines(
     return inner, sites
 
 
-# -- pairs of lines, held as blocks ---------------------------------------------------------------
 # Pairs of lines held as blocks: every line of one side of a block belongs to all of the other.
 #
 # A line of source may have a hundred thousand instructions. As pairs that would be quadratic; as
@@ -332,11 +324,9 @@ class Relation:
         return Relation((right, left) for left, right in self.blocks)
 
     def forward(self) -> Links:
-        """Lines of the left to lines of the right."""
         return _links(self.blocks)
 
     def backward(self) -> Links:
-        """Lines of the right to lines of the left."""
         return _links([(right, left) for left, right in self.blocks])
 
 
@@ -368,10 +358,8 @@ def composed(first: Mapping[int, tuple[int, ...]], then: Mapping[int, tuple[int,
 
 
 def _key(lines: tuple[int, ...]) -> object:
-    """Equal for the same lines; where they are many, only for the same tuple.
-
-    To hash a long tuple for each line that has it would be quadratic.
-    """
+    """Equal for the same lines; where they are many, only for the same tuple. To hash a long tuple
+    for each line that has it would be quadratic."""
     return lines if len(lines) < 16 else id(lines)
 
 
@@ -417,10 +405,8 @@ def relate(
 
 
 def beginning(lower: Listing, function: Function | None, relation: Relation) -> tuple[int, ...]:
-    """The lines of a kernel that belong to the first of its lines above that has any.
-
-    That is its ``def``, which the code of every stage begins with.
-    """
+    """The lines of a kernel that belong to the first of its lines above that has any. That is its
+    ``def``, which the code of every stage begins with."""
     first = min((n for upper, _ in relation.blocks for n in upper), default=None)
     if first is not None:
         return relation.forward()[first]

@@ -13,7 +13,6 @@ from dataclasses import MISSING, dataclass, fields, replace
 
 from inspector.base.text import plural
 
-# -- limits of a device ---------------------------------------------------------------------------
 # A device's limits: of an architecture's representative, or of the one that a program ran on.
 
 _RECORDED = {
@@ -80,10 +79,8 @@ class Device:
 
     @classmethod
     def of(cls, arch: str, entry: Mapping[str, object]) -> Device:
-        """The device of one entry of ``reference/devices.toml``.
-
-        Raises ``KeyError`` with the name of a limit that the entry does not have.
-        """
+        """The device of one entry of ``reference/devices.toml``. Raises ``KeyError`` with the name
+        of a limit that the entry does not have."""
         carveouts = tuple(1024 * int(n) for n in str(entry.get("shared_carveouts", "")).split())
         figures: dict[str, int | None] = {}
         for own in fields(cls)[2:]:
@@ -286,9 +283,6 @@ def _by_shared(device: Device, use: _Use) -> int:
     return available // a_block
 
 
-# -- what the next step would take --------------------------------------------------------------
-
-
 def _fewer_registers(device: Device, use: _Use, blocks: int) -> int | None:
     """The most registers a thread with which more than ``blocks`` fit."""
     unit = max(1, device.register_allocation_unit // device.warp_size)
@@ -309,10 +303,8 @@ def _less_shared(device: Device, use: _Use, blocks: int) -> int | None:
 
 
 def _other_size(now: Occupancy) -> OccupancyStep | None:
-    """The nearest block size with which an SM holds more warps.
-
-    Of 1 or 2 warps, or of whole multiples of 4, which fill the sub-partitions evenly.
-    """
+    """The nearest block size with which an SM holds more warps. Of 1 or 2 warps, or of whole
+    multiples of 4, which fill the sub-partitions evenly."""
     device, use = now.device, now.use
     most, even = device.max_threads_per_block, device.sub_partitions * device.warp_size
     sizes = [device.warp_size, 2 * device.warp_size, *range(even, most + 1, even)]

@@ -53,7 +53,6 @@ class PassRun:
 
     @property
     def changed(self) -> bool:
-        """Whether anything differs after it."""
         return self.after is not None
 
     @property
@@ -129,7 +128,6 @@ class _Reader:
         self._running: list[tuple[str, float | None]] = []
 
     def read(self, part: _Part) -> None:
-        """Take the next heading."""
         match part.kind:
             case "stage":
                 self._stage = part.text
@@ -223,7 +221,6 @@ class _Reader:
         took: float | None = None,
         inside: tuple[str, ...] = (),
     ) -> None:
-        """Add a pass, which did not come to its end if nothing is known of the text after it."""
         texts: tuple[str | None, str | None] = (None, None)
         if after is not None and before != after:
             texts = before.decode("utf-8", "replace"), after.decode("utf-8", "replace")
@@ -252,7 +249,6 @@ class _Reader:
         return None
 
     def _arrived(self, at: int) -> float | None:
-        """When the output before a byte had arrived."""
         i = bisect_left(self._arrivals, at, key=itemgetter(0))
         return self._arrivals[i][1] if i < len(self._arrivals) else None
 
@@ -274,9 +270,7 @@ def _trimmed(body: bytes) -> bytes:
 
 def pipeline_of(text: str) -> list[tuple[str, str]]:
     """The passes of MLIR's textual pipeline, each with the operation that it runs on.
-
-    ``builtin.module(inline,any(cse),llvm.func(canonicalize-llvm-ir))``.
-    """
+    ``builtin.module(inline,any(cse),llvm.func(canonicalize-llvm-ir))``."""
     out: list[tuple[str, str]] = []
     anchors: list[str] = []
     for match in _PIPELINE.finditer(text):
@@ -433,11 +427,8 @@ _TYPE = re.compile(r"[if]\d+|ptr|label|void")
 
 
 def operations(text: str, language: str) -> Counter[str]:
-    """Count each operation of a text.
-
-    A call of LLVM's is named by what it calls, assembly by its instructions; one of a graph of
-    torch.fx without the ``torch.ops`` before it.
-    """
+    """Count each operation of a text. A call of LLVM's is named by what it calls, assembly by its
+    instructions; one of a graph of torch.fx without the ``torch.ops`` before it."""
     if language == MLIR:
         return Counter(_MLIR_OPERATION.findall(text))
     if language == FX:
@@ -474,13 +465,11 @@ class PassFilter:
     unchanged: bool = False
 
     def asked(self, passes: Sequence[PassRun]) -> frozenset[str]:
-        """The operations that were asked for."""
         every = frozenset(name for p in passes for name in p.operations)
         words = filter(None, (self.introduces, self.removes))
         return frozenset(name for word in words for name in named(word, every))
 
     def of(self, passes: Sequence[PassRun]) -> tuple[PassRun, ...]:
-        """Those that fit, in order."""
         signed = (("+", self.introduces), ("-", self.removes))
         words = [(sign, word) for sign, word in signed if word is not None]
         fit: Iterable[PassRun] = _fitting(passes, words)

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from inspector.base.text import words
 from inspector.listing.line import Line
 
-# -- layouts of TTGIR -----------------------------------------------------------------------------
 # Which elements of a tensor a thread holds.
 
 _ALIAS = re.compile(r"(#[\w$]+) = #ttg\.blocked<\{(.*)\}>")
@@ -64,7 +63,6 @@ def blocked(lines: Iterable[Line]) -> dict[str, Blocked]:
 
 
 def layout_of(line: Line) -> str | None:
-    """The name of the layout of the first tensor among an operation's types."""
     match = _USED.search(line.text.partition(" loc(")[0])
     return match[1] if match else None
 
@@ -165,7 +163,6 @@ class Tensors:
                 self._defined.setdefault(line.defs[0], line)
 
     def restart(self, program: tuple[int, int, int]) -> None:
-        """Go on with another program."""
         self._program = program
         self._memo.clear()
         self.programs = False
@@ -260,20 +257,17 @@ def _paired(
 
 
 def uses(line: Line) -> list[str]:
-    """The operands of an operation in order, repeated where they are repeated."""
     body = line.text.partition(" loc(")[0].partition("=")[2] or line.text
     return re.findall(r"%[\w$.\-]+(?:#\d+)?", body.partition(" : ")[0])
 
 
 def shape_of(line: Line) -> tuple[int, ...] | None:
-    """The shape of an operation's result, None if it is no tensor."""
     types = line.text.partition(" loc(")[0].rpartition(" : ")[2]
     match = _SHAPE.match(types.rpartition(" -> ")[2].strip())
     return tuple(int(n) for n in match[1].split("x")[:-1]) if match else None
 
 
 def operand_shape(line: Line) -> tuple[int, ...] | None:
-    """The shape of the first tensor among an operation's types."""
     match = _SHAPE.search(line.text.partition(" loc(")[0].rpartition(" : ")[2])
     return tuple(int(n) for n in match[1].split("x")[:-1]) if match else None
 

@@ -137,8 +137,9 @@ def kibibytes(count: int) -> str:
     """Bytes of a block's memory: ``97 KiB``, ``1.02 KiB``, ``512 B``, ``0``."""
     if count < 1024:
         return f"{count} B" if count else "0"
-    kib = count / 1024
-    return f"{kib:.3g} KiB" if kib < 999.5 else f"{kib:,.0f} KiB"
+    if count >= 999.5 * 1024:  # of any size: a damaged file may hold what no float does
+        return f"{(count + 512) // 1024:,} KiB"
+    return f"{count / 1024:.3g} KiB"
 
 
 def seconds(value: float) -> str:

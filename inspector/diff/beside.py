@@ -21,7 +21,6 @@ from inspector.listing import parse
 from inspector.listing.line import Line, Listing
 
 # -- the characters that differ -------------------------------------------------------------------
-# Characters that differ in two adjacent lines.
 
 Spans = tuple[tuple[int, int], ...]
 """Half-open ranges of characters, in order, apart from one another."""
@@ -31,7 +30,7 @@ _TOKEN = re.compile(
     r"|[%$#^.]?[A-Za-z_$][\w$]*+|[%#^!]\d++|\s++|.",
     re.DOTALL,
 )
-_ADDRESS = re.compile(r"\s*+/\*[0-9a-f]{4,16}\*/\s*+")
+_ADDRESS = re.compile(r"\A\s*+/\*[0-9a-f]{4,16}\*/\s*+")
 _LOCATION = re.compile(
     r"(?<!\s)\s*+loc\(#loc\d*+\)|(?:,|(?<!\s))\s*+!dbg !\d++|(?<!\s)\s*+//.*+\Z", re.DOTALL
 )
@@ -61,13 +60,9 @@ def _differing(
     left: list[Token], right: list[Token], renamed: Mapping[str, str]
 ) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
     """The ranges of the tokens that differ, with names of the left as the right calls them."""
-    ours = [renamed.get(text, text) for _, text in left]
-    counterparts = set(renamed.values())
     # a name of the second that is another's counterpart is not what is spelled like it here
-    ours = [
-        "\0" + text if text == mine and text not in renamed and text in counterparts else text
-        for text, (_, mine) in zip(ours, left, strict=True)
-    ]
+    foreign = {text: "\0" + text for text in renamed.values()}
+    ours = [renamed.get(text, foreign.get(text, text)) for _, text in left]
     theirs = [text for _, text in right]
     deleted, inserted = _changed(ours[:_LONGEST], theirs[:_LONGEST])
     unlike = [left[i] for i in deleted] + left[_LONGEST:]
@@ -91,18 +86,12 @@ def _changed(ours: list[str], theirs: list[str]) -> tuple[list[int], list[int]]:
 
 
 def _tokens(text: str) -> list[Token]:
-    skip = [match.span() for match in _LOCATION.finditer(text)] if _marked(text) else []
-    if text[:64].lstrip()[:2] == "/*" and (address := _ADDRESS.match(text)):
-        skip.append(address.span())
+    skip = [match.span() for match in (*_ADDRESS.finditer(text), *_LOCATION.finditer(text))]
     return [
         (match.start(), match[0])
         for match in _TOKEN.finditer(text)
         if not match[0].isspace() and not any(s <= match.start() < e for s, e in skip)
     ]
-
-
-def _marked(text: str) -> bool:
-    return "loc(" in text or "!dbg" in text or "//" in text
 
 
 def _joined(spans: list[tuple[int, int]], text: str) -> Spans:
@@ -121,13 +110,11 @@ _LARGEST = 1 << 12  # pairs of lines of one replaced stretch that are compared w
 
 
 class Sign(StrEnum):
-    """What one row shows."""
+    """The kind of a row; ``unlike`` are two lines that have nothing in common."""
 
     EQUAL = "equal"
     CHANGED = "changed"
-    """One line that became another."""
     UNLIKE = "unlike"
-    """A line of each, which have nothing to do with one another."""
     DELETED = "deleted"
     INSERTED = "inserted"
     MOVED_AWAY = "moved away"
@@ -139,8 +126,8 @@ class Sign(StrEnum):
 class BesideRow:
     """One row; line numbers from 1, None if a side has no line.
 
-    ``other`` is where a moved line stands on the other side; ``count`` how many equal rows a fold
-    replaces, ``a`` and ``b`` the first of them that both sides have.
+    ``other`` is a moved line's place on the other side; ``count`` how many equal rows a fold
+    replaces, ``a`` and ``b`` the first lines of them.
     """
 
     sign: Sign
@@ -161,9 +148,8 @@ def rows_beside(
 ) -> Iterator[BesideRow]:
     """Every line of the hunks, each once, in the order of its side.
 
-    ``silent`` are the lines of each side that say nothing of the code: locations, comments and
-    blanks. They are shown as equal wherever they stand, beside each other or alone. So are two
-    lines that read the same: what differs between them is where their operands are assigned.
+    ``silent`` lines of each side (locations, comments, blanks) are shown as equal wherever they
+    stand. So are two lines that read the same: only the definitions of their operands differ.
     """
     parted = [part for hunk in stretches for part in _parts(_loud(hunk), lines)]
     for op, a, b, partner in hunks.rows(parted):
@@ -181,7 +167,7 @@ def rows_beside(
                 yield BesideRow(Sign.EQUAL if quiet[0] else Sign.DELETED, a, None)
             if b is not None:
                 yield BesideRow(Sign.EQUAL if quiet[1] else Sign.INSERTED, None, b)
-        elif left is not None and right is not None and _same(left.text, right.text):
+        elif left is not None and right is not None and _bare(left.text) == _bare(right.text):
             yield BesideRow(Sign.EQUAL, a, b)
         else:
             yield BesideRow(Sign.CHANGED if related else Sign.UNLIKE, a, b)
@@ -204,7 +190,7 @@ def _loud(hunk: Hunk) -> Hunk:
 
 
 def _parts(hunk: Hunk, lines: tuple[Sequence[Line], Sequence[Line]]) -> Iterator[Hunk]:
-    """A replaced stretch of unlike lengths in parts: lines that became one another, and the rest.
+    """A replaced stretch of unlike lengths as pairs of lines and the rest between them.
 
     The lines are paired in order so that they have the most in common in sum.
     """
@@ -248,15 +234,8 @@ def _likeness(x: Line, y: Line) -> float:
     return share if share >= 0.5 else 0.0
 
 
-def _same(x: str, y: str) -> bool:
-    return x == y or _bare(x) == _bare(y)
-
-
 def _bare(text: str) -> str:
-    """A line without its address and its locations, which cost less to cut than to read."""
-    if text[:64].lstrip()[:2] == "/*" and (address := _ADDRESS.match(text)):
-        text = text[address.end() :]
-    return (_LOCATION.sub("", text) if _marked(text) else text).rstrip()
+    return _LOCATION.sub("", _ADDRESS.sub("", text)).rstrip()
 
 
 def _related(x: Line, y: Line) -> bool:
@@ -321,15 +300,12 @@ _AS = {MLIR: Stage.TTGIR, LLVM: Stage.LLIR, MACHINE: Stage.LLIR, FX: Stage.POST_
 
 @dataclass(frozen=True, slots=True)
 class PassChange(SideBySide):
-    """One pass's texts, compared."""
-
     run: PassRun
     listings: tuple[Listing, Listing]
     diff: ListingDiff
 
     @property
     def stage(self) -> Stage:
-        """As what its texts are read."""
         return _AS[self.run.language]
 
 
@@ -360,9 +336,7 @@ def _listing(text: str, language: str) -> Listing:
     return parse(_AS[language], text)
 
 
-@lru_cache(maxsize=2)
 def _unlocated(text: str, language: str) -> str:
-    """A text without the places that its operations are of."""
     if language == FX:
         return text  # locations are on lines of their own
     if language == MLIR:

@@ -3,10 +3,8 @@
 A line that has content becomes a ``CanonicalForm``: its ``key`` is the text with every name that a
 compiler chose (registers, values, labels) cut out, without comments, addresses, locations and
 needless blanks; its ``names`` are those names. Names are numbered in the order in which they first
-appear, which is the same for two functions iff there is one bijection between their names that
-makes the one into the other.
-
-One module because readers of all languages share forms, holes and the names that are left out.
+appear, which is the same for two functions iff one bijection between their names makes the one into
+the other.
 """
 
 from __future__ import annotations
@@ -20,13 +18,8 @@ from typing import NamedTuple
 from inspector.listing.line import Function, Kind, Line, Listing
 from inspector.listing.ptx_statement import LABEL, REGISTERS, SPECIAL, register_declarations, strip
 
-HOLE = "\x00"
-"""Replaces a name in a key."""
-
-SELF = "\x01"
-"""Replaces the function's own name in a key."""
-
-
+HOLE, SELF = "\x00", "\x01"
+"""Replace a name, and the function's own name, in a key."""
 Aliases = Mapping[str, str]
 """Names of definitions elsewhere, with their definitions."""
 
@@ -42,10 +35,8 @@ class CanonicalForm(NamedTuple):
 class Forms:
     """A stretch of lines, ``first`` to ``last`` (both counted in).
 
-    ``quiet`` lines say only where code comes from (``.loc``, ``#loc3 = …``, ``!DILocation``): by
-    line, what kind of line they are. ``classes``: names match names of their class only.
-    ``aliases``: names of definitions elsewhere (``#blocked``, ``!5``) with their
-    definitions.
+    ``quiet`` lines say only where code comes from (``.loc``, ``#loc3 = …``, ``!DILocation``): their
+    kind by line. ``classes``: names match names of their class only.
     """
 
     first: int
@@ -93,8 +84,6 @@ def read_source(
 
 
 # -- names without digests ------------------------------------------------------------------------
-# Names of functions and variables without the digests that compilers put in them.
-#
 # - Triton up to 2 marks how a kernel was specialised: ``add_kernel_0d1d2d3de``.
 # - ``nvcc`` names what is internal to a file after the file, a digest and its temporary files:
 #   ``_ZN50_INTERNAL_5f8a3c2e_9_kernel_cu_1b2c3d4e_12345E``, ``_GLOBAL__N__5c8a3a5f_11_foo_cu_…``,
@@ -136,77 +125,62 @@ _DEBUG = re.compile(r"\s*+\.section\s++\.debug")
 def read_ptx(
     listing: Listing, texts: list[str], first: int, function: Function | None, aliases: Aliases
 ) -> Forms:
-    """The forms of ``texts``, the first of which is line ``first``."""
-    return _PtxForms(texts, first, function.name if function else "").read()
-
-
-class _PtxForms:
-    def __init__(self, texts: list[str], first: int, name: str) -> None:
-        self.texts = texts
-        self.first = first
-        self.classes: dict[str, str] = {}
-        self.split = _PLAIN
-        self.scopes: list[dict[str, str]] = [{}]
-        """Registers declared in the open blocks, by the name they are written with."""
-        self.made = 0
-        self.own = re.compile(rf"(?<![\w$]){re.escape(name)}(?=_param_|_return_|(?![\w$]))")
-        self.name = name
-        extra: set[str] = set()
-        for line in texts:
-            label = LABEL.match(line.lstrip(" \t{")) if ":" in line else None
-            if label is not None and not label[1].startswith(("%", "$L")):
-                extra.add(label[1])
-            if ".reg" in line:
-                for declaration in register_declarations(line):
-                    extra.update(name for name, _ in declaration.names if name[0] != "%")
-        self.known = extra
-        if extra:  # any word may be a name
-            self.split = re.compile(rf"({_NAMES}|(?<![\w$%.])[A-Za-z_][\w$]*+)").split
-
-    def read(self) -> Forms:
-        out: list[CanonicalForm] = []
-        quiet: dict[int, str] = {}
-        comment = False
-        debug = 0
-        n = self.first - 1
-        depth = 0
-        name, split = self.name, self.split
-        for text in self.texts:
-            n += 1
-            if comment or "/" in text:
-                text, comment = strip(text, comment)
-            key = text.strip()
-            if not key:
-                continue
-            if debug < 0 and key[0] != "{":
-                debug = 0
-            if debug or _DEBUG.match(key):
-                debug = self._debug(key, debug)
-                quiet[n] = ".section"
-                continue
-            if key[0] in ".@$" and (located := _LOCATION.match(key)):
-                quiet[n] = located[1] or located[2] or "label"
-                continue
-            if ".reg" in key and (declared := REGISTERS.search(key)):
-                out.append(CanonicalForm(n, self._declare(key, declared, depth), ()))
-                depth += text.count("{") - text.count("}")
-                continue
-            if "{" in key or "}" in key:
-                depth += key.count("{") - key.count("}")
-                del self.scopes[max(1, depth + 1) :]
+    known: set[str] = set()
+    for line in texts:
+        label = LABEL.match(line.lstrip(" \t{")) if ":" in line else None
+        if label is not None and not label[1].startswith(("%", "$L")):
+            known.add(label[1])
+        if ".reg" in line:
+            for declaration in register_declarations(line):
+                known.update(name for name, _ in declaration.names if name[0] != "%")
+    # beside registers and labels of compilers, any word may be a name
+    split = re.compile(rf"({_NAMES}|(?<![\w$%.])[A-Za-z_][\w$]*+)").split if known else _PLAIN
+    registers = _PtxRegisters()
+    name = function.name if function else ""
+    own = re.compile(rf"(?<![\w$]){re.escape(name)}(?=_param_|_return_|(?![\w$]))")
+    out: list[CanonicalForm] = []
+    quiet: dict[int, str] = {}
+    comment = False
+    debug = depth = 0  # open braces; of a debugging section -1 before the first one
+    for n, text in enumerate(texts, first):
+        if comment or "/" in text:
+            text, comment = strip(text, comment)
+        key = text.strip()
+        if not key:
+            continue
+        if debug < 0 and key[0] != "{":
+            debug = 0
+        opened = key.count("{") - key.count("}")
+        if debug or _DEBUG.match(key):
+            debug = max(debug, 0) + opened
+            debug = 0 if "}" in key and debug <= 0 else debug or -1
+            quiet[n] = ".section"
+        elif key[0] in ".@$" and (located := _LOCATION.match(key)):
+            quiet[n] = located[1] or located[2] or "label"
+        elif ".reg" in key and (declared := REGISTERS.search(key)):
+            out.append(CanonicalForm(n, registers.declare(key, declared, depth), ()))
+            depth += opened
+        else:
+            depth += opened
+            del registers.scopes[max(1, depth + 1) :]
             if name and name in key:
-                key = self.own.sub(SELF, key)
-            if "_" in key:
-                key = plain(key)
-            out.append(self._form(n, split(key)))
-        return Forms(self.first, n, tuple(out), quiet, self.classes, {}, "ptx")
+                key = own.sub(SELF, key)
+            out.append(registers.form(n, split(plain(key)), known))
+    return Forms(first, first - 1 + len(texts), tuple(out), quiet, registers.classes, {}, "ptx")
 
-    def _form(self, n: int, parts: list[str]) -> CanonicalForm:
+
+class _PtxRegisters:
+    def __init__(self) -> None:
+        self.classes: dict[str, str] = {}
+        self.scopes: list[dict[str, str]] = [{}]
+        self.made = 0
+
+    def form(self, n: int, parts: list[str], known: set[str]) -> CanonicalForm:
         texts, names = [parts[0]], []
         for name, text in zip(parts[1::2], parts[2::2], strict=True):
             # a register or a label, not a special register or a keyword
             if name not in SPECIAL and (
-                name[0] in "%$" or name in self.known or name.startswith("__local_depot")
+                name[0] in "%$" or name in known or name.startswith("__local_depot")
             ):
                 if self.made:
                     name = next((s[name] for s in reversed(self.scopes) if name in s), name)
@@ -216,14 +190,8 @@ class _PtxForms:
                 texts[-1] += name + text
         return CanonicalForm(n, " ".join(HOLE.join(texts).split()), tuple(names))
 
-    def _debug(self, key: str, depth: int) -> int:
-        """Braces open in a debugging section; -1 where the first is to stand on the next line."""
-        opened = max(depth, 0) + key.count("{") - key.count("}")
-        if "}" in key and opened <= 0:
-            return 0
-        return opened or -1
-
-    def _declare(self, key: str, match: re.Match[str], depth: int) -> str:
+    def declare(self, key: str, match: re.Match[str], depth: int) -> str:
+        """Note the registers of a declaration; return its key."""
         kind = " ".join(match[1].split())
         names = match[2].split(",")
         while depth > 1 and len(self.scopes) <= depth:
@@ -257,11 +225,13 @@ _SASS_LOCATION = re.compile(r"\s*+//##")
 def read_sass(
     listing: Listing, texts: list[str], first: int, function: Function | None, aliases: Aliases
 ) -> Forms:
-    """The forms of ``texts``, the first of which is line ``first``."""
     name = function.name if function else ""
     own = re.compile(rf"(?<![\w$]){re.escape(name)}(?![\w$])")
     lines = listing.lines[first - 1 : first - 1 + len(texts)]
-    jumped = _addresses(texts)
+    jumped: set[int] = set()
+    if not any("`(" in text for text in texts):  # no labels
+        targets = (m[1] for text in texts if (m := _JUMP.search(text)))
+        jumped = {int(address, 16) for address in targets if len(address) < 16}
     classes: dict[str, str] = {}
     if any("CALL" in text for text in texts):
         returns, calls = _calls(lines, name)
@@ -269,55 +239,37 @@ def read_sass(
         classes = {"": "ABI"} if calls else {}
     out: list[CanonicalForm] = []
     quiet: dict[int, str] = {}
-    comment, blank, instruction = Kind.COMMENT, Kind.BLANK, Kind.INSTRUCTION
     for line in lines:
-        kind = line.kind
-        if kind is comment or kind is blank:
+        if line.kind in (Kind.COMMENT, Kind.BLANK):
             if _SASS_LOCATION.match(line.text):
                 quiet[line.n] = "//##"
             continue
-        text = line.text
-        if kind is instruction:
-            comment_end = text.find("*/")
-            key = text[comment_end + 2 :] if comment_end >= 0 else text
-            if "/*" in key:
-                key = _SASS_COMMENT.sub("", key)
-            extra: tuple[str, ...] = ()
-            if jumped:
-                jump = _JUMP.search(key) or _RETURN.search(key)
-                if jump and (jump.re is _JUMP or int(jump[1], 16) in jumped):
-                    key = key[: jump.start(1)] + HOLE + key[jump.end(1) :]
-                    extra = (f"@{int(jump[1], 16)}" if len(jump[1]) < 16 else jump[1],)
-                if line.address in jumped:
-                    extra += (f"@{line.address}",)
-            if "_" in key:
-                key, extra = _symbols(key, name, own, extra)
-            parts = _SPLIT(key) if ".L" in key else _REGISTERS(key)
-            names = parts[1::2]
-            if len(line.defs) + len(line.uses) > len(names):
-                operands = (*line.defs, *line.uses)
-                names += [register for register in operands if register not in names]
-            out.append(
-                CanonicalForm(line.n, " ".join(HOLE.join(parts[::2]).split()), (*names, *extra))
-            )
-            continue
-        key = _SASS_COMMENT.sub("", text).partition("//")[0]
-        key, extra = _symbols(key, name, own, ())
-        if key.lstrip().startswith((".size", ".type")):
-            extra = ()
-        parts = _SPLIT(key)
-        out.append(
-            CanonicalForm(line.n, " ".join(HOLE.join(parts[::2]).split()), (*parts[1::2], *extra))
-        )
+        extra: tuple[str, ...] = ()
+        operands: tuple[str, ...] = ()
+        key = _SASS_COMMENT.sub("", line.text)
+        if line.kind is Kind.INSTRUCTION:
+            operands = (*line.defs, *line.uses)
+            jump = (_JUMP.search(key) or _RETURN.search(key)) if jumped else None
+            if jump and (jump.re is _JUMP or int(jump[1], 16) in jumped):
+                key = key[: jump.start(1)] + HOLE + key[jump.end(1) :]
+                extra = (f"@{int(jump[1], 16)}" if len(jump[1]) < 16 else jump[1],)
+            if line.address in jumped:
+                extra += (f"@{line.address}",)
+        else:
+            key = key.partition("//")[0]
+        if name and name in key:
+            key = own.sub(SELF, key)
+        # functions that ptxas added are numbered
+        if "__internal_" in key and not key.lstrip().startswith((".size", ".type")):
+            extra += tuple(_PTXAS_NAME.findall(key))
+        key = plain(key)
+        parts = _SPLIT(key) if ".L" in key else _REGISTERS(key)
+        names = parts[1::2]
+        if len(operands) > len(names):
+            names += [register for register in operands if register not in names]
+        key = " ".join(HOLE.join(parts[::2]).split())
+        out.append(CanonicalForm(line.n, key, (*names, *extra)))
     return Forms(first, first - 1 + len(texts), tuple(out), quiet, classes, {}, "sass")
-
-
-def _addresses(texts: Sequence[str]) -> set[int]:
-    """Where jumps go, in a text without labels."""
-    if any("`(" in text for text in texts):
-        return set()
-    targets = (m[1] for text in texts if (m := _JUMP.search(text)))
-    return {int(address, 16) for address in targets if len(address) < 16}
 
 
 def _calls(lines: Sequence[Line], name: str) -> tuple[set[int], bool]:
@@ -325,32 +277,19 @@ def _calls(lines: Sequence[Line], name: str) -> tuple[set[int], bool]:
     labels = {line.label for line in lines if line.label is not None} - {name}
     places = {line.address for line in lines if line.address is not None}
     returns: set[int] = set()
-    leaves = False
-    called = False
+    leaves = called = False
     for line in lines:
         if line.address is None:
             continue
         if called:
             returns.add(line.address)
         called = line.base in ("CALL", "JCAL", "CAL")
-        if called:
-            target = line.targets[-1] if line.targets else ""
-            inside = target in labels or (
-                target[:2] == "0x" and len(target) < 16 and int(target, 16) in places
-            )
-            leaves |= not inside
+        target = line.targets[-1] if line.targets else ""
+        inside = target in labels or (
+            target[:2] == "0x" and len(target) < 16 and int(target, 16) in places
+        )
+        leaves |= called and not inside
     return returns, leaves
-
-
-def _symbols(
-    key: str, name: str, own: re.Pattern[str], extra: tuple[str, ...]
-) -> tuple[str, tuple[str, ...]]:
-    """The function's own name, and those of the functions that ptxas added, which are numbered."""
-    if name and name in key:
-        key = own.sub(SELF, key)
-    if "__internal_" in key:
-        extra += tuple(_PTXAS_NAME.findall(key))
-    return plain(key), extra
 
 
 _ALIAS = re.compile(r"([#!][\w$.\-]++)[ \t]*+=(?!=)[ \t]*+(.*)", re.DOTALL)
@@ -386,7 +325,7 @@ def read_ir(
     seen: set[str] = set()
     for n, text in enumerate(texts, first):
         if mark in text:
-            text = comments.sub(_kept, text)
+            text = comments.sub(lambda m: m[1] or "", text)
         key = text.strip()
         if not key:
             continue
@@ -405,9 +344,7 @@ def read_ir(
             block = "%" + label[1].strip('"')
             out.append(CanonicalForm(n, HOLE + key[label.end(1) :], (block,)))
             continue
-        parts = split(key)
-        if len(parts) > 1:
-            parts = _aliased(parts, aliases)
+        parts = _aliased(split(key), aliases)
         names = parts[1::2]
         if not llvm:  # a value of a region may have the name of another's
             for value in listing.lines[n - 1].defs:
@@ -430,7 +367,6 @@ def _quiet(key: str) -> str:
 
 
 def mlir_aliases(listing: Listing) -> Mapping[str, str]:
-    """Return each alias's definition with aliases in it expanded."""
     defined: dict[str, str] = {}
     for line in listing.lines:
         if not line.label or line.label[0] not in "#!":
@@ -441,41 +377,26 @@ def mlir_aliases(listing: Listing) -> Mapping[str, str]:
     return _resolved(defined, _MLIR)
 
 
-def without_locations(text: str) -> str:
-    """``text`` without its ``loc(…)``."""
-    text = _LOC.sub("", text)
-    start = text.find("loc(")
-    while start >= 0:
-        if start and (text[start - 1].isalnum() or text[start - 1] in '_."'):
-            start = text.find("loc(", start + 4)
-            continue
-        end = _closing(text, start + 3)
-        text = text[:start].rstrip() + text[end:]
-        start = text.find("loc(", start)
-    return text
-
-
+_LOCATED = re.compile(r'(?<![\w."])loc\(')
 _BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*+"|[()]', re.DOTALL)
 
 
-def _closing(text: str, position: int) -> int:
-    """The position after the parenthesis that closes the one at ``position``."""
-    depth = 0
-    for match in _BRACKETS.finditer(text, position):
-        depth += {"(": 1, ")": -1}.get(match[0], 0)
-        if match[0] == ")" and depth == 0:
-            return match.end()
-    return len(text)
-
-
-def _kept(match: re.Match[str]) -> str:
-    return match[1] or ""
+def without_locations(text: str) -> str:
+    text = _LOC.sub("", text)
+    start = 0
+    while located := _LOCATED.search(text, start):
+        start, depth, end = located.start(), 0, len(text)
+        for match in _BRACKETS.finditer(text, start):
+            depth += {"(": 1, ")": -1}.get(match[0], 0)
+            if match[0] == ")" and depth == 0:
+                end = match.end()
+                break
+        text = text[:start].rstrip() + text[end:]
+    return text
 
 
 def _aliased(parts: list[str], aliases: Mapping[str, str]) -> list[str]:
     """Pieces of a line, with names that look like aliases but are not defined kept as text."""
-    if not any(name[0] in "#!" and name not in aliases for name in parts[1::2]):
-        return parts
     out = [parts[0]]
     for name, text in zip(parts[1::2], parts[2::2], strict=True):
         if name[0] in "#!" and name not in aliases:
@@ -533,15 +454,7 @@ def llvm_aliases(listing: Listing) -> Mapping[str, str]:
     return _resolved(defined, _LLVM_NAMES)
 
 
-Read = Callable[[Listing, list[str], int, Function | None, Aliases], Forms]
-
-READERS: dict[str, Read] = {
-    "ptx": read_ptx,
-    "sass": read_sass,
-    "ttir": read_ir,
-    "ttgir": read_ir,
-    "llvm": read_ir,
-}
+READERS = {"ptx": read_ptx, "sass": read_sass, **dict.fromkeys(("ttir", "ttgir", "llvm"), read_ir)}
 """By ``Listing.language``; any other is read as a source."""
 
 
@@ -571,7 +484,6 @@ def canonical(
 
 
 def exact(listing: Listing, span: tuple[int, int]) -> Forms:
-    """Every line as it is written, blank ones and comments too."""
     first, last = span
     forms = [CanonicalForm(line.n, line.text, ()) for line in listing.lines[first - 1 : last]]
     return Forms(first, last, tuple(forms), language="exact")
@@ -603,19 +515,15 @@ def numbered(forms: Forms) -> Sequence[str]:
     """Every line's key followed by its names' numbers, the first of each with its class."""
     out: list[str] = []
     numbers: dict[str, str] = {}
-    add, aliases = out.append, forms.aliases
-    get = numbers.get
     for _, key, names in forms.forms:
-        add(key)
+        out.append(key)
         for name in names:
-            number = get(name)
-            if number is None:
-                if name in aliases:
-                    number = numbers[name] = "=" + aliases[name]
-                    add(number)
-                else:
-                    number = numbers[name] = str(len(numbers))
-                    add(f"{number}:{class_of(forms, name)}")
+            if name in numbers:
+                out.append(numbers[name])
+            elif name in forms.aliases:
+                numbers[name] = "=" + forms.aliases[name]
+                out.append(numbers[name])
             else:
-                add(number)
+                numbers[name] = str(len(numbers))
+                out.append(f"{numbers[name]}:{class_of(forms, name)}")
     return out

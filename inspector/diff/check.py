@@ -26,11 +26,7 @@ from inspector.reader.reader import Reader
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A figure of a variant that can be limited.
-
-    ``least`` where less is worse (occupancy), so that its bound is the least that is allowed; other
-    bounds are the most. ``unit`` stands behind a value; ``title`` before it.
-    """
+    """A figure of a variant that can be limited: a maximum, where ``least`` a minimum."""
 
     name: str
     title: str
@@ -64,7 +60,7 @@ PAIRED = ("registers", "spills", "stack", "shared", "instructions", "occupancy",
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """How much worse than the baseline a figure may be: so much, or such a share of it.
+    """How much worse than the baseline a figure may be.
 
     ``implied``: nobody asked for this figure by name; where neither side knows it, it is no limit.
     """
@@ -74,7 +70,6 @@ class Allowance:
     implied: bool = False
 
     def worst(self, base: float, least: bool) -> float:
-        """The worst that is still allowed, of a figure that was ``base``."""
         room = base * self.amount / 100 if self.percent else self.amount
         return base - room if least else base + room
 
@@ -88,15 +83,14 @@ NOT_WORSE = {name: Allowance(0, implied=True) for name in ("registers", "spills"
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one kernel may be. ``bounds`` are by name of the figure, inclusive; ``forbidden`` are
-    rules of hints, ``allowed`` what may be worse than in the baseline."""
+    """Limits of one kernel: ``bounds`` by figure, inclusive, ``forbidden`` rules of hints, and by
+    figure how much worse than in the baseline is ``allowed``."""
 
     bounds: Mapping[str, float] = field(default_factory=dict)
     forbidden: frozenset[str] = frozenset()
     allowed: Mapping[str, Allowance] = field(default_factory=dict)
 
     def over(self, other: Limits) -> Limits:
-        """These, and of ``other`` what these do not say."""
         return Limits(
             {**other.bounds, **self.bounds},
             self.forbidden | other.forbidden,
@@ -141,12 +135,7 @@ def allowance(text: object, where: str) -> Allowance:
 
 
 def read(table: object, where: str, rules: Sequence[str]) -> Rules:
-    """Parse ``[tool.ptxview.check]``.
-
-    Args:
-        table: the table.
-        where: the file's name.
-        rules: the rules of hints.
+    """Parse ``[tool.ptxview.check]`` of the file ``where``; ``rules`` are those of hints.
 
     Raises ``UsageError`` for unknown names, with the nearest known one.
     """
@@ -241,9 +230,8 @@ class Place:
 class Figures:
     """The metrics of one variant, by the names of ``FIGURES``; None and missing are not known.
 
-    ``findings`` are the hints on it. ``why`` says why a figure is not known, or why nobody can say
-    whether a rule of hints holds.
-    ``place`` finds the line at which a figure, or a rule of hints, comes about.
+    ``why`` says why a figure is unknown, or why a rule of hints could not be asked. ``place`` finds
+    the line of a figure or rule.
     """
 
     values: Mapping[str, float | None]
@@ -265,10 +253,9 @@ class Subject:
 class Verdict:
     """One limit of one subject.
 
-    ``what`` is a figure's name or a hint's rule. ``limit`` is what was allowed, inclusive; of one
-    that follows from a baseline, ``base`` is the baseline's figure and ``allowed`` how much worse
-    it may be. ``value`` and ``limit`` are None of a hint that was forbidden, of which ``said`` is
-    what it says; of what is not known ``said`` is why.
+    ``what`` is a figure's name or a hint's rule. ``limit`` is inclusive; if it follows from a
+    baseline, ``base`` is the baseline's figure and ``allowed`` how much worse it may be. ``said``
+    is a forbidden hint's text, or why something is not known.
     """
 
     subject: Subject
@@ -360,6 +347,7 @@ _DOUBLE = frozenset(("DADD", "DMUL", "DFMA", "DSETP", "DMMA", "DMNMX"))
 _IN_DOUBLE = frozenset(("F64", "64H"))
 """What the names of SASS's conversions and reciprocals of doubles have in them."""
 _LOCAL = frozenset(("STL", "LDL"))
+NO_LAUNCH = "what a launch asks for, or the device, is not known"
 
 
 @dataclass(frozen=True, slots=True)
@@ -387,7 +375,7 @@ class Reading:
                 values["shared"] = card.static_shared_bytes + card.dynamic_shared_bytes
             values["occupancy"] = None if card.occupancy is None else card.occupancy.percent
             why["shared"] = "what a launch asks for is not known"
-            why["occupancy"] = "what a launch asks for, or the device, is not known"
+            why["occupancy"] = NO_LAUNCH
         if "instructions" in asked:
             made = self.reader.card(variant).of(Stage.SASS)
             if made is not None and made.mix is not None:
@@ -432,18 +420,16 @@ class Reading:
         return "" if there else "there is no code of it to read"
 
     def _not_asked(self, variant: Variant, rules: frozenset[str]) -> dict[str, str]:
-        """Rules of hints that could not be asked, each with the reason: one whose code cannot be
-        read says nothing, as one does that has nothing to say."""
+        """Rules of hints that could not be asked, each with the reason."""
         if reason := self._unreadable(variant) or next(iter(self.reader.lacking(variant)), ""):
             return dict.fromkeys(rules, reason)
         card = self.reader.card(variant)
-        lacking = {
-            "low-occupancy": card.occupancy is None,
-            "small-grid": card.waves is None,
-            "tail-effect": card.waves is None,
+        needs = {
+            "low-occupancy": card.occupancy,
+            "small-grid": card.waves,
+            "tail-effect": card.waves,
         }
-        said = "what a launch asks for, or the device, is not known"
-        return {rule: said for rule in rules if lacking.get(rule)}
+        return {rule: NO_LAUNCH for rule in rules if rule in needs and needs[rule] is None}
 
     def _double(self, variant: Variant) -> tuple[Stage, list[Line]]:
         """Instructions that compute in double precision: of PTX, else of SASS.
@@ -461,7 +447,6 @@ class Reading:
     # -- where ------------------------------------------------------------------------------
 
     def _place(self, kernel: Kernel, variant: Variant, name: str) -> Place:
-        """The line at which a figure comes about; else where the kernel begins."""
         for stage in MACHINE:
             if stage not in variant.stages:
                 continue
@@ -500,16 +485,12 @@ def _is_double(line: Line, stage: Stage) -> bool:
 
 def _beginning(variant: Variant) -> Location | None:
     source = variant.stages.get(Stage.SOURCE)
-    if source is None or source.origin_path is None:
-        return None
-    return Location(source.origin_path, variant.span[0] if variant.span else 1)
+    path = None if source is None else source.origin_path
+    return None if path is None else Location(path, variant.span[0] if variant.span else 1)
 
 
 def in_use(kernel: Kernel, variant: Variant) -> bool:
-    """Whether a variant is one that a program goes on with: not one that a tuner tried and left.
-
-    Where no winner is known (nothing was timed), every configuration may be the one.
-    """
+    """Whether a variant is none that a tuner tried and left; all are where no winner is known."""
     won = [one for one in kernel.variants if one.autotune and one.autotune["winner"] is True]
     if not won:
         return variant.failed is None

@@ -46,11 +46,7 @@ Functions = tuple[Function | None, Function | None]
 
 @dataclass(frozen=True, slots=True)
 class Compared(SideBySide):
-    """Two variants side by side at one stage.
-
-    ``functions`` are the two kernels' places in their listings; both None: the whole files
-    were compared.
-    """
+    """Two variants at one stage; ``functions`` are None where the whole files were compared."""
 
     a: VariantSide
     b: VariantSide
@@ -72,20 +68,16 @@ def stage_of(a: Variant, b: Variant, asked: Stage | None = None) -> Stage:
         return asked
     if asked is None and common:
         return Stage.PTX if Stage.PTX in common else common[-1]
-    listed = ", ".join(s.value for s in common)
+    hint = f"Both have {', '.join(common)}."
+    if not common:
+        has = (", ".join(s for s in Stage if s in v.stages) or "none" for v in (a, b))
+        hint = "a has {}; b has {}".format(*has)
     if asked is None:
-        raise UsageError(
-            f"{base_name(a.symbol)} and {base_name(b.symbol)} have no stage in common",
-            f"a has {_stages(a)}; b has {_stages(b)}",
-        )
+        both = f"{base_name(a.symbol)} and {base_name(b.symbol)}"
+        raise UsageError(f"{both} have no stage in common", hint)
     lacking = next(v for v in (a, b) if asked not in v.stages)
     why = lacking.missing.get(asked, "it was not recorded")
-    hint = f"Both have {listed}." if common else f"a has {_stages(a)}; b has {_stages(b)}"
     raise UsageError(f"there is no {asked.value} of {base_name(lacking.symbol)}: {why}", hint)
-
-
-def _stages(variant: Variant) -> str:
-    return ", ".join(s.value for s in Stage if s in variant.stages) or "none"
 
 
 # -- two variants ---------------------------------------------------------------------------------
@@ -105,7 +97,16 @@ def compare(
     """
     (x, y), (v, w) = readers, pair
     listings = x.listing(v, stage), y.listing(w, stage)
-    a, b = _timed(readers, side(x, v, stage), side(y, w, stage))
+    a, b = side(x, v, stage), side(y, w, stage)
+    taken = (
+        times(reader.recording.path).by_inputs(one.kernel, one.variant)
+        for reader, one in ((x, a), (y, b))
+    )
+    if alike_times := timed_alike(*taken):  # else the tuner's
+        a, b = (
+            replace(one, time_us=time.median_us, tuned=False)
+            for one, time in zip((a, b), alike_times, strict=True)
+        )
     compared: Functions = x.function(v, stage), y.function(w, stage)
     if whole or None in compared or stage in _MODULES:
         compared = None, None
@@ -119,13 +120,7 @@ def compare(
 
 
 def side(reader: Reader, variant: Variant, stage: Stage) -> VariantSide:
-    """One variant with its card, findings, counts and time, read from the recording."""
-    ttir = of_stage(
-        reader,
-        variant,
-        Stage.TTIR,
-        lambda listing, own: (tile(listing, own), parameters(listing, own)),
-    )
+    tuned = variants.time_us(variant)
     return VariantSide(
         kernel=reader.kernel(variant),
         variant=variant,
@@ -134,26 +129,12 @@ def side(reader: Reader, variant: Variant, stage: Stage) -> VariantSide:
         opcodes=of_stage(reader, variant, stage, opcodes) or {},
         stalls=of_stage(reader, variant, Stage.SASS, stalls),
         source=own_source(reader, variant),
-        tile=ttir[0] if ttir else None,
-        parameters=ttir[1] if ttir else None,
-        time_us=variants.time_us(variant),
+        tile=of_stage(reader, variant, Stage.TTIR, tile),
+        parameters=of_stage(reader, variant, Stage.TTIR, parameters),
+        time_us=tuned,
         made_by=reader.made_by(variant),
-        tuned=variants.time_us(variant) is not None,
+        tuned=tuned is not None,
     )
-
-
-def _timed(
-    readers: tuple[Reader, Reader], a: VariantSide, b: VariantSide
-) -> tuple[VariantSide, VariantSide]:
-    """Both sides with measured times if both were timed alike, else with the tuner's times."""
-    matched = timed_alike(
-        times(readers[0].recording.path).by_inputs(a.kernel, a.variant),
-        times(readers[1].recording.path).by_inputs(b.kernel, b.variant),
-    )
-    if matched is None:
-        return a, b
-    left, right = (time.median_us for time in matched)
-    return replace(a, time_us=left, tuned=False), replace(b, time_us=right, tuned=False)
 
 
 def of_stage(
@@ -176,10 +157,7 @@ def own_source(reader: Reader, variant: Variant) -> tuple[str, ...] | None:
     if stage not in variant.stages or variant.span is None:
         stage = Stage.OUTPUT_CODE
     return of_stage(
-        reader,
-        variant,
-        stage,
-        lambda listing, own: tuple(x.text for x in listing.lines[max(own.first - 1, 0) : own.last]),
+        reader, variant, stage, lambda text, own: tuple(text.texts(own.first, own.last))
     )
 
 
@@ -209,23 +187,19 @@ def variant_rows(
     """A row for each variant, then one for each configuration of a tuner's without one.
 
     ``stage`` is the one whose instructions are counted; ``more`` are kernels of which nothing was
-    compiled. Where no tuner took a time, those that were measured on the same inputs stand.
+    compiled. Without any tuner's time, rows have the times on the inputs that most were timed with.
     """
-    rows = [
-        row if row.time_us is None else replace(row, time_by=TUNER)
-        for row in _rows(reader, chosen, stage, more)
-    ]
+    rows = list(_rows(reader, chosen, stage, more))
     if any(row.time_us is not None for row in rows):
-        yield from rows
+        yield from (r if r.time_us is None else replace(r, time_by=TUNER) for r in rows)
         return
-    # The times that were measured of the most of them on one kind of inputs.
     recorded = times(reader.recording.path)
     taken = [recorded.by_inputs(r.kernel, r.variant) if r.variant is not None else {} for r in rows]
     kinds = Counter((i, t.device, t.cache) for by_input in taken for i, t in by_input.items())
-    inputs, device, cache = kinds.most_common(1)[0][0] if kinds else ("", None, "")
+    inputs, *how = kinds.most_common(1)[0][0] if kinds else ("",)
     for row, by_input in zip(rows, taken, strict=True):
         time = by_input.get(inputs)
-        if time is not None and (time.device, time.cache) == (device, cache):
+        if time is not None and [time.device, time.cache] == how:
             row = replace(row, time_us=time.median_us, time_by=time.timing.stopwatch)
         yield row
 
@@ -279,11 +253,9 @@ def compare_files(a: Reader, b: Reader, asked: Stage | None = None, exact: bool 
     stage = stage_of(*first, asked)
     listings = a.listing(first[0], stage), b.listing(first[1], stage)
     difference = diff_listings(*listings, exact=exact)
-    figures = []
-    for pair in difference.functions:
-        x, y = left.get(pair.a.name if pair.a else ""), right.get(pair.b.name if pair.b else "")
-        figures.append(tuple(_deltas(a, b, x, y)))
-    return Files(stage, listings, difference, tuple(figures))
+    names = ((f.a.name if f.a else "", f.b.name if f.b else "") for f in difference.functions)
+    figures = tuple(tuple(_deltas(a, b, left.get(x), right.get(y))) for x, y in names)
+    return Files(stage, listings, difference, figures)
 
 
 # -- two recordings --------------------------------------------------------------------------------
@@ -307,12 +279,11 @@ def compare_recordings(
     """
     out = []
     for entry_pair in recordings.pair(entries(a), entries(b)):
-        if entry_pair.a is None or entry_pair.b is None:
-            state = Fate.ADDED if entry_pair.a is None else Fate.REMOVED
-        else:
-            same = _same((a, b), (entry_pair.a.variant, entry_pair.b.variant), stage, exact)
-            state = Fate.SAME if same else Fate.CHANGED
         x, y = (None if e is None else e.variant for e in (entry_pair.a, entry_pair.b))
+        if x is None or y is None:
+            state = Fate.ADDED if x is None else Fate.REMOVED
+        else:
+            state = Fate.SAME if _same((a, b), (x, y), stage, exact) else Fate.CHANGED
         figures = () if state is Fate.SAME else tuple(_deltas(a, b, x, y))
         out.append(PairState(entry_pair, state, figures))
     return tuple(out)
@@ -330,7 +301,6 @@ def entries(reader: Reader) -> Iterator[RecordedVariant]:
 def _same(
     readers: tuple[Reader, Reader], pair: tuple[Variant, Variant], stage: Stage | None, exact: bool
 ) -> bool:
-    """Whether two are the same program: see ``recordings``."""
     if stage is not None:
         return _same_at(readers, pair, stage_of(*pair, stage), exact)
     common = list(shared_stages(pair))
@@ -349,9 +319,7 @@ def _same(
 def _same_at(
     readers: tuple[Reader, Reader], pair: tuple[Variant, Variant], stage: Stage, exact: bool
 ) -> bool:
-    if _same_bytes(pair, stage):
-        return True
-    return not exact and alike(readers, pair, stage) is True
+    return _same_bytes(pair, stage) or (not exact and alike(readers, pair, stage) is True)
 
 
 def _same_bytes(pair: tuple[Variant, Variant], stage: Stage) -> bool:
@@ -364,14 +332,14 @@ def _same_code(pair: tuple[Variant, Variant], exact: bool) -> bool:
     if exact or _same_bytes(pair, Stage.SASS):
         return _same_bytes(pair, Stage.SASS)
     cubins = [(read_cubin(v.stages[Stage.SASS].content.read()), v.symbol) for v in pair]
-    code = [None if cubin is None else cubin.code.get(symbol) for cubin, symbol in cubins]
-    return code[0] is not None and code[0] == code[1]
+    a, b = (None if cubin is None else cubin.code.get(symbol) for cubin, symbol in cubins)
+    return a is not None and a == b
 
 
 def _deltas(a: Reader, b: Reader, x: Variant | None, y: Variant | None) -> Iterator[FigureChange]:
-    left = None if x is None else a.resources(x)
-    right = None if y is None else b.resources(y)
-    for name in (figure.name for figure in fields(Resources)):
-        change = FigureChange(name, getattr(left, name, None), getattr(right, name, None))
+    left = Resources() if x is None else a.resources(x)
+    right = Resources() if y is None else b.resources(y)
+    for figure in fields(Resources):
+        change = FigureChange(figure.name, getattr(left, figure.name), getattr(right, figure.name))
         if change.differs:
             yield change

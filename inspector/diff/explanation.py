@@ -4,15 +4,13 @@ A change names a figure and what it is on both sides; None is "not known", never
 choices (the configuration, argument specializations, the target, the source); effects are counts
 and figures. A single cause is reported with the effects; several are reported together, since
 nothing here shows which did what. Consequences say how one figure follows from another.
-
-One module because every rule reads the summary, and nothing else does.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import prod
 from textwrap import dedent
@@ -32,8 +30,7 @@ TUNER = "tuner"
 MACHINE = (Stage.PTX, Stage.SASS)
 _TENSOR = re.compile(r"\btensor<((?:\d{1,9}+x)++)")
 _PARAMETER = re.compile(r"%(\w++): (![\w.]++<[^{(%]*?>|\w++)(?= |,|\)|$)(?: \{([^{}]*)\})?")
-_ATTRIBUTE = re.compile(r"tt\.(\w+) = (\d{1,9}+)(?!\d)")
-_DIVISIBLE = "divisibility"
+_MULTIPLE = re.compile(r"tt\.divisibility = (\d{1,9}+)(?!\d)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +52,9 @@ class VariantSide:
     ``opcodes`` are the full opcodes of the compared stage with their static counts. ``stalls`` is
     the sum of SASS's stall counts, each instruction once: cycles, None without control words.
     ``source`` is the kernel's own lines of Python or CUDA, else of ``output_code``. ``tile`` is the
-    shape of the largest tensor in TTIR, ``parameters`` those of TTIR. ``time_us`` is the median of
-    what was measured, None if nothing was measured; where it is ``tuned`` it is the figure that the
-    program's own tuner measured. ``made_by`` are the programs that made it
-    with their versions (``triton``, ``ptxas`` …), those that are known.
+    shape of the largest tensor in TTIR, ``parameters`` those of TTIR. ``time_us`` is the measured
+    median, where ``tuned`` the figure of the program's own tuner. ``made_by`` are the known
+    versions of the programs that made it (``triton``, ``ptxas`` …).
     """
 
     kernel: Kernel
@@ -118,12 +114,10 @@ class Summary:
     """What differs between two variants, above their texts.
 
     ``resources`` has every figure, also those that are alike; ``opcodes``, ``costs``, ``accesses``,
-    ``config`` and ``arguments`` those that differ. ``stage`` is the one that opcodes are of;
-    ``costs`` and ``accesses`` are of it where it is PTX or SASS, else of ``machine``. ``source``
-    are the lines of the kernel's own source that only one side has, None without a source.
-    ``first`` is the first stage whose code differs beneath one that is alike, of those that both
-    have, or None.
-    ``versions`` are those of the programs that made them, where both are known and differ.
+    ``config``, ``arguments`` and ``versions`` those that differ. Opcodes are of ``stage``, costs
+    and accesses of it where it is PTX or SASS, else of ``machine``. ``source`` counts the lines of
+    the kernel's own source that only one side has, None without a source. ``first`` is the first
+    differing stage beneath an equal one.
     """
 
     stage: Stage
@@ -144,7 +138,6 @@ class Summary:
 def summarise(
     a: VariantSide, b: VariantSide, stage: Stage, same: Mapping[Stage, bool] | None = None
 ) -> Summary:
-    """The summary of two sides; ``same`` says of each stage that was compared if it is alike."""
     machine = _machine(a, b, stage)
     left = a.card.of(machine) if machine else None
     right = b.card.of(machine) if machine else None
@@ -173,7 +166,6 @@ def _has_stage(other: VariantSide, finding: Finding) -> bool:
 
 
 def _first(alike_by_stage: Mapping[Stage, bool]) -> Stage | None:
-    """Return the first differing stage below an equal one, or None."""
     above = False
     for stage in sorted(alike_by_stage, key=lambda s: s.rank):
         if not alike_by_stage[stage]:
@@ -186,7 +178,6 @@ def _first(alike_by_stage: Mapping[Stage, bool]) -> Stage | None:
 
 
 def resources(a: VariantSide, b: VariantSide) -> Iterator[FigureChange]:
-    """Every figure of the resources of both, known or not."""
     for name in a.card.resources.__dataclass_fields__:
         yield FigureChange(name, getattr(a.card.resources, name), getattr(b.card.resources, name))
     yield FigureChange("threads", a.card.threads, b.card.threads)
@@ -216,9 +207,8 @@ def config(a: Variant, b: Variant) -> tuple[FigureChange, ...]:
 
 def changed_versions(a: Mapping[str, str], b: Mapping[str, str]) -> tuple[FigureChange, ...]:
     """Programs whose version is known on both sides and is not the same."""
-    return tuple(
-        FigureChange(name, a[name], b[name]) for name in a if name in b and a[name] != b[name]
-    )
+    both = (FigureChange(name, a[name], b[name]) for name in a if name in b)
+    return tuple(c for c in both if c.differs)
 
 
 def _flags_alone(own: object, other: object) -> list[str] | None:
@@ -234,33 +224,26 @@ def opcodes(listing: Listing, function: Function) -> dict[str, int]:
 
 def stalls(listing: Listing, function: Function) -> int | None:
     """The sum of the stall counts of a function's SASS, None if one is not known."""
-    total: int | None = None
-    for line in instructions(listing, function):
-        if line.control is None:
-            return None
-        total = (total or 0) + line.control.stall
-    return total
+    controls = [line.control for line in instructions(listing, function)]
+    known = [control.stall for control in controls if control is not None]
+    return sum(known) if known and len(known) == len(controls) else None
 
 
 def tile(listing: Listing, function: Function) -> tuple[int, ...] | None:
     """Return the shape of the largest tensor in a function of TTIR, or None."""
-    shapes = {
-        match[1]
-        for line in instructions(listing, function)
-        for match in _TENSOR.finditer(line.text)
-    }
+    lines = instructions(listing, function)
+    shapes = {shape for line in lines for shape in _TENSOR.findall(line.text)}
     dimensions = [tuple(int(d) for d in shape.split("x") if d) for shape in shapes]
     return max(dimensions, key=lambda shape: (prod(shape), shape), default=None)
 
 
 def parameters(listing: Listing, function: Function) -> tuple[CompiledParameter, ...]:
-    """The parameters of a function of TTIR, by its head."""
     text = listing.lines[function.first - 1].text if listing.lines else ""
     out = []
     for name, kind, attributes in _PARAMETER.findall(text):
-        values = {key: int(value) for key, value in _ATTRIBUTE.findall(attributes)}
-        short = kind.removeprefix("!tt.")
-        out.append(CompiledParameter(name, short, values.get(_DIVISIBLE, 1)))
+        multiple = _MULTIPLE.search(attributes)
+        number = int(multiple[1]) if multiple else 1
+        out.append(CompiledParameter(name, kind.removeprefix("!tt."), number))
     return tuple(out)
 
 
@@ -292,13 +275,10 @@ def _counts(a: Mapping[str, int], b: Mapping[str, int]) -> tuple[FigureChange, .
 
 
 def _changed_accesses(a: Iterable[Access], b: Iterable[Access]) -> tuple[AccessChange, ...]:
-    left = {(x.kind, x.space, x.width): x.count for x in a}
-    right = {(x.kind, x.space, x.width): x.count for x in b}
-    return tuple(
-        AccessChange(*key, left.get(key, 0), right.get(key, 0))
-        for key in dict.fromkeys((*left, *right))
-        if left.get(key, 0) != right.get(key, 0)
-    )
+    left, right = ({(x.kind, x.space, x.width): x.count for x in side} for side in (a, b))
+    keys = dict.fromkeys((*left, *right))
+    changes = (AccessChange(*key, left.get(key, 0), right.get(key, 0)) for key in keys)
+    return tuple(change for change in changes if change.a != change.b)
 
 
 def _arguments(a: VariantSide, b: VariantSide) -> Iterator[FigureChange]:
@@ -309,9 +289,8 @@ def _arguments(a: VariantSide, b: VariantSide) -> Iterator[FigureChange]:
             {name: kind for name, kind in side.variant.signature.items() if kind != "constexpr"}
             for side in (a, b)
         )
-        if not left or not right:
-            left = right = {}
-    for name in dict.fromkeys((*left, *right)):
+    compiled = a.parameters is not None and b.parameters is not None
+    for name in dict.fromkeys((*left, *right)) if compiled or (left and right) else ():
         if left.get(name) != right.get(name):
             yield FigureChange(name, left.get(name), right.get(name))
     grids = [side.card.launch and side.card.launch.grid for side in (a, b)]
@@ -359,11 +338,8 @@ class Delta:
 
     @property
     def machine(self) -> tuple[StageContent | None, StageContent | None]:
-        """The content of that stage on both sides; None for a side that lacks it."""
         stage = self.summary.machine
-        if stage is None:
-            return None, None
-        return self.a.card.of(stage), self.b.card.of(stage)
+        return (None, None) if stage is None else (self.a.card.of(stage), self.b.card.of(stage))
 
     def config(self, name: str) -> str | None:
         """How a setting changed (``num_warps 4 → 8``); None if it does not differ."""
@@ -386,7 +362,6 @@ _NOUNS = {LOAD: "loads", STORE: "stores"}
 
 
 def _widths(d: Delta) -> Iterator[str]:
-    """Global loads or stores that became wider or narrower over the same bytes."""
     for kind, noun in _NOUNS.items():
         left, right = (_of(content, kind) for content in d.machine)
         x, y = ({a.width for a in side} for side in (left, right))
@@ -435,13 +410,11 @@ def _occupied(d: Delta) -> Iterator[str]:
                 f"occupancy in theory: {x.percent:.4g} % of an SM of {x.device.arch}, "
                 f"{y.percent:.4g} % of one of {y.device.arch}"
             )
-        return
-    if x.warps == y.warps:
-        return
-    yield (
-        f"occupancy in theory {x.percent:.4g} → {y.percent:.4g} %: "
-        f"{_limited(d.a, x, 'a')}; {_limited(d.b, y, 'b')}"
-    )
+    elif x.warps != y.warps:
+        yield (
+            f"occupancy in theory {x.percent:.4g} → {y.percent:.4g} %: "
+            f"{_limited(d.a, x, 'a')}; {_limited(d.b, y, 'b')}"
+        )
 
 
 def _limited(side: VariantSide, occupancy: Occupancy, mark: str) -> str:
@@ -475,15 +448,12 @@ def _tensor_cores(d: Delta) -> Iterator[str]:
 
 def _begins(d: Delta) -> Iterator[str]:
     first = d.summary.first
-    if first is None:
-        return
     if first is Stage.TTGIR and d.a.warps != d.b.warps:
         yield "the ttir is the same: the difference begins in ttgir, where elements get threads"
-    elif first not in (Stage.SOURCE, Stage.OUTPUT_CODE, Stage.TTIR):
-        if first is Stage.SASS:
-            yield "the ptx is the same: the difference was made by the assembler"
-        elif first.rank > Stage.TTIR.rank and d.a.card.of(Stage.TTGIR) is not None:
-            yield f"the stages above are the same: the difference begins in {first.value}"
+    elif first is Stage.SASS:
+        yield "the ptx is the same: the difference was made by the assembler"
+    elif first and first.rank > Stage.TTIR.rank and d.a.card.of(Stage.TTGIR) is not None:
+        yield f"the stages above are the same: the difference begins in {first.value}"
 
 
 def _measured(d: Delta) -> Iterator[str]:
@@ -499,17 +469,9 @@ def _measured(d: Delta) -> Iterator[str]:
         yield f"{whose}: {microseconds(x)} → {microseconds(y)} µs, {abs(y - x) / x:.0%} {less}"
 
 
-Rule = Callable[[Delta], Iterator[str]]
-
-CONSEQUENCES: tuple[Rule, ...] = (
-    _widths,
-    _masks,
-    _tensor_cores,
-    _loops,
-    _local_memory,
-    _occupied,
-    _begins,
-    _measured,
+CONSEQUENCES = (
+    *(_widths, _masks, _tensor_cores, _loops),
+    *(_local_memory, _occupied, _begins, _measured),
 )
 
 
@@ -545,22 +507,18 @@ def explain(a: VariantSide, b: VariantSide, summary: Summary, identical: bool) -
 def _main(
     causes: list[str], effects: list[str], identical: bool, summary: Summary
 ) -> Iterator[str]:
-    stage = summary.stage.value
-    effects_text = ", ".join(effects)
-    if identical and not effects:
-        effects_text = f"the {stage} is the same but for names" if causes else ""
+    same = f"the {summary.stage.value} is the same but for names"
+    what = ", ".join(effects) or (same if identical and causes else "")
     if len(causes) == 1:
-        yield f"{causes[0]}: {effects_text}" if effects_text else causes[0]
+        yield f"{causes[0]}: {what}" if what else causes[0]
     elif causes:
         yield from causes
-        if effects_text:
-            yield f"together: {effects_text}"
+        if what:
+            yield f"together: {what}"
     elif identical:
-        yield f"the {stage} is the same but for names" + (
-            f"; {effects_text}" if effects_text else ""
-        )
-    elif effects_text:
-        yield f"nothing that was recorded was chosen differently: {effects_text}"
+        yield f"{same}; {what}" if what else same
+    elif what:
+        yield f"nothing that was recorded was chosen differently: {what}"
 
 
 # -- what was chosen ------------------------------------------------------------------------------
@@ -574,43 +532,39 @@ def _compilers(d: Delta) -> Iterator[str]:
 
 def _warps_and_tile(d: Delta) -> Iterator[str]:
     """``num_warps`` and the block: how many elements a thread has of it."""
-    parts = []
-    if (change := d.config("num_warps")) is not None:
-        parts.append(change)
-    tiles = (d.a.tile, d.b.tile)
-    sizes = [
-        f"{c.name} {c.a} → {c.b}"
-        for c in d.summary.config
-        if c.name not in _SIZES and _is_size(c.a) and _is_size(c.b)
-    ]
-    if None not in tiles and tiles[0] != tiles[1]:
-        shapes = " → ".join("×".join(map(str, t)) for t in tiles if t is not None)
+    change = d.config("num_warps")
+    parts = [] if change is None else [change]
+    if d.a.tile and d.b.tile and d.a.tile != d.b.tile:
+        sizes = [_changed(c) for c in d.summary.config if _in_tile(d, c)]
+        shapes = " → ".join("×".join(map(str, tile)) for tile in (d.a.tile, d.b.tile))
         parts.append(some(sizes) if sizes else f"largest tensor {shapes}")
     if not parts:
         return
+    what = " and ".join(parts)
     x, y = d.a.elements, d.b.elements
     if x is None or y is None:
-        yield " and ".join(parts)
+        yield what
     elif x == y:
-        yield f"{' and '.join(parts)}: as many elements a thread as before ({x})"
+        yield f"{what}: as many elements a thread as before ({x})"
     else:
         ratio = _RATIOS.get(y / x, f"{y / x:.3g} times")
-        yield f"{' and '.join(parts)}: {ratio} the elements a thread ({x} → {y})"
+        yield f"{what}: {ratio} the elements a thread ({x} → {y})"
 
 
-def _constants(d: Delta) -> Iterator[str]:
-    """Settings that do not change the largest tensor."""
-    tiled = d.a.tile is not None and d.b.tile is not None and d.a.tile != d.b.tile
-    for c in d.summary.config:
-        in_tile = tiled and _is_size(c.a) and _is_size(c.b)
-        if c.name not in _SIZES and not in_tile:
-            yield _changed(c)
+def _in_tile(d: Delta, change: FigureChange) -> bool:
+    """Whether a setting is a size that may change the largest tensor."""
+    tiled = d.a.tile and d.b.tile and d.a.tile != d.b.tile
+    sizes = [isinstance(n, int) and n is not True and n > 0 for n in (change.a, change.b)]
+    return bool(tiled) and change.name not in _SIZES and all(sizes)
 
 
-def _stages(d: Delta) -> Iterator[str]:
+def _settings(d: Delta) -> Iterator[str]:
+    for change in d.summary.config:
+        if change.name not in _SIZES and not _in_tile(d, change):
+            yield _changed(change)
     for name in ("target", "num_stages", "num_ctas", "maxnreg"):
-        if (change := d.config(name)) is not None:
-            yield change
+        if (changed := d.config(name)) is not None:
+            yield changed
 
 
 def _flags(d: Delta) -> Iterator[str]:
@@ -655,20 +609,7 @@ def _source(d: Delta) -> Iterator[str]:
         yield f"source: {plural(deleted, 'line')} in a alone, {inserted} in b alone"
 
 
-CAUSES: tuple[Rule, ...] = (
-    _compilers,
-    _warps_and_tile,
-    _constants,
-    _stages,
-    _types,
-    _multiples,
-    _flags,
-    _source,
-)
-
-
-def _is_size(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+CAUSES = (_compilers, _warps_and_tile, _settings, _types, _multiples, _flags, _source)
 
 
 # -- effects -------------------------------------------------------------------------------------
@@ -724,4 +665,4 @@ def _figures(d: Delta) -> Iterator[str]:
             yield f"{c.a} → {c.b} {words}"
 
 
-EFFECTS: tuple[Rule, ...] = (_accesses, _products, _figures)
+EFFECTS = (_accesses, _products, _figures)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import zip_longest
 from typing import NamedTuple
 
 from inspector.diff.canonical import Forms
@@ -24,10 +25,9 @@ class Hunk:
     """Lines ``a[0]`` to ``a[1]`` (not counted in), from 1, and those of ``b``.
 
     Every line compared is in one hunk on its side. Hunks are in the order of ``a``; those of ``b``
-    are in order too, but for ``moved``, and for functions in another order. Lines of
-    an ``equal`` hunk match one by one, unless one side has more comments and
-    blanks: those are a hunk of their own, of nothing else.
-    ``quiet``: nothing in it but locations and debugging information, comments and blanks.
+    are in order too, but for ``moved``, and for functions in another order. Lines of an ``equal``
+    hunk match one by one; surplus comments and blanks are a hunk of their own. ``quiet``: nothing
+    but locations and debugging information, comments and blanks.
     """
 
     op: Op
@@ -56,76 +56,47 @@ class Change(NamedTuple):
 
 
 def changes(
-    blocks: Blocks,
-    moved: Iterable[tuple[int, int]],
-    a: Sequence[int],
-    b: Sequence[int],
-    a_keys: Sequence[int],
-    b_keys: Sequence[int],
+    blocks: Blocks, moved: dict[int, int], a_keys: Sequence[int], b_keys: Sequence[int]
 ) -> Iterator[tuple[tuple[int, int, int], list[Change]]]:
     """Each stretch of equal forms, after what changed before it. The last may be empty.
 
     Within a change, lines of the same kind are paired.
     """
-    destinations = dict(moved)
-    origins = {j: i for i, j in destinations.items()}
+    # forms that moved get keys that match nothing
+    left, right = list(a_keys), list(b_keys)
+    for i, j in moved.items():
+        left[i], right[j] = _GONE, _COME
     x = y = 0
-    for block in [*blocks, (len(a), len(b), 0)]:
-        i, j, size = block
-        yield block, list(_gap(x, i, y, j, destinations, origins, a_keys, b_keys))
+    for i, j, size in [*blocks, (len(left), len(right), 0)]:
+        yield (i, j, size), list(_gap(x, y, left[x:i], right[y:j]))
         x, y = i + size, j + size
 
 
-def _gap(
-    x0: int,
-    x1: int,
-    y0: int,
-    y1: int,
-    destinations: dict[int, int],
-    origins: dict[int, int],
-    a_keys: Sequence[int],
-    b_keys: Sequence[int],
-) -> Iterator[Change]:
-    pairs: Blocks = []
-    if x0 < x1 and y0 < y1:
-        # forms that moved get keys that match nothing
-        left = [-1 if i in destinations else a_keys[i] for i in range(x0, x1)]
-        right = [-2 if j in origins else b_keys[j] for j in range(y0, y1)]
-        pairs = refine([], left, right)
-    x, y = x0, y0
-    for i, j, size in [*pairs, (x1 - x0, y1 - y0, 0)]:
-        yield from _between(x, x0 + i, y, y0 + j, destinations, origins)
-        if size:
-            yield Change(Op.REPLACE, x0 + i, x0 + i + size, y0 + j, y0 + j + size)
-        x, y = x0 + i + size, y0 + j + size
-
-
-def _between(
-    x0: int, x1: int, y0: int, y1: int, destinations: dict[int, int], origins: dict[int, int]
-) -> Iterator[Change]:
-    """Forms without a counterpart of their kind."""
-    plain = destinations.keys().isdisjoint(range(x0, x1)) and origins.keys().isdisjoint(
-        range(y0, y1)
-    )
-    if plain and x0 < x1 and y0 < y1:
-        yield Change(Op.REPLACE, x0, x1, y0, y1)
-        return
-    for i in range(x0, x1):
-        yield Change(Op.MOVED if i in destinations else Op.DELETE, i, i + 1, y0, y0)
-    for j in range(y0, y1):
-        yield Change(Op.MOVED if j in origins else Op.INSERT, x1, x1, j, j + 1)
-
-
+_GONE, _COME = -1, -2
 _MANY = 4
 
 
-def _split(changed: list[Change]) -> Iterator[Change]:
-    for change in changed:
-        op, a0, a1, b0, b1 = change
-        if op is Op.REPLACE and a1 - a0 == b1 - b0:
-            yield from (Change(op, a0 + k, a0 + k + 1, b0 + k, b0 + k + 1) for k in range(a1 - a0))
+def _gap(x: int, y: int, left: list[int], right: list[int]) -> Iterator[Change]:
+    """The changes of a gap that begins at ``x`` and ``y``, by its keys."""
+    i = j = 0
+    for i1, j1, size in [*refine([], left, right), (len(left), len(right), 0)]:
+        gone, come = left[i:i1], right[j:j1]
+        if gone and come and _GONE not in gone and _COME not in come:
+            yield from _replaced(x + i, x + i1, y + j, y + j1)
         else:
-            yield change
+            for k, key in enumerate(gone, x + i):
+                yield Change(Op.MOVED if key == _GONE else Op.DELETE, k, k + 1, y + j, y + j)
+            for k, key in enumerate(come, y + j):
+                yield Change(Op.MOVED if key == _COME else Op.INSERT, x + i1, x + i1, k, k + 1)
+        i, j = i1 + size, j1 + size
+        yield from _replaced(x + i1, x + i, y + j1, y + j)
+
+
+def _replaced(x: int, x1: int, y: int, y1: int) -> Iterator[Change]:
+    if x1 - x == y1 - y:
+        yield from (Change(Op.REPLACE, x + k, x + k + 1, y + k, y + k + 1) for k in range(x1 - x))
+    else:
+        yield Change(Op.REPLACE, x, x1, y, y1)
 
 
 class Builder:
@@ -149,7 +120,7 @@ class Builder:
                 j0 = next((c.b0 for c in changed if c.b0 < c.b1), j)
                 x = a[i0].n if i0 < len(a) else self.a.last + 1
                 self._common(x, b[j0].n if j0 < len(b) else self.b.last + 1)
-            for change in _split(changed):
+            for change in changed:
                 if change.op is Op.REPLACE:
                     self._common(a[change.a0].n, b[change.b0].n, _MANY)
                 x = a[change.a1 - 1].n + 1 if change.a0 < change.a1 else self.x
@@ -185,12 +156,7 @@ class Builder:
             x, y = a[i + k].n, b[j + k].n
             if x - self.x != y - self.y or (x > self.x and (self.a.quiet or self.b.quiet)):
                 self._lead(x, y)
-            self.x, self.y, before = x + 1, y + 1, (self.x, self.y)
-            last = self.out[-1] if self.out else None
-            if last and last.op is Op.EQUAL and (last.a[1], last.b[1]) == before and _even(last):
-                self.out[-1] = Hunk(Op.EQUAL, (last.a[0], x + 1), (last.b[0], y + 1))
-            else:
-                self.out.append(Hunk(Op.EQUAL, (before[0], x + 1), (before[1], y + 1)))
+            self._add(Op.EQUAL, x + 1, y + 1)
 
     def _lead(self, x: int, y: int) -> None:
         """Add the lines before two equal ones: equal too, except surplus locations."""
@@ -209,7 +175,6 @@ class Builder:
         self._add(Op.REPLACE, x, y, True)
 
     def _alike(self, x: int, y: int) -> bool:
-        """Whether two lines without content are the same."""
         our_quiet, their_quiet = self.a.quiet.get(x), self.b.quiet.get(y)
         if our_quiet is not None or their_quiet is not None:
             return our_quiet == their_quiet
@@ -258,25 +223,23 @@ def rows(hunks: Sequence[Hunk]) -> Iterator[LinePair]:
     """
     arriving = {hunk.b[0]: hunk for hunk in hunks if hunk.op is Op.MOVED}
     for hunk in hunks:
-        (x, x1), (y, y1) = hunk.a, hunk.b
         if hunk.op is Op.MOVED:
-            yield from (LinePair(Op.MOVED, x + k, None, _partner(y + k, y1)) for k in range(x1 - x))
+            for x, y in _beside(hunk):
+                if x is not None:
+                    yield LinePair(Op.MOVED, x, None, y)
             continue
-        yield from _arrived(arriving, y)
-        while x < x1 or y < y1:
-            left = x if x < x1 else None
-            right = y if y < y1 else None
-            yield LinePair(hunk.op, left, right)
-            x += left is not None
-            y += right is not None
-        yield from _arrived(arriving, y)
+        yield from _arrived(arriving, hunk.b[0])
+        yield from (LinePair(hunk.op, x, y) for x, y in _beside(hunk))
+        yield from _arrived(arriving, hunk.b[1])
+
+
+def _beside(hunk: Hunk) -> Iterator[tuple[int | None, int | None]]:
+    return zip_longest(range(*hunk.a), range(*hunk.b))
 
 
 def _arrived(arriving: dict[int, Hunk], line: int) -> Iterator[LinePair]:
     while (hunk := arriving.pop(line, None)) is not None:
-        (x, x1), (y, line) = hunk.a, hunk.b
-        yield from (LinePair(Op.MOVED, None, y + k, _partner(x + k, x1)) for k in range(line - y))
-
-
-def _partner(n: int, end: int) -> int | None:
-    return n if n < end else None
+        for x, y in _beside(hunk):
+            if y is not None:
+                yield LinePair(Op.MOVED, None, y, x)
+        line = hunk.b[1]

@@ -23,38 +23,27 @@ def pair(a: Listing, b: Listing) -> tuple[Pair, ...]:
     """Every function of both once: pairs in the order of ``a``, then what only ``b`` has.
 
     By the name as it is, then by the name without digests, then by how alike their opcodes are,
-    the most alike first. A single remaining function on each side is paired.
-    One that stands within another is part of it.
+    the most alike first. A single remaining function on each side is paired. A nested function is
+    part of the outer one.
     """
     left, right = apart(a.functions), apart(b.functions)
     found = partners(left, right, (lambda f: f.name, lambda f: plain_name(f.name)))
-    mine = [i for i in range(len(left)) if i not in found]
     taken = set(found.values())
-    theirs = [j for j in range(len(right)) if j not in taken]
-    if len(mine) == len(theirs) == 1:
-        found[mine[0]] = theirs[0]
-    elif mine and theirs:
-        ours = {i: opcodes(a, left[i]) for i in mine}
-        others = {j: opcodes(b, right[j]) for j in theirs}
-        scored = sorted(
-            (
-                (likeness(x, y), -abs(i - j), i, j)
-                for i, x in ours.items()
-                for j, y in others.items()
-            ),
-            reverse=True,
-        )
-        for score, _, i, j in scored:
-            if score >= ENOUGH and i not in found and j not in taken:
-                found[i] = j
-                taken.add(j)
+    ours = {i: opcodes(a, f) for i, f in enumerate(left) if i not in found}
+    others = {j: opcodes(b, f) for j, f in enumerate(right) if j not in taken}
+    enough = 0 if len(ours) == len(others) == 1 else ENOUGH
+    scored = [
+        (likeness(x, y), -abs(i - j), i, j) for i, x in ours.items() for j, y in others.items()
+    ]
+    for score, _, i, j in sorted(scored, reverse=True):
+        if score >= enough and i not in found and j not in taken:
+            found[i] = j
+            taken.add(j)
     out: list[Pair] = [(f, right[found[i]] if i in found else None) for i, f in enumerate(left)]
-    taken = set(found.values())
     return (*out, *((None, function) for j, function in enumerate(right) if j not in taken))
 
 
 def apart(functions: Sequence[Function]) -> list[Function]:
-    """The functions that are not nested in another one, in order."""
     out: list[Function] = []
     for function in sorted(functions, key=lambda f: (f.first, -f.last)):
         if function.first > (out[-1].last if out else 0):
@@ -94,8 +83,8 @@ class FunctionPair:
 class ListingDiff:
     """What changed from ``a`` to ``b``.
 
-    ``identical``: no hunk but equal ones and quiet ones. ``silent`` are of each side the lines that
-    say nothing of the code: locations, comments, blanks.
+    ``identical``: no hunk but equal and quiet ones. ``silent`` are the locations, comments and
+    blanks of each side.
     """
 
     identical: bool
@@ -124,13 +113,24 @@ def diff_listings(
     if functions is None:
         functions = () if exact or a.language in _TEXTS or b.language in _TEXTS else pair(a, b)
     work = _Work(a, b, exact, only)
-    for function_pair in functions:
-        work.function(*function_pair)
-    for spans in () if only else _rests(a, b, functions):
-        work.rest(*spans)
+    pairs: list[FunctionPair] = []
+    for x, y in functions:
+        if x is not None and y is not None:
+            pairs.append(
+                FunctionPair(x, y, *work.compare((x.first, x.last), (y.first, y.last), x, y))
+            )
+            continue
+        pairs.append(FunctionPair(x, y, False))
+        if x is not None:
+            work.parts.append([Hunk(Op.DELETE, (x.first, x.last + 1), (0, 0))])
+        elif y is not None:
+            work.parts.append([Hunk(Op.INSERT, (0, 0), (y.first, y.last + 1))])
+    same = all(one.identical for one in pairs)
+    for left, right in () if only else _rests(a, b, functions):
+        if left[0] <= left[1] or right[0] <= right[1]:
+            same &= work.compare(left, right)[0]
     silent = frozenset(work.silent[0]), frozenset(work.silent[1])
-    hunks = tuple(merged(_ordered(work.parts)))
-    return ListingDiff(work.same, hunks, tuple(work.pairs), silent)
+    return ListingDiff(same, tuple(merged(_ordered(work.parts))), tuple(pairs), silent)
 
 
 class _Work:
@@ -140,35 +140,16 @@ class _Work:
         self.only = only
         self.aliases = tuple({} if exact else aliases_of(listing) for listing in (a, b))
         self.parts: list[list[Hunk]] = []
-        self.pairs: list[FunctionPair] = []
-        self.same = True
         self.silent: tuple[set[int], set[int]] = (set(), set())
 
-    def function(self, x: Function | None, y: Function | None) -> None:
-        if x is None or y is None:
-            self.same = False
-            self.pairs.append(FunctionPair(x, y, False))
-            if x is not None:
-                self.parts.append([Hunk(Op.DELETE, (x.first, x.last + 1), (0, 0))])
-            elif y is not None:
-                self.parts.append([Hunk(Op.INSERT, (0, 0), (y.first, y.last + 1))])
-            return
-        identical, hunks, names = self._compare((x.first, x.last), (y.first, y.last), x, y)
-        self.pairs.append(FunctionPair(x, y, identical, names))
-        self.same &= identical
-        self.parts.append(hunks)
-
-    def rest(self, x: tuple[int, int], y: tuple[int, int]) -> None:
-        """Compares lines outside of functions; spans are counted in, an empty one ends before."""
-        if x[0] > x[1] and y[0] > y[1]:
-            return
-        identical, hunks, _ = self._compare(x, y, None, None)
-        self.same &= identical
-        self.parts.append(hunks)
-
-    def _compare(
-        self, x: tuple[int, int], y: tuple[int, int], f: Function | None, g: Function | None
-    ) -> tuple[bool, list[Hunk], Mapping[str, str]]:
+    def compare(
+        self,
+        x: tuple[int, int],
+        y: tuple[int, int],
+        f: Function | None = None,
+        g: Function | None = None,
+    ) -> tuple[bool, Mapping[str, str]]:
+        """Add the hunks of two inclusive spans; return if they are identical, and the names."""
         left, right = (
             exact(listing, span) if self.exact else canonical(listing, function, span, aliases)
             for listing, function, span, aliases in zip(
@@ -180,36 +161,29 @@ class _Work:
         a, b = self.listings
         build = Builder(left, right, a.texts(*x), b.texts(*y))
         if len(left.forms) == len(right.forms) and numbered(left) == numbered(right):
-            size = len(left.forms)
-            names = {
-                n: m
-                for our_side, their_side in zip(left.forms, right.forms, strict=True)
-                for n, m in zip(our_side.names, their_side.names, strict=True)
-            }
-            return True, build.build([((0, 0, size), [])], {}), names
-        our_side, their_side = MatchSide(a, left), MatchSide(b, right)
-        matching = match(our_side, their_side, aliases=not self.only)
-        moves = moved(our_side, their_side, matching) if f is not None and not self.exact else []
-        stretches = changes(
-            matching.blocks, moves, matching.a, matching.b, matching.a_keys, matching.b_keys
-        )
-        hunks = build.build(stretches, dict(moves))
+            self.parts.append(build.build([((0, 0, len(left.forms)), [])], {}))
+            both = zip(left.forms, right.forms, strict=True)
+            return True, {n: m for x, y in both for n, m in zip(x.names, y.names, strict=True)}
+        side = MatchSide(a, left)
+        matching = match(side, MatchSide(b, right), aliases=not self.only)
+        moves = moved(side, matching) if f is not None and not self.exact else {}
+        stretches = changes(matching.blocks, moves, matching.a_keys, matching.b_keys)
+        hunks = build.build(stretches, moves)
+        self.parts.append(hunks)
         # with the names of aliases alone in another order, nothing is left to show
-        identical = f is None and all(h.op is Op.EQUAL or h.quiet for h in hunks)
-        return identical, hunks, matching.names
+        return f is None and all(h.op is Op.EQUAL or h.quiet for h in hunks), matching.names
 
 
 def _ordered(parts: list[list[Hunk]]) -> list[Hunk]:
     """The hunks of all parts in order of ``a``; parts of ``b`` alone after what precedes them."""
-    placed = [p for p in parts if p and any(h.a[0] < h.a[1] for h in p)]
-    alone = [p for p in parts if p and not any(h.a[0] < h.a[1] for h in p)]
-    placed.sort(key=lambda part: next(h.a[0] for h in part if h.a[0] < h.a[1]))
+    begins = [next((h.a[0] for h in part if h.a[0] < h.a[1]), 0) for part in parts]
+    both = sorted(zip(begins, parts, strict=True), key=lambda item: item[0])
+    placed = [part for begin, part in both if begin]
+    alone = [part for begin, part in both if part and not begin]
     for part in sorted(alone, key=lambda part: part[0].b[0]):
         ends = [max((h.b[1] for h in p if h.b[0] < h.b[1]), default=0) for p in placed]
-        begin = part[0].b[0]
-        before = [k for k, end in enumerate(ends) if 0 < end <= begin]
-        index = max(before, key=lambda k: ends[k]) + 1 if before else 0
-        placed.insert(index, part)
+        before = [k for k, end in enumerate(ends) if 0 < end <= part[0].b[0]]
+        placed.insert(max(before, key=lambda k: ends[k]) + 1 if before else 0, part)
     out: list[Hunk] = []
     x = y = 1
     for part in placed:
@@ -237,10 +211,7 @@ def _rests(
     before = {f.first: span for f, span in zip(left[1:], left_outside[1:], strict=False)}
     behind = {f.first: span for f, span in zip(right[1:], right_outside[1:], strict=False)}
     for x, y in pairs:
-        yield (
-            before.get(x.first, (1, 0)) if x else (1, 0),
-            behind.get(y.first, (1, 0)) if y else (1, 0),
-        )
+        yield before.get(x.first if x else 0, (1, 0)), behind.get(y.first if y else 0, (1, 0))
     yield left_outside[-1], right_outside[-1]
 
 

@@ -1,16 +1,13 @@
 """Lines of two functions that are equal under one renaming, in the same order or moved.
 
-First lines are aligned by what they do: their key with that of the lines their operands come from,
-however far back, then one step back, then the key alone. What most of those pairs say of the names
-is taken as the renaming; under it a line's identity is its key and its names, and lines are aligned
-again by that. So a swapped operand is a change, although the line still does the same kind of
-thing, and one more instruction in a row of the same kind is found where it was put.
+Lines are first aligned by their key with the keys of the lines that define their operands, however
+far back, then one step back, then by the key alone. Most of those pairs give the renaming; under it
+a line's identity is its key and its names, and lines are aligned again by that. So a swapped
+operand is a change, and one more instruction in a row of the same kind is found where it was put.
 
-A line has moved where it is equal under the renaming, and nothing that it passed on its way stands
-in an order to it: nothing reads what it writes, writes what it reads, or writes the same. A load
-may pass a load. A store, an atomic, a barrier or a fence passes nothing that touches memory or
-waits, and nothing leaves its block: what passed a label or a branch, or passes one, has not merely
-moved. Whether two addresses are the same is not asked: they may be.
+A line has moved where it is equal under the renaming and depends on nothing that it passed, nor the
+other way round. A load may pass a load. A store, an atomic, a barrier or a fence passes nothing
+that touches memory or waits, and nothing passes a label or a branch. Any two addresses may be one.
 """
 
 from __future__ import annotations
@@ -77,11 +74,7 @@ def _anchors(
     other_count = Counter(b[b0:b1])
     where = {b[j]: j for j in range(b0, b1) if other_count[b[j]] == 1 and count.get(b[j]) == 1}
     pairs = [(i, where[a[i]]) for i in range(a0, a1) if a[i] in where]
-    return increasing(pairs)
-
-
-def increasing(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The longest part of ``pairs``, ordered by their first, whose second increases."""
+    # the longest increasing subsequence of the positions in b
     ends: list[int] = []
     last_of_length: list[int] = []
     predecessors: list[int] = []
@@ -104,12 +97,10 @@ def increasing(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 def gaps(blocks: Blocks, a: int, b: int) -> Iterator[tuple[int, int, int, int]]:
     x = y = 0
-    for i, j, size in blocks:
+    for i, j, size in [*blocks, (a, b, 0)]:
         if x < i or y < j:
             yield x, i, y, j
         x, y = i + size, j + size
-    if x < a or y < b:
-        yield x, a, y, b
 
 
 def joined(blocks: Iterable[tuple[int, int, int]]) -> Blocks:
@@ -155,8 +146,6 @@ def renaming(a: Forms, b: Forms, pairs: Iterable[tuple[int, int]], fixed: Renami
 
 
 class MatchSide:
-    """One side: its forms, which were read from a listing, and their lines."""
-
     def __init__(self, listing: Listing, forms: Forms) -> None:
         self.forms = forms
         self.lines = [listing.lines[form.n - 1] for form in forms.forms]
@@ -164,8 +153,8 @@ class MatchSide:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """``blocks``: forms that are equal, by their places. ``a`` and ``b``: an integer for each
-    form, equal where the forms are under the renaming; ``a_keys``, ``b_keys``: where the keys are.
+    """Equal forms by place (``blocks``), and an integer for each form of both: ``a`` and ``b`` are
+    equal where the forms are under the renaming ``names``, ``a_keys`` and ``b_keys`` by the key.
     """
 
     blocks: Blocks
@@ -188,23 +177,23 @@ def match(a: MatchSide, b: MatchSide, aliases: bool = True) -> Match:
     if not any(form.names for form in a.forms.forms):
         return Match(align(a_keys, b_keys), a_keys, b_keys, a_keys, b_keys, {})
     blocks = align(_traced(a, a_keys, True), _traced(b, b_keys, True))
-    matched = sum(size for _, _, size in blocks)
-    if matched < len(a_keys) and matched < len(b_keys):
+    if _size(blocks) < min(len(a_keys), len(b_keys)):
         blocks = refine(blocks, _traced(a, a_keys, False), _traced(b, b_keys, False))
         blocks = refine(blocks, a_keys, b_keys)
     settled = _settle(a, b, a_keys, b_keys, blocks, aliases)
-    equal = sum(size for _, _, size in settled.blocks)
-    complete = len(settled.a) == len(settled.b) == equal
+    complete = len(settled.a) == len(settled.b) == _size(settled.blocks)
     return settled if complete else _as_written(a.forms, b.forms, settled)
+
+
+def _size(blocks: Blocks) -> int:
+    return sum(size for _, _, size in blocks)
 
 
 def _as_written(a: Forms, b: Forms, match: Match) -> Match:
     """``match``, or one that keeps every name as written if that makes more lines equal.
 
-    Otherwise, if two registers are swapped in one line, the line that defines one of them would
-    seem to be the changed one.
-
-    Not for aliases, whose names alone say nothing.
+    Without it, where one line has two registers swapped, the line that defines one of them would
+    be the changed one. Not for aliases, whose names alone say nothing.
     """
     alike = sum(name == counterpart for name, counterpart in match.names.items())
     if a.aliases or b.aliases or 2 * alike < len(match.names):
@@ -214,11 +203,8 @@ def _as_written(a: Forms, b: Forms, match: Match) -> Match:
         [numbers.setdefault((form.key, form.names), len(numbers)) for form in forms.forms]
         for forms in (a, b)
     )
-    equal = sum(size for _, _, size in match.blocks)
-    if (Counter(ours) & Counter(theirs)).total() <= equal:
-        return match
     blocks = align(ours, theirs)
-    if sum(size for _, _, size in blocks) <= equal:
+    if _size(blocks) <= _size(match.blocks):
         return match
     written = {name for form in b.forms for name in form.names}
     names = {n: n for form in a.forms for n in form.names if n in written}
@@ -229,11 +215,24 @@ def _settle(
     a: MatchSide, b: MatchSide, a_keys: list[int], b_keys: list[int], blocks: Blocks, aliases: bool
 ) -> Match:
     """Derive the renaming from the alignment, then the alignment from the renaming."""
-    fixed, barred = _fixed(a.forms, b.forms, aliases)
+    meanings, others = a.forms.aliases, b.forms.aliases
+    by_meaning = {name[0] + meaning: name for name, meaning in reversed([*others.items()])}
+    # of aliases of ``a``, each has at most one that means the same in ``b``
+    fixed = {
+        name: counterpart
+        for name, meaning in meanings.items()
+        if (counterpart := by_meaning.pop(name[0] + meaning, None)) is not None
+    }
+    barred = set() if aliases else meanings.keys() - fixed.keys()
     pairs = [(i + k, j + k) for i, j, size in blocks for k in range(size)]
     names = renaming(a.forms, b.forms, pairs, fixed)
     names = {name: other for name, other in names.items() if name not in barred}
-    left, right = _codes(names, a.forms, b.forms)
+    # a name's code is a number, an alias's its meaning: two aliases of one meaning are one
+    left: Codes = dict(meanings)
+    right: Codes = dict(others)
+    for number, (x, y) in enumerate(names.items(), 1):
+        same = x in meanings and meanings[x] == others.get(y)
+        left[x] = right[y] = meanings[x] if same else number
     numbers: dict[object, int] = {}
     a_ids = _identities(a.forms, a_keys, left, numbers, "a")
     b_ids = _identities(b.forms, b_keys, right, numbers, "b")
@@ -255,37 +254,12 @@ def _traced(side: MatchSide, keys: Sequence[int], deep: bool) -> list[int]:
     return out
 
 
-def _fixed(a: Forms, b: Forms, aliases: bool) -> tuple[dict[str, str], set[str]]:
-    """Aliases of ``a`` with those of ``b`` that mean the same, and those that may have no pair."""
-    fixed: dict[str, str] = {}
-    by_meaning: dict[str, str] = {}
-    for name, meaning in b.aliases.items():
-        by_meaning.setdefault(name[0] + meaning, name)
-    for name, meaning in a.aliases.items():
-        counterpart = by_meaning.pop(name[0] + meaning, None)
-        if counterpart is not None:
-            fixed[name] = counterpart
-    return fixed, set() if aliases else a.aliases.keys() - fixed.keys()
-
-
 Codes = dict[str, object]
-
-
-def _codes(names: Renaming, a: Forms, b: Forms) -> tuple[Codes, Codes]:
-    """Return a code for each name on both sides: a number, or an alias's meaning."""
-    left: Codes = dict(a.aliases)
-    right: Codes = dict(b.aliases)
-    for number, (x, y) in enumerate(names.items(), 1):
-        # Two aliases of one meaning are one.
-        same = x in a.aliases and a.aliases[x] == b.aliases.get(y)
-        left[x] = right[y] = a.aliases[x] if same else number
-    return left, right
 
 
 def _identities(
     forms: Forms, keys: Sequence[int], codes: Codes, numbers: dict[object, int], side: str
 ) -> list[int]:
-    """Return an integer for each form: its key and the codes of its names."""
     out: list[int] = []
     for key, form in zip(keys, forms.forms, strict=True):
         identity = key
@@ -322,39 +296,35 @@ _TOUCHES = re.compile(
 )
 
 
-def moved(a: MatchSide, b: MatchSide, match: Match) -> list[tuple[int, int]]:
-    """Pairs of equal forms of ``a`` and ``b`` outside the blocks of ``match``: those that moved."""
+def moved(a: MatchSide, match: Match) -> dict[int, int]:
+    """The places of equal forms outside the blocks of ``match``: those that moved."""
+    outside = list(gaps(match.blocks, len(match.a), len(match.b)))
     waiting: defaultdict[int, deque[int]] = defaultdict(deque)
-    for _, _, j0, j1 in gaps(match.blocks, len(match.a), len(match.b)):
+    for _, _, j0, j1 in outside:
         for j in range(j0, j1):
             waiting[match.b[j]].append(j)
-    if not waiting:
-        return []
-    candidates: list[tuple[int, int]] = []
-    for i0, i1, _, _ in gaps(match.blocks, len(match.a), len(match.b)):
+    candidates: dict[int, int] = {}
+    for i0, i1, _, _ in outside:
         for i in range(i0, i1):
             queue = waiting.get(match.a[i])
             if queue and a.lines[i].kind is Kind.INSTRUCTION:
-                candidates.append((i, queue.popleft()))
-    return _independent(a, match.blocks, candidates) if candidates else []
+                candidates[i] = queue.popleft()
+    return _independent(a, match.blocks, candidates) if candidates else {}
 
 
-def _independent(
-    a: MatchSide, blocks: Blocks, candidates: list[tuple[int, int]]
-) -> list[tuple[int, int]]:
-    """Those of the candidates that passed only what they may pass."""
+def _independent(a: MatchSide, blocks: Blocks, candidates: dict[int, int]) -> dict[int, int]:
     partner = [-1] * len(a.lines)
     for i, j, size in blocks:
         partner[i : i + size] = range(j, j + size)
-    for i, j in candidates:
+    for i, j in candidates.items():
         partner[i] = j
     # up to a line, the last place in b of any; from it on, the first
     last = list(accumulate(partner, max))
     ends = (p if p >= 0 else _NOWHERE for p in reversed(partner))
     first = list(accumulate(ends, min))[::-1]
     effort = MAX_LINES_SEEN
-    out: list[tuple[int, int]] = []
-    for i, j in candidates:
+    out: dict[int, int] = {}
+    for i, j in candidates.items():
         behind = takewhile(lambda k, j=j: first[k] < j, range(i + 1, len(partner)))  # type: ignore[misc]
         before = takewhile(lambda k, j=j: last[k] > j, range(i - 1, -1, -1))  # type: ignore[misc]
         passed = [*islice(behind, MAX_PASSED), *islice(before, MAX_PASSED)]
@@ -363,7 +333,7 @@ def _independent(
             break
         crossed = (k for k in passed if partner[k] >= 0 and (k > i) == (partner[k] < j))
         if len(passed) < MAX_PASSED and all(_may_pass(a.lines[i], a.lines[k]) for k in crossed):
-            out.append((i, j))
+            out[i] = j
     return out
 
 
@@ -375,15 +345,11 @@ def _may_pass(moving: Line, passed: Line) -> bool:
             return False
         if line.kind is Kind.UNKNOWN or (line.kind is Kind.INSTRUCTION and line.opcode is None):
             return False
-    defs, uses = set(moving.defs), set(moving.uses)
-    if not defs.isdisjoint(passed.uses) or not defs.isdisjoint(passed.defs):
+    touched = {*passed.uses, *passed.defs}
+    if not touched.isdisjoint(moving.defs) or not set(passed.defs).isdisjoint(moving.uses):
         return False
-    if not uses.isdisjoint(passed.defs):
-        return False
-    first, second = _touches(moving), _touches(passed)
-    if not first or not second:
-        return True
-    return first == second == "reads"
+    effects = {_touches(moving), _touches(passed)}
+    return "" in effects or effects == {"reads"}
 
 
 def _touches(line: Line) -> str:
@@ -392,7 +358,5 @@ def _touches(line: Line) -> str:
     if _CONSTANT.match(opcode):
         return ""
     if _READS.match(base):
-        return "" if ".volatile" in opcode or ".STRONG" in opcode else "reads"
-    if base == "call" or _TOUCHES.match(base):
-        return "acts"
-    return ""
+        return "acts" if ".volatile" in opcode or ".STRONG" in opcode else "reads"
+    return "acts" if base == "call" or _TOUCHES.match(base) else ""

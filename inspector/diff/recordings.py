@@ -1,17 +1,16 @@
 """The kernels of two recordings, paired: by name, by what they were compiled for, by their source.
 
-Each variant is paired at most once, with the one that it shares the most of: the strictest of
-``KEYS`` first. What no key pairs was added or removed. Two of a pair are the *same* if the program
-that runs is: their PTX has one canonical form (names, registers and comments do not count), and
-where both have machine code, that is alike byte for byte. Without PTX on both sides the machine
-code alone decides, without either the lowest stage that both have, in its canonical form.
+Each variant is paired at most once, by the strictest of ``KEYS`` first. What no key pairs was added
+or removed. A pair is the *same* if its PTX has one canonical form (names, registers and comments do
+not count) and its machine code, where both have it, is alike byte for byte. Without PTX the machine
+code decides, without either the lowest stage that both have, in its canonical form.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeVar
@@ -48,7 +47,6 @@ class Pair:
 
     @property
     def name(self) -> str:
-        """The kernel's name, the first recording's where both have one."""
         entry = self.a or self.b
         return "" if entry is None else entry.kernel.name
 
@@ -56,17 +54,20 @@ class Pair:
 Key = Callable[[RecordedVariant], Hashable | None]
 
 
+def _text(mapping: Mapping[str, object]) -> str:
+    return json.dumps(dict(mapping), sort_keys=True, default=str)
+
+
 def _settings(entry: RecordedVariant) -> str:
-    config = {k: v for k, v in entry.variant.config.items() if v is not None}
-    return json.dumps(config, sort_keys=True, default=str)
+    return _text({k: v for k, v in entry.variant.config.items() if v is not None})
 
 
 def _signature(entry: RecordedVariant) -> str:
-    return json.dumps(dict(entry.variant.signature), sort_keys=True)
+    return _text(entry.variant.signature)
 
 
 def _known(entry: RecordedVariant) -> str:
-    return json.dumps(dict(entry.variant.specialization), sort_keys=True, default=str)
+    return _text(entry.variant.specialization)
 
 
 def _compiled(entry: RecordedVariant) -> Hashable:

@@ -13,16 +13,12 @@ from inspector.base.model import Configuration, Kernel, Resources, Variant
 class VariantRow:
     """One variant, or a configuration that a tuner tried and of which no variant was recorded.
 
-    ``config`` is the variant's or the tuner's. ``occupancy`` is the theoretical one in percent,
-    ``instructions`` the static count of the stage that the table is of, ``time_us`` the tuner's own
-    figure in microseconds (where none tuned, what was measured on the same inputs), ``time_by``
-    whose that is (``tuner`` or the stopwatch), ``winner`` whether it was chosen; None is "not
-    known". ``reason`` says why a configuration was not compiled or not measured. ``compiled`` is
-    False where it was not, None where there is no variant and nobody said that it was not.
-    ``live`` is the most general registers that are live at once in its SASS, ``hints`` how many
-    there are; ``unread`` is whether figures are still to be read, so that what is None is not
-    known yet. ``maker`` is whose code it is where an operation's candidates were compared: Triton,
-    ATen, CUTLASS.
+    ``occupancy`` is theoretical, in percent, ``instructions`` the static count of the table's
+    stage, ``time_us`` the tuner's figure, else what was measured on the same inputs, ``time_by``
+    ``tuner`` or the stopwatch. ``reason`` says why a configuration was not compiled or not
+    measured; ``compiled`` is False where it was not, None where that is unknown. ``live`` is the
+    most general registers live at once in its SASS; ``unread``: figures are still to be read.
+    ``maker`` is whose code a candidate is: Triton, ATen, CUTLASS. None is "not known".
     """
 
     kernel: Kernel
@@ -47,7 +43,6 @@ class VariantRow:
 
     @property
     def shared(self) -> int | None:
-        """Static and dynamic shared memory, bytes a block."""
         return _sum(self.resources.static_shared_bytes, self.resources.dynamic_shared_bytes)
 
 
@@ -62,13 +57,12 @@ SORTS: Mapping[str, Measure] = {
     "instructions": lambda row: row.instructions,
     "winner": lambda row: None if row.winner is None else -float(row.winner),
 }
-"""What rows can be sorted by, besides the numbers in their configurations: the least first, but
-the largest occupancy and the winner."""
+"""Sort keys besides the numbers in configurations: least first, but greatest occupancy, winner."""
 
 
 def keys(rows: Iterable[VariantRow]) -> tuple[str, ...]:
-    names = (n for row in rows for n, v in row.config.items() if _number(v) is not None)
-    return tuple(dict.fromkeys((*SORTS, *names)))
+    numbers = (n for row in rows for n, v in row.config.items() if _number(v) is not None)
+    return tuple(dict.fromkeys((*SORTS, *numbers)))
 
 
 def ordered(rows: Iterable[VariantRow], key: str, descending: bool = False) -> list[VariantRow]:
@@ -86,8 +80,7 @@ def ordered(rows: Iterable[VariantRow], key: str, descending: bool = False) -> l
 def without_variant(kernel: Kernel) -> Iterator[VariantRow]:
     """The configurations that a kernel's tuners tried and that have no recorded variant, each once.
 
-    A configuration that one tuning did not compile, another may have compiled. If several did
-    not, the one with a measured time is kept.
+    Of several tunings the one with a time counts.
     """
     every = [
         (repr(sorted(configuration.config.items(), key=repr)), configuration, index == tuning.best)
@@ -125,13 +118,8 @@ _RAN = re.compile(
 
 def _compiled(configuration: Configuration) -> bool | None:
     """False where a configuration was certainly not compiled; None where that is not known."""
-    if (
-        configuration.time_us is not None
-        or not configuration.reason
-        or _RAN.match(configuration.reason)
-    ):
-        return None
-    return False
+    why = configuration.reason
+    return None if configuration.time_us is not None or not why or _RAN.match(why) else False
 
 
 def winner(variant: Variant) -> bool | None:
@@ -155,11 +143,10 @@ def reason(variant: Variant) -> str | None:
 
 
 def _number(value: object) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return float(value)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    return None
 
 
 def _sum(a: int | None, b: int | None) -> int | None:
-    terms = [n for n in (a, b) if n is not None]
-    return sum(terms) if terms else None
+    return None if a is b is None else (a or 0) + (b or 0)

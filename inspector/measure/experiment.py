@@ -18,8 +18,7 @@ RECORDED = "recorded"
 class ExperimentColumn:
     """One column of a trial; the first is the recorded variant's.
 
-    ``instructions`` counts SASS, ``occupancy`` is in percent, ``code`` is a digest of the machine
-    code. None means "not known".
+    ``instructions`` counts SASS, ``occupancy`` is in percent, ``code`` is a digest.
     """
 
     label: str
@@ -57,7 +56,6 @@ class Experiment:
 
 
 def experiment_of(outcome: TryOutcome, cache: DerivedCache) -> Experiment:
-    """Read the resources, occupancy and machine code of everything that was compiled."""
     request = outcome.request
     target = request.variant.target or ""
     compilation = Compilation(request.name, request.stage.value, target, RECORDED)
@@ -79,12 +77,8 @@ def _with_call(one: TriedColumn, call: Call | None) -> TriedColumn:
     variant = one.variant
     if variant is None or call is None or call.block is None:
         return one
-    own = replace(
-        call,
-        hash=variant.hash,
-        block=block_of(one, call.block),
-        shared_bytes=shared_of(one, call.shared_bytes),
-    )
+    block, shared = block_of(one, call.block), shared_of(one, call.shared_bytes)
+    own = replace(call, hash=variant.hash, block=block, shared_bytes=shared)
     return replace(one, variant=replace(variant, calls=(own,)))
 
 

@@ -24,10 +24,10 @@ MAX_LISTED_LINES = 20
 
 @dataclass(frozen=True, slots=True)
 class LaunchWish:
-    """How a launch differs from the recorded call.
+    """How a launch differs from the recorded call; None is as recorded.
 
     ``call`` is the call's number, None for the most frequent one; ``given`` are arrays by the
-    names of arguments. Fields that are None are as recorded.
+    names of arguments.
     """
 
     call: int | None = None
@@ -40,7 +40,7 @@ class LaunchWish:
 
 @dataclass(frozen=True, slots=True)
 class ChosenLaunch:
-    """A kernel with its launch. ``call`` is the number of the recorded call, None without one."""
+    """A kernel with its launch; ``call`` is the number of the recorded call."""
 
     reader: Reader
     kernel: Kernel
@@ -58,7 +58,6 @@ class ChosenLaunch:
 
     @property
     def seed(self) -> int | None:
-        """The seed; None if no input was generated."""
         any_made = self.recorded is not None and any(
             a.shape is not None and a.name not in self.wish.given for a in self.recorded.arguments
         )
@@ -69,7 +68,6 @@ class ChosenLaunch:
         return make_inputs(self.program, self.names, recorded, self.wish)
 
     def source(self, line: int) -> Location | None:
-        """The source location of a line of the PTX; None if it has none."""
         lines = self.reader.listing(self.variant, Stage.PTX).lines
         return lines[line - 1].source if 0 < line <= len(lines) else None
 
@@ -100,11 +98,17 @@ def choose_launch(
     listing = reader.listing(variant, Stage.PTX)
     try:
         program = Program(listing, variant.symbol)
+        program.check()
+    except CannotRun as error:
+        lines = [f"  line {o.line}: {o.opcode}: {o.reason}" for o in error.obstacles]
+        if (unlisted := len(lines) - MAX_LISTED_LINES) > 0:
+            lines[MAX_LISTED_LINES:] = [f"  and {unlisted} more"]
+        message = f"{variant.symbol} cannot be run here; nothing was run. What cannot be:"
+        raise ToolMissing(message, "\n".join(lines)) from None
     except MALFORMED as error:
         raise Unreadable(
             f"the PTX of {kernel.demangled} is not such as ptxas takes: {str(error)[:200]}"
         ) from None
-    _must_run(program)
     number, call = chosen_call(kernel.demangled, variant.calls, wish.call)
     grid = wish.grid or (call.grid if call is not None else None)
     block = wish.threads or (call.block if call is not None else None) or program.required_block
@@ -114,11 +118,9 @@ def choose_launch(
             f"no launch of {kernel.demangled} was recorded",
             f"Say with what to launch it: {lacks}, and --inputs FILE.npz for its arguments.",
         )
-    shared = wish.shared
-    if shared is None:
-        shared = call.shared_bytes if call is not None else None
-    if shared is None:
-        shared = variant.known.dynamic_shared_bytes or 0
+    recorded_bytes = None if call is None else call.shared_bytes
+    known = (wish.shared, recorded_bytes, variant.known.dynamic_shared_bytes, 0)
+    shared = next(size for size in known if size is not None)
     launch = TraceLaunch(_whole(grid), _whole(block), shared)
     recorded = call if call is not None and call.kind != "cuda" else None
     names = tuple(
@@ -143,10 +145,7 @@ def _whole(sizes: Sequence[int]) -> Triple:
 def chosen_call(
     name: str, calls: Sequence[Call], number: int | None
 ) -> tuple[int | None, Call | None]:
-    """Return the wanted call, else the most frequent one, with its number; or (None, None).
-
-    Raises ``UsageError`` for a number that does not exist.
-    """
+    """The wanted call, else the most frequent one, after its number. Raises ``UsageError``."""
     if number is not None:
         if not 0 <= number < len(calls):
             available = f"they are 0 to {len(calls) - 1}" if calls else "none of it was recorded"
@@ -159,18 +158,3 @@ def chosen_call(
         return None, None
     most = max(range(len(calls)), key=lambda n: (calls[n].count, -n))
     return most, calls[most]
-
-
-def _must_run(program: Program) -> None:
-    """Raises ``ToolMissing`` if a kernel has lines that cannot be run."""
-    try:
-        program.check()
-    except CannotRun as error:
-        lines = [
-            f"  line {o.line}: {o.opcode}: {o.reason}" for o in error.obstacles[:MAX_LISTED_LINES]
-        ]
-        if (unlisted := len(error.obstacles) - MAX_LISTED_LINES) > 0:
-            lines.append(f"  and {unlisted} more")
-        raise ToolMissing(
-            f"{program.name} cannot be run here; nothing was run. What cannot be:", "\n".join(lines)
-        ) from None

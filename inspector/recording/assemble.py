@@ -121,7 +121,6 @@ class Assembly:
         self.problems: list[str] = []
 
     def recording(self, path: str, events: Iterable[Event]) -> Recording:
-        """The recording that the events describe; a list of events is emptied on the way."""
         ordered = events if isinstance(events, list) else list(events)
         ranks = {
             as_int(e.get("pid")): as_int(e.get("rank"))
@@ -170,7 +169,6 @@ class Assembly:
     # -- one event each ---------------------------------------------------------------------
 
     def _take(self, event: Event) -> None:
-        """One event of the kinds that say something for themselves."""
         self._failures.take(event, self._blob)
         match event.get("event"):
             case "device_code":
@@ -196,11 +194,8 @@ class Assembly:
                 self._fact(event)
 
     def _take_unbuilt(self) -> None:
-        """Add failed sources after all successful compilations are known.
-
-        Of a build that failed as a whole its kernels have the reason; a problem only says it where
-        there are none.
-        """
+        """Add failed sources after all successful compilations are known. Of a build that failed as
+        a whole its kernels have the reason; a problem only says it where there are none."""
         told: set[str] = set()
         for event in self._without_code:
             key = str(event.get("source")), event.get("source_blob")
@@ -348,7 +343,6 @@ class Assembly:
         self.problems.extend(problems)
 
     def _fact(self, event: Event) -> None:
-        """Take in an event about the run as a whole."""
         match event.get("event"):
             case "recording":
                 self._facts.update({k: v for k, v in event.items() if k != "event"})
@@ -381,7 +375,6 @@ class Assembly:
                 self._unwatched[Unwatched(command, str(event.get("why")))] = None
 
     def _add_tools(self, versions: Mapping[str, object]) -> None:
-        """Keep the versions of tools that are not known yet."""
         self._tools = {k: str(v) for k, v in versions.items() if v} | self._tools
 
     # -- values -----------------------------------------------------------------------------

@@ -41,7 +41,6 @@ class _Heard:
 
     @property
     def operation(self) -> Key | None:
-        """The kernel of an operation whose candidates were compared."""
         if self.tuning.operation is None:
             return None
         return Origin.INDUCTOR.value, self.name, f"{self.tuning.operation} {self.tuning.key}"
@@ -57,7 +56,6 @@ class _Tried:
 
     @property
     def key(self) -> Key:
-        """The kernel of these operations of this graph."""
         name = "+".join(self.nodes)
         short = name if len(name) <= MAX_NAME_CHARS else f"{name[:MAX_NAME_CHARS]}…"
         return Origin.INDUCTOR.value, f"{short} (tried)", f"{self.graph} {name}"
@@ -241,7 +239,6 @@ class Tunings:
 
 
 def graph_of(event: Event) -> GraphRef:
-    """How an event names the graph that it is about."""
     name = as_text(event.get("graph")) or as_text(event.get("aot"))
     pid, frame, compiled = (
         as_int(event.get(key)) for key in ("pid", "frame_id", "frame_compile_id")
@@ -250,7 +247,6 @@ def graph_of(event: Event) -> GraphRef:
 
 
 def generated(kernels: Iterable[Kernel]) -> dict[str, Mapping[str, object]]:
-    """The settings of each kernel that was generated from a candidate, by its id."""
     return {
         use.kernel: tuning.configurations[use.configuration].config
         for kernel in kernels
@@ -282,13 +278,9 @@ def of_variant(variant: Variant, tunings: Iterable[Tuning]) -> Mapping[str, obje
 
 
 def key_of(tuning: Tuning) -> object:
-    """A tuning's key as JSON has it."""
     if tuning.key is None:
         return None
     return dict(tuning.key) if isinstance(tuning.key, Mapping) else list(tuning.key)
-
-
-# -- events ---------------------------------------------------------------------------------------
 
 
 def _heard(event: Event) -> _Heard | None:
@@ -339,9 +331,6 @@ def configuration(entry: Mapping[str, object], by: str) -> Configuration:
         reason=as_text(entry.get("reason")),
         maker=as_text(entry.get("maker")),
     )
-
-
-# -- which kernel, which variant ------------------------------------------------------------------
 
 
 def _kernel(
@@ -442,7 +431,6 @@ def _agrees(config: Mapping[str, object], variant: Variant) -> bool:
 
 
 def _drop(tunings: list[tuple[Tuning, bool]], failed: Tuning) -> None:
-    """Add a configuration that failed before its time was taken to the tunings of its kernel."""
     (one,) = failed.configurations
     own = [n for n, (t, cached) in enumerate(tunings) if t.by == failed.by and not cached]
     for n in own:

@@ -70,7 +70,6 @@ class _Subject:
     benchmarks: dict[Process, int] = field(default_factory=dict)
 
     def processes(self) -> set[Process]:
-        """The processes that called it."""
         return {process for process, _, _ in self.calls} | set(self.others)
 
 
@@ -219,7 +218,6 @@ def _wider(a: Argument, b: Argument) -> Argument:
 
 
 def _named(call: Call, name: str, names: list[str]) -> Call:
-    """A graph's call under the graph's id, its inputs under the names that the code gives them."""
     fits = len(names) == len(call.arguments)
     own = names if fits else [a.name for a in call.arguments]
     pairs = zip(call.arguments, own, strict=True)
@@ -564,7 +562,6 @@ class DriverLaunches:
         return VariantOfKernel(key, Origin.EXTERN, launches.symbol, replace(variant, **more))
 
     def _target(self, stages: Mapping[Stage, StageFile]) -> str | None:
-        """The architecture that the machine code is for; None if it cannot be read."""
         held = stages.get(Stage.SASS)
         if held is None:
             return None
@@ -702,7 +699,6 @@ def _arguments(value: object, varied: int, types: Sequence[str]) -> tuple[Argume
 
 
 def _value(raw: bytes, kind: str | None) -> tuple[int | float | bool | str | None, int | None]:
-    """A value as its type has it, and of an address, what it is a multiple of."""
     base = re.sub(r"\b(?:const|volatile)\b", "", kind or "").strip()
     if base.endswith(("*", "&")) and len(raw) == 8:
         address = int.from_bytes(raw, "little")

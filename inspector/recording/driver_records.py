@@ -109,9 +109,7 @@ def read_records(
 
 def keep_records(folder: Path, blob: Callable[[bytes], object]) -> None:
     """Turn the records of a recording's folder into events, and the cubins of kernels into blobs.
-
-    Raises ``OSError`` if they cannot be written, ``Unreadable`` if a file cannot be read.
-    """
+    Raises ``OSError`` if they cannot be written, ``Unreadable`` if a file cannot be read."""
     for file in filter(lambda file: is_records(file.name), files.files_in(folder)):
         left = files.Allowance(share=2)
         target = file.with_name(f"events-{file.stem}.jsonl")
@@ -139,7 +137,6 @@ class _Decoder:
         self._frames: dict[int, tuple[str, str]] = {}
 
     def events(self) -> Iterator[Event]:
-        """Yield the events of the records, in their order."""
         rows = list(self._rows())
         # A frame is named after the first entry that has it.
         for begin, end in ((begin, end) for kind, begin, end, _ in rows if kind == FRAME):
@@ -267,7 +264,6 @@ class _Decoder:
     # -- meaning --------------------------------------------------------------------------------
 
     def _module_of(self, number: int, symbol: bytes) -> str | None:
-        """The module of a kernel: the one whose handle it had, else the last with the name."""
         name = _path(symbol)
         if name not in self._kernels_of(number):
             for other in self._modules:

@@ -71,7 +71,6 @@ def decoded(value: Mapping[str, object], kind: type[T], say: Callable[[str], Non
 
 
 def _fits(value: object) -> bool:
-    """Whether all integers in a value have at most 63 bits."""
     if isinstance(value, Mapping):
         return all(map(_fits, value.values()))
     if isinstance(value, list | tuple):
@@ -87,7 +86,6 @@ class Processes:
         self._begun: Counter[int] = Counter()
 
     def of(self, event: Event) -> Process | None:
-        """The process of an event; None if it names none."""
         pid = as_int(event.get("pid"))
         if pid is None:
             return None
@@ -120,10 +118,8 @@ def as_three(value: object) -> tuple[int, int, int] | None:
 
 
 def as_seconds(value: object, limit: float = 1e9) -> float | None:
-    """A time that may have passed, below ``limit``; None for any other value.
-
-    JSON's integers may be of any size.
-    """
+    """A time that may have passed, below ``limit``; None for any other value. JSON's integers may
+    be of any size."""
     if not isinstance(value, int | float) or isinstance(value, bool):
         return None
     return float(value) if 0 <= value < limit else None
@@ -183,7 +179,6 @@ def cuda_span(text: str, name: str) -> tuple[int, int] | None:
 
 
 def target_of(ptx: Content | None, metadata: Mapping[str, object]) -> str | None:
-    """The target of PTX, else that in Triton's metadata."""
     if match := _TARGET.search((_read(ptx) or b"")[:65536]):
         return match[1].decode()
     arch = as_map(metadata.get("target")).get("arch")
@@ -251,10 +246,8 @@ def from_res_usage(text: str) -> dict[str, Resources]:
 
 
 def without_local_memory(text: str) -> frozenset[str]:
-    """Functions of ``cuobjdump -res-usage`` with neither a stack nor other local memory.
-
-    Functions without registers are left out: they are not linked yet, and their figures unknown.
-    """
+    """Functions of ``cuobjdump -res-usage`` with neither a stack nor other local memory. Functions
+    without registers are left out: they are not linked yet, and their figures unknown."""
     return frozenset(
         name
         for name, figures in _res_usage(text)
@@ -296,10 +289,8 @@ def from_ptxas(text: str) -> dict[str, Resources]:
 
 
 def max_threads(ptx: str) -> dict[str, int]:
-    """The threads a block that ``.reqntid`` or ``.maxntid`` allows, by kernel.
-
-    For all kernels of a file at once, since there may be thousands.
-    """
+    """The threads a block that ``.reqntid`` or ``.maxntid`` allows, by kernel. For all kernels of a
+    file at once, since there may be thousands."""
     out: dict[str, int] = {}
     for name, header in entries(ptx):
         limits = bounds(header)
@@ -310,7 +301,6 @@ def max_threads(ptx: str) -> dict[str, int]:
 
 
 def merge(*parts: Resources) -> Resources:
-    """The first known value of each figure."""
     figures: dict[str, int | None] = {}
     for name in Resources.__dataclass_fields__:
         known = (value for part in parts if (value := getattr(part, name)) is not None)
@@ -324,13 +314,11 @@ MAX_MESSAGES = 200
 
 
 def message_event(message: CompilerMessage) -> dict[str, object]:
-    """A message as events have it."""
     values = {name: getattr(message, name) for name in CompilerMessage.__dataclass_fields__}
     return {name: value for name, value in values.items() if value is not None}
 
 
 def messages_from(listed: object) -> tuple[CompilerMessage, ...]:
-    """The messages of a list as events have it; none of anything else."""
     items = listed[:MAX_MESSAGES] if isinstance(listed, list | tuple) else ()
     read = (decoded({"tool": "", **as_map(i)}, CompilerMessage, lambda _: None) for i in items)
     return tuple(
@@ -401,11 +389,8 @@ Line = Callable[[str, int], str | None]
 
 
 def messages_of(said: str, tool: str, line_of: Line) -> tuple[CompilerMessage, ...]:
-    """The messages in what a compiler printed, in its order, each once.
-
-    ``tool`` printed it, where a line does not say which tool did. ``line_of`` reads the lines that
-    are named.
-    """
+    """The messages in what a compiler printed, in its order, each once. ``tool`` printed it, where
+    a line does not say which tool did. ``line_of`` reads the lines that are named."""
     unique = dict.fromkeys(_messages(said.splitlines(), tool, line_of))
     return tuple(unique)[:MAX_MESSAGES]
 
@@ -436,11 +421,8 @@ def _messages(rows: Sequence[str], tool: str, line_of: Line) -> Iterator[Compile
 
 
 def _column(rows: Sequence[str], index: int, source: str | None) -> int | None:
-    """The column of the caret beneath a message in the line of the file.
-
-    The front end prints the line with a margin, so that the caret is measured from the
-    first character that is no blank.
-    """
+    """The column of the caret beneath a message in the line of the file. The front end prints the
+    line with a margin, so that the caret is measured from the first character that is no blank."""
     if index + 2 >= len(rows) or not re.fullmatch(r"\s*+\^[~\s]*+$", rows[index + 2]):
         return None
     printed, caret = rows[index + 1], rows[index + 2].index("^")
@@ -451,7 +433,6 @@ def _column(rows: Sequence[str], index: int, source: str | None) -> int | None:
 
 
 def first_error(messages: Sequence[CompilerMessage]) -> str | None:
-    """The first error in a sentence, with its place; None without errors."""
     return next((m.sentence for m in messages if m.severity == "error"), None)
 
 
@@ -540,7 +521,6 @@ def of_graph(event: Event, blob: Blob) -> Failure | None:
     )
 
 
-# -- builds ---------------------------------------------------------------------------------------
 # What ninja prints of a build that failed: ``FAILED: cuda.cuda.o``, the command, what it said.
 
 _FAILED = re.compile(r"^FAILED: .*\n(?P<command>.*)\n", re.MULTILINE)
@@ -551,9 +531,7 @@ SOURCES = (".cu", ".cpp", ".cc", ".cxx", ".c")
 @dataclass(frozen=True, slots=True)
 class FailedSource:
     """A file of a build that did not compile: its path, and the blob of its content if known.
-
-    ``argv`` is the command, ``target`` the first that it names.
-    """
+    ``argv`` is the command, ``target`` the first that it names."""
 
     path: str
     blob: object
@@ -665,10 +643,8 @@ class Failures:
                 self._attempts.setdefault(one.hash, one)
 
     def of(self, variant: Variant) -> Failure | None:
-        """Why a variant failed, None where it did not.
-
-        What was refused with one launch and ran with another came to something.
-        """
+        """Why a variant failed, None where it did not. What was refused with one launch and ran
+        with another came to something."""
         own, attempt = variant.error, self._attempts.get(variant.hash)
         if own is None and (attempt is None or Stage.SASS in variant.stages):
             if variant.hash in self._loaded:

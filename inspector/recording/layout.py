@@ -193,10 +193,8 @@ class Events:
         return (self.path / "blobs" / digest).is_file()
 
     def blob(self, digest: object, say: Callable[[str], None] | None = None) -> Content | None:
-        """The content that a digest names; None if it is no digest or names nothing.
-
-        ``say`` is called with a sentence if it is clear already that it cannot be read.
-        """
+        """The content that a digest names; None if it is no digest or names nothing. ``say`` is
+        called with a sentence if it is clear already that it cannot be read."""
         if not isinstance(digest, str) or len(digest) != 64 or not HEX.issuperset(digest):
             return None
         if self.beside and not self.holds(digest):
@@ -255,10 +253,8 @@ def read_events(path: Path) -> Events:
 
 
 def event_files(path: Path, problems: list[str] | None = None) -> list[Path]:
-    """The events files of a recording's folder, the run's own first. Raises ``Unreadable``.
-
-    A sentence for each that is left out is added to ``problems``.
-    """
+    """The events files of a recording's folder, the run's own first. Raises ``Unreadable``. A
+    sentence for each that is left out is added to ``problems``."""
     said = [] if problems is None else problems
     entries, more = files.names(path)
     if more:
@@ -275,10 +271,8 @@ def event_files(path: Path, problems: list[str] | None = None) -> list[Path]:
 
 
 def stamp(path: Path) -> str | None:
-    """What the file system says of a recording's events now; None of what is no recording.
-
-    The same text later means the same files by their sizes and times.
-    """
+    """What the file system says of a recording's events now; None of what is no recording. The same
+    text later means the same files by their sizes and times."""
     try:
         own = [path] if path.suffix == SUFFIX else []
         if path.is_dir():
@@ -292,9 +286,7 @@ def stamp(path: Path) -> str | None:
 
 def unwritten(path: Path) -> list[tuple[str, Path]]:
     """A sentence for each process whose events could not all be written, and the file that says so.
-
-    Raises ``Unreadable``.
-    """
+    Raises ``Unreadable``."""
     out = []
     for entry in files.names(path)[0]:
         if not entry.name.startswith("unwritten-"):
@@ -360,7 +352,6 @@ class _Taking:
         self.allowance = allowance
 
     def take(self, rows: Iterator[tuple[float, dict[str, object]]]) -> None:
-        """Take in events with their times."""
         try:
             self.events.extend(rows if self.allowance.left >= 0 else ())
         except files.TooLarge as error:
@@ -469,7 +460,6 @@ class Writer:
             raise
 
     def close(self) -> None:
-        """Close the file of events."""
         self._events.close()
 
 
@@ -531,7 +521,6 @@ class DerivedCache:
 
     @staticmethod
     def key(*parts: bytes | str) -> str:
-        """The name of an entry: a digest over the parts, each with its length before it."""
         digest = hashlib.sha256()
         for part in parts:
             data = part.encode("utf-8", "surrogateescape") if isinstance(part, str) else part
@@ -540,7 +529,6 @@ class DerivedCache:
         return digest.hexdigest()
 
     def get(self, key: str) -> bytes | None:
-        """The entry, or None."""
         try:
             with files.opened(self._folder / key, follow=False) as file:
                 status = file.status
@@ -589,10 +577,8 @@ class DerivedCache:
 
 
 def kept_cache() -> DerivedCache:
-    """The user's own cache of the output of tools.
-
-    Output stored in an opened recording or folder is never used, since anybody may have written it.
-    """
+    """The user's own cache of the output of tools. Output stored in an opened recording or folder
+    is never used, since anybody may have written it."""
     return DerivedCache(user_cache())
 
 
@@ -606,10 +592,8 @@ def place(path: Path, name: str = NAME) -> Path:
 
 
 def keep(path: Path, record: Mapping[str, object], name: str = NAME) -> None:
-    """Append a record in one write.
-
-    Raises ``OSError`` if that is not allowed, or if the file is a link that leads elsewhere.
-    """
+    """Append a record in one write. Raises ``OSError`` if that is not allowed, or if the file is a
+    link that leads elsewhere."""
     line = json.dumps(record, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
     with appended(place(path, name)) as out:
         out.write(line.encode() + b"\n")
@@ -618,10 +602,8 @@ def keep(path: Path, record: Mapping[str, object], name: str = NAME) -> None:
 def kept(
     path: Path, name: str = NAME, say: Callable[[str], None] = lambda _: None
 ) -> list[dict[str, object]]:
-    """Every record, the oldest first; lines that are no records are ignored.
-
-    ``say`` is called with a sentence for each record that was left out because of its size.
-    """
+    """Every record, the oldest first; lines that are no records are ignored. ``say`` is called with
+    a sentence for each record that was left out because of its size."""
     bounds, allowance = files.limits(), files.Allowance()
 
     def too_long(number: int) -> None:

@@ -187,7 +187,6 @@ def parse(text: str) -> OutputCode:
 
 
 def _copied_to(quoted: str) -> str | None:
-    """The name of the file that Inductor writes a text to: the head of the text's own digest."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about unknown escapes in foreign code
         text = _literal(f"'''{quoted}'''") if "\\" in quoted else quoted
@@ -198,7 +197,6 @@ def _copied_to(quoted: str) -> str | None:
 
 
 def _literal(text: str) -> object:
-    """The value of a Python literal; None if it is none."""
     try:
         return ast.literal_eval(text)
     except (SyntaxError, ValueError, MemoryError, RecursionError):
@@ -391,10 +389,8 @@ class Origins:
     def passes(
         self, graph: Event, index: int, aot: str | None
     ) -> tuple[tuple[str, Content, Content], ...]:
-        """Inductor's passes on a graph: the name, the text before and the text after of each.
-
-        Those before the graph was taken apart into forward and backward are the forward's.
-        """
+        """Inductor's passes on a graph: the name, the text before and the text after of each. Those
+        before the graph was taken apart into forward and backward are the forward's."""
         texts = self._before(graph, index)
         backward = (aot or "").partition("_")[2] == "backward"
         pairs = (
@@ -418,7 +414,6 @@ class Origins:
         return self.blob(next((blob for _, name, blob in reversed(texts) if name == kind), None))
 
     def source(self, fusion: Fusion) -> StageFile | None:
-        """The file from which most of a kernel was made; None if it was not recorded."""
         count = Counter(one.file for one in fusion.made_from if one.file in self.files)
         if not count:
             return None
@@ -447,7 +442,6 @@ def _fusion(kernel: KernelText, placed: Lines, dynamo: Lines) -> Fusion:
 
 
 def joined(fusions: Iterable[Fusion]) -> Fusion | None:
-    """Join the fusions of a kernel that several graphs share; None without any."""
     every = tuple(fusions)
     if not every:
         return None

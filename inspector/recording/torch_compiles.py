@@ -87,7 +87,6 @@ class TorchCompiles:
         self._unbuilt: set[str] = set()  # folders of builds that failed
 
     def take(self, event: Event) -> None:
-        """Take in an event of any kind."""
         match event.get("event"):
             case "triton":
                 self._triton(event)
@@ -136,7 +135,6 @@ class TorchCompiles:
                 self._symbol(compiling, event)
 
     def frames(self) -> tuple[FrameCompile, ...]:
-        """What torch.compile compiled, in order."""
         return tuple(map(_finished, self._compiles))
 
     # -- one event each ---------------------------------------------------------------------------
@@ -204,7 +202,6 @@ class TorchCompiles:
         compiling.shapes[fact] = None
 
     def _asked(self, event: Event, by: str, name: str | None, **more: Any) -> None:
-        """Add a compilation of a kernel."""
         self.kernels.append(_kernel_compile(event, by, name, **more))
 
     def _triton(self, event: Event) -> None:
@@ -232,7 +229,6 @@ class TorchCompiles:
         )
 
     def _made(self, event: Event) -> None:
-        """Add a kernel of another compiler, if its time is known."""
         if as_moment(event.get("began")) is None or as_seconds(event.get("seconds")) is None:
             return
         failure = facts.of_compile(event, self._blob)
@@ -322,7 +318,6 @@ def _blamed(failure: Failure | None) -> UserFrame | None:
 
 
 def _stages(event: Event) -> tuple[tuple[str, float], ...]:
-    """Triton's stages with their seconds, in order."""
     steps = event.get("stage_seconds")
     pairs = [s for s in steps[:MAX_ITEMS] if isinstance(s, list)] if isinstance(steps, list) else []
     timed = ((str(s[0]), as_seconds(s[1])) for s in pairs if len(s) == 2)

@@ -120,7 +120,6 @@ def architectures(argv: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(itertools.chain.from_iterable(real)))
 
 
-# -- build.ninja ----------------------------------------------------------------------------------
 # What torch's generator uses and a little more: variables, rules, builds with variables of their
 # own, ``$`` escapes, implicit inputs and outputs; no ``include`` and no ``subninja``.
 
@@ -145,7 +144,6 @@ class Build:
 
     @property
     def cuda(self) -> str | None:
-        """Its source of CUDA C++."""
         return next((name for name in self.inputs if name.endswith(SOURCES)), None)
 
 

@@ -36,7 +36,6 @@ from inspector.sources.disassembly import (
 )
 from inspector.system import files
 
-# -- autotuning -----------------------------------------------------------------------------------
 # What the caches of Triton and Inductor keep of autotuning, as events. Both are JSON.
 
 BEST_CONFIG = ".best_config"
@@ -135,10 +134,8 @@ Event = dict[str, object]
 
 
 def scan(root: Path, allowance: files.Allowance | None = None) -> Iterator[Event]:
-    """Events of every known file under a folder, and a ``problem`` for each damaged one.
-
-    The memory that they take is drawn from the ``allowance``.
-    """
+    """Events of every known file under a folder, and a ``problem`` for each damaged one. The memory
+    that they take is drawn from the ``allowance``."""
     taking = allowance or files.Allowance()
     names_left = taking.limits.names
     pending = [(root, 0)]
@@ -277,10 +274,8 @@ def _inductor(path: Path, root: Path) -> Iterator[Event]:
 
 
 def objects(directory: Path, say: Callable[[str], None]) -> list[Path]:
-    """The files of a build folder that hold device code: objects, else libraries.
-
-    ``say`` is called with a sentence for each file that was left out. Raises ``Unreadable``.
-    """
+    """The files of a build folder that hold device code: objects, else libraries. ``say`` is called
+    with a sentence for each file that was left out. Raises ``Unreadable``."""
     entries, more = files.names(directory)
     if more:
         say(files.more_names(directory, files.limits()))
@@ -300,7 +295,6 @@ def objects(directory: Path, say: Callable[[str], None]) -> list[Path]:
 
 
 def _problem(path: Path, text: str) -> Event:
-    """A problem with the file at ``path``, which a ``text`` need not repeat."""
     return {"event": "problem", "where": str(path), "text": text.removeprefix(f"{path} ")}
 
 
@@ -347,10 +341,8 @@ def events(model: Path, root: Path) -> Iterator[Event]:
 
 
 def of_library(file: files.File) -> Iterator[Event]:
-    """What AOTInductor embedded in a library or an object, as events; nothing of another one.
-
-    The wrapper's text is looked for beside it, by the library's own name.
-    """
+    """What AOTInductor embedded in a library or an object, as events; nothing of another one. The
+    wrapper's text is looked for beside it, by the library's own name."""
     embedded = list(_embedded(file))
     wrapper, folder = file.path.with_suffix(".cpp"), file.path.parent
     written: dict[str, output_code.KernelText] = {}
@@ -425,7 +417,6 @@ def _of_fatbin(found: Sequence[Image], stem: str, path: Path) -> Iterator[_Binar
 
 
 def _compiled(binary: _Binary, written: Mapping[str, output_code.KernelText]) -> Event:
-    """A kernel's machine code and what goes by its name, as a compile of Triton's."""
     stem, data = binary.stem, binary.data
     # With several architectures a file's name has one after the kernel's.
     ends = range(len(stem), 0, -1)
@@ -454,7 +445,6 @@ def _compiled(binary: _Binary, written: Mapping[str, output_code.KernelText]) ->
 
 
 def _generated_file(cubin: bytes) -> str | None:
-    """The file of Inductor's cache that a cubin's lines are of: its name begins with a digest."""
     match = _FILE.search(cubin)
     if match is None:
         return None

@@ -86,10 +86,8 @@ def _messages(
 def death_of(
     printed: str, status: int, file: str, name: str, text: str
 ) -> tuple[str, tuple[CompilerMessage, ...]]:
-    """Explain why Triton's compiler ended its process: a sentence, and all messages.
-
-    It was given ``text`` in a file whose name is ``file``, and which the user calls ``name``.
-    """
+    """Explain why Triton's compiler ended its process: a sentence, and all messages. It was given
+    ``text`` in a file whose name is ``file``, and which the user calls ``name``."""
     messages = _messages(printed, "triton", {file: (name, text)})
     bad = _bad_ir(printed, name, text.splitlines())
     if bad is not None:
@@ -105,9 +103,7 @@ def death_of(
 
 def triton_environment(folder: Path, as_recorded: bool = True) -> dict[str, str]:
     """The environment of a child that runs Triton: no GPU, and new caches in ``folder``.
-
-    ``as_recorded`` leaves out the user's settings of Triton and LLVM.
-    """
+    ``as_recorded`` leaves out the user's settings of Triton and LLVM."""
     ours = _NOT_PASSED_ON if as_recorded else re.compile("PTXVIEW_")
     for name in ("triton", "inductor", "work"):
         (folder / name).mkdir()
@@ -121,7 +117,6 @@ def triton_environment(folder: Path, as_recorded: bool = True) -> dict[str, str]
 
 
 def no_triton(python: str, name: str) -> ToolMissing:
-    """The error of an interpreter without Triton."""
     return ToolMissing(
         f"{python} has no Triton, which compiles {name}",
         "Get it: pip install triton, or name another interpreter with --python.",
@@ -165,10 +160,8 @@ _DEBUG = ("-G", "--device-debug", "-g", "--device-debug-info")
 
 @dataclass(frozen=True, slots=True)
 class CompilerInput:
-    """A file to compile: ``path`` is its place, ``name`` what the user called it.
-
-    ``language`` is cuda, ptx, ttir, ttgir, llir or triton; ``data`` its content.
-    """
+    """A file to compile: ``path`` is its place, ``name`` what the user called it. ``language`` is
+    cuda, ptx, ttir, ttgir, llir or triton; ``data`` its content."""
 
     path: Path
     name: str
@@ -177,7 +170,6 @@ class CompilerInput:
 
     @property
     def text(self) -> str:
-        """The content as text, with surrogate escapes."""
         return self.data.decode("utf-8", "surrogateescape")
 
 
@@ -201,7 +193,6 @@ class Compiled:
 
     @property
     def symbols(self) -> tuple[str, ...]:
-        """The kernels in it."""
         cubin = None if self.cubin is None else read_cubin(self.cubin)
         if cubin is not None:
             return cubin.entries
@@ -226,7 +217,6 @@ def check_options(options: Sequence[str], language: str) -> None:
 
 
 def own_target(ptx: bytes) -> str | None:
-    """The target that PTX names itself; None if it names none."""
     return target_of(BytesContent(ptx), {})
 
 
@@ -287,9 +277,7 @@ def compile_ptx(
     by: Sequence[Tool] = (),
 ) -> Compiled:
     """PTX for one target with the newest ptxas that knows it, or with one of those in ``by``.
-
-    Raises ``ToolMissing``.
-    """
+    Raises ``ToolMissing``."""
     tools = tuple(by) or assemblers()
     if not tools:
         raise ToolMissing(
@@ -665,10 +653,8 @@ def believed(options: Mapping[str, object]) -> dict[str, object]:
 
 
 def job_of(variant: Variant, stage: str, until: str = "cubin") -> StageJob:
-    """A variant's own stage, for its own target and with its own options.
-
-    Raises ``Unreadable`` where the variant is not Triton's, or lacks the stage.
-    """
+    """A variant's own stage, for its own target and with its own options. Raises ``Unreadable``
+    where the variant is not Triton's, or lacks the stage."""
     why = not_tritons(variant)
     if why is not None:
         raise Unreadable(why)

@@ -80,9 +80,7 @@ _EMULATED = (75, 80, 86, 87, 89, 90, 100, 103, 110, 120, 121)
 @dataclass(frozen=True, slots=True)
 class GivenKernels:
     """How kernels are to be compiled where no call says so: types and constants by argument.
-
-    ``signature`` is None where a program's own calls are to say it.
-    """
+    ``signature`` is None where a program's own calls are to say it."""
 
     names: tuple[str, ...] = ()
     signature: Mapping[str, str] | None = None
@@ -197,7 +195,6 @@ def _asked(job: AheadJob, path: Path, folder: Path) -> dict[str, object]:
 
 
 def _environment(job: AheadJob, recording: Path, asked: Path, folder: Path) -> dict[str, str]:
-    """The environment of a child with probes awake."""
     env = triton_environment(folder, as_recorded=False)
     python_path = env.get("PYTHONPATH")
     first = [str(PROBES), *([python_path] if python_path else [])]
@@ -332,10 +329,8 @@ class CompileOutcome:
 
 
 def language_of(path: str, asked: str | None) -> str:
-    """The language of a file: the one asked for, else what its name says.
-
-    Raises ``UsageError`` where neither says one.
-    """
+    """The language of a file: the one asked for, else what its name says. Raises ``UsageError``
+    where neither says one."""
     language = asked or LANGUAGES.get(Path(path).suffix.lower())
     if language is None:
         what = (
@@ -363,7 +358,6 @@ def read_input(path: str, asked: str | None) -> CompilerInput:
 
 
 def checked(source: CompilerInput) -> CompilerInput:
-    """The input, unless it is empty or no text. Raises ``Unreadable``."""
     if not source.data.strip():
         raise Unreadable(f"{source.name} is empty")
     if b"\0" in source.data[:65536].rstrip(b"\0\n"):
@@ -424,10 +418,8 @@ def compile_files(request: CompileRequest, say: Say, go_on: GoOn = lambda: True)
 
 
 def with_before(now: Recording, before: Recording) -> Recording:
-    """A recording with the variants of an earlier one beside those that took their places.
-
-    Their configuration says so: ``edit=before``. What is the same code is there once.
-    """
+    """A recording with the variants of an earlier one beside those that took their places. Their
+    configuration says so: ``edit=before``. What is the same code is there once."""
     earlier = {kernel.id: kernel.variants for kernel in before.kernels}
 
     def kernel(one: Kernel) -> Kernel:
@@ -447,7 +439,6 @@ def with_before(now: Recording, before: Recording) -> Recording:
 
 
 def _place(request: CompileRequest) -> tuple[Path, Path | None]:
-    """The folder to record into, and the file to pack it into. Raises ``UsageError``."""
     name = Path(request.inputs[0].name).name
     try:
         return prepare(RunRequest("script", (name if name != "-" else "stdin",), request.out))
@@ -591,13 +582,9 @@ def _events(job: _Job, made: Compiled, writer: Writer) -> Iterator[Event]:
     }
 
 
-# -- Triton ---------------------------------------------------------------------------------------
-
-
 def _by_triton(
     request: CompileRequest, inputs: Sequence[CompilerInput], writer: Writer, say: Say, go_on: GoOn
 ) -> None:
-    """Have Triton compile what is its own, in the user's interpreter, which writes the events."""
     python = toolchain.interpreter(request.python)
     for source in inputs:
         say(

@@ -241,10 +241,8 @@ def _take_kernels_out(writer: Writer, events: Sequence[Mapping[str, object]]) ->
 
 
 def _builds(events: list[Event], cache: DerivedCache) -> Iterator[Found | str]:
-    """Every cubin of the builds and libraries that the program made or loaded, once each.
-
-    Builds for the emulated device were recorded when nvcc made them.
-    """
+    """Every cubin of the builds and libraries that the program made or loaded, once each. Builds
+    for the emulated device were recorded when nvcc made them."""
     recorded = [e for e in events if e.get("event") == "device_code"]
     seen = {e.get(field) for e in recorded for field in ("cubin", "lineinfo_cubin")}
     for item in _held(events, cache):

@@ -44,11 +44,8 @@ _FAILED = b"\0nvdisasm: "
 
 
 def disassemble(cubin: bytes, cache: DerivedCache) -> tuple[str, str | None, str]:
-    """The plain text, the annotated one or None, and the version of nvdisasm.
-
-    Raises ``Unreadable`` with the tool's complaint if no nvdisasm reads this cubin, ``ToolMissing``
-    without a tool.
-    """
+    """The plain text, the annotated one or None, and the version of nvdisasm. Raises ``Unreadable``
+    with the tool's complaint if no nvdisasm reads this cubin, ``ToolMissing`` without a tool."""
     need("nvdisasm")
     complaint = ""
     for tool in every("nvdisasm"):
@@ -91,7 +88,6 @@ class _Refused(Exception):
 
 
 def _run(tool: Tool, options: tuple[str, ...], cubin: bytes, cache: DerivedCache) -> str:
-    """The tool's output. Raises ``_Refused`` with its complaint; both are cached."""
     key = cache.key("nvdisasm", tool.version or "?", *options, cubin)
     output = cache.get(key)
     if output is None:
@@ -112,14 +108,9 @@ def _on_cubin(tool: Tool, options: Sequence[str], cubin: bytes) -> Finished:
         return run_tool([tool.path, *options, file.name])
 
 
-# -- figures of the functions ---------------------------------------------------------------------
-
-
 def usage_text(cubin: bytes, cache: DerivedCache) -> str:
     """The output of ``cuobjdump -res-usage``: figures of every function; "" if it is no ELF file.
-
-    Raises ``ToolMissing`` without cuobjdump, ``Unreadable`` if it does not finish.
-    """
+    Raises ``ToolMissing`` without cuobjdump, ``Unreadable`` if it does not finish."""
     if not is_elf(cubin):
         return ""
     tool = need("cuobjdump")
@@ -147,10 +138,8 @@ class Image:
 
 
 def carries_device_code(file: files.File) -> bool:
-    """Whether an opened file is a host object or library with a fat binary.
-
-    The file is not read into memory as a whole.
-    """
+    """Whether an opened file is a host object or library with a fat binary. The file is not read
+    into memory as a whole."""
     file.seek(0)
     return is_elf(file.take(4)) and files.contains(file, FATBIN_SECTIONS)
 
@@ -266,10 +255,8 @@ def on_record(cubin: bytes, usage: str) -> dict[str, Resources]:
 def of_variant(
     variant: Variant, tools: Sequence[Path], cache: DerivedCache
 ) -> dict[str, Resources]:
-    """Spills and barriers of a variant: on record in the cubin, else found by ``assembled``.
-
-    Empty if the cubin, or the PTX that ``assembled`` needs, is not available.
-    """
+    """Spills and barriers of a variant: on record in the cubin, else found by ``assembled``. Empty
+    if the cubin, or the PTX that ``assembled`` needs, is not available."""
     sass = variant.stages.get(Stage.SASS)
     with suppress(PtxviewError, OSError):
         cubin = sass.content.read() if sass is not None else b""
@@ -281,9 +268,7 @@ def of_variant(
 
 def assembled(variant: Variant, tools: Sequence[Path], cache: DerivedCache) -> dict[str, Resources]:
     """Spills and barriers by function, of an assembler that makes the same machine code of the PTX.
-
-    Empty if none does, or if the variant's PTX or cubin is not available.
-    """
+    Empty if none does, or if the variant's PTX or cubin is not available."""
     ptx, sass = variant.stages.get(Stage.PTX), variant.stages.get(Stage.SASS)
     if ptx is None or ptx.costly or sass is None or variant.target is None:
         return {}

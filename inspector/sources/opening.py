@@ -83,10 +83,8 @@ def standing(path: Path) -> Path:
 
 
 def open_path(path: Path) -> Recording:
-    """The content of a path as a recording.
-
-    Raises ``Unreadable`` if it does not exist, cannot be read, is damaged or of no known kind.
-    """
+    """The content of a path as a recording. Raises ``Unreadable`` if it does not exist, cannot be
+    read, is damaged or of no known kind."""
     folder = standing(path)
     if not folder.exists():
         raise Unreadable(f"{path} does not exist", f"Give {KINDS}.")
@@ -125,10 +123,8 @@ def _assembled(name: str, events: Events) -> Recording:
 
 
 def open_paths(paths: Sequence[Path]) -> Recording:
-    """The recordings of several machines as one; of one path what ``open_path`` gives.
-
-    Raises ``Unreadable`` as that does, and for what is no recording.
-    """
+    """The recordings of several machines as one; of one path what ``open_path`` gives. Raises
+    ``Unreadable`` as that does, and for what is no recording."""
     if len(paths) == 1:
         return open_path(paths[0])
     parts = []
@@ -161,9 +157,7 @@ def _packed(path: Path) -> Recording:
 
 def _inner(folder: Path, path: Path) -> Path:
     """Where what was packed begins: a recording, or the first folder with more than a folder in it.
-
-    Raises ``Unreadable`` where there are several recordings.
-    """
+    Raises ``Unreadable`` where there are several recordings."""
     while True:
         entries = files.names(folder)[0]
         recordings = [p for p in (folder / e.name for e in entries) if is_recording(p)]
@@ -182,9 +176,7 @@ def _inner(folder: Path, path: Path) -> Path:
 
 def _found_in(path: Path, packed: Path | None = None) -> list[dict[str, object]]:
     """The events that a cache, a folder or a file amounts to. Raises ``Unreadable`` for none.
-
-    ``packed`` is what it was unpacked from, by which it goes in the events.
-    """
+    ``packed`` is what it was unpacked from, by which it goes in the events."""
     allowance = files.Allowance()
     items = _folder(path, allowance) if path.is_dir() else _file(path)
     if packed is not None:
@@ -200,10 +192,8 @@ def _found_in(path: Path, packed: Path | None = None) -> list[dict[str, object]]
 
 
 def raw_events(path: Path) -> tuple[list[dict[str, object]], Blob]:
-    """What a path holds as events, and what gives the content that a value of one names.
-
-    For who copies a recording; ``open_path`` makes values of it. Raises ``PtxviewError``.
-    """
+    """What a path holds as events, and what gives the content that a value of one names. For who
+    copies a recording; ``open_path`` makes values of it. Raises ``PtxviewError``."""
     if is_recording(path):
         events = read_events(path)
         return list(events.events), events.blob

@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 # What the end of a run needs is imported when it comes, or while the program runs (``run``): a
 # program waits for all that is imported before it begins.
 
-# -- following a recording that grows -------------------------------------------------------------
 # Follows a growing recording: reads it again as soon as there is something new.
 
 SPARE = 8
@@ -59,10 +58,8 @@ class Follower:
         self._not_before = 0.0
 
     def look(self) -> Recording | None:
-        """The recording as it is by now; None if nothing is new since the last look.
-
-        A folder that is gone, or cannot be read at the moment, has nothing new.
-        """
+        """The recording as it is by now; None if nothing is new since the last look. A folder that
+        is gone, or cannot be read at the moment, has nothing new."""
         if time.monotonic() < self._not_before:
             return None
         began, stamped = time.monotonic(), stamp(self.path)
@@ -119,9 +116,7 @@ MAX_VARIABLE_CHARS = 1000
 @dataclass(frozen=True, slots=True)
 class RunRequest:
     """What to run and how: ``kind`` is script, module or command; ``words`` its command line.
-
-    ``driver``: whether launches are seen at the CUDA driver's boundary, where there is a GPU.
-    """
+    ``driver``: whether launches are seen at the CUDA driver's boundary, where there is a GPU."""
 
     kind: str
     words: tuple[str, ...]
@@ -144,10 +139,8 @@ class RunOutcome:
 
 
 def prepare(request: RunRequest) -> tuple[Path, Path | None]:
-    """The folder to record into and the file to pack it into, or None; both are writable.
-
-    Raises ``RunFailed`` if they are not, before the program has begun.
-    """
+    """The folder to record into and the file to pack it into, or None; both are writable. Raises
+    ``RunFailed`` if they are not, before the program has begun."""
     out = request.out
     pack_to = out if out is not None and out.suffix == SUFFIX else None
     if out is not None and pack_to is None:
@@ -212,7 +205,6 @@ def command_of(request: RunRequest) -> tuple[list[str], str]:
 
 
 def allowed(variables: Mapping[str, str]) -> dict[str, str]:
-    """Those variables that are recorded: of an allow-list, none that may hold a secret."""
     return {n: variables[n][:MAX_VARIABLE_CHARS] for n in ENVIRONMENT if n in variables}
 
 
@@ -235,9 +227,7 @@ class Run:
 
     def __init__(self, request: RunRequest, here: Sequence[str] | None = None) -> None:
         """Begin the recording, of a program to be started or of this one, whose words are ``here``.
-
-        Raises ``RunFailed`` if that is not possible.
-        """
+        Raises ``RunFailed`` if that is not possible."""
         self.argv, self._python = (
             command_of(request) if here is None else (list(here), sys.executable)
         )
@@ -286,11 +276,9 @@ class Run:
 
     @property
     def folder(self) -> Path:
-        """The recording's folder."""
         return self._writer.folder
 
     def elsewhere(self) -> str | None:
-        """A sentence if the recording is not in its usual place, else None."""
         if self._asked_for or self.folder.is_relative_to(recordings_folder().resolve()):
             return None
         return f"{recordings_folder()} cannot be written: the recording is made in {self.folder}"
@@ -324,7 +312,6 @@ class Run:
         return self._close(status, seconds, say)
 
     def hurry(self) -> None:
-        """Finish early, because we are asked to end: what is not derived yet is left out."""
         self._hurries = True
         stop_tools()
 
@@ -388,10 +375,8 @@ def run(
     say: Callable[[str], None],
     preload: Callable[[], None] = load_the_rest,
 ) -> RunOutcome:
-    """Run the program, then complete the recording and pack it if that was asked for.
-
-    ``preload`` is called in another thread when the program has run for a second.
-    """
+    """Run the program, then complete the recording and pack it if that was asked for. ``preload``
+    is called in another thread when the program has run for a second."""
     started = Run(request)
     if (elsewhere := started.elsewhere()) is not None:
         say(elsewhere)

@@ -47,12 +47,10 @@ GRAPHS = (
 
 
 def is_log(text: str) -> bool:
-    """Whether a text looks like saved ``TORCH_LOGS=output_code``."""
     return _MARK in text
 
 
 def is_torch_trace(text: str) -> bool:
-    """Whether a text looks like a file that TORCH_TRACE wrote."""
     head = text[:65536]
     return bool(_PREFIX.match(head)) and '{"' in head.split("\n", 1)[0]
 
@@ -86,10 +84,8 @@ def from_log(text: str) -> Iterator[dict[str, object]]:
 
 @dataclass(frozen=True, slots=True)
 class Payload:
-    """The lines beneath a record of a TORCH_TRACE file, each indented by a tab.
-
-    They are read only on request, since traces of a gigabyte are not unusual.
-    """
+    """The lines beneath a record of a TORCH_TRACE file, each indented by a tab. They are read only
+    on request, since traces of a gigabyte are not unusual."""
 
     path: Path
     inside: Path | None
@@ -105,9 +101,7 @@ class Payload:
 
 def from_torch_trace(path: Path, inside: Path | None = None) -> Iterator[dict[str, object]]:
     """Graph events of a TORCH_TRACE file: JSON records, each with a payload indented by a tab.
-
-    ``inside``: the opened folder out of which the file must not lead. Raises ``Unreadable``.
-    """
+    ``inside``: the opened folder out of which the file must not lead. Raises ``Unreadable``."""
     # A whole graph's code may be one line, so a line may be as long as a file read at once.
     rows = files.lines(files.opened(path, inside=inside), longest=files.limits().one)
     compiles = CompileRecords()
@@ -140,7 +134,6 @@ def from_torch_trace(path: Path, inside: Path | None = None) -> Iterator[dict[st
 
 
 def _record(row: bytes) -> dict[str, Any] | None:
-    """The JSON of a record's line, None if it is not one."""
     line = row.decode("utf-8", "surrogateescape").removesuffix("\n")
     start = line.find("{") if _PREFIX.match(line) else -1
     if start < 0:
@@ -216,7 +209,6 @@ class CompileRecords:
     def take(
         self, record: dict[str, Any], payload: Content | None, text: bytes, process: str
     ) -> Iterator[dict[str, object]]:
-        """The events of a record. ``text`` is its payload where that is read at once."""
         ids: dict[str, object] = {name: record[name] for name in IDS if name in record}
         ids["pid"] = int(process) if process.isascii() and process.isdecimal() else None
         artifact = record.get("artifact")
@@ -304,7 +296,6 @@ def _artifact(
 
 
 def _parsed(text: bytes) -> dict[str, Any]:
-    """The JSON of a payload; empty if it is malformed."""
     try:
         return as_map(files.parsed(text, what="a payload"))
     except (ValueError, files.TooLarge):
@@ -332,7 +323,6 @@ Event = dict[str, object]
 
 
 def is_tritonparse(head: bytes) -> bool:
-    """Whether a text begins as a trace does."""
     return _FIRST.match(head) is not None
 
 
@@ -347,10 +337,8 @@ class _Launches:
 
 
 def from_tritonparse(path: Path, inside: Path | None = None) -> Iterator[Event]:
-    """Events of a trace. A malformed line becomes a problem, and the others are read.
-
-    Raises ``Unreadable`` where there is nothing that can be read.
-    """
+    """Events of a trace. A malformed line becomes a problem, and the others are read. Raises
+    ``Unreadable`` where there is nothing that can be read."""
     compiled: list[Event] = []
     launches: dict[str, _Launches] = {}
     problems: list[str] = []
@@ -485,7 +473,6 @@ def _alignment(address: object) -> int | None:
 
 
 def _counted(launches: Mapping[str, _Launches]) -> Iterator[Event]:
-    """The calls of all variants, and how often each was made."""
     numbers = count()
     for digest, known in launches.items():
         counts: dict[str, int] = {}

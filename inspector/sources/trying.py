@@ -83,10 +83,8 @@ AS_RECORDED = TrySetting()
 
 @dataclass(frozen=True, slots=True)
 class TryRequest:
-    """What to try of a variant: ``text`` is an edited stage, None for the recorded one.
-
-    ``name`` is what messages call the file; ``limit`` the most seconds that a compiler may take.
-    """
+    """What to try of a variant: ``text`` is an edited stage, None for the recorded one. ``name`` is
+    what messages call the file; ``limit`` the most seconds that a compiler may take."""
 
     recording: Recording
     kernel: Kernel
@@ -101,10 +99,8 @@ class TryRequest:
 
 @dataclass(frozen=True, slots=True)
 class TriedColumn:
-    """The result of one column: ``variant`` is None where it did not compile.
-
-    ``metadata`` is Triton's (warps, shared memory, scratch), if known.
-    """
+    """The result of one column: ``variant`` is None where it did not compile. ``metadata`` is
+    Triton's (warps, shared memory, scratch), if known."""
 
     label: str
     setting: TrySetting
@@ -158,7 +154,6 @@ class TryOutcome:
 
     @property
     def failed(self) -> int:
-        """How many columns did not compile."""
         return sum(one.variant is None for one in self.columns)
 
 
@@ -166,9 +161,7 @@ def begin_of(
     kernel: Kernel, variant: Variant, settings: Sequence[TrySetting], asked: Stage | None
 ) -> Stage:
     """The stage from which options are tried: the one asked for, else the latest that has them.
-
-    Raises ``UsageError`` where an option cannot be honoured from there.
-    """
+    Raises ``UsageError`` where an option cannot be honoured from there."""
     wants_triton = any(one.triton or one.target for one in settings)
     there = [stage for stage in STAGES if stage in variant.stages]
     if not there:
@@ -237,7 +230,6 @@ def try_stage(
 
 
 def _recorded_metadata(request: TryRequest) -> dict[str, object]:
-    """Triton's own of the recorded variant; empty where none is kept."""
     path = Path(request.recording.real or request.recording.path)
     if request.kernel.origin not in TRITON or not path.exists():
         return {}
@@ -291,7 +283,6 @@ class _Trial:
         return list(side_by_side(run, wanted))
 
     def _child(self, python: str, setting: TrySetting, text: bytes | None) -> TriedColumn:
-        """Compile one column in a child."""
         request = self.request
         name = request.name if text is not None else f"the recorded {request.stage.value}"
         job = job_of(request.variant, request.stage.value)
@@ -348,7 +339,6 @@ class _Trial:
     # -- ptxas -------------------------------------------------------------------------------
 
     def by_ptxas(self, wanted: Sequence[Wanted]) -> list[TriedColumn]:
-        """The columns by ptxas alone."""
         variant = self.request.variant
         by, options = self._assembler(variant, self.recorded)
 
@@ -483,10 +473,8 @@ class _Trial:
         made: Variant,
         metadata: Mapping[str, object],
     ) -> TriedColumn:
-        """The product as a variant beside the recorded one; its configuration says so.
-
-        Its hash is of what it was tried with, too: the same machine code may be there twice.
-        """
+        """The product as a variant beside the recorded one; its configuration says so. Its hash is
+        of what it was tried with, too: the same machine code may be there twice."""
         request = self.request
         own, stage = request.variant, request.stage
         what = self._label(setting, text)

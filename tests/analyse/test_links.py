@@ -122,13 +122,6 @@ def test_values_tell_operation_by_operation_from_element_by_element() -> None:
         ("s=q,y:mul.f32", at(7, 8)),
     )
     assert ttir_to_ptx(upper, by_element) == {1: (1, 3), 2: (2, 4)}
-    neither = listing(
-        ("p=x,x:mul.f32", at(7, 8)),
-        ("q=p,x:mul.f32", at(7, 8)),
-        ("r=q,x:mul.f32", at(7, 8)),
-        ("s=r,x:mul.f32", at(7, 8)),
-    )
-    assert ttir_to_ptx(upper, neither) == {1: (1, 2, 3, 4), 2: (1, 2, 3, 4)}
 
 
 def test_a_function_inlined_twice_is_named_by_its_call_sites() -> None:
@@ -147,13 +140,6 @@ def test_a_side_without_chains_is_met_by_the_innermost_or_the_call() -> None:
     assert ttir_to_ptx(upper, listing(("shfl.sync.b32", at(20, 11)))) == {1: (1,)}
     upper = listing(("tt.reduce", at(20, 11)))
     assert ttir_to_ptx(upper, listing(("shfl.sync.b32", lib(290, 36, at(20, 11))))) == {1: (1,)}
-
-
-def test_lines_without_a_place_and_what_is_no_instruction_have_no_links() -> None:
-    text = '.file 1 "k.py"\n.entry k()\n{\n.loc 1 7 3\nL:\n// note\n{\nadd.s32 %r1, %r1, 1;\n}\n}\n'
-    ptx = parse(Stage.PTX, text)
-    upper = listing(("arith.addi", Location("k.py", 7, 3)), ("arith.addi", None))
-    assert ttir_to_ptx(upper, ptx) == {1: (8,)}
 
 
 def test_a_source_has_the_innermost_frame_and_calls_that_have_nothing_else() -> None:
@@ -196,7 +182,7 @@ UPPER = st.sampled_from(["tt.load", "a=b:arith.mulf", "b=a:arith.addf", "tt.spla
 LOWER = st.sampled_from(["ld.global.b32", "p=q:mul.f32", "q=p:fma.rn.f32", "mov.b32", "bar.sync"])
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=120)
 @given(
     st.lists(st.tuples(UPPER, PLACES), max_size=12), st.lists(st.tuples(LOWER, PLACES), max_size=24)
 )

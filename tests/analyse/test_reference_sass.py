@@ -8,6 +8,7 @@ import tomllib
 import zipfile
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -58,9 +59,11 @@ def disassembled(data: bytes, path: Path) -> str:
     pytest.fail(f"no nvdisasm reads {path.name}")
 
 
-def occurring(folder: Path) -> dict[str, set[int]]:
+def occurring(folder: Path, step: int) -> dict[str, set[int]]:
     """Every opcode that occurs in a cubin or a saved listing, with the architectures it is of."""
-    texts = [(name, disassembled(data, folder / name)) for name, data in _cubins()]
+    texts = [
+        (name, disassembled(data, folder / name)) for name, data in islice(_cubins(), 0, None, step)
+    ]
     texts += [(path.name, path.read_text()) for path in sorted(DATA.rglob("*.sass"))]
     out: dict[str, set[int]] = {}
     for name, text in texts:
@@ -73,11 +76,12 @@ def occurring(folder: Path) -> dict[str, set[int]]:
     return out
 
 
+@pytest.mark.parametrize("step", [4, pytest.param(1, marks=pytest.mark.nightly)])
 def test_every_opcode_that_occurs_is_known_with_its_qualifiers_and_architectures(
-    tmp_path: Path,
+    tmp_path: Path, step: int
 ) -> None:
-    opcodes = occurring(tmp_path)
-    assert len(opcodes) > 250
+    opcodes = occurring(tmp_path, step)
+    assert len(opcodes) > 150
     assert sorted(o for o in opcodes if ISA.sass(o) is None) == []
     assert {o: ISA.unknown(o) for o in opcodes if ISA.unknown(o)} == {}
     wrong: dict[str, str] = {}

@@ -14,7 +14,7 @@ from inspector.analyse.flow.graph import Flow
 from inspector.analyse.function_facts import FunctionFacts, Schedule, schedule
 from inspector.base.model import Stage
 from inspector.base.text import words
-from inspector.listing.line import Control, Function, Kind, Line, Listing
+from inspector.listing.line import Function, Line, Listing
 from inspector.recording.layout import DerivedCache
 from inspector.sources.disassembly import disassemble
 
@@ -177,82 +177,3 @@ def test_matrix_products_of_a_warp_group(cache: DerivedCache) -> None:
     # The next HGMMA accumulates without a wait; the conversion after the loop reads the result.
     consumer = found.consumer(at[0xC10])
     assert consumer is not None and consumer.opcode == "F2FP.BF16.F32.PACK_AB"
-
-
-# -- small listings -------------------------------------------------------------------------------
-
-
-def line(
-    n: int,
-    opcode: str,
-    defs: str = "",
-    uses: str = "",
-    *,
-    stall: int = 1,
-    write: int | None = None,
-    read: int | None = None,
-    wait: int = 0,
-    operands: str = "",
-    targets: tuple[str, ...] = (),
-) -> Line:
-    text = f"        /*{16 * n:04x}*/                   {opcode} {operands} ;"
-    return Line(
-        n,
-        text,
-        Kind.INSTRUCTION,
-        opcode.partition(".")[0],
-        opcode,
-        tuple(defs.split()),
-        tuple(uses.split()),
-        None,
-        None,
-        targets,
-        16 * n,
-        None,
-        Control(stall, False, write, read, wait, 0),
-    )
-
-
-def small(*lines: Line) -> tuple[Listing, Schedule]:
-    listing = Listing("sass", lines, (Function("f", 1, len(lines)),))
-    return listing, scheduled(listing)
-
-
-def test_a_count_that_may_be_left_lets_the_last_ones_go_on() -> None:
-    _, found = small(
-        line(1, "LDGDEPBAR", write=0),
-        line(2, "LDGDEPBAR", write=0),
-        line(3, "LDGDEPBAR", write=0),
-        line(4, "DEPBAR.LE", operands="SB0, 0x1"),
-        line(5, "DEPBAR.LE", operands="SB0, 0x0"),
-        line(6, "EXIT"),
-    )
-    assert [w.line for w in found.waits(4)] == [1, 2]
-    assert [w.line for w in found.waits(5)] == [3]
-
-
-def test_a_later_load_of_the_pipe_covers_one_without_a_barrier() -> None:
-    _, found = small(
-        line(1, "LDS.128", "R4 R5 R6 R7", "R19"),
-        line(2, "LDS.64", "R20 R21", "R20", write=0),
-        line(3, "FADD", "R4", "R4 R20", wait=1),
-    )
-    assert [w.line for w in found.waits(3)] == [1, 2]
-
-
-def test_a_consumer_in_the_next_round_of_a_loop() -> None:
-    at = "`(.L_x_0)"
-    lines = (
-        Line(1, ".L_x_0:", Kind.LABEL, label=".L_x_0"),
-        line(2, "FADD", "R3", "R1", wait=1, stall=4),
-        line(3, "LDG.E", "R1", "R8", write=0, stall=2),
-        line(4, "BRA", "", "P0", operands=f"{at}", targets=(".L_x_0",), stall=5)._replace(
-            text=f"        /*0040*/               @P0 BRA {at} ;"
-        ),
-        line(5, "EXIT"),
-    )
-    _, found = small(*lines)
-    consumer = found.consumer(3)
-    assert consumer is not None
-    assert (consumer.line, consumer.distance, consumer.cycles) == (2, 2, 7)
-    assert [w.line for w in found.waits(2)] == [3]

@@ -57,7 +57,6 @@ Seconds = tuple[float, float]
 
 
 def taken(argv: Sequence[str], env: Mapping[str, str]) -> Seconds:
-    """Run a program to its end."""
     began = time.perf_counter()
     child = subprocess.Popen(argv, env=dict(env), cwd=ROOT, stdout=subprocess.DEVNULL)
     _, status, used = os.wait4(child.pid, 0)
@@ -68,7 +67,6 @@ def taken(argv: Sequence[str], env: Mapping[str, str]) -> Seconds:
 
 
 def recording(folder: Path) -> dict[str, str]:
-    """The environment of a recorded program."""
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "blobs").mkdir(parents=True)
     env = environment(folder, RunRequest("script", ("x",)), None)
@@ -79,24 +77,13 @@ def recording(folder: Path) -> dict[str, str]:
 
 
 def bare() -> dict[str, str]:
-    """This environment without our variables."""
     return {k: v for k, v in os.environ.items() if not k.startswith(("PTXVIEW_", "TORCH_TRACE"))}
 
 
 def starts(turns: int, place: Path) -> None:
-    """Of programs without torch."""
     program = [sys.executable, "-c", STARTS]
-    whole = [
-        sys.executable,
-        "-m",
-        "inspector",
-        "run",
-        "--no-tui",
-        "--target",
-        "sm_90",
-        "--",
-        *program,
-    ]
+    ours = ["-m", "inspector", "run", "--no-tui", "--target", "sm_90", "--"]
+    whole = [sys.executable, *ours, *program]
     rows: dict[str, list[Seconds]] = {"bare": [], "recorded": [], "run": []}
     taken(program, recording(place / "r"))  # what is compiled to bytecode once
     for turn in range(turns):
@@ -109,37 +96,32 @@ def starts(turns: int, place: Path) -> None:
 
 
 def trains(turns: int, steps: int, place: Path, cold: bool, model: str) -> None:
-    """Of a training loop, with cold caches or warm ones."""
     os.environ["OVERHEAD_SHAPE"] = SHAPES[model]
     rows: dict[str, list[Seconds]] = {way: [] for way in WAYS}
     for way in () if cold else WAYS:
-        taken(training(way, 1), of_way(way, place, fresh=True))
+        trained(way, place, 1, fresh=True)
     for turn in range(turns):
         for way in WAYS if turn % 2 else reversed(WAYS):
-            rows[way].append(taken(training(way, steps), of_way(way, place, fresh=cold)))
+            rows[way].append(trained(way, place, steps, fresh=cold))
     tell(f"trains, {model}, {'cold' if cold else 'warm'}, {steps} steps", rows, 1, "s")
 
 
-def training(way: str, steps: int) -> list[str]:
-    """The command of a training loop."""
+def trained(way: str, place: Path, steps: int, fresh: bool) -> Seconds:
+    """Run a training loop in one way, with separate caches."""
     program = [sys.executable, "-c", TRAINS, str(steps)]
-    around = [sys.executable, "-m", "inspector", "run", "--no-tui", "--"]
-    return [*around, *program] if way == "run" else program
-
-
-def of_way(way: str, place: Path, fresh: bool) -> dict[str, str]:
-    """The environment of one way to run, with separate caches."""
+    ours = [sys.executable, "-m", "inspector", "run", "--no-tui", "--"] if way == "run" else []
     caches = place / way
     if fresh:
         shutil.rmtree(caches, ignore_errors=True)
     env = recording(place / "r") if way == "recorded" else bare()
-    return env | {
+    env |= {
         "OVERHEAD_DEVICE": "cuda" if toolchain.gpu_present() else "cpu",
         "XDG_STATE_HOME": str(place / "state"),
         "TRITON_CACHE_DIR": str(caches / "triton"),
         "TORCHINDUCTOR_CACHE_DIR": str(caches / "inductor"),
         "PYTHONWARNINGS": "ignore",
     }
+    return taken([*ours, *program], env)
 
 
 def quartiles(values: Sequence[float]) -> str:
@@ -166,7 +148,6 @@ def tell(what: str, rows: Mapping[str, Sequence[Seconds]], factor: float, unit: 
 
 
 def main() -> None:
-    """Print them all."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.overhead")
     parser.add_argument("--turns", type=int, default=7, help="runs of each training loop (7)")
     parser.add_argument("--starts", type=int, default=40, help="runs of what has no torch (40)")

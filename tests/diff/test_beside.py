@@ -35,16 +35,6 @@ def signs(
     return [(r.sign.value, r.a, r.b) for r in rows_beside(hunks, (a, b))]
 
 
-def test_replaced_lines_are_paired() -> None:
-    a = source("x = load(p)", "y = x * 2")
-    b = source("for i in r:", "    x = load(p + i)", "    y = x * 2")
-    assert signs([Hunk(Op.REPLACE, (1, 3), (1, 4))], a, b) == [
-        ("inserted", None, 1),
-        ("changed", 1, 2),
-        ("changed", 2, 3),
-    ]
-
-
 def test_lines_that_read_the_same_are_not_marked_as_changed() -> None:
     """Where only their operands come from elsewhere, or their place, or who inlined them."""
     pairs = (

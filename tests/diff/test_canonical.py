@@ -54,13 +54,6 @@ def test_ptx(a: str, b: str, expected: bool) -> None:
     assert same(ptx(a), ptx(b)) is expected
 
 
-def test_ptx_register_counts_and_own_name() -> None:
-    a = ptx("ld.param.u64 %r1, [k_param_0];")
-    b = ptx("ld.param.u64 %r1, [other_param_0];", "other", ".reg .b32 %r<99>;\n.reg .pred %p<2>;")
-    assert same(a, b)
-    assert not diff_listings(a, b, exact=True).identical
-
-
 @pytest.mark.parametrize(
     ("a", "b", "expected"),
     [

@@ -20,8 +20,8 @@ import sys
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from tests.gpu import mixed
 
@@ -81,10 +81,7 @@ print("cross entropy", round(loss.item(), 3))
 }
 
 
-@dataclass(frozen=True)
-class Ended:
-    """The end of one run."""
-
+class Ended(NamedTuple):
     status: int
     out: str
     err: str
@@ -96,32 +93,14 @@ def run(script: Path, recorded: bool) -> Ended:
     with tempfile.TemporaryDirectory() as folder:
         names = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "TORCH_EXTENSIONS_DIR")
         env = {**os.environ, **{name: f"{folder}/{name}" for name in names}}
-        env["PYTHONPATH"] = os.pathsep.join(
-            filter(None, [str(REPOSITORY), os.environ.get("PYTHONPATH")])
-        )
-        words = [sys.executable, str(script)]
-        if recorded:
-            words = [
-                sys.executable,
-                "-m",
-                "inspector",
-                "run",
-                "--no-tui",
-                "-o",
-                f"{folder}/r.ptxview",
-                *words[1:],
-            ]
+        paths = (str(REPOSITORY), os.environ.get("PYTHONPATH"))
+        env["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
+        ours = f"-m inspector run --no-tui -o {folder}/r.ptxview".split() if recorded else []
+        argv = [sys.executable, *ours, str(script)]
+        limit: dict[str, Any] = {"timeout": TIME_LIMIT_SECONDS, "capture_output": True}
         began = time.monotonic()
         try:
-            done = subprocess.run(
-                words,
-                env=env,
-                cwd=folder,
-                capture_output=True,
-                text=True,
-                check=False,
-                timeout=TIME_LIMIT_SECONDS,
-            )
+            done = subprocess.run(argv, env=env, cwd=folder, text=True, check=False, **limit)
         except subprocess.TimeoutExpired:
             return Ended(-1, "", f"no end in {TIME_LIMIT_SECONDS} s", TIME_LIMIT_SECONDS)
         out, err = (text.replace(folder, "") for text in (done.stdout, done.stderr))
@@ -169,11 +148,8 @@ def main() -> int:
                 ended = future.result()
                 said = difference(plain, ended, script.parent == Path(folder))
                 changed += bool(said)
-                print(
-                    f"{script.name} {number}: {said or 'as bare'}, status {ended.status}, "
-                    f"{ended.seconds:.1f} s, bare {plain.seconds:.1f} s",
-                    flush=True,
-                )
+                took = f"{ended.seconds:.1f} s, bare {plain.seconds:.1f} s"
+                print(f"{script.name} {number}: {said or 'as bare'}, {took}", flush=True)
             if plain.status:
                 print(f"{script.name} bare: {plain.err[-500:]}")
     print(f"{changed} changed")

@@ -110,13 +110,11 @@ def _specialised(variant: Variant) -> Iterator[str]:
 
 
 def between(text: str) -> list[str]:
-    """The rows of the table in the README."""
     table = text.partition(BEGIN)[2].partition(END)[0].strip().splitlines()
     return table[len(HEAD) :]
 
 
 def main(recording: str) -> None:
-    """Write the table of a recording into the README."""
     text = README.read_text("utf-8")
     before, after = text.partition(BEGIN)[0], text.partition(END)[2]
     table = "\n".join([BEGIN, "", *HEAD, *rows(recording), "", END])

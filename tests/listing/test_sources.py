@@ -48,7 +48,7 @@ def test_python() -> None:
 
 
 def test_output_code() -> None:
-    listing = parse(Stage.OUTPUT_CODE, read_sample("output_code.py"))
+    listing = parse(Stage.OUTPUT_CODE, read_sample("../analyse/forward.py"))
     assert listing.language == "output_code"
     assert "call" in {function.name for function in listing.functions}
     assert Kind.UNKNOWN not in {line.kind for line in listing.lines}

@@ -271,23 +271,13 @@ def test_the_best_of_a_cache_is_the_variant_that_was_compiled_for_it() -> None:
 
 
 def test_where_nobody_said_it_is_the_only_variant_that_agrees() -> None:
+    given: dict[str, Any] = {
+        "metadata": {"num_warps": 2, "num_stages": 1},
+        "declared": ["R0_BLOCK"],
+    }
     alone = [
-        compiled(
-            HASHES[0],
-            2,
-            metadata={"num_warps": 2, "num_stages": 1},
-            constexprs={"R0_BLOCK": 64},
-            declared=["R0_BLOCK"],
-            source={"file": COPY},
-        ),
-        compiled(
-            HASHES[1],
-            2,
-            metadata={"num_warps": 2, "num_stages": 1},
-            constexprs={"R0_BLOCK": 32},
-            declared=["R0_BLOCK"],
-            source={"file": COPY},
-        ),
+        compiled(digest, 2, constexprs={"R0_BLOCK": size}, source={"file": COPY}, **given)
+        for digest, size in zip(HASHES, (64, 32), strict=False)
     ]
     for name in ("R0_BLOCK", "RBLOCK"):
         kernel = one(*alone, from_a_cache({"XBLOCK": 1, name: 32, "num_warps": 2, "num_stages": 1}))

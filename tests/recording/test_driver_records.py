@@ -145,7 +145,7 @@ def test_any_bytes_are_read_without_an_error(folder: Path, symbol: bytes) -> Non
     small = CUBIN[:64]
     data = began() + module(0, small) + entry(0, symbol, 0, (1, 2)) + frame(1, CPU, POW)
     data += counts(0, 5) + record(7, struct.pack("<i", 0), b"torch.profiler")
-    for _ in range(300):
+    for _ in range(100):
         broken = bytearray(data)
         for _ in range(chance.randrange(1, 20)):
             broken[chance.randrange(len(broken))] = chance.randrange(256)
@@ -154,12 +154,12 @@ def test_any_bytes_are_read_without_an_error(folder: Path, symbol: bytes) -> Non
 
 
 def test_a_hostile_file_takes_no_longer_than_a_large_one(folder: Path, symbol: bytes) -> None:
-    many = b"".join(entry(n, b"kernel%d" % n, -1) for n in range(20_000))
+    many = b"".join(entry(n, b"kernel%d" % n, -1) for n in range(5_000))
     modules = b"".join(module(n) for n in range(200))
-    (folder / NAME).write_bytes(began() + modules + many + record(99) * 200_000)
+    (folder / NAME).write_bytes(began() + modules + many + record(99) * 50_000)
     at = time.monotonic()
     read_events(folder)
-    assert time.monotonic() - at < 20
+    assert time.monotonic() - at < 5
 
 
 def test_operators_are_those_of_calls_and_of_backward_nodes() -> None:

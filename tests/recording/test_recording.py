@@ -115,20 +115,6 @@ def _umask() -> int:
     return mask
 
 
-def test_killed_run_is_read_up_to_its_last_line(tmp_path: Path) -> None:
-    folder = record(tmp_path / "killed", ended=False)
-    with (folder / "events.jsonl").open("ab") as file:
-        file.write(b'{"event":"triton","name":"half')
-    done = call("list", folder, "--json")
-    value = done.json
-    assert value["recording"]["complete"] is False
-    assert value["recording"]["exit_status"] is None
-    assert [k["name"] for k in value["kernels"]] == ["square_kernel"]
-    (problem,) = value["recording"]["problems"]
-    assert "events.jsonl" in problem and "cut short" in problem
-    assert "cut short" in call("list", folder).said
-
-
 def test_line_that_is_no_json_is_said_and_passed_over(tmp_path: Path) -> None:
     folder = write_events(
         tmp_path / "r", STARTED, "}{\n", "[1]\n", b"\xff\xfe\n", {"event": "end", "exit_status": 0}
@@ -246,16 +232,6 @@ def test_recorded_paths_are_never_opened(tmp_path: Path) -> None:
     assert b"DECOY" not in listed.out
     assert call("show", folder, "pathless", "--json").status in (2, 4)
     assert {p: p.stat().st_atime_ns for p in before} == before
-
-
-def test_blob_that_is_gone_is_said_when_it_is_asked_for(recorded: Path) -> None:
-    for blob in (recorded / "blobs").iterdir():
-        blob.unlink()
-    value = call("list", recorded, "--json").json
-    assert [k["name"] for k in value["kernels"]] == ["square_kernel"]
-    assert value["kernels"][0]["variants"][0]["resources"]["registers"] is None
-    done = call("show", recorded, "square_kernel", "--stage", "ptx")
-    assert done.status == 4 and not done.out
 
 
 def test_truncated_file_is_damaged_at_any_length(packed: Path) -> None:

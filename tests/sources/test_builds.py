@@ -114,14 +114,14 @@ __global__ void fill(float* y) {
 """
 
 
-def build_folder(folder: Path, *flags: str, code: str = CODE, compiler: str | None = None) -> Path:
+def build_folder(folder: Path, *flags: str) -> Path:
     """A folder as torch leaves it: a source, build.ninja, and the object that nvcc made."""
     found = tool("nvcc")
     folder.mkdir(exist_ok=True)
-    (folder / "cuda.cu").write_text(code)
+    (folder / "cuda.cu").write_text(CODE)
     (folder / "build.ninja").write_text(
         f"""ninja_required_version = 1.3
-nvcc = {compiler or found}
+nvcc = {found}
 cuda_cflags = {" ".join(flags)} --expt-relaxed-constexpr -O2 -std=c++17
 
 rule cuda_compile
@@ -142,6 +142,15 @@ build cuda.cuda.o: cuda_compile {folder / "cuda.cu"}
 def instructions(ptx: bytes) -> list[str]:
     """PTX without what names the file's place and the tool's hour."""
     return [line for line in ptx.decode().splitlines() if not line.startswith(("//", ".file"))]
+
+
+def copy_of(built: Path, folder: Path) -> Path:
+    """A build folder of the same content at another place."""
+    shutil.copytree(built, folder)
+    ninja_file = folder / "build.ninja"
+    at = str(folder).replace("$", "$$").replace(" ", "$ ")
+    ninja_file.write_text(ninja_file.read_text().replace(str(built), at))
+    return folder
 
 
 @pytest.fixture(scope="module")
@@ -176,8 +185,10 @@ def test_lines_are_carried_over_where_the_code_is_the_same(built: Path) -> None:
 
 
 @pytest.mark.nvcc
-def test_lines_are_not_carried_over_where_the_source_has_changed(tmp_path: Path) -> None:
-    folder = build_folder(tmp_path / "changed", "-gencode=arch=compute_90a,code=sm_90a")
+def test_lines_are_not_carried_over_where_the_source_has_changed(
+    built: Path, tmp_path: Path
+) -> None:
+    folder = copy_of(built, tmp_path / "changed")
     (folder / "cuda.cu").write_text(CODE.replace("a * x[i] + y[i]", "a - x[i] * y[i]"))
     shown = call("show", folder, "axpy", "--stage", "sass", "--json").json
     assert not any(line["source"] for line in shown["lines"])
@@ -194,13 +205,8 @@ def test_ptx_that_the_object_carries_is_shown_as_it_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.nvcc
-def test_source_whose_name_a_shell_would_obey_is_not_compiled(tmp_path: Path) -> None:
-    folder = build_folder(tmp_path / "plain", "-gencode=arch=compute_90a,code=sm_90a")
-    odd = folder.rename(tmp_path / "$(touch proof)")
-    text = (odd / "build.ninja").read_text()
-    (odd / "build.ninja").write_text(
-        text.replace(str(folder), str(odd).replace("$", "$$").replace(" ", "$ "))
-    )
+def test_source_whose_name_a_shell_would_obey_is_not_compiled(built: Path, tmp_path: Path) -> None:
+    odd = copy_of(built, tmp_path / "$(touch proof)")
     done = call("show", odd, "axpy", "--stage", "ptx")
     assert done.status == 4 and "odd characters" in done.said
     assert not (odd / "proof").exists() and not Path("proof").exists()
@@ -208,8 +214,8 @@ def test_source_whose_name_a_shell_would_obey_is_not_compiled(tmp_path: Path) ->
 
 
 @pytest.mark.nvcc
-def test_build_that_nvcc_refuses_says_what_nvcc_said(tmp_path: Path) -> None:
-    folder = build_folder(tmp_path / "broken", "-gencode=arch=compute_90a,code=sm_90a")
+def test_build_that_nvcc_refuses_says_what_nvcc_said(built: Path, tmp_path: Path) -> None:
+    folder = copy_of(built, tmp_path / "broken")
     (folder / "cuda.cu").write_text(CODE + "\nthis is no C++;\n")
     done = call("show", folder, "axpy", "--stage", "ptx")
     assert done.status == 4 and not done.out

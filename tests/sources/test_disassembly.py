@@ -36,7 +36,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 @pytest.mark.parametrize(
     "cubin",
     [
-        pytest.param(p, marks=() if n % 8 == 0 else pytest.mark.nightly, id=p.name)
+        pytest.param(p, marks=() if n % 12 == 0 else pytest.mark.nightly, id=p.name)
         for n, p in enumerate(CUBINS)
     ],
 )

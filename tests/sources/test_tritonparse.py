@@ -14,6 +14,7 @@ from tests.helpers.ptxview import call, environment, ptxview
 from tests.probes.conftest import caches, parents, warm_python
 
 __all__ = ["caches", "parents", "warm_python"]  # fixtures
+pytestmark = pytest.mark.nightly
 
 PROGRAM = """
 import tritonparse.structured_logging as log

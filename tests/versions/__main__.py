@@ -49,13 +49,11 @@ class Program:
     tuned: int = 0
 
 
+KERNELS = ("add_kernel", "tuned_kernel")
+GRAPH_STAGES = ("output_code", *TRITON_STAGES)
 PROGRAMS = (
-    Program(
-        "triton_kernels", "Triton", "triton", ("add_kernel", "tuned_kernel"), TRITON_STAGES, 0, 2
-    ),
-    Program(
-        "compiled", "torch.compile", "inductor", ("triton_.*",), ("output_code", *TRITON_STAGES), 2
-    ),
+    Program("triton_kernels", "Triton", "triton", KERNELS, TRITON_STAGES, 0, 2),
+    Program("compiled", "torch.compile", "inductor", ("triton_.*",), GRAPH_STAGES, 2),
     Program("extension", "load_inline", "nvcc", ("square_kernel",), ("source", "ptx", "sass")),
 )
 
@@ -76,14 +74,12 @@ def environment(pair: str, place: Path) -> Path:
 
 
 def versions(python: Path) -> list[str]:
-    """The installed versions of torch and Triton."""
     code = "import torch, triton; print(torch.__version__, triton.__version__)"
     done = subprocess.run([python, "-c", code], capture_output=True, text=True, check=True)
     return done.stdout.split()
 
 
 def ptxview(*words: object, **env: str) -> subprocess.CompletedProcess[str]:
-    """Run our own command by this interpreter."""
     argv = [sys.executable, "-m", "inspector", *map(str, words)]
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("PTXVIEW_", "TRITON_"))}
     return subprocess.run(
@@ -146,7 +142,6 @@ def unlinked(program: Program, out: Path, kernel: dict[str, Any]) -> Iterator[st
 
 
 def main() -> int:
-    """Try each pair; return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m tests.versions", description=__doc__)
     parser.add_argument("pairs", nargs="*", metavar="TORCH[/TRITON]", default=PAIRS)
     parser.add_argument("--only", action="append", choices=[p.name for p in PROGRAMS])

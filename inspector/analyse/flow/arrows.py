@@ -30,9 +30,7 @@ _MLIR_CHOICES = frozenset(("scf.if", "affine.if"))
 
 class Arrow(NamedTuple):
     """Lines ``first`` to ``last``; one of them is ``target``, and ``sources`` branch there.
-
-    ``away``: it goes back to a block that only stands above: it ends there.
-    """
+    ``away``: it goes back to a block that only stands above: it ends there."""
 
     first: int
     last: int
@@ -51,10 +49,8 @@ class Arrow(NamedTuple):
 
 
 class FlowLanes:
-    """The arrows of a listing: disjoint in each lane, lane 0 beside the text.
-
-    ``loose`` arrows have found no lane. Everything about a line takes logarithmic time.
-    """
+    """The arrows of a listing: disjoint in each lane, lane 0 beside the text. ``loose`` arrows have
+    found no lane. Everything about a line takes logarithmic time."""
 
     def __init__(self, arrows: Iterable[Arrow]) -> None:
         self.lanes: list[list[Arrow]] = []
@@ -79,7 +75,6 @@ class FlowLanes:
         return arrows[at] if at >= 0 and n <= arrows[at].last else None
 
     def ends(self, n: int) -> Sequence[Arrow]:
-        """The arrows that begin or end on line ``n``."""
         return self._ends.get(n, ())
 
     def loop(self, n: int) -> Arrow | None:
@@ -122,7 +117,6 @@ def arrows(listing: Listing) -> Iterator[Arrow]:
 
 
 def _machine(listing: Listing) -> Iterator[Jump]:
-    """The branches of PTX or SASS; a table's are those of the branch that looks into it."""
     labels: dict[str, list[int]] = defaultdict(list)
     tables: dict[str, tuple[str, ...]] = {}
     for line in listing.lines:

@@ -28,9 +28,7 @@ class Chains:
 
     def definitions(self, n: int, register: str) -> tuple[int, ...]:
         """The lines that may have written ``register`` as line ``n`` reads it, in their order.
-
-        Empty where the line does not read it, or nothing in the function writes it.
-        """
+        Empty where the line does not read it, or nothing in the function writes it."""
         row = self._steps.row(n)
         for number in () if row is None else self._steps.steps[row].uses:
             if row is not None and self._steps.names[number] == register:
@@ -38,10 +36,8 @@ class Chains:
         return ()
 
     def uses(self, n: int, register: str) -> tuple[int, ...]:
-        """The lines that may read ``register`` as line ``n`` writes it, in their order.
-
-        Empty where the line does not write it.
-        """
+        """The lines that may read ``register`` as line ``n`` writes it, in their order. Empty where
+        the line does not write it."""
         row = self._steps.row(n)
         for number in () if row is None else self._steps.steps[row].defs:
             if row is not None and self._steps.names[number] == register:
@@ -100,16 +96,12 @@ def _between(rows: Sequence[int], start: int, end: int) -> Sequence[int]:
 
 
 def chains(steps: Steps, graph: FlowGraph, *, calls: bool) -> Chains:
-    """The definitions and uses of a function.
-
-    ``calls`` says whether a call may write registers that its line does not name: it may in SASS,
-    while one of PTX names all that it gives.
-    """
+    """The definitions and uses of a function. ``calls`` says whether a call may write registers
+    that its line does not name: it may in SASS, while one of PTX names all that it gives."""
     return Chains(_with_calls(steps, graph) if calls else steps, graph)
 
 
 def _with_calls(steps: Steps, graph: FlowGraph) -> Steps:
-    """SASS: calls with what they may write."""
     calls = [jump for jump in steps.jumps.values() if jump.way is Way.CALL]
     if not calls:
         return steps

@@ -50,8 +50,6 @@ class Step(NamedTuple):
 
 
 class Way(StrEnum):
-    """How an instruction leaves its line."""
-
     BRANCH = "branch"
     CALL = "call"
     RETURN = "return"
@@ -62,9 +60,7 @@ class Way(StrEnum):
 
 class Jump(NamedTuple):
     """Where an instruction goes on. ``targets`` are lines; of a call, those of its callee.
-
-    ``falls``: also, or only, with the next instruction. ``barrier``: of ``SYNC``, its register.
-    """
+    ``falls``: also, or only, with the next instruction. ``barrier``: of ``SYNC``, its register."""
 
     way: Way
     targets: tuple[int, ...]
@@ -97,10 +93,8 @@ class Steps:
 
 
 def declared(listing: Listing, function: Function) -> dict[str, int]:
-    """How many registers of each class ``.reg`` declares (``b32``, ``pred``, ``v2.f32``).
-
-    They are virtual: ptxas allocates the machine's registers.
-    """
+    """How many registers of each class ``.reg`` declares (``b32``, ``pred``, ``v2.f32``). They are
+    virtual: ptxas allocates the machine's registers."""
     out: Counter[str] = Counter()
     lines = listing.between(function.first, function.last) if listing.language == "ptx" else ()
     for line in lines:
@@ -121,7 +115,6 @@ _WAYS = {
 
 
 def read_ptx(listing: Listing, function: Function) -> Steps:
-    """The steps of ``function`` of a PTX ``listing``."""
     reading = FunctionReading(listing, function)
     code = reading.code
     steps: list[Step] = []
@@ -190,7 +183,6 @@ def _merged(first: Jump | None, second: Jump) -> Jump:
 
 
 def _last_line(listing: Listing, first: int, end: int) -> int:
-    """The last line of a statement that begins on line ``first``."""
     last = first
     while last < min(end, len(listing.lines)):
         following = listing.lines[last]
@@ -214,7 +206,6 @@ _NAME = re.compile(r"(UR|UP|R|P|B)\d+\Z")
 
 
 def read_sass(listing: Listing, function: Function) -> Steps:
-    """The steps of ``function`` of a SASS ``listing``."""
     lines = listing.lines[function.first - 1 : function.last]
     labels, addresses = _places(lines)
     numbers: dict[str, int] = {}
@@ -310,7 +301,6 @@ def _conditional(line: Line) -> bool:
     return conditional or not {"DIV", "CONV"}.isdisjoint((line.opcode or "").split("."))
 
 
-# -- loops ----------------------------------------------------------------------------------------
 # Loops of a graph: strongly connected parts, and those that remain without their header.
 #
 # For a graph whose loops are entered through one block each, these are the natural loops of its
@@ -366,10 +356,8 @@ def _reached(successors: Sequence[Sequence[int]], entries: Iterable[int]) -> set
 def _components(
     nodes: Sequence[int], successors: Sequence[Sequence[int]], cut: set[int]
 ) -> list[list[int]]:
-    """Strongly connected parts of the graph of ``nodes`` without edges into ``cut``.
-
-    Tarjan's algorithm without recursion. A single node is one where it goes on with itself.
-    """
+    """Strongly connected parts of the graph of ``nodes`` without edges into ``cut``. Tarjan's
+    algorithm without recursion. A single node is one where it goes on with itself."""
     inside = set(nodes)
     index: dict[int, int] = {}
     low: dict[int, int] = {}
@@ -417,9 +405,7 @@ def _components(
 @dataclass(frozen=True, slots=True)
 class Block:
     """Lines ``first`` to ``last`` (from 1, both counted in), run from the top to the end.
-
-    ``successors`` and ``predecessors`` are indices into ``Flow.blocks``, in the order of lines.
-    """
+    ``successors`` and ``predecessors`` are indices into ``Flow.blocks``, in the order of lines."""
 
     first: int
     last: int
@@ -457,12 +443,10 @@ class Flow:
     _innermost: tuple[int | None, ...]
 
     def block_at(self, n: int) -> int | None:
-        """The block that line ``n`` is in, None if it is in none."""
         at = bisect_right(self._firsts, n) - 1
         return at if at >= 0 and n <= self.blocks[at].last else None
 
     def loop_at(self, n: int) -> Loop | None:
-        """The innermost loop that line ``n`` is in."""
         block = self.block_at(n)
         inner = None if block is None else self._innermost[block]
         return None if inner is None else self.loops[inner]
@@ -477,7 +461,6 @@ class FlowGraph:
     entries: tuple[int, ...]
 
     def predecessors(self) -> list[list[int]]:
-        """The other way round."""
         out: list[list[int]] = [[] for _ in self.successors]
         for block, following in enumerate(self.successors):
             for other in following:
@@ -517,7 +500,6 @@ def control_flow(steps: Steps, graph: FlowGraph) -> Flow:
 
 
 def make_graph(steps: Steps) -> FlowGraph:
-    """Blocks and edges of some steps."""
     rows = steps.steps
     if not rows:
         return FlowGraph((0,), (), ())

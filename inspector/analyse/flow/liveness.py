@@ -60,9 +60,7 @@ _FILES = {"R": "gpr", "P": "pred", "UR": "ugpr", "UP": "upred"}
 @dataclass(frozen=True, slots=True)
 class Extent:
     """The highest register of each file that a listing names, -1 for none; ``R`` by function.
-
-    ``highest["R"]`` also counts what is live at returns.
-    """
+    ``highest["R"]`` also counts what is live at returns."""
 
     highest: dict[str, int]
     of: dict[str, int]
@@ -132,7 +130,6 @@ class _Rewriting:
         return tuple(out)
 
     def _seen(self, step: Step, line: Line) -> Step:
-        """One instruction as it is counted."""
         if line.base == "P2R":
             guard = _GUARD.search(line.text)
             kept = tuple(
@@ -233,7 +230,6 @@ def _preserved(top: int) -> list[int]:
 
 @lru_cache(maxsize=2)
 def extent(listing: Listing) -> Extent:
-    """The highest registers that ``listing`` names."""
     highest = dict.fromkeys(_FILES, -1)
     own: dict[str, int] = {}
     callers: dict[str, set[str]] = defaultdict(set)
@@ -273,7 +269,6 @@ def _closed(own: dict[str, int], callers: Mapping[str, set[str]]) -> dict[str, i
     return out
 
 
-# -- backward data flow ---------------------------------------------------------------------------
 # Code is looked at in regions: a region is entered at its top only, and may be left on the way.
 # Across regions, only registers are carried that some region reads before it writes them.
 
@@ -338,7 +333,6 @@ class Ranges:
                 counts[classes[register]] += 1
 
     def _exposed(self) -> list[set[int]]:
-        """What each region reads before it writes it."""
         out: list[set[int]] = []
         for number, exits in enumerate(self.exits):
             leaving = {each.row for each in exits if not each.falls}
@@ -353,7 +347,6 @@ class Ranges:
         return out
 
     def _solve(self) -> list[set[int]]:
-        """What is live at the top of each region."""
         before = self._exposed()
         carried = set[int]().union(*before)
         passing: list[list[tuple[int, set[int]]]] = []
@@ -431,7 +424,6 @@ def _regions(steps: Steps, graph: FlowGraph) -> list[int]:
 
 
 def _exits(graph: FlowGraph, starts: Sequence[int]) -> list[list[RegionExit]]:
-    """The ways out of each region."""
     number = {start: i for i, start in enumerate(starts[:-1])}
     out: list[list[RegionExit]] = [[] for _ in starts[:-1]]
     ends = {end - 1: i for i, end in enumerate(graph.starts[1:])}

@@ -37,7 +37,6 @@ from inspector.base.text import counted
 from inspector.listing.line import Line
 from inspector.listing.ptx_statement import Operand
 
-# -- narrow accesses of Triton --------------------------------------------------------------------
 # Rows that begin where nothing is aligned.
 
 
@@ -125,9 +124,6 @@ UNCOALESCED = "uncoalesced-layout"
 SECTOR_BYTES = 32
 
 
-# -- narrow-access --------------------------------------------------------------------------------
-
-
 def narrow_access(subject: HintSubject, thresholds: Thresholds) -> Iterator[Finding]:
     """Neighbouring addresses read or written one by one, where one wide access would do."""
     accessed = runs(subject)
@@ -188,9 +184,6 @@ def _cut(chain: list[WarpAccess], width: int) -> dict[int, int]:
             out.update((access.line, wide) for access in chain[: wide // width])
         chain = chain[wide // width :]
     return out
-
-
-# -- uncoalesced-layout ---------------------------------------------------------------------------
 
 
 def uncoalesced_layout(subject: HintSubject, thresholds: Thresholds) -> Iterator[Finding]:

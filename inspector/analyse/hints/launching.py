@@ -20,7 +20,6 @@ from inspector.base.text import counted, words
 from inspector.listing.line import Line
 from inspector.listing.ptx_statement import variable_declaration
 
-# -- local memory ---------------------------------------------------------------------------------
 # What spilled out of registers, and arrays that never were in them.
 
 SPILLS = "spills"
@@ -110,10 +109,8 @@ def _waves(subject: HintSubject) -> tuple[int, int, int] | None:
 
 
 def small_grid(subject: HintSubject, thresholds: Thresholds) -> Iterator[Finding]:
-    """Fewer blocks than the device holds at once.
-
-    A grid that is a whole multiple of the multiprocessors was sized for the device.
-    """
+    """Fewer blocks than the device holds at once. A grid that is a whole multiple of the
+    multiprocessors was sized for the device."""
     shape = _waves(subject)
     if shape is None:
         return
@@ -156,10 +153,8 @@ def tail_effect(subject: HintSubject, thresholds: Thresholds) -> Iterator[Findin
 
 
 def low_occupancy(subject: HintSubject, thresholds: Thresholds) -> Iterator[Finding]:
-    """Too few warps a scheduler to keep it busy while each waits for its own last result.
-
-    Kernels on the tensor cores hold their tiles in registers and shared memory on purpose.
-    """
+    """Too few warps a scheduler to keep it busy while each waits for its own last result. Kernels
+    on the tensor cores hold their tiles in registers and shared memory on purpose."""
     full = subject.occupancy
     if full is None or full.blocks == 0:
         return
@@ -187,9 +182,6 @@ _MOVES = words(
     "tt.descriptor_gather ttg.async_copy_global_to_local ttng.async_tma_copy_global_to_local "
     "ttng.async_tma_copy_local_to_global tt.dot ttng.warp_group_dot tt.histogram tt.gather"
 )
-
-
-# -- masked-lanes ---------------------------------------------------------------------------------
 
 
 def masked_lanes(subject: HintSubject, thresholds: Thresholds) -> Iterator[Finding]:
@@ -292,14 +284,9 @@ def _programs(grid: tuple[int, int, int], most: int) -> Iterator[tuple[int, int,
         yield at % grid[0], at // grid[0] % grid[1], at // (grid[0] * grid[1])
 
 
-# -- idle-lanes -----------------------------------------------------------------------------------
-
-
 def idle_lanes(subject: HintSubject, thresholds: Thresholds) -> Iterator[Finding]:
-    """Blocks with fewer elements than threads, and warps that are not full.
-
-    Triton: no tensor that is moved or multiplied has as many elements as there are threads.
-    """
+    """Blocks with fewer elements than threads, and warps that are not full. Triton: no tensor that
+    is moved or multiplied has as many elements as there are threads."""
     if subject.warps is None:
         yield from _ragged(subject)
         return
@@ -330,7 +317,6 @@ def idle_lanes(subject: HintSubject, thresholds: Thresholds) -> Iterator[Finding
 
 
 def _ragged(subject: HintSubject) -> Iterator[Finding]:
-    """CUDA: a block whose size is no multiple of a warp."""
     threads = prod(subject.block or (0,))
     warps = -(-threads // WARP)
     idle = warps * WARP - threads

@@ -24,7 +24,6 @@ _BYTES = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 8, "128": 16, "256": 32}
 
 
 def _bodies(flow: Flow, code: OpcodeLines) -> list[list[Line]]:
-    """The instructions of each loop without a loop inside it."""
     inside: dict[int, list[Line]] = defaultdict(list)
     for line in code.lines():
         loop = flow.loop_at(line.n)
@@ -32,9 +31,6 @@ def _bodies(flow: Flow, code: OpcodeLines) -> list[list[Line]]:
             inside[loop.header].append(line)
     outer = {a.header for a in flow.loops for b in flow.loops if set(b.blocks) < set(a.blocks)}
     return [inside[loop.header] for loop in flow.loops if loop.header in inside.keys() - outer]
-
-
-# -- early-wait -----------------------------------------------------------------------------------
 
 
 def early_wait(subject: HintSubject, thresholds: Thresholds) -> Iterator[Finding]:
@@ -236,7 +232,6 @@ def uninlined_call(subject: HintSubject, thresholds: Thresholds) -> Iterator[Fin
     )
 
 
-# -- divisions that are many instructions ---------------------------------------------------------
 # Integers by what is not constant, exact fp32, fp64.
 
 SLOW_DIVISION = "slow-division"
@@ -305,7 +300,6 @@ def _share(slow: list[Line], lines: int, thresholds: Thresholds) -> float:
     return spent / max(spent + lines - len(slow), 1)
 
 
-# -- products of matrices -------------------------------------------------------------------------
 # Products of matrices that do not run on the tensor cores.
 
 NO_TENSOR_CORES = "no-tensor-cores"
@@ -315,10 +309,8 @@ _ELEMENT = re.compile(r"tensor<(?:\d+x)+(\w+)")
 
 
 def no_tensor_cores(subject: HintSubject, thresholds: Thresholds) -> Iterator[Finding]:
-    """``tl.dot`` in a layout of plain threads: it becomes multiply-adds, one an element.
-
-    fp64 is left alone, and so are products too small for an instruction of the tensor cores.
-    """
+    """``tl.dot`` in a layout of plain threads: it becomes multiply-adds, one an element. fp64 is
+    left alone, and so are products too small for an instruction of the tensor cores."""
     least = number(thresholds, NO_TENSOR_CORES, "rows")
     listing = subject.listings.get(Stage.TTGIR)
     dots = [line for line in subject.ttgir if line.base == "tt.dot"]

@@ -57,11 +57,8 @@ class ExecutedBranch:
 
 @dataclass(frozen=True, slots=True)
 class ExecutedFacts:
-    """Counts of ``ran`` of a launch's ``of`` blocks.
-
-    ``instructions`` are warps', ``threads`` the lanes that came to them, ``active`` those that ran
-    them.
-    """
+    """Counts of ``ran`` of a launch's ``of`` blocks. ``instructions`` are warps', ``threads`` the
+    lanes that came to them, ``active`` those that ran them."""
 
     ran: int
     of: int
@@ -73,7 +70,6 @@ class ExecutedFacts:
 
     @property
     def blocks(self) -> tuple[int, int]:
-        """How many blocks of how many."""
         return self.ran, self.of
 
 
@@ -102,7 +98,6 @@ class Finding:
 
     @property
     def note(self) -> Note:
-        """What it says, without its lines."""
         return Note(self.rule, self.severity, self.text, self.estimated, self.blocks)
 
 
@@ -147,7 +142,6 @@ class HintSubject:
         return facts
 
     def code(self, stage: Stage) -> OpcodeLines | None:
-        """The kernel's instructions in PTX or SASS by opcode; None where it is not to be had."""
         facts = self._known(stage)
         return None if facts is None else facts.code
 
@@ -157,13 +151,11 @@ class HintSubject:
         return () if code is None else code.of(*bases)
 
     def flow(self, stage: Stage) -> Flow | None:
-        """Blocks and loops of the kernel in PTX or SASS; None if the stage is not to be had."""
         facts = self._known(stage)
         return None if facts is None else facts.flow
 
     @cached_property
     def ptx_code(self) -> PtxFunction | None:
-        """The kernel's PTX with its operands; None if the stage is not to be had."""
         from inspector.listing.ptx_code import read_function
 
         listing, function = self.listings.get(Stage.PTX), self.functions.get(Stage.PTX)
@@ -171,19 +163,16 @@ class HintSubject:
 
     @cached_property
     def ptx(self) -> Sequence[Line]:
-        """The kernel's instructions in PTX."""
         code = self.code(Stage.PTX)
         return () if code is None else code.lines()
 
     @cached_property
     def sass(self) -> Sequence[Line]:
-        """The kernel's instructions in SASS."""
         code = self.code(Stage.SASS)
         return () if code is None else code.lines()
 
     @cached_property
     def ttgir(self) -> Sequence[Line]:
-        """The kernel's operations in TTGIR."""
         return [line for line in self.lines(Stage.TTGIR) if line.opcode is not None]
 
     @property
@@ -215,9 +204,7 @@ class HintSubject:
     @cached_property
     def occupancy(self) -> Occupancy | None:
         """What an SM of the device holds; None if the device, block or figures are not known.
-
-        Dynamic shared memory is the launch's, else Triton's; not known of CUDA without a launch.
-        """
+        Dynamic shared memory is the launch's, else Triton's; not known of CUDA without a launch."""
         dynamic = self.resources.dynamic_shared_bytes
         if self.launch is not None and self.launch.shared_bytes is not None:
             dynamic = self.launch.shared_bytes
@@ -238,5 +225,4 @@ def number(thresholds: Thresholds, rule: str, name: str) -> float:
 
 
 def numbers(lines: Iterable[Line]) -> tuple[int, ...]:
-    """The lines' numbers, each once, in order."""
     return tuple(sorted({line.n for line in lines}))

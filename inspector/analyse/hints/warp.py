@@ -120,7 +120,6 @@ def compute(opcode: str, values: Sequence[Lanes | None]) -> Lanes | None:
 
 
 def _wrapped(kind: re.Match[str] | None, wide: bool = False) -> Callable[[int], int]:
-    """Values as a type of an opcode holds them."""
     if kind is None:
         return int
     whole = 1 << int(kind[2]) * (2 if wide else 1)
@@ -169,7 +168,6 @@ def scalars(subject: HintSubject) -> dict[str, int]:
 
 
 def ttgir_values(subject: HintSubject, call: Call) -> Mapping[str, int]:
-    """The integer arguments of a launch by their names in TTGIR."""
     own = zip(_ttgir_arguments(subject), parameters(subject, call), strict=False)
     return {name: int(p.value) for (name, _), p in own if isinstance(p.value, int)}
 
@@ -206,10 +204,8 @@ Run = dict[int, WarpAccess]
 
 
 def runs(subject: HintSubject, scalar: int = LARGE_ODD) -> tuple[Run, ...]:
-    """The accesses of the first warp; once for each shape that the block may have.
-
-    ``scalar`` replaces the arguments that are not known.
-    """
+    """The accesses of the first warp; once for each shape that the block may have. ``scalar``
+    replaces the arguments that are not known."""
     code = subject.ptx_code
     if code is None:
         return ()

@@ -70,7 +70,6 @@ class Context:
     language: str | None = None
 
     def parameter(self, symbol: str) -> Parameter | None:
-        """The parameter that PTX calls ``symbol``."""
         return next((p for p in self.parameters if p.symbol == symbol), None)
 
     def parameter_at(self, offset: int) -> Parameter | None:
@@ -113,7 +112,6 @@ def context_of(
 
 
 def before_launch(context: Context, listing: Listing, function: Function) -> Context:
-    """A context without a launch."""
     return replace(
         context,
         parameters=tuple(replace(p, value=None) for p in context.parameters),
@@ -132,9 +130,6 @@ def of_header(listing: Listing, function: Function) -> Context:
         most=header.most,
         cluster=header.cluster,
     )
-
-
-# -- parameters -----------------------------------------------------------------------------
 
 
 def triton_parameters(
@@ -222,7 +217,6 @@ def _expanded(name: str, type_: str, multiple: int | None) -> list[tuple[str, st
 
 
 def _agrees(type_: str, declared: PtxVariable) -> bool:
-    """Whether a Triton type can be what PTX declares."""
     if type_.startswith("*"):
         return declared.size == 8 and declared.kind in ("u64", "b64")
     if type_.startswith("tensordesc") or type_ == "nvTmaDesc":
@@ -234,11 +228,7 @@ def _agrees(type_: str, declared: PtxVariable) -> bool:
     return False
 
 
-# -- launches -------------------------------------------------------------------------------
-
-
 def _common(values: Sequence[T | None]) -> T | None:
-    """The common value, None if they differ."""
     return values[0] if values and all(v == values[0] for v in values) else None
 
 

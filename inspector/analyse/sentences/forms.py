@@ -81,14 +81,12 @@ def form(terms: Iterable[tuple[Atom, int]], constant: int = 0) -> LinearForm:
 
 
 def constant(value: int) -> LinearForm:
-    """A number."""
     return LinearForm((), value, value, value, 0)
 
 
 def leaf(
     op: str, name: str, low: int, high: int, multiple: int = 1, line: int | None = None
 ) -> LinearForm:
-    """Something with a name."""
     if low == high and op == "special":
         return constant(low)
     return _alone(Atom(op, name, low, high, (), multiple, line))
@@ -200,11 +198,7 @@ def _near(value: int, bits: int) -> int:
     return (value + half) % (1 << bits) - half if not -half < value < half else value
 
 
-# -- bits ------------------------------------------------------------------------------------------
-
-
 def bitwise(op: str, a: LinearForm, b: LinearForm, bits: int) -> LinearForm:
-    """``and``, ``or``, ``xor`` of two registers of ``bits``."""
     for one, other in ((a, b), (b, a)):
         if one.number is not None:
             plain = _with_number(op, other, one.number % (1 << bits), bits)
@@ -286,7 +280,6 @@ def _ones_of(atom: Atom, factor: int) -> int:
 
 
 def extreme(op: str, a: LinearForm, b: LinearForm) -> LinearForm:
-    """``min`` or ``max`` of two values."""
     if a.high <= b.low or a == b:
         return a if op == "min" else b
     if b.high <= a.low:

@@ -62,6 +62,9 @@ _BITWISE = ("and", "or", "xor", "not", "lop3", "prmt")
 """Instructions whose larger numbers are masks, told in hexadecimal."""
 _ARGUMENTS = "abcefgh"
 """Names of the operands after the result."""
+_GIVEN = {"p": ("d", True), "but": ("args", 1), "at2": ("at", 1), "space2": ("space", 1),
+          "to": ("type", 0)}  # fmt: skip
+"""Pieces that are those of another method with an argument."""
 
 
 def byte_picks(a: str, b: str, selector: int) -> str:
@@ -89,11 +92,11 @@ class Pieces:
         self.args = one.operands if self.result is None else one.operands[1:]
 
     def get(self, name: str) -> str:
-        """A piece by its name, "" if this instruction has none of it."""
         if name in _ARGUMENTS:
             return self._argument(_ARGUMENTS.index(name))
-        made = getattr(self, f"_{name}", None)
-        return str(made()) if callable(made) else self.words(name)
+        method, *given = _GIVEN.get(name, (name,))
+        made = getattr(self, f"_{method}", None)
+        return str(made(*given)) if callable(made) else self.words(name)
 
     def words(self, table: str) -> str:
         """What the opcode's qualifiers are called in a table of pieces, in order."""
@@ -102,13 +105,11 @@ class Pieces:
         return fill(text, self.get) if "{" in text else text
 
     def _part(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
-        """The first part of the opcode that fits."""
         return next((match for p in self.parts if (match := pattern.match(p))), None)
 
     # -- operands ---------------------------------------------------------------------------
 
     def say(self, one: Operand) -> str:
-        """An operand in words."""
         match one:
             case ImmediateOperand(text):
                 if isinstance(one.value, float):
@@ -175,9 +176,6 @@ class Pieces:
             return ""
         return "" if one is None or isinstance(one, SinkOperand) else self.say(one)
 
-    def _p(self) -> str:
-        return self._d(second=True)
-
     def _last(self) -> str:
         return self.say(self.args[-1]) if self.args else ""
 
@@ -185,20 +183,13 @@ class Pieces:
         said = [self.say(a) for a in self.args[: len(self.args) - but]]
         return " and ".join([", ".join(said[:-1]), said[-1]] if len(said) > 1 else said)
 
-    def _but(self) -> str:
-        return self._args(1)
-
     def _at(self, i: int = 0) -> str:
         return self.place(self.addresses[i]) if i < len(self.addresses) else ""
-
-    def _at2(self) -> str:
-        return self._at(1)
 
     def _name(self) -> str:
         return self.say(self.addresses[0].base) if self.addresses else ""
 
     def number(self, i: int) -> int | None:
-        """The number that operand ``i`` after the result is."""
         return integer(self.args[i]) if -len(self.args) <= i < len(self.args) else None
 
     # -- types and sizes --------------------------------------------------------------------
@@ -206,9 +197,6 @@ class Pieces:
     def _type(self, at: int = -1) -> str:
         type_ = self.types[at] if self.types else ""
         return self.tables["types"].get(type_, type_)
-
-    def _to(self) -> str:
-        return self._type(0)
 
     def _from(self) -> str:
         return self._type() if len(self.types) > 1 else ""
@@ -230,9 +218,6 @@ class Pieces:
         words = self.tables.get("space", {})
         spaces = [words[p] for p in self.parts[1:] if p in words] or ["memory"]
         return spaces[i] if i < len(spaces) else spaces[0]
-
-    def _space2(self) -> str:
-        return self._space(1)
 
     def _count(self) -> str:
         vectors = [o for o in self.one.operands if isinstance(o, VectorOperand)]
@@ -423,7 +408,7 @@ class Pieces:
 
     def _direction(self) -> str:
         if self._tensor() == 0:
-            return f"from shared memory at {self._at2()}"
+            return f"from shared memory at {self._at(1)}"
         return f"to {self._space()} at {self._at()}"
 
     def _completion(self) -> str:
@@ -468,10 +453,8 @@ def _added(offset: int) -> str:
 
 
 class PtxReader:
-    """Sentences of one function of a PTX listing.
-
-    ``templates`` is the table ptx_sentences.toml. ``context`` None is what PTX says of itself.
-    """
+    """Sentences of one function of a PTX listing. ``templates`` is the table ptx_sentences.toml.
+    ``context`` None is what PTX says of itself."""
 
     def __init__(
         self,

@@ -31,19 +31,14 @@ from inspector.analyse.sentences.sass_parts import (
 )
 from inspector.listing.line import Function, Kind, Line, Listing
 
-# -- memory ---------------------------------------------------------------------------------------
-
 
 def _policies(i: SassInstruction) -> list[str]:
-    """Hints to the caches, and whom an ordered access is ordered for.
-
-    Before sm_80 every access of global memory has .SYS; without .STRONG it means nothing.
-    """
+    """Hints to the caches, and whom an ordered access is ordered for. Before sm_80 every access of
+    global memory has .SYS; without .STRONG it means nothing."""
     return i.among("policies") + (i.among("scopes") if i.has("STRONG") else [])
 
 
 def _memory(i: SassInstruction) -> list[SassOperand]:
-    """The operands in brackets."""
     return [o for o in i.operands if "[" in o.bare]
 
 
@@ -60,7 +55,6 @@ def _address(i: SassInstruction, operand: SassOperand) -> str:
 
 
 def access(i: SassInstruction) -> Pieces | None:
-    """A load or a store: how much, where, into or from which registers."""
     memory = _memory(i)[:1]
     data = [o for o in i.operands if o.general and o not in memory]
     if not memory or not data:
@@ -80,7 +74,6 @@ def access(i: SassInstruction) -> Pieces | None:
 
 
 def constant(i: SassInstruction) -> Pieces | None:
-    """A load from a constant bank."""
     if len(i.operands) < 2:
         return None
     registers = max(1, i.bits // 32)
@@ -174,9 +167,6 @@ def mbarrier(i: SassInstruction) -> Pieces | None:
     return {"address": where(memory[0]), "p": first, "a": last, "also": state}
 
 
-# -- control --------------------------------------------------------------------------------------
-
-
 def _conditions(i: SassInstruction) -> str:
     """``, if P0``: predicate operands are further conditions beside the guard."""
     conditions = [i.words.predicate(o) for o in i.operands if o.predicate and o.always is not True]
@@ -208,12 +198,10 @@ def branch(i: SassInstruction) -> Pieces | None:
 
 
 def ends(i: SassInstruction) -> Pieces:
-    """EXIT, with its second condition."""
     return {"also": _conditions(i)}
 
 
 def barrier(i: SassInstruction) -> Pieces:
-    """BAR: which barrier, and how many threads where that is said."""
     numbers = [o for o in i.operands if not o.predicate]
     predicate = next((i.words.predicate(o) for o in i.operands if o.predicate), "a predicate")
     first = integer(numbers[0]) if numbers else 0
@@ -227,7 +215,6 @@ def barrier(i: SassInstruction) -> Pieces:
 
 
 def shuffle(i: SassInstruction) -> Pieces:
-    """SHFL: from which lane."""
     valid, segment = i.o.get("p"), integer(i.o["c"]) if "c" in i.o else None
     also = ""
     if segment is not None and segment >> 8 & 31:
@@ -261,7 +248,6 @@ def vote(i: SassInstruction) -> Pieces | None:
 
 
 def match(i: SassInstruction) -> Pieces | None:
-    """MATCH: lanes with the same value."""
     value = next((x for x in reversed(i.operands) if x.general), None)
     targets = [x for x in i.operands if x is not value]
     if value is None or not targets:
@@ -305,7 +291,6 @@ def plain(i: SassInstruction) -> Pieces:
     return {**out, "notes": joined([i.string("unit"), *i.among("notes")])}
 
 
-# -- constant banks -------------------------------------------------------------------------------
 # What the driver and the compiler put there.
 
 _TARGET = re.compile(r"sm_?(\d{2,3})[af]?\b|EF_CUDA_SM(\d{2,3})")
@@ -428,7 +413,6 @@ class SassReader:
         self._words = Banks(templates["banks"], architecture(listing, self._context), self._context)
 
     def sentence(self, n: int) -> str | None:
-        """The sentence of line ``n``; None if it is no instruction, or one not known."""
         of = self._function or Function("", 1, len(self._listing.lines))
         line = self._listing.lines[n - 1] if of.first <= n <= of.last else None
         if line is None or line.kind is not Kind.INSTRUCTION or len(line.text) > MAX_LINE_CHARS:
@@ -471,7 +455,6 @@ class SassReader:
 
 
 def _filled(template: str, pieces: Pieces) -> str | None:
-    """A template with its pieces, None if one is missing."""
     needed = [name for _, name, _, _ in string.Formatter().parse(template) if name]
     if not all(name in pieces for name in needed):
         return None

@@ -12,7 +12,6 @@ from inspector.analyse.sentences.context import Context
 from inspector.listing.line import Line
 from inspector.listing.sass_operands import split_operands
 
-# -- operands -------------------------------------------------------------------------------------
 # Operands of SASS as they are disassembled, read and put in words.
 #
 # NVIDIA documents no operands; what stands here was read off nvdisasm's output.
@@ -77,7 +76,6 @@ class SassOperand:
 
 
 def read(text: str) -> SassOperand:
-    """An operand of any text."""
     bare = text.strip()
     negative = bare.startswith("-")
     bare = bare.removeprefix("-")
@@ -95,7 +93,6 @@ def read(text: str) -> SassOperand:
 
 
 def value(bare: str) -> float | int | None:
-    """The number that an immediate is."""
     try:
         if bare.startswith("0x"):
             return int(bare, 16)
@@ -105,7 +102,6 @@ def value(bare: str) -> float | int | None:
 
 
 def is_number(operand: SassOperand) -> bool:
-    """Whether an operand is an immediate."""
     return not operand.file and _NUMBER.match(operand.bare) is not None
 
 
@@ -131,7 +127,6 @@ class SassWording:
     """Puts operands in words."""
 
     def bank(self, bank: str, text: str, size: int) -> str:
-        """``size`` bytes at a place in a constant bank."""
         raise NotImplementedError
 
     def plain(self, operand: SassOperand, width: int = 1, *, bits: bool = False) -> str:
@@ -193,10 +188,8 @@ _ADDRESS = re.compile(r"(?:(?P<desc>g?desc)\[(?P<policy>[^\]]*)\])?(?:tmem)?\[(?
 
 
 def address(operand: SassOperand, *, pair: bool = False) -> str | None:
-    """``desc[UR4][R2.64+0x10]`` → ``R2:R3 + 16``; None if it is no address.
-
-    ``pair``: registers without a suffix represent two (global memory on sm_70 to sm_89).
-    """
+    """``desc[UR4][R2.64+0x10]`` → ``R2:R3 + 16``; None if it is no address. ``pair``: registers
+    without a suffix represent two (global memory on sm_70 to sm_89)."""
     match = _ADDRESS.match(operand.bare)
     if match is None:
         return None
@@ -232,11 +225,8 @@ Pieces = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class SassInstruction:
-    """One instruction.
-
-    ``o`` are operands by the names that the entry's ``form`` gives them; ``told`` is its entry of
-    sass_sentences.toml, ``table`` the whole of that file.
-    """
+    """One instruction. ``o`` are operands by the names that the entry's ``form`` gives them;
+    ``told`` is its entry of sass_sentences.toml, ``table`` the whole of that file."""
 
     line: Line
     base: str
@@ -251,11 +241,9 @@ class SassInstruction:
     table: Mapping[str, Any]
 
     def has(self, *names: str) -> bool:
-        """Whether any of these qualifiers is in the opcode."""
         return any(n in self.qualifiers for n in names)
 
     def first(self, names: Mapping[str, object]) -> str | None:
-        """The first qualifier that is one of ``names``."""
         return next((q for q in self.qualifiers if q in names), None)
 
     def among(self, table: str) -> list[str]:
@@ -268,7 +256,6 @@ class SassInstruction:
         return next(iter(self.among(table)), "")
 
     def string(self, key: str) -> str:
-        """A string of the entry; "" if missing."""
         return str(self.told.get(key, ""))
 
     @property
@@ -320,10 +307,8 @@ def take_apart(
 
 
 def _named(operands: Sequence[SassOperand], form: str) -> dict[str, SassOperand]:
-    """Operands by their names in a form.
-
-    ``d a ?p b`` are names in order; one with ``?`` is there only where the operand is a predicate.
-    """
+    """Operands by their names in a form. ``d a ?p b`` are names in order; one with ``?`` is there
+    only where the operand is a predicate."""
     out: dict[str, SassOperand] = {}
     names = iter(form.split())
     for operand in operands:

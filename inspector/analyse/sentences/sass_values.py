@@ -163,7 +163,6 @@ def _relation(i: SassInstruction, a: str, b: str) -> str | None:
 
 
 def _second_result(i: SassInstruction, operand: SassOperand | None) -> str:
-    """What the second predicate is set to."""
     target = "nowhere" if operand is None else destination(i, operand)
     said = "= whether either is NaN" if i.has("MIN", "MAX") else "= the opposite"
     said = "the same of the upper halves" if i.base == "HSETP2" else said
@@ -171,7 +170,6 @@ def _second_result(i: SassInstruction, operand: SassOperand | None) -> str:
 
 
 def _signedness(i: SassInstruction) -> str:
-    """How whole numbers are compared, where that matters."""
     ordered = i.first(_COMPARISONS) not in ("EQ", "NE", None)
     said = "unsigned" if i.has("U32", "U64") else "signed" if ordered else ""
     return "" if i.string("unit") else said
@@ -184,7 +182,6 @@ def _combined(i: SassInstruction, text: str, other: SassOperand, join: str) -> s
 
 
 def smaller(i: SassInstruction) -> Pieces | None:
-    """Minimum or maximum, by the predicate that is PT or !PT as a rule."""
     kind = "the maximum" if i.o["r"].always is False else "the minimum"
     if i.o["r"].always is None:
         kind += f" (the maximum unless {i.words.predicate(i.o['r'])})"
@@ -269,7 +266,6 @@ _GROUP = re.compile(r"(\d{2,3})x(\d{1,3})x(\d{1,3})\Z")
 
 
 def _types(i: SassInstruction) -> tuple[str, str]:
-    """The inputs' type and the accumulator's. One alone is the accumulator's (HMMA.16816.F32)."""
     named = i.among("types")
     accumulated, inputs = i.string("accumulated"), i.string("inputs")
     if i.base.removeprefix("U") in ("IMMA", "IGMMA"):
@@ -278,7 +274,6 @@ def _types(i: SassInstruction) -> tuple[str, str]:
 
 
 def _shape(i: SassInstruction, pattern: re.Pattern[str]) -> tuple[int, int, int] | None:
-    """Rows, columns and depth of a tile, by the opcode."""
     shape = next((found for q in i.qualifiers if (found := pattern.match(q))), None)
     return (int(shape[1]), int(shape[2]), int(shape[3])) if shape else None
 
@@ -474,7 +469,6 @@ def select(i: SassInstruction) -> Pieces:
 
 
 def function(i: SassInstruction) -> Pieces | None:
-    """MUFU: the function that its qualifier names."""
     name = i.first(i.table["functions"])
     if name is None:
         return None

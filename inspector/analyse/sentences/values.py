@@ -70,7 +70,6 @@ class Statements:
                 self._index(line)
 
     def line(self, n: int) -> Line | None:
-        """Line ``n`` of the listing."""
         lines = self.listing.lines
         return lines[n - 1] if 1 <= n <= len(lines) else None
 
@@ -179,7 +178,6 @@ def kind_of(part: str) -> tuple[int, bool] | None:
 
 
 def types_of(one: PtxInstruction) -> tuple[tuple[int, bool], ...]:
-    """The integer types in an opcode, in order."""
     return tuple(kind for part in one.parts[1:] if (kind := kind_of(part)))
 
 
@@ -190,17 +188,14 @@ def integer(operand: Operand) -> int | None:
 
 
 def _followed(operand: Operand) -> bool:
-    """Whether an operand is an integer as it stands, not a part or the opposite of one."""
     if isinstance(operand, RegisterOperand):
         return not operand.part and not operand.negated
     return isinstance(operand, SpecialOperand | SymbolOperand) or integer(operand) is not None
 
 
 def result(one: PtxInstruction, register: str, width: int, get: Get) -> LinearForm | None:
-    """What ``register`` of ``width`` bits holds after a statement that defines it.
-
-    None if that is not known. ``get`` gives the form of an operand, modulo its own width.
-    """
+    """What ``register`` of ``width`` bits holds after a statement that defines it. None if that is
+    not known. ``get`` gives the form of an operand, modulo its own width."""
     kinds = types_of(one)
     if not kinds or not one.operands or kinds[-1][0] not in (8, 16, 32, 64):
         return None
@@ -322,10 +317,7 @@ MAX_CONDITIONS = 4
 @dataclass(frozen=True, slots=True)
 class Condition:
     """What a predicate says: ``lt`` … of two forms, ``and``, ``or``, ``not`` of conditions, or
-    ``number`` where it is a constant.
-
-    ``always`` is True or False if the ranges decide it.
-    """
+    ``number`` where it is a constant. ``always`` is True or False if the ranges decide it."""
 
     op: str
     forms: tuple[LinearForm, ...] = ()
@@ -346,7 +338,6 @@ class Values:
     # -- integers ---------------------------------------------------------------------------
 
     def register(self, name: str, line: int) -> LinearForm:
-        """What a register holds when line ``line`` reads it, modulo its width."""
         if name in self._known:
             return self._known[name]
         defined = self.statements.definition
@@ -515,7 +506,6 @@ _DENIED = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt", "eq": "ne", "ne": "eq
 
 
 def denied(one: Condition) -> Condition:
-    """The opposite of a condition."""
     always = None if one.always is None else not one.always
     if one.op in _DENIED:
         return Condition(_DENIED[one.op], one.forms, always=always)

@@ -26,9 +26,8 @@ from inspector.reader.selecting import names
 from inspector.recording.layout import DerivedCache
 
 # -- whether the machine code is that of a listing ------------------------------------------------
-# ncu prints where branches went in memory, nvdisasm a label; ncu leaves out which operands are
-# kept for reuse. Everything else must be equal, instruction by instruction, for samples to be
-# shown.
+# ncu prints addresses of branches, nvdisasm labels; ncu leaves out which operands are kept for
+# reuse. Everything else must be equal, instruction by instruction, for samples to be shown.
 
 _ADDRESS = re.compile(r"\A\s*/\*[0-9a-f]+\*/\s*")
 _LABEL = re.compile(r"`\(([^()]*)\)")
@@ -51,7 +50,8 @@ def placed(launch: NcuLaunch, listing: Listing, function: Function) -> dict[int,
             labels.update(dict.fromkeys(waiting, f"{line.address - start:#x}"))
             waiting = []
     theirs = _without_padding([(i.offset, i.text) for i in launch.code])
-    ours = _without_padding([(offset, _bare(line.text)) for offset, line in offsets.items()])
+    bare = [(n, _ADDRESS.sub("", line.text).partition(";")[0]) for n, line in offsets.items()]
+    ours = _without_padding(bare)
     if len(theirs) != len(ours):
         return f"its machine code has {plural(len(theirs), 'instruction')}, this one {len(ours)}"
     for (offset, text), (own_offset, own_text) in zip(theirs, ours, strict=True):
@@ -63,11 +63,6 @@ def placed(launch: NcuLaunch, listing: Listing, function: Function) -> dict[int,
         if i.samples is not None and i.offset in offsets
     }
     return samples or "the report was made without sampling"
-
-
-def _bare(text: str) -> str:
-    """The text of an instruction without its address and semicolon."""
-    return _ADDRESS.sub("", text).partition(";")[0]
 
 
 def _words(text: str) -> str:
@@ -101,16 +96,13 @@ MIN_REPORTED_REGISTERS = 16
 """The count that ncu reports if the code needs fewer: seen on an H200 with 12."""
 
 UNRECORDED = "no kernel here is called"
-"""How the reason begins if a launch is of a kernel not recorded here, such as torch's own."""
+"""Begins the reason if a launch is of a kernel not recorded here, such as torch's own."""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A variant as launches see it.
-
-    ``names`` are all names of its kernel; ``blocks`` and ``grids`` those of its recorded launches,
-    or empty. ``code`` reads its machine code.
-    """
+    """A variant as launches see it: all names of its kernel, blocks and grids of its recorded
+    launches, and what reads its machine code."""
 
     key: Key
     names: frozenset[str]
@@ -143,12 +135,10 @@ class NcuMeasured:
 
     @property
     def sampled(self) -> Samples | None:
-        """All samples that are shown, None if none are."""
         return total(self.samples.values()) if self.samples else None
 
     @property
     def unplaced(self) -> str:
-        """Why samples of some launch are not shown, "" if all are."""
         return next((a.unplaced for a in self.launches if a.unplaced), "")
 
 
@@ -178,9 +168,8 @@ def _attach(launch: NcuLaunch, candidates: Sequence[Candidate]) -> Attached:
     if isinstance(chosen, str):
         return Attached(launch, None, chosen)
     placement = placements[chosen]
-    if isinstance(placement, str):
-        return Attached(launch, chosen, unplaced=placement)
-    return Attached(launch, chosen, samples=placement)
+    unplaced = placement if isinstance(placement, str) else ""
+    return Attached(launch, chosen, "", {} if isinstance(placement, str) else placement, unplaced)
 
 
 def _of_name_and_registers(
@@ -244,10 +233,9 @@ SEVERITIES = {"OPT": "hint", "WRN": "warn"}
 
 
 class Profiled:
-    """A report of ncu together with the reader of a recording.
+    """A report of ncu with the reader of a recording, each of which needs the other.
 
-    Launches find their variants through the reader, and the reader shows what was measured of a
-    variant. An empty report means no report. Safe to use from several threads.
+    An empty report means no report. Safe to use from several threads.
     """
 
     def __init__(
@@ -265,7 +253,6 @@ class Profiled:
         return self._memo.once("attached", lambda: attach(self.report.launches, self._candidates()))
 
     def measured(self, variant: Variant) -> NcuMeasured | None:
-        """ncu's measurements of a variant; None without any."""
         if not self.report.launches:
             return None
         measured_by_key = self._memo.once("by variant", lambda: by_variant(self.attached()))
@@ -330,9 +317,7 @@ def told(measured: NcuMeasured) -> list[str]:
 
 def sentence(launch: NcuLaunch) -> str:
     """``launch 1: 4.83 µs; 10.7 % of compute, 44.1 % of memory throughput; …``."""
-    parts = []
-    if launch.duration_us is not None:
-        parts.append(f"{launch.duration_us:.2f} µs")
+    parts = [] if launch.duration_us is None else [f"{launch.duration_us:.2f} µs"]
     peaks = ((launch.compute_percent, "compute"), (launch.memory_percent, "memory throughput"))
     if throughputs := [f"{value:.1f} % of {limit}" for value, limit in peaks if value is not None]:
         parts.append(", ".join(throughputs))
@@ -342,8 +327,7 @@ def sentence(launch: NcuLaunch) -> str:
         parts.append(f"occupancy {launch.achieved_occupancy:.1f}{of_theoretical or ' %'} achieved")
     if launch.speedup is not None:
         parts.append(f"estimated speed-up {launch.speedup:.4g} % (ncu's estimate)")
-    samples = launch.samples
-    if samples is not None and samples.all:
+    if (samples := launch.samples) is not None and samples.all:
         parts.append(plural(samples.all, "sample"))
     grid = ""
     if launch.grid is not None:
@@ -355,21 +339,15 @@ def sentence(launch: NcuLaunch) -> str:
 def ruled(measured: NcuMeasured) -> list[Finding]:
     """ncu's rules as findings, the greatest speed-up first; of several launches, the first's."""
     out: dict[tuple[str, str], tuple[float, Finding]] = {}
-    for attached in measured.launches:
-        for rule in attached.launch.rules:
-            key = rule.name, rule.text
-            if key in out:
-                continue
-            prefix = f"launch {attached.launch.number}: " if len(measured.launches) > 1 else ""
-            gain = ""
+    for launch in (attached.launch for attached in measured.launches):
+        prefix = f"launch {launch.number}: " if len(measured.launches) > 1 else ""
+        for rule in launch.rules:
+            gain, worth = "", -1.0
             if rule.speedup is not None:
+                worth = rule.speedup if rule.scope == "global" else -1.0
                 scope = "of this part alone" if rule.scope == "local" else "of the launch's time"
                 gain = f" Estimated speed-up by ncu: {rule.speedup:.4g} %, {scope}."
-            finding = Finding(
-                f"ncu:{shown(rule.name)}",
-                SEVERITIES.get(rule.kind, "info"),
-                f"{prefix}{rule.text}{gain}",
-            )
-            worth = rule.speedup if rule.speedup is not None and rule.scope == "global" else -1.0
-            out[key] = (worth, finding)
+            severity, text = SEVERITIES.get(rule.kind, "info"), f"{prefix}{rule.text}{gain}"
+            finding = Finding(f"ncu:{shown(rule.name)}", severity, text)
+            out.setdefault((rule.name, rule.text), (worth, finding))
     return [finding for _, finding in sorted(out.values(), key=lambda f: -f[0])]

@@ -49,8 +49,7 @@ class Rule:
     """The result of one of ncu's rules for a launch.
 
     ``kind`` is ncu's (``OPT``, ``WRN``, ``INF``), ``speedup`` its estimate in percent of the
-    launch's time (``scope`` ``global``) or of one part of the chip (``local``), None if it
-    estimates nothing.
+    launch's time (``scope`` ``global``) or of one part of the chip (``local``).
     """
 
     name: str
@@ -75,11 +74,11 @@ class MeasuredInstruction:
 
 @dataclass(frozen=True, slots=True)
 class NcuLaunch:
-    """One profiled launch. Percentages are of the peak, of time in µs, clocks in GHz.
+    """One profiled launch. Percentages are of the peak.
 
     ``number`` and ``process`` are ncu's, ``demangled`` the name as ncu prints it and ``function``
-    the function's own in it. None is "the report does not say". ``base`` is the address that the
-    first instruction had.
+    the function's own in it. None is "the report does not say". ``base`` is the address of the
+    first instruction.
     """
 
     number: int
@@ -104,10 +103,7 @@ class NcuLaunch:
 
     @property
     def speedup(self) -> float | None:
-        """The largest estimated speed-up of the launch as a whole, in percent of its time.
-
-        Rules of one part of the chip alone (``local``) say nothing of the launch's time.
-        """
+        """The largest estimated speed-up of the launch as a whole, in percent of its time."""
         estimates = [r.speedup for r in self.rules if r.scope == "global" and r.speedup is not None]
         return max(estimates, default=None)
 
@@ -119,44 +115,38 @@ class NcuLaunch:
 
     @property
     def samples(self) -> Samples | None:
-        """All samples of the launch, None if nothing was sampled."""
         sampled = [i.samples for i in self.code if i.samples is not None]
         return total(sampled) if sampled else None
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The launches of a report in order, the pages that it was read from, and its problems."""
-
     launches: tuple[NcuLaunch, ...]
     pages: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
 
 
-def joined(reports: Iterable[Report]) -> Report:
-    all_reports = list(reports)
+def joined(reports: Sequence[Report]) -> Report:
     return Report(
-        tuple(launch for r in all_reports for launch in r.launches),
-        tuple(dict.fromkeys(p for r in all_reports for p in r.pages)),
-        tuple(dict.fromkeys(p for r in all_reports for p in r.problems)),
+        tuple(launch for r in reports for launch in r.launches),
+        tuple(dict.fromkeys(p for r in reports for p in r.pages)),
+        tuple(dict.fromkeys(p for r in reports for p in r.problems)),
     )
 
 
 @lru_cache(maxsize=4096)
 def function_of(demangled: str) -> str:
     """``copy`` of ``void ns::copy<float, 4>(float const*, int)``; other names as they are."""
-    out: list[str] = []
+    name = ""
     depth = 0
-    for position, letter in enumerate(demangled.replace("(anonymous namespace)", "{anonymous}")):
-        if letter == "<":
-            depth += 1
-        elif letter == ">":
-            depth -= 1
-        elif letter == "(" and depth == 0 and position:
+    for letter in demangled.replace("(anonymous namespace)", "{anonymous}"):
+        if letter == "(" and depth == 0 and name:
             break
-        elif depth == 0:
-            out.append(letter)
-    return "".join(out).split("::")[-1].strip().rpartition(" ")[2] or demangled
+        depth -= letter == ">"
+        if depth == 0 and letter not in "<>":
+            name += letter
+        depth += letter == "<"
+    return name.split("::")[-1].strip().rpartition(" ")[2] or demangled
 
 
 STALLS = {
@@ -229,12 +219,12 @@ def number(text: str, name: str) -> float | None:
 def _figure(field: str, text: str, unit: str, name: str) -> float | None:
     """A figure in the unit of its field; None if it is missing or of another unit."""
     value, unit = number(text, name), unit.strip().lower().replace("econd", "")
-    scales = _UNITS.get(field)
     if value is None or value > MAX_FIGURE:
         return None
-    if scales is None:
+    if field not in _UNITS:
         return round(value)
-    return value / scales[unit] if unit in scales else None
+    scale = _UNITS[field].get(unit)
+    return None if scale is None else value / scale
 
 
 # -- rows of a CSV that ncu wrote, amid what it and the program printed besides -------------------
@@ -329,15 +319,10 @@ def _cut(name: str, line: int) -> Unreadable:
 
 # -- the source page: the machine code of a launch, with its samples ------------------------------
 
-ALL = (
-    "Warp Stall Sampling (All Samples)",
-    "Warp Stall Sampling (All Cycles)",
-    "Sampling Data (All)",
-    "# Samples",
-)
+_STALL = "Warp Stall Sampling "
+ALL = (f"{_STALL}(All Samples)", f"{_STALL}(All Cycles)", "Sampling Data (All)", "# Samples")
 NOT_ISSUED = (
-    "Warp Stall Sampling (Not-issued Samples)",
-    "Warp Stall Sampling (Not-issued Cycles)",
+    *(f"{_STALL}(Not-issued Samples)", f"{_STALL}(Not-issued Cycles)"),
     "Sampling Data (Not Issued)",
 )
 
@@ -366,7 +351,6 @@ def source(table: Table, number: int, name: str) -> NcuLaunch:
 
 
 def _samples(cells: Mapping[str, str], name: str) -> Samples | None:
-    """The samples of a row; None if the page has none."""
     whole, quiet = (
         next((cells[c] for c in columns if c in cells), None) for columns in (ALL, NOT_ISSUED)
     )
@@ -429,7 +413,6 @@ def read(text: str, name: str) -> Report:
 
 
 def _together(tables: Sequence[Table], name: str) -> Report:
-    """The report that tables make."""
     # A run has no page twice, but for the source page, which has a table a launch.
     groups: list[list[Table]] = [[]]
     for table in tables:
@@ -512,12 +495,11 @@ def _details(table: Table, name: str) -> dict[Key, Fields]:
         cells = dict(zip(columns, row, strict=False))
         key, fields = _launch(cells, fewest <= len(row) <= len(columns), line, name)
         fields = out.setdefault(key, {**fields, "rules": ()})
-        field = ON_DETAILS.get(cells["Metric Name"])
-        if field is not None:
-            unit = cells.get("Metric Unit", "")
-            value = _figure(field, cells["Metric Value"], unit, name)
-            if value is not None:
-                fields.setdefault(field, value)
+        field = ON_DETAILS.get(cells["Metric Name"], "")
+        value = cells["Metric Value"]
+        figure = _figure(field, value, cells.get("Metric Unit", ""), name) if field else None
+        if figure is not None:
+            fields.setdefault(field, figure)
         if cells.get("Rule Name"):
             rule = Rule(
                 cells["Rule Name"],
@@ -532,10 +514,9 @@ def _details(table: Table, name: str) -> dict[Key, Fields]:
 
 
 def _launch(cells: Mapping[str, str], complete: bool, line: int, name: str) -> tuple[Key, Fields]:
-    """The launch that a row is of, as far as every page has it.
+    """The launch that a row is of, by the columns of every page.
 
-    Raises ``Unreadable`` if the row is of no launch, or not ``complete``: it does not have the
-    cells of the header above it.
+    Raises ``Unreadable`` if the row is of no launch, or not ``complete``.
     """
     number = cells.get("ID", "").strip()
     if not complete or not number.isdecimal() or len(number) > 18:
@@ -632,7 +613,6 @@ def texts(path: Path) -> str:
 
 
 def need() -> Path:
-    """The path of ncu. Raises ``ToolMissing``."""
     if (tool := find("ncu")) is None:
         raise ToolMissing(
             "ncu (Nsight Compute) was not found on this machine",
@@ -663,13 +643,10 @@ def arguments(
     skip: int,
     children: bool = False,
 ) -> list[str]:
-    """The options of ncu that work for programs of torch.
+    """The options of ncu that work for programs of torch; ``kernel`` is a name or ``regex:…``.
 
-    Clocks stay as they are (locking them takes privileges on rented machines, and times would be
-    of other clocks than ``ptxview time``'s); compile workers and other children are left alone,
-    unless ``children`` are wanted.
-    ``log`` takes what ncu says, so that the program keeps its own output. ``kernel`` is a name or
-    ``regex:…``.
+    Clocks stay as they are: locking them takes privileges, and ``ptxview time`` does not lock them.
+    ``log`` takes what ncu says, so that the program keeps its own output.
     """
     processes = "all" if children else "application-only"
     return [
@@ -683,8 +660,6 @@ def arguments(
 
 ENVIRONMENT = (("TORCHINDUCTOR_COMPILE_THREADS", "1"),)
 """ncu hangs with Inductor's compile workers."""
-
-
 BESIDE = "ncu.csv"
 SCHEMA = 1
 
@@ -710,20 +685,19 @@ def of_recording(path: Path, named: Sequence[Path] = ()) -> Report:
     """
     if named:
         return load(named)
+    if not is_recording(path):
+        return Report(())
     reports: list[Report] = []
+    problems: list[str] = []
     beside = (path / BESIDE) if path.is_dir() else path.with_name(f"{path.name}.{BESIDE}")
-    if is_recording(path):
-        try:
-            # A link in a recording's folder leads out of the recording.
-            if beside.is_file() and not (path.is_dir() and beside.is_symlink()):
-                reports.append(load([beside]))
-            left_out: list[str] = []
-            reports += map(_kept, kept(path, REPORTS, left_out.append))
-            if left_out:
-                reports.append(Report((), (), tuple(left_out)))
-        except PtxviewError as error:
-            reports.append(Report((), (), (error.message,)))
-    return joined(reports)
+    try:
+        # A link in a recording's folder leads out of the recording.
+        if beside.is_file() and not (path.is_dir() and beside.is_symlink()):
+            reports.append(load([beside]))
+        reports += map(_kept, kept(path, REPORTS, problems.append))
+    except PtxviewError as error:
+        problems.append(error.message)
+    return joined([*reports, Report((), (), tuple(problems))])
 
 
 def _kept(record: dict[str, object]) -> Report:
@@ -753,17 +727,10 @@ def alone(path: Path, report: Report) -> Recording:
         kernels.setdefault(launch.demangled, {}).setdefault(_digest(launch), []).append(launch)
     ids = shortest_ids(digest for by_digest in kernels.values() for digest in by_digest)
     out = []
-    for number, (demangled, variants) in enumerate(kernels.items()):
-        function = next(iter(variants.values()))[0].function
-        out.append(
-            Kernel(
-                f"k{number}",
-                function,
-                demangled,
-                Origin.FILE,
-                tuple(_variant(ids[d], d, launches) for d, launches in variants.items()),
-            )
-        )
+    for number, (demangled, launches) in enumerate(kernels.items()):
+        function = next(iter(launches.values()))[0].function
+        variants = tuple(_variant(ids[digest], digest, own) for digest, own in launches.items())
+        out.append(Kernel(f"k{number}", function, demangled, Origin.FILE, variants))
     device = next((launch.device for launch in report.launches if launch.device), None)
     return Recording(
         str(path), tuple(out), device={"name": device} if device else None, problems=report.problems
@@ -815,8 +782,7 @@ def _settings(launches: Sequence[NcuLaunch]) -> dict[str, object]:
     few = launches[:MAX_LAUNCHES]
     rest = ["…"] if len(launches) > MAX_LAUNCHES else []
     times = [f"{launch.duration_us:.2f}" for launch in few if launch.duration_us is not None]
-    settings: dict[str, object] = {"launch": " ".join([*(str(one.number) for one in few), *rest])}
-    if times:
-        settings["µs"] = " ".join([*times, *rest])
+    shown = {"launch": [str(one.number) for one in few], "µs": times}
+    settings: dict[str, object] = {k: " ".join([*v, *rest]) for k, v in shown.items() if v}
     dims = {"grid": few[0].grid, "block": few[0].block}
     return settings | {name: "×".join(map(str, dim)) for name, dim in dims.items() if dim}

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from math import prod
 from pathlib import Path
 from statistics import median
+from typing import cast
 
 from inspector.base.errors import PtxviewError, Unreadable
 from inspector.base.model import Content, Kernel, Recording, Variant
@@ -47,9 +48,7 @@ class CompiledFact:
         return self.began, self.ended
 
     def named(self, placed: bool = False) -> str:
-        """The function's name; ``placed``: with its place."""
-        # A function of torch's own goes through one of Dynamo's, whose name says nothing.
-        if "/torch/" in self.file:
+        if "/torch/" in self.file:  # Dynamo's name says nothing
             return "a function of torch's"
         line = "" if self.line is None else f":{self.line}"
         return f"{self.name} ({self.file}{line})" if placed and self.file else self.name
@@ -57,7 +56,7 @@ class CompiledFact:
 
 @dataclass(frozen=True, slots=True)
 class RepeatedFact:
-    """A line, or a pair of lines, that ran ``count`` times; the ``times`` of some of them."""
+    """A line, or a pair of lines, that ran ``count`` times, with the ``times`` of some."""
 
     times: tuple[Times, ...]
     site: str = ""
@@ -78,23 +77,18 @@ class ProcessFacts:
 
 def facts(event: Said) -> ProcessFacts:
     """The facts of a ``profile_facts`` event; invalid parts are left out."""
-    made: ProcessFacts = restored(ProcessFacts, dict(event))
-    return made
+    return cast(ProcessFacts, restored(ProcessFacts, dict(event)))
 
 
 def warned(profile: Profile, facts: Sequence[ProcessFacts]) -> Profile:
     """The profile with the compiling within its window, and warnings about it."""
     window = profile.window
     mine = [f for f in facts if f.pid == window.pid]
-    if not mine or window.began is None or window.ended is None:
-        return replace(profile, warnings=tuple(_compiled(profile)))
-    within = (window.began, window.ended)
-    triton = [
-        Compiling(f"Triton's {one.name}", _us(one.times, within))
-        for f in mine
-        for one in f.triton
-        if _us(one.times, within) > 0
-    ]
+    if window.began is None or window.ended is None:
+        mine = []
+    within = (window.began or 0.0, window.ended or 0.0)
+    spent = [(f"Triton's {one.name}", _us(one.times, within)) for f in mine for one in f.triton]
+    triton = [Compiling(what, us) for what, us in spent if us > 0]
     names = [one.named(True) for f in mine for one in f.dynamo if _us(one.times, within) > 0]
     changed = replace(profile, compiling=(*profile.compiling, *triton))
     warnings = [
@@ -131,7 +125,6 @@ def _compiled(profile: Profile, names: Sequence[str] = ()) -> Iterator[str]:
 
 
 def _calls(facts: ProcessFacts, within: Times) -> Iterator[str]:
-    """Warnings about lines that call torch.compile repeatedly."""
     for call in facts.calls:
         count = call.count or len(call.times)
         if count > 1 and any(_us(t, within) > 0 for t in call.times):
@@ -144,18 +137,14 @@ def _calls(facts: ProcessFacts, within: Times) -> Iterator[str]:
 
 
 def _pairs(facts: ProcessFacts) -> Iterator[str]:
-    """Warnings about pairs of timing events with a compile between them."""
     compiles = [(one.named(), one.times) for one in facts.dynamo]
     compiles += [(f"Triton's {one.name}", one.times) for one in facts.triton]
     for timed in facts.pairs:
         first, _, last = timed.sites.partition("\n")
-        spoilt = [
-            (pair, [(what, us) for what, t in compiles if (us := _us(t, pair))])
-            for pair in timed.times
-        ]
-        spoilt = [(pair, compiling) for pair, compiling in spoilt if compiling]
+        spoilt = [pair for pair in timed.times if any(_us(t, pair) for _, t in compiles)]
         if spoilt:
-            pair, compiling = spoilt[0]
+            pair = spoilt[0]
+            compiling = [(what, us) for what, t in compiles if (us := _us(t, pair))]
             names = ", ".join(dict.fromkeys(what for what, _ in compiling))
             spent = max(us for _, us in compiling)
             of = len(timed.times)
@@ -187,8 +176,7 @@ def linked(profile: Profile, rec: Recording) -> Profile:
         names = {kernel.name, kernel.demangled, base_name(kernel.name), _bare(kernel.demangled)}
         for name in names | {v.symbol for v in kernel.variants}:
             by_name[name].append(kernel)
-    kernels = tuple(_linked(work, by_name) for work in profile.kernels)
-    return replace(profile, kernels=kernels)
+    return replace(profile, kernels=tuple(_linked(work, by_name) for work in profile.kernels))
 
 
 def _bare(name: str) -> str:
@@ -197,10 +185,8 @@ def _bare(name: str) -> str:
 
 
 def _linked(work: GpuWork, by_name: dict[str, list[Kernel]]) -> GpuWork:
-    if work.kind != "kernel":
-        return work
     kernels = by_name.get(work.name) or by_name.get(_bare(work.name)) or []
-    if not kernels:
+    if work.kind != "kernel" or not kernels:
         return work
     fitting = [(k, v.id) for k in kernels for v in _fitting(k.variants, work.shapes)]
     owner = fitting[0][0] if fitting else kernels[0]
@@ -222,8 +208,8 @@ def _fitting(variants: Sequence[Variant], shapes: Sequence[Shape]) -> list[Varia
 
 
 def _may_be(variant: Variant, shape: Shape) -> bool:
-    registers = variant.known.registers, shape.registers
-    if None not in registers and registers[0] != registers[1]:
+    registers = {variant.known.registers, shape.registers} - {None}
+    if len(registers) > 1:
         return False
     # Warp specialisation launches more warps than were asked for; its calls say so.
     blocks = {c.block for c in variant.calls if c.block is not None}
@@ -239,31 +225,25 @@ VERSION = "profile-1"
 
 def windows(events: Events) -> list[Window]:
     """Every window of a recording, in the order in which they began."""
-    ranks = {
-        whole(e.get("pid")): whole(e.get("rank"))
-        for e in events.events
-        if e.get("event") == "process"
-    }
+    processes = [e for e in events.events if e.get("event") == "process"]
+    ranks = {whole(e.get("pid")): whole(e.get("rank")) for e in processes}
     out: list[Window] = []
-    for event in events.events:
-        if event.get("event") == "profile":
-            pid = whole(event.get("pid"))
-            own = {
-                "number": 0,
-                "by": "program" if event.get("by") == "program" else "ptxview",
-                "about": about(event),
-                "rank": None if pid is None else ranks.get(pid),
-                "steps": (),
-            }
-            out.append(restored(Window, {**event, **own}))
+    for event in (e for e in events.events if e.get("event") == "profile"):
+        pid = whole(event.get("pid"))
+        by = "program" if event.get("by") == "program" else "ptxview"
+        rank = None if pid is None else ranks.get(pid)
+        own = {"number": 0, "by": by, "about": about(event), "rank": rank, "steps": ()}
+        out.append(restored(Window, {**event, **own}))
     out.sort(key=lambda window: window.began or 0.0)
     return [replace(window, number=n) for n, window in enumerate(out, 1)]
 
 
 def about(event: Said) -> str:
-    """A sentence on what a window covers."""
     mode, ended = event.get("mode"), event.get("ended_by")
-    stepped = _stepped(event.get("step"))
+    step, stepped = event.get("step"), "no steps"
+    if isinstance(step, dict):
+        verb = "ends at" if step.get("kind") == "optimizer" else "is"
+        stepped = f"a step {verb} {_plain(step.get('name'))}"
     end = {
         "seconds": f"until its time was up ({_plain(event.get('seconds'))} s, --seconds)",
         "memory": "until memory ran short",
@@ -287,13 +267,6 @@ def about(event: Said) -> str:
     return f"the whole program as one window, {start} {end}: it made no steps (--step names some)"
 
 
-def _stepped(step: object) -> str:
-    if not isinstance(step, dict):
-        return "no steps"
-    name = _plain(step.get("name"))
-    return f"a step ends at {name}" if step.get("kind") == "optimizer" else f"a step is {name}"
-
-
 def _plain(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)[:200]
 
@@ -302,12 +275,10 @@ def profile_of(events: Events, window: Window, cache: DerivedCache) -> Profile:
     """One window, summed up, without the recording's kernels. Raises ``Unreadable``."""
     content = _trace(events, window)
     key = DerivedCache.key(VERSION, window.trace or "")
-    stored = cache.get(key)
-    if stored is not None:
-        with suppress(ValueError, TypeError, RecursionError, PtxviewError):
-            kept: Profile = restored(Profile, files.parsed(stored))
-            own = replace(window, steps=kept.window.steps, gpu=kept.window.gpu)
-            return replace(kept, window=own)
+    with suppress(ValueError, TypeError, RecursionError, PtxviewError):
+        kept: Profile = restored(Profile, files.parsed(cache.get(key) or b""))
+        own = replace(window, steps=kept.window.steps, gpu=kept.window.gpu)
+        return replace(kept, window=own)
     profile = summarise(content.read(), window)
     bare = Window(0, "", "", steps=profile.window.steps, gpu=profile.window.gpu)
     cache.put(key, json.dumps(asdict(replace(profile, window=bare))).encode())
@@ -331,8 +302,8 @@ def profiles(
 ) -> tuple[list[Window], Profile | None, list[str]]:
     """The windows of a recording, one of them summed up, and what could not be recorded.
 
-    ``number`` is the window's; without one it is ptxview's last window, else the program's last.
-    Raises ``Unreadable`` for an unknown number and for an unreadable trace.
+    Without a ``number`` it is the last window of the lowest rank. Raises ``Unreadable`` for an
+    unknown number and for an unreadable trace.
     """
     events = read_events(path)
     recorded = windows(events)
@@ -356,7 +327,6 @@ def profiles(
 
 
 def why_none(path: Path) -> str:
-    """Why a recording holds no profile, in words."""
     records = read_events(path).events
     facts = [e for e in records if e.get("event") == "profile_facts"]
     if not any(e.get("event") == "torch" for e in records):

@@ -28,9 +28,8 @@ Three = tuple[int, int, int]
 class Operator:
     """All calls of one operator, annotation or CUDA runtime function.
 
-    ``kind`` is ``op``, ``annotation`` or ``runtime``. ``cpu_us`` is with what was called within,
-    ``self_cpu_us`` without; ``gpu_us`` is of the kernels that it or those within launched,
-    ``self_gpu_us`` of the operator alone. They equal torch's ``key_averages()``.
+    ``kind`` is ``op``, ``annotation`` or ``runtime``. ``self_`` times are without the calls within.
+    They equal torch's ``key_averages()``.
     """
 
     name: str
@@ -59,9 +58,8 @@ class GpuWork:
     """All launches of a kernel, or all copies (``memcpy``) or fills (``memset``) of one sort.
 
     ``name`` is the trace's, demangled; ``short`` fits into a table. ``low_us`` and ``high_us`` are
-    the shortest and the longest duration. ``kernel`` is the id of the recording's kernel
-    and ``variants`` the ids of its variants that fit the launches (more than one: they cannot be
-    told apart); ``fused`` the ATen operators that torch.compile fused into it.
+    the shortest and longest duration. ``kernel`` is the id of the recording's kernel, ``variants``
+    the ids of its variants that fit the launches, ``fused`` the ATen operators fused into it.
     """
 
     name: str
@@ -91,7 +89,7 @@ class Chain:
 class Overhead:
     """Where the time of the window went; None if no GPU took part.
 
-    ``busy_us`` is the time in which any kernel, copy or fill ran on the device that had most;
+    ``busy_us`` is the time in which any kernel, copy or fill ran on the busiest device;
     ``launches`` are calls that launch kernels, ``launch_us`` their CPU time; ``sync_us`` the CPU's
     time in calls that wait for the device. A gap is between two pieces of the device's work.
     """
@@ -126,10 +124,10 @@ class Compiling:
 class Window:
     """One stretch of the program that was recorded.
 
-    ``number`` counts from 1 in a recording. ``by`` is ``ptxview``, or ``program`` where the
-    program ran torch.profiler itself. ``about`` says in words what the window is and how its steps
-    were found; ``steps`` are the numbers of those within it, ``seen`` how many the program
-    made. ``began`` and ``ended`` are seconds since 1970.
+    ``number`` counts from 1. ``by`` is ``ptxview``, or ``program`` where the program ran
+    torch.profiler itself. ``about`` describes the window and how its steps were found; ``steps``
+    are the numbers of those within it, ``seen`` how many the program made. ``began`` and ``ended``
+    are seconds since 1970.
     """
 
     number: int
@@ -204,9 +202,8 @@ LaunchShape = tuple[Three | None, Three | None, int | None, int | None]
 class Span:
     """A call on the CPU; times in ns of the trace's clock.
 
-    ``own`` is its time without what was called within; ``gpu`` is of what it launched itself,
-    ``all_gpu`` also of what those within launched. Spans that torch's tables leave out are not
-    ``kept``.
+    ``own`` is its time without the calls within; ``gpu`` is of its own launches, ``all_gpu`` also
+    of those within. Spans that torch's tables leave out are not ``kept``.
     """
 
     name: str
@@ -280,12 +277,18 @@ class GatheredTrace:
         return span if span is None or span.kept else span.parent
 
     def _read(self, data: bytes) -> Iterator[dict[str, object]]:
-        raw = io.BytesIO(data)
-        file = gzip.GzipFile(fileobj=raw) if data[:2] == b"\x1f\x8b" else raw
-        chunks = _chunks(io.TextIOWrapper(file, "utf-8", "surrogateescape"))
-        buffer = self._begin(chunks)
+        chunks = _chunks(data)
+        buffer = ""
+        while (start := _BEGIN.search(buffer)) is None:
+            chunk = next(chunks, "")
+            if not chunk or len(buffer) > 16 * CHUNK_CHARS:
+                raise Unreadable("it is not a Chrome trace: it has no traceEvents")
+            buffer += chunk
+        position, count = start.end(), 0
+        with suppress(ValueError, RecursionError):
+            header = json.loads(buffer[:position] + "]}", strict=False)
+            self.header = header if isinstance(header, dict) else {}
         decode = json.JSONDecoder(strict=False).raw_decode
-        position = count = 0
         while True:
             skipped = _SKIPPED.match(buffer, position)
             position = skipped.end() if skipped else position
@@ -307,25 +310,12 @@ class GatheredTrace:
             if position > CHUNK_CHARS:
                 buffer, position = buffer[position:], 0
             if isinstance(event, dict) and event.get("ph") is not None:
-                if count >= MAX_EVENTS:
-                    self.cut = True
+                self.cut = count >= MAX_EVENTS
+                if self.cut:
                     return
                 count += 1
                 if event["ph"] == "X":
                     yield event
-
-    def _begin(self, chunks: Iterator[str]) -> str:
-        """The text after the header, which is read."""
-        text = ""
-        while (start := _BEGIN.search(text)) is None:
-            chunk = next(chunks, "")
-            if not chunk or len(text) > 16 * CHUNK_CHARS:
-                raise Unreadable("it is not a Chrome trace: it has no traceEvents")
-            text += chunk
-        with suppress(ValueError, RecursionError):
-            header = json.loads(text[: start.end()] + "]}", strict=False)
-            self.header = header if isinstance(header, dict) else {}
-        return text[start.end() :]
 
     def _take(self, event: dict[str, object], stacks: bool) -> None:
         category, name = event.get("cat"), str(event.get("name"))
@@ -337,14 +327,17 @@ class GatheredTrace:
         elif category in GPU_KINDS:
             start, end = _times(event)
             self.events += 1
-            names: tuple[str, ...] = ("device", "External id", "correlation")
-            device, external, correlation = (whole(given.get(key)) or 0 for key in names)
-            names = ("registers per thread", "shared memory")
-            registers, shared = (whole(given.get(key)) for key in names)
-            shape = _three(given.get("grid")), _three(given.get("block")), registers, shared
+            shape = (
+                _three(given.get("grid")),
+                _three(given.get("block")),
+                whole(given.get("registers per thread")),
+                whole(given.get("shared memory")),
+            )
             kind = GPU_KINDS[str(category)]
-            numbers = device, external, correlation
-            self.work.append(Work(start, end, sys.intern(name), kind, *numbers, shape))
+            keys = ("device", "External id", "correlation")
+            device, external, correlation = (whole(given.get(key)) or 0 for key in keys)
+            name = sys.intern(name)
+            self.work.append(Work(start, end, name, kind, device, external, correlation, shape))
         elif category in CPU_KINDS and name not in LEFT_OUT and not name.startswith(EMULATED):
             start, end = _times(event)
             self.events += 1
@@ -360,20 +353,20 @@ class GatheredTrace:
                 self.by_external[given["External id"]] = span
 
 
-def _chunks(file: io.TextIOWrapper) -> Iterator[str]:
+def _chunks(data: bytes) -> Iterator[str]:
     """The parts of a text. Raises ``Unreadable`` where it is damaged or too long."""
+    raw = io.BytesIO(data)
+    file = gzip.GzipFile(fileobj=raw) if data[:2] == b"\x1f\x8b" else raw
+    text = io.TextIOWrapper(file, "utf-8", "surrogateescape")
     length = 0
-    while True:
-        try:
-            chunk = file.read(CHUNK_CHARS)
-        except (OSError, EOFError, zlib.error) as error:
-            raise Unreadable(f"the trace is damaged: {error}") from None
-        length += len(chunk)
-        if length > MAX_TRACE_CHARS:
-            raise Unreadable("the trace is too long to be real")
-        if not chunk:
-            return
-        yield chunk
+    try:
+        while chunk := text.read(CHUNK_CHARS):
+            length += len(chunk)
+            if length > MAX_TRACE_CHARS:
+                raise Unreadable("the trace is too long to be real")
+            yield chunk
+    except (OSError, EOFError, zlib.error) as error:
+        raise Unreadable(f"the trace is damaged: {error}") from None
 
 
 def _nest(spans: list[Span]) -> None:
@@ -415,7 +408,6 @@ def _times(event: dict[str, object]) -> tuple[int, int]:
 
 
 def whole(value: object) -> int | None:
-    """A whole number of JSON; None for any other value."""
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
@@ -436,7 +428,7 @@ MAX_PATH_CALLS = 64
 
 
 def summarise(data: bytes, window: Window) -> Profile:
-    """The profile of one trace. Raises ``Unreadable`` if ``data`` is not a trace."""
+    """Sum up one trace. Raises ``Unreadable`` if ``data`` is not a trace."""
     trace = GatheredTrace(data)
     gpu = bool(trace.work) or (window.gpu and any(s.kind == "runtime" for s in trace.spans()))
     chains: dict[tuple[tuple[str, ...], str], list[int]] = defaultdict(list)
@@ -485,18 +477,11 @@ def _operators(trace: GatheredTrace, gpu: bool) -> list[Operator]:
                 span.parent.all_gpu += span.all_gpu
     for span in trace.spans():
         sums[span.name, span.kind].append(span)
-    rows = [
-        Operator(
-            name,
-            kind,
-            len(spans),
-            sum(s.end - s.start for s in spans) / 1000,
-            sum(s.own for s in spans) / 1000,
-            sum(s.all_gpu for s in spans) / 1000 if gpu else None,
-            sum(s.gpu for s in spans) / 1000 if gpu else None,
-        )
-        for (name, kind), spans in sums.items()
-    ]
+    rows = []
+    for (name, kind), spans in sums.items():
+        cpu = sum(s.end - s.start for s in spans) / 1000, sum(s.own for s in spans) / 1000
+        on_gpu = sum(s.all_gpu for s in spans) / 1000, sum(s.gpu for s in spans) / 1000
+        rows.append(Operator(name, kind, len(spans), *cpu, *(on_gpu if gpu else ())))
     return sorted(rows, key=lambda r: (-(r.self_gpu_us or 0), -(r.gpu_us or 0), -r.self_cpu_us))
 
 
@@ -508,23 +493,14 @@ def _kernels(trace: GatheredTrace) -> list[GpuWork]:
     for (name, kind), those in pieces.items():
         times = [work.ns for work in those]
         by_shape: dict[LaunchShape, list[int]] = defaultdict(list)
-        if kind == "kernel":
-            for work in those:
-                by_shape[work.shape].append(work.ns)
+        for work in those if kind == "kernel" else ():
+            by_shape[work.shape].append(work.ns)
         shapes = [Shape(*key, len(ns), sum(ns) / 1000) for key, ns in by_shape.items()]
         shapes.sort(key=lambda shape: -shape.gpu_us)
-        rows.append(
-            GpuWork(
-                name,
-                short_name(name) if kind == "kernel" else name,
-                kind,
-                len(times),
-                sum(times) / 1000,
-                min(times) / 1000,
-                max(times) / 1000,
-                tuple(shapes[:MAX_SHAPES]),
-            )
-        )
+        short = short_name(name) if kind == "kernel" else name
+        us, low, high = sum(times) / 1000, min(times) / 1000, max(times) / 1000
+        kept = tuple(shapes[:MAX_SHAPES])
+        rows.append(GpuWork(name, short, kind, len(times), us, low, high, kept))
     return sorted(rows, key=lambda r: (-r.gpu_us, r.name))
 
 
@@ -587,14 +563,13 @@ def _compiling(trace: GatheredTrace, first: int, last: int) -> Iterator[Compilin
     """torch.compile's own annotations within the window, only the outermost of those nested."""
     spans_of: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for span in trace.spans():
-        if not span.name.endswith(COMPILES) or span.end <= first or span.start >= last:
-            continue
-        above = span.parent
-        while above is not None and not above.name.endswith(COMPILES):
-            above = above.parent
-        if above is None:
-            what = span.name.removesuffix(COMPILES)
-            spans_of[what].append((max(span.start, first), min(span.end, last)))
+        if span.name.endswith(COMPILES) and span.end > first and span.start < last:
+            above = span.parent
+            while above is not None and not above.name.endswith(COMPILES):
+                above = above.parent
+            if above is None:
+                what = span.name.removesuffix(COMPILES)
+                spans_of[what].append((max(span.start, first), min(span.end, last)))
     for what, spans in spans_of.items():
         steps = {n for n, s, e in trace.steps for a, b in spans if a < e and b > s}
         us = sum(b - a for a, b in spans) / 1000
@@ -609,16 +584,14 @@ OURS = ("ptxview_probes", "inspector/probes/", "torch/profiler/")
 
 
 def stacks(data: bytes, gpu: bool) -> list[str]:
-    """A line a stack, with the µs of its innermost operator itself: the GPU's, or the CPU's.
+    """A line a stack, with the GPU's or CPU's own µs of its innermost operator.
 
-    Raises ``Unreadable`` for what is no trace.
+    Raises ``Unreadable`` if ``data`` is not a trace.
     """
     trace = GatheredTrace(data, stacks=True)
     for work in trace.work:
         span = trace.by_external.get(work.external) or trace.by_correlation.get(work.correlation)
-        while span is not None and (
-            not span.kept or (span.kind == "runtime" and span.parent is not None)
-        ):
+        while span is not None and (not span.kept or (span.kind == "runtime" and span.parent)):
             span = span.parent
         if span is not None:
             span.gpu += work.ns
@@ -638,7 +611,6 @@ def stacks(data: bytes, gpu: bool) -> list[str]:
 
 
 def _frames_of(spans: Sequence[Span], frames: Sequence[Span]) -> Iterator[Span | None]:
-    """For each span, the innermost Python function that contains it."""
     stack: list[Span] = []
     following = 0
     for span in spans:

@@ -14,7 +14,7 @@ from inspector.base.names import base_name
 from inspector.base.text import plural
 from inspector.listing.cubin import kernel_parameters
 from inspector.measure.ncu.report import function_of
-from inspector.measure.time.results import KernelTime, median
+from inspector.measure.time.results import KernelTime, median, numbers
 from inspector.system import files
 
 Found = tuple[Kernel, Variant]
@@ -22,8 +22,6 @@ Found = tuple[Kernel, Variant]
 
 @dataclass(frozen=True, slots=True)
 class PlannedLaunch:
-    """One recorded launch with its kernel and variant."""
-
     kernel: Kernel
     variant: Variant
     number: int
@@ -56,34 +54,27 @@ def plan(variants: Iterable[Found], most: int, covered: Container[tuple[str, str
     left_out: list[str] = []
     unknown: list[str] = []
     for kernel, variant in variants:
+        title = f"{kernel.name} {variant.id}"
+        calls = [c for c in variant.calls if c.kind == "triton" and c.grid and c.block]
         if (kernel.id, variant.id) in covered and not variant.calls:
             continue
         if variant.error is not None:
             how = "did not compile" if variant.uncompiled else "could not be loaded"
-            left_out.append(f"{kernel.name} {variant.id} {how}: {variant.failed}")
-            continue
-        if Stage.SASS not in variant.stages:
-            left_out.append(f"{kernel.name} {variant.id}: its cubin was not recorded")
-            continue
-        recorded = [
-            PlannedLaunch(kernel, variant, n, call)
-            for n, call in enumerate(variant.calls)
-            if call.kind == "triton" and call.grid is not None and call.block is not None
-        ]
-        if not recorded:
+            left_out.append(f"{title} {how}: {variant.failed}")
+        elif Stage.SASS not in variant.stages:
+            left_out.append(f"{title}: its cubin was not recorded")
+        elif not calls:
             unknown.append(kernel.name)
-            continue
-        calls = [launch.call for launch in recorded]
-        often, dropped = most_frequent(f"{kernel.name} {variant.id}", calls, most)
-        launches += [launch for launch in recorded if launch.call in often]
-        left_out += dropped
+        else:
+            often, dropped = most_frequent(title, calls, most)
+            numbered = [(n, call) for n, call in enumerate(variant.calls) if call in often]
+            launches += [PlannedLaunch(kernel, variant, n, call) for n, call in numbered]
+            left_out += dropped
     if unknown:
         names = tuple(dict.fromkeys(unknown))
         shown = ", ".join(names[:3]) + (" …" if len(names) > 3 else "")
-        left_out.append(
-            f"{plural(len(unknown), 'variant')} of which no launch with its "
-            f"arguments was recorded: {shown}"
-        )
+        many = plural(len(unknown), "variant")
+        left_out.append(f"{many} of which no launch with its arguments was recorded: {shown}")
     return Plan(tuple(launches), tuple(left_out))
 
 
@@ -134,15 +125,11 @@ def job_of(launch: PlannedLaunch, cubin: bytes, needs: LaunchNeeds) -> dict[str,
 
 def inputs(arguments: Sequence[Argument]) -> str:
     """Tensors in words: ``float32 1823×781, 1823×781``."""
-    out: list[str] = []
-    last_dtype = None
-    for recorded in arguments:
-        if recorded.shape is None:
-            continue
-        size = "×".join(map(str, recorded.shape)) or "scalar"
-        out.append(size if recorded.dtype == last_dtype else f"{recorded.dtype} {size}")
-        last_dtype = recorded.dtype
-    return ", ".join(out)
+    tensors = [(a.dtype, a.shape) for a in arguments if a.shape is not None]
+    sizes = ("×".join(map(str, shape)) or "scalar" for _, shape in tensors)
+    dtypes = [dtype for dtype, _ in tensors]
+    three = zip([None, *dtypes], dtypes, sizes, strict=False)
+    return ", ".join(size if dtype == last else f"{dtype} {size}" for last, dtype, size in three)
 
 
 _TOKEN = re.compile(r"\w+|[^\w\s]")
@@ -171,9 +158,8 @@ class Library:
 class ReplayableCall:
     """A call to be repeated; ``number`` is its place among the recording's calls.
 
-    ``code`` is a graph's text, ``code_path`` its path in Inductor's cache, ``library`` that of an
-    extension's function. ``among`` are the variants that it may launch; ``asked`` those whose time
-    is wanted, empty for all.
+    ``code`` is a graph's text, ``code_path`` its path in Inductor's cache. ``among`` are the
+    variants that it may launch; ``asked`` those whose time is wanted, empty for all.
     """
 
     call: Call
@@ -214,22 +200,18 @@ def again(
     by_module = libraries(events)
     out: list[ReplayableCall] = []
     for number, call in enumerate(recording.calls):
-        graph = next((g for g in recording.graphs if g.id == call.name), None)
+        launched: list[Found] = []
         if call.kind == "graph":
+            graph = next((g for g in recording.graphs if g.id == call.name), None)
             own = graph.kernels if graph else ()
             among = tuple((k, v) for k, v in recording.variants() if k.id in own)
             launched = [f for f in among if any(c.kind == "triton" for c in f[1].calls)]
-            code = graph.stages.get(Stage.OUTPUT_CODE) if graph else None
-            repeated = ReplayableCall(
-                call,
-                number,
-                among,
-                code=code.content if code else None,
-                code_path=code.origin_path if code else None,
-            )
+            repeated = ReplayableCall(call, number, among)
+            if code := graph and graph.stages.get(Stage.OUTPUT_CODE):
+                repeated = replace(repeated, code=code.content, code_path=code.origin_path)
         elif call.kind == "extension":
             library = by_module.get(call.name.rpartition(".")[0])
-            among, launched = _beside(recording, library), []
+            among = _beside(recording, library)
             repeated = ReplayableCall(call, number, among, library=library)
         else:
             continue
@@ -305,24 +287,18 @@ def job_of_call(
 def kernel_times(
     reported: object, among: Sequence[Found], everyone: Sequence[Found], arch: str | None
 ) -> tuple[KernelTime, ...]:
-    """The kernels that a child process ``reported`` for a call, tied to the recording's."""
     out = []
     for report in reported if isinstance(reported, list) else []:
         if not isinstance(report, Mapping):
             continue
-        samples, per_call = report.get("samples"), report.get("per_call")
-        durations = samples if isinstance(samples, list) else []
-        middle = median([float(s) for s in durations if isinstance(s, int | float)])
+        middle, per_call = median(numbers(report.get("samples"))), report.get("per_call")
         if middle is None or not isinstance(per_call, int):
             continue
         reported_name = str(report.get("name"))
         owned = owner(reported_name, among, arch) or owner(reported_name, everyone, arch)
         name, variant = owned or (reported_name, None)
-        out.append(
-            KernelTime(
-                name, variant, middle.value, per_call, middle.low, middle.high, middle.samples
-            )
-        )
+        interval = middle.low, middle.high, middle.samples
+        out.append(KernelTime(name, variant, middle.value, per_call, *interval))
     return tuple(out)
 
 

@@ -67,7 +67,6 @@ class Spot:
 
 
 def peaks_by_sheet(device: object) -> Peaks | None:
-    """The data sheet's peaks of a device by its name; None if there is no such sheet."""
     for sheet in tables.table("peaks").values():
         if isinstance(sheet, Mapping) and device in (sheet.get("names") or ()):
             bandwidth = sheet.get("memory_bandwidth")
@@ -96,7 +95,15 @@ GAP = 0.02
 def sweep(text: str) -> tuple[str, list[int]]:
     """Parse ``N=first:last:step``: a parameter and its values, ascending. Raises ``UsageError``."""
     name, values = _named(text, "--sweep")
-    sizes = _values(values)
+    sizes: list[int] = []
+    if limits := _RANGE.fullmatch(values):
+        size, last, step = int(limits[1]), int(limits[2]), int(limits[4])
+        while size <= last and len(sizes) <= MAX_SIZES and (not limits[3] or step > 1):
+            sizes.append(size)
+            size = size * step if limits[3] else size + step
+    else:
+        parts = [part.strip() for part in values.split(",")]
+        sizes = [int(p) for p in parts] if all(map(_SIZE.fullmatch, parts)) else []
     if not sizes:
         raise UsageError(f"--sweep {text}: {values or 'nothing'} is not a range of sizes", HOW)
     if len(sizes) > MAX_SIZES:
@@ -122,31 +129,15 @@ def _named(text: str, option: str) -> tuple[str, str]:
     return name, value
 
 
-def _values(text: str) -> list[int]:
-    limits = _RANGE.fullmatch(text)
-    if limits is None:
-        parts = [part.strip() for part in text.split(",")]
-        return [int(p) for p in parts] if all(map(_SIZE.fullmatch, parts)) else []
-    size, last, step = int(limits[1]), int(limits[2]), int(limits[4])
-    if limits[3] and step < 2:
-        return []
-    out: list[int] = []
-    while size <= last and len(out) <= MAX_SIZES:
-        out.append(size)
-        size = size * step if limits[3] else size + step
-    return out
-
-
 @dataclass(frozen=True, slots=True)
 class RaceRow:
     """One variant at one size by one stopwatch.
 
-    ``timing.kernel`` is the script's name, ``timing.variant`` the variant's, ``timing.call`` the
-    number of the size. ``agrees`` is None if it was not checked, ``difference`` the greatest
-    absolute one from the reference, ``wrong`` why it disagrees. ``span_us`` is the median time
-    from the first kernel's start to the last one's end. ``rank`` counts from 1 among those of one
-    size that agree, None for others; rows whose intervals overlap share a rank. ``slower`` is the
-    time as a multiple of the fastest's.
+    ``timing`` has the script's and the variant's name and the number of the size. ``agrees`` is
+    None if it was not checked, ``difference`` the greatest absolute one from the reference,
+    ``wrong`` why it disagrees. ``span_us`` is the median time from the first kernel's start to the
+    last one's end. ``rank`` counts from 1 among those of one size that agree; rows whose intervals
+    overlap share it. ``slower`` is the time as a multiple of the fastest's.
     """
 
     timing: Timing
@@ -188,20 +179,15 @@ class Race:
 def rows_of(
     bare: Timing, sizes: Mapping[str, int], answers: Sequence[Said], peaks: tuple[Peak, ...]
 ) -> Iterator[RaceRow]:
-    """The rows of one variant at one size, from the records of child processes."""
     about, checked = (
         next((found for a in answers if isinstance(found := a.get(kind), dict)), {})
         for kind in ("about", "checked")
     )
-    moved, done = about.get("bytes"), about.get("flops")
-    bare = replace(
-        bare,
-        inputs=str(about.get("inputs", "")),
-        bytes=moved,
-        flops=done,
-        bytes_from=None if moved is None else "script",
-        flops_from=None if done is None else "script",
-    )
+    given: dict[str, Any] = {"inputs": str(about.get("inputs", ""))}
+    for name in ("bytes", "flops"):
+        if about.get(name) is not None:
+            given |= {name: about[name], f"{name}_from": "script"}
+    bare = replace(bare, **given)
     verdict = RaceRow(
         bare,
         dict(sizes),
@@ -212,14 +198,10 @@ def rows_of(
     )
     times = [a for a in answers if "about" not in a and "checked" not in a]
     for answer in times or [{"error": "it was not run"}]:
-        timing = row(bare, answer, peaks)
         kernels = kernel_times(answer.get("kernels"), (), (), None)
+        timing = replace(row(bare, answer, peaks), kernels=kernels)
         span = median(numbers(answer.get("span")))
-        yield replace(
-            verdict,
-            timing=replace(timing, kernels=kernels),
-            span_us=None if span is None else span.value,
-        )
+        yield replace(verdict, timing=timing, span_us=None if span is None else span.value)
 
 
 def ranked(rows: Sequence[RaceRow]) -> list[RaceRow]:
@@ -298,9 +280,8 @@ def race(
     sheet = peaks_by_sheet(gathered.device.get("name"))
     bandwidth = sheet.bandwidth / 1e9 if sheet and sheet.bandwidth else data_sheet(gathered.device)
     taken = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    return Race(
-        taken, str(script), python, gathered.device, tuple(rows), peaks, bandwidth, swept, defaults
-    )
+    device, made = gathered.device, tuple(rows)
+    return Race(taken, str(script), python, device, made, peaks, bandwidth, swept, defaults)
 
 
 def _here(argv: Sequence[str], seconds: float, folder: Path) -> Finished:
@@ -309,7 +290,6 @@ def _here(argv: Sequence[str], seconds: float, folder: Path) -> Finished:
 
 
 def _declared(python: str, script: Path) -> dict[str, Any]:
-    """The variants, sizes and parameters that a script declares. Raises ``Unreadable``."""
     with tempfile.TemporaryDirectory(prefix="ptxview-") as folder:
         job: Said = {"script": str(script)}
         limit = BUILDING_SECONDS

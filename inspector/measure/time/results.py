@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from types import NoneType
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, cast, get_args, get_origin, get_type_hints
 
 from inspector.base.model import Kernel, Variant
 from inspector.recording.layout import kept
@@ -57,19 +57,15 @@ def restored(kind: Any, value: object) -> Any:
 
 
 # -- the median and its interval ------------------------------------------------------------------
-# Of n independent samples, as many are below the true median as heads fall in n throws of a coin.
-# So it is between the k-th least and the k-th greatest of them with a probability that follows
-# from the binomial distribution alone (W. J. Conover, Practical Nonparametric Statistics, 3.2).
+# As many of n samples are below the true median as heads fall in n throws of a coin: the binomial
+# distribution alone gives the interval (W. J. Conover, Practical Nonparametric Statistics, 3.2).
 
 CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True, slots=True)
 class Median:
-    """A median with its 95 % interval, in the samples' unit.
-
-    ``low`` and ``high`` are None for fewer than 6 samples, which have no such interval.
-    """
+    """A median with its 95 % interval, which fewer than 6 samples do not have."""
 
     value: float
     low: float | None
@@ -114,9 +110,8 @@ def median(samples: Sequence[float]) -> Median | None:
 
 STOPWATCHES = ("cupti", "event", "do_bench", "cudagraph")
 CACHES = ("cold", "hot", "dirty")
-# The wanted half width of the median's interval, as a part of the median.
+# Warnings: half the median's interval, and a difference of clocks, as parts of the value.
 WANTED = 0.01
-# A warning is given if clocks differ by more than this part within one measurement.
 STEADY = 0.03
 MIN_SAMPLES_OF_A_THIRD = 20
 
@@ -125,8 +120,7 @@ MIN_SAMPLES_OF_A_THIRD = 20
 class KernelTime:
     """One kernel of a call: its launches' own durations in µs, and how many a call makes.
 
-    ``name`` is the recorded kernel's where it is known which one it was, else as CUPTI gave it;
-    ``variant`` is None if it is not known.
+    ``name`` is the recorded kernel's if known, else CUPTI's.
     """
 
     name: str
@@ -143,19 +137,16 @@ class Timing:
     """One launch or call by one stopwatch, in µs; None: not known.
 
     ``kind`` is ``triton`` (a launch), ``graph`` or ``extension``: of those ``kernel`` is the
-    graph's id or the function's name, ``variant`` empty, the time the sum of what the device did
-    for one call, ``kernels`` what of it was whose, and ``cpu_us`` the median of the CPU's time
-    until the call returned.
+    graph's id or the function's name, ``variant`` empty, the time the sum of the device's work for
+    one call, ``kernels`` its parts, and ``cpu_us`` the median CPU time until the call returned.
 
     ``call`` is the number of the call among the variant's, from 0, ``count`` how often the program
-    made it, ``inputs`` its tensors in words. ``bytes`` and ``flops`` are of one launch,
-    ``bytes_from`` and ``flops_from`` say whence: an ``estimate``, ``given`` by the user, or by the
-    ``script`` that declares the call.
-    ``percent_of_peak`` is of the bandwidth of a copy that was measured by the same stopwatch in the
-    same run. ``traced_us`` is what CUPTI read of a kernel that its tracing slows; ``median_us`` is
-    then by a pair of events. ``error`` says why there is no time. ``clocks`` are the SM's in MHz as
-    seen, lowest and highest, the device's greatest, its temperature in °C and
-    what slowed it.
+    made it, ``inputs`` its tensors in words. ``bytes`` and ``flops`` are of one launch, from an
+    ``estimate``, ``given`` by the user, or by the ``script`` that declares the call.
+    ``percent_of_peak`` is of a copy's bandwidth by the same stopwatch in the same run.
+    ``traced_us`` is what CUPTI read of a kernel that its tracing slows; ``median_us`` is then by a
+    pair of events. ``clocks`` are the SM's lowest and highest in MHz, the device's greatest, its
+    temperature in °C and what slowed it.
     """
 
     kernel: str
@@ -211,10 +202,7 @@ class Session:
 def with_time(
     timing: Timing, answer: Mapping[str, object], peak: Peak | None = None
 ) -> Timing | None:
-    """A timing with the median of the ``answer``'s samples and rates of the estimates.
-
-    ``answer`` is the child process's record; None without samples.
-    """
+    """A timing with the median of the child's ``answer`` and the rates; None without samples."""
     samples, clocks = numbers(answer.get("samples")), answer.get("clocks")
     middle = median(samples)
     if middle is None:
@@ -255,12 +243,9 @@ def _with_rates(timing: Timing, peak: Peak | None) -> Timing:
     if us is None or us <= 0:
         return timing
     gb = None if timing.bytes is None else timing.bytes / us / 1e3
-    return replace(
-        timing,
-        gb_per_s=gb,
-        tflop_per_s=None if timing.flops is None else timing.flops / us / 1e6,
-        percent_of_peak=None if gb is None or peak is None else 100 * gb / peak.gb_per_s,
-    )
+    tflop = None if timing.flops is None else timing.flops / us / 1e6
+    percent = None if gb is None or peak is None else 100 * gb / peak.gb_per_s
+    return replace(timing, gb_per_s=gb, tflop_per_s=tflop, percent_of_peak=percent)
 
 
 def _warnings(middle: Median, clocks: Mapping[str, object]) -> list[str]:
@@ -305,20 +290,13 @@ def read(stored: Mapping[str, object]) -> Session | None:
     if not isinstance(rows, list):
         return None
     named = [{**r, "variant": r.get("variant", 0) or ""} for r in rows if isinstance(r, dict)]
-    try:
-        session: Session = restored(Session, {**stored, "rows": named})
-    except TypeError:
-        return None
-    return session
+    with suppress(TypeError):
+        return cast(Session, restored(Session, {**stored, "rows": named}))
+    return None
 
 
 def with_amounts(session: Session, moved: int | None, done: int | None) -> Session:
-    """A session with the given bytes and operations in each row, and the rates that follow.
-
-    ``moved`` in bytes and ``done`` in operations, of one launch; None leaves the estimate.
-    """
-    if moved is None and done is None:
-        return session
+    """A session with the given bytes and operations of one launch; None leaves the estimate."""
     given: dict[str, Any] = {} if moved is None else {"bytes": moved, "bytes_from": "given"}
     if done is not None:
         given |= {"flops": done, "flops_from": "given"}
@@ -326,7 +304,7 @@ def with_amounts(session: Session, moved: int | None, done: int | None) -> Sessi
     rows = [
         _with_rates(replace(row, **given), peaks.get(row.stopwatch or "")) for row in session.rows
     ]
-    return replace(session, rows=tuple(rows))
+    return replace(session, rows=tuple(rows)) if given else session
 
 
 OWN, COLD = "cupti", "cold"
@@ -415,6 +393,8 @@ def parts(row: Timing) -> tuple[Timing, ...]:
     if row.variant:
         return (row,)
     where = f"in a call of {row.kernel}" + (f": {row.inputs}" if row.inputs else "")
+    whole = ("bytes", "flops", "gb_per_s", "tflop_per_s", "percent_of_peak", "cpu_us")
+    unknown: dict[str, Any] = dict.fromkeys(whole)
     return tuple(
         replace(
             row,
@@ -425,13 +405,8 @@ def parts(row: Timing) -> tuple[Timing, ...]:
             high_us=kernel.high_us,
             samples=kernel.samples,
             inputs=where,
-            bytes=None,
-            flops=None,
-            gb_per_s=None,
-            tflop_per_s=None,
-            percent_of_peak=None,
             kernels=(),
-            cpu_us=None,
+            **unknown,
         )
         for kernel in row.kernels
         if kernel.variant
@@ -441,10 +416,7 @@ def parts(row: Timing) -> tuple[Timing, ...]:
 def timed_alike(
     a: Mapping[str, StoredTime], b: Mapping[str, StoredTime]
 ) -> tuple[StoredTime, StoredTime] | None:
-    """Comparable times of two variants, or None.
-
-    They are of the same kind of inputs, on the same device, with the L2 in the same state.
-    """
+    """Times of two variants on the same inputs and device, with the L2 in the same state."""
     for inputs, time in a.items():
         other = b.get(inputs)
         if other and (other.device, other.cache) == (time.device, time.cache):

@@ -1,7 +1,4 @@
-"""Times recorded launches: chooses them, the interpreter and the estimates beside the times.
-
-The command line and the interface share it; nothing here asks for permission or prints.
-"""
+"""Times recorded launches: chooses them, the interpreter and the estimates beside the times."""
 
 from __future__ import annotations
 
@@ -75,13 +72,11 @@ STARTING = 180
 
 # The key under which the child gets a launch's file, and the file's ending, by kind of launch.
 FILES = {"graph": ("code", ".py"), "extension": ("", ".none"), "variant": ("", ".none")}
+# Alignment in bytes of torch's allocator on a device, and if the device is emulated.
+ALIGNED, ALIGNED_EMULATED = 512, 64
 
 Said = dict[str, object]
 Child = Callable[[Sequence[str], float, Path], Finished]
-
-
-# Alignment in bytes of torch's allocator on a device.
-ALIGNED = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +84,7 @@ class TimeWish:
     """How to take times: by which stopwatch (``all``: each), in which state of the L2.
 
     ``seconds`` limits one stopwatch, ``limit`` (seconds) one launch, ``calls`` the distinct calls
-    of a variant that are launched; ``python`` is the interpreter asked for. After ``budget``
-    seconds in all, nothing further is begun.
+    of a variant. After ``budget`` seconds in all, nothing further is begun.
     """
 
     stopwatch: str = "cupti"
@@ -107,10 +101,7 @@ class TimeWish:
 
 
 class ChildEnd(NamedTuple):
-    """How a child process ended: ``status`` is None if it took too long as a whole.
-
-    ``problem`` says why it ended early, if it did. ``records`` are what it wrote.
-    """
+    """A child's exit status (None if it took too long), why it ended early, and its records."""
 
     status: int | None
     problem: str
@@ -146,7 +137,7 @@ def records(results: Path) -> list[Said]:
 
 @dataclass
 class GatheredTimes:
-    """The results of child processes: the device, the copies, and rows by the launch's number.
+    """The results of child processes; ``rows`` by the launch's number.
 
     ``spent``: the budget ran out before all launches were begun; the others have no rows.
     """
@@ -197,9 +188,8 @@ def measure(
 ) -> GatheredTimes:
     """Take the time of launches, each a pair of its job and its cubin or code.
 
-    ``alignment`` is the largest one recorded of pointers, in bytes, ``building`` the seconds that a
-    launch may compile before its limit begins. Raises ``ToolMissing`` if there
-    is no device or no torch, ``Unreadable`` if no child could begin.
+    ``building``: seconds that a launch may compile before its limit begins. Raises ``ToolMissing``
+    if there is no device or no torch, ``Unreadable`` if no child could begin.
     """
     gathered = GatheredTimes()
     began = time.monotonic()
@@ -233,23 +223,18 @@ def measure(
 
 
 def _left(python: str, jobs: list[Said], end: ChildEnd, gathered: GatheredTimes) -> list[Said]:
-    """The jobs that a child process left for the next one."""
-    begun: set[object] = set()
-    ended: set[object] = set()
+    begun = [record.get("begin") for record in end.records]
+    ended = [record.get("end") for record in end.records]
     for record in end.records:
         match record:
-            case {"begin": number}:
-                begun.add(number)
-            case {"end": number}:
-                ended.add(number)
             case {"spent": True}:
                 gathered.spent = True
             case {"device": dict() as device}:
                 gathered.device = device
             case {"copy": dict() as copy}:
                 gathered.copies.append(copy)
-            case {"n": int() as number}:
-                gathered.rows.setdefault(number, []).append(record)
+            case {"n": int() as n}:
+                gathered.rows.setdefault(n, []).append(record)
     if end.status == NO_DEVICE:
         raise ToolMissing("timing needs an NVIDIA GPU, and the interpreter's torch sees none")
     if end.status == NO_TORCH:
@@ -286,11 +271,10 @@ def interpreter(
     versions: Callable[[str], Mapping[str, str | None]],
     recorded: Sequence[str] | None = None,
 ) -> str:
-    """The interpreter to run calls under: the one asked for, else the first of this user's own
-    that has torch.
+    """The interpreter asked for, else the first of this user's own that has torch.
 
-    The command that was ``recorded`` is only named in the error: a recording may come from anybody,
-    and asking a program for its versions starts it. Raises ``ToolMissing``.
+    The command that was ``recorded`` is only named in the error: asking a program for its versions
+    starts it. Raises ``ToolMissing``.
     """
     if asked is not None:
         return asked
@@ -304,14 +288,8 @@ def interpreter(
     )
 
 
-# Alignment in bytes of torch's allocator if the device is emulated.
-ALIGNED_EMULATED = 64
-
-
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """What will be launched and called, and under which interpreter."""
-
     plan: Plan
     python: str
     calls: tuple[ReplayableCall, ...] = ()
@@ -326,7 +304,7 @@ def ready(
 ) -> Ready:
     """What can be timed of these variants, and of these calls of graphs and extensions.
 
-    Calls that launch a variant are repeated if no launch of it was recorded. Raises
+    Without a recorded launch of a variant the calls that launch it are repeated. Raises
     ``UsageError`` where none was recorded, ``ToolMissing`` without a GPU or torch.
     """
     if not is_recording(path):
@@ -360,11 +338,10 @@ def own(recording: Recording) -> bool:
     The recording's own content proves nothing; the place from which it was opened does.
     """
     real = Path(recording.real)
-    try:
+    with suppress(OSError):
         inside = real.is_relative_to(recordings_folder().resolve())
         return inside and real.lstat().st_uid == os.getuid()
-    except OSError:
-        return False
+    return False
 
 
 class _Attempt(NamedTuple):
@@ -437,10 +414,7 @@ def _rows(
     gathered: GatheredTimes,
     say: Callable[[str], None],
 ) -> Iterator[Timing]:
-    """A row for each launch or call and stopwatch, with its time or the reason for none.
-
-    Calls that launched none of the kernels asked for have none.
-    """
+    """A row for each launch or call and stopwatch, but of calls without any kernel asked for."""
     variants, arch = reader.recording.variants(), arch_of(gathered.device)
     peaks = peaks_of(gathered.copies)
     places = iter(range(len(attempts)))
@@ -475,18 +449,12 @@ def _untimed(reader: Reader, launch: PlannedLaunch | ReplayableCall) -> Timing:
             function = reader.function(variant, Stage.TTIR)
             listing = reader.listing(variant, Stage.TTIR)
             counted = operations(listing, function, call) if function else None
-    return Timing(
-        launch.kernel.name,
-        variant.id,
-        launch.number,
-        grid=call.grid,
-        block=call.block,
-        bytes=None if moved is None else moved.value,
-        flops=None if counted is None else counted.value,
-        bytes_from=None if moved is None else "estimate",
-        flops_from=None if counted is None else "estimate",
-        **about,
-    )
+    if moved is not None:
+        about |= {"bytes": moved.value, "bytes_from": "estimate"}
+    if counted is not None:
+        about |= {"flops": counted.value, "flops_from": "estimate"}
+    about |= {"grid": call.grid, "block": call.block}
+    return Timing(launch.kernel.name, variant.id, launch.number, **about)
 
 
 def row(bare: Timing, answer: Mapping[str, object], peaks: tuple[Peak, ...]) -> Timing:
@@ -512,7 +480,6 @@ def row(bare: Timing, answer: Mapping[str, object], peaks: tuple[Peak, ...]) -> 
 
 
 def peaks_of(copies: Sequence[Said]) -> tuple[Peak, ...]:
-    """The bandwidths of the copies that child processes timed."""
     out = []
     for copy in copies:
         duration, size = median(numbers(copy.get("samples"))), copy.get("bytes")

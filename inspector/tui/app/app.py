@@ -12,7 +12,6 @@ from rich.text import Text
 from textual.app import App
 from textual.notifications import SeverityLevel
 from textual.screen import Screen
-from textual.worker import Worker, WorkerState
 
 from inspector.base.text import lines_shown, shown
 from inspector.reader.reader import Reader
@@ -39,10 +38,8 @@ GLANCE_SECONDS = 0.1
 """Between two looks at the program, its output and whether it wants the terminal."""
 
 LOOK_SECONDS = 0.5
-"""Between two looks at the recording."""
 
 READING_SECONDS = 0.5
-"""After which the terminal says that a recording is being read."""
 
 WELCOME = (
     "Enter reads the kernel under the cursor, Tab goes from pane to pane, 1 to 7 choose a stage, "
@@ -101,8 +98,6 @@ class PtxviewApp(App[None]):
             self.set_interval(GLANCE_SECONDS, self._glance)
             self.set_interval(LOOK_SECONDS, self._look)
 
-    # A recording that grows
-
     async def _glance(self) -> None:
         live, main = self.live, self.main
         assert live is not None
@@ -148,8 +143,6 @@ class PtxviewApp(App[None]):
             if (renew := getattr(screen, "renew", None)) is not None:
                 renew(reads)
 
-    # Leaving
-
     def leave(self) -> None:
         if self.memory is not None:
             self.memory.keep(self.reads.recording.path, self.main.remembered)
@@ -165,15 +158,12 @@ class PtxviewApp(App[None]):
 
     def _left(self, choice: Choice | None) -> None:
         live = self.live
-        if live is None or choice in (None, Choice.STAY):
+        if live is None or choice is None or choice is Choice.STAY:
             return
-        if live.choice is Choice.STAY:
-            live.choice = choice or Choice.STAY
+        live.choice = choice
         if choice is Choice.END:
             live.end()
         self.leave()
-
-    # Commands
 
     def action_output(self) -> None:
         main, view = self.main, self.main.output
@@ -184,7 +174,6 @@ class PtxviewApp(App[None]):
         view.display = main.empty or not (view.display and view.has_focus)
         if view.display:
             view.focus()
-            view.chosen = True
         else:
             main.focus_first()
 
@@ -223,8 +212,6 @@ class PtxviewApp(App[None]):
         if self.memory is not None:
             self.memory.theme = "light" if light else "dark"
 
-    # What goes wrong
-
     def notify(
         self,
         message: str,
@@ -254,17 +241,9 @@ class PtxviewApp(App[None]):
             )
         )
 
-    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
-        if event.state is WorkerState.ERROR:
-            said = f"{type(event.worker.error).__name__}: {event.worker.error}"
-            self.notify(said, title="A bug in ptxview", severity="error")
-
 
 def run_tui(opener: Opener, name: str, live: Live | None = None) -> None:
-    """Show what ``opener`` returns until the user leaves, or until a program needs the terminal.
-
-    Raises what ``opener`` raises; ``name`` is what it reads.
-    """
+    """Show what ``opener`` returns until the user leaves. Raises what ``opener`` raises."""
     gc.set_threshold(*GC_THRESHOLDS)
     waiting = threading.Timer(READING_SECONDS, printing.narrate, [f"ptxview: reading {name} …"])
     waiting.start()

@@ -1,8 +1,4 @@
-"""Rows of code as strips: sign, number, columns of the gutter, branches, text.
-
-Branches are arrows and loops are brackets, in a few cells before the text; the gutter's columns
-show results of the analysis.
-"""
+"""Rows of code as strips: sign, number, columns of the gutter, branches, text."""
 
 from __future__ import annotations
 
@@ -22,8 +18,7 @@ from textual.strip import Strip
 from inspector.analyse.flow.arrows import MAX_LANES, Arrow, FlowLanes
 from inspector.analyse.line_annotations import NOTHING, LineAnnotations, Told, ranked, virtual
 from inspector.base.model import Location
-from inspector.tui.code.highlight import Highlighter, Spans
-from inspector.tui.widgets.notice import label
+from inspector.tui.code.highlight import Highlighter, Spans, named_frames
 from inspector.tui.widgets.theme import token_style
 
 CELLS_PER_LANE = 18
@@ -52,10 +47,7 @@ def lanes_shown(flow: FlowLanes | None, width: int) -> int:
 
 
 def cells(flow: FlowLanes, shown: int, n: int, cursor: int, again: bool) -> tuple[FlowCell, ...]:
-    """What is beside line ``n``: the outermost lane first, then the arrow's head or its foot.
-
-    ``again``: a further row of a wrapped line, past which arrows only go on.
-    """
+    """What is beside line ``n``, outermost lane first; ``again``: a further row of the line."""
     row = [_BLANK] * (shown + 1)
     for lane in range(shown):
         arrow = flow.at(lane, n)
@@ -88,15 +80,13 @@ def _kind(arrow: Arrow, cursor: int) -> str:
 
 
 def arrow_at(flow: FlowLanes, shown: int, n: int, cell: int) -> Arrow | None:
-    """The arrow that a click on a cell beside line ``n`` means: the one drawn there, else one that
-    ends on the line."""
+    """The arrow that is drawn in a cell beside line ``n``, else one that ends on the line."""
     own = None if cell >= shown else flow.at(shown - 1 - cell, n)
     return own or next(iter(flow.ends(n)), None)
 
 
 def along(arrow: Arrow, n: int) -> int:
-    """Where an arrow leads from line ``n``: to its target; from there to the next line that
-    branches to it, round the end."""
+    """To the target of an arrow; from there to the next line that branches to it, round the end."""
     if n != arrow.target:
         return arrow.target
     return next((at for at in arrow.sources if at > n), arrow.sources[0])
@@ -106,14 +96,8 @@ LIVE, STALL, NOTES, SAMPLES = "live", "stall", "notes", "samples"
 """Columns by name; ``live:pred`` counts the live registers of one class, ``samples`` are a
 profiler's, in percent of the kernel's."""
 
-VALUE, WARPS, LANES, DIVERGES, SECTORS, CONFLICTS = (
-    "value",
-    "warps",
-    "lanes",
-    "diverges",
-    "sectors",
-    "conflicts",
-)
+VALUE, WARPS, LANES = "value", "warps", "lanes"
+DIVERGES, SECTORS, CONFLICTS = "diverges", "sectors", "conflicts"
 """Columns of a listing whose kernel was run: what the line gave the chosen lane, and what happened
 at it; see ``inspector/report/trace.py``."""
 RUN = (WARPS, LANES, DIVERGES, SECTORS, CONFLICTS, VALUE)
@@ -123,7 +107,6 @@ CHOICES: tuple[tuple[str, ...], ...] = (
     (LIVE, STALL, NOTES, SAMPLES),
     (NOTES,),
 )
-"""What the key goes through."""
 
 SEVERITY_SIGNS = {"warn": "⚠", "hint": "◆", "info": "·"}
 _ORDER = ("warn", "hint", "info")
@@ -165,19 +148,15 @@ class RunFigures(Protocol):
     @property
     def columns(self) -> tuple[str, ...]:
         """Those of ``RUN`` that there is something for."""
-        ...
 
     def cell(self, column: str, n: int) -> str:
         """A figure of line ``n``, or ""."""
-        ...
 
     def value(self, n: int, width: int) -> tuple[str, bool]:
         """What line ``n`` gave the chosen lane, in so many cells, and whether it ran it last."""
-        ...
 
     def hot(self, n: int) -> bool:
         """Whether much of what was executed was executed there."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +169,6 @@ class Gutter:
     columns: tuple[str, ...] = field(init=False)
     """The columns that are wanted and there, and have cells of their own."""
     width: int = field(init=False)
-    """Cells of all columns."""
 
     def __post_init__(self) -> None:
         columns = tuple(c for c in self.there if c in self.wanted and c != NOTES)
@@ -199,7 +177,6 @@ class Gutter:
 
     @property
     def there(self) -> tuple[str, ...]:
-        """The columns that this listing has something for, in the order in which they are."""
         annotations = self.annotations
         classes = tuple(f"{LIVE}:{name}" for name in annotations.classes)
         return (
@@ -216,8 +193,7 @@ class Gutter:
         return "".join(f"{head[:cells]:>{cells}} " for head, cells in heads)
 
     def value(self, n: int) -> tuple[str, bool]:
-        """What line ``n`` gave the chosen lane, in the last cells of the columns, and whether it
-        ran it last; "" where that is no column."""
+        """What line ``n`` gave the chosen lane, and whether it ran it last."""
         if self.run is None or VALUE not in self.columns:
             return "", True
         room = _width(VALUE) - 1
@@ -225,8 +201,7 @@ class Gutter:
         return f"{text:>{room}} ", runs
 
     def parts(self, n: int) -> tuple[tuple[str, bool], ...]:
-        """The columns of line ``n``, but for the lane's value, and whether each is at its largest;
-        a figure too long for its column is cut."""
+        """Columns of line ``n`` without the lane's value, and whether each is at its largest."""
         columns = tuple(c for c in self.columns if c != VALUE)
         if not columns:
             return ()
@@ -237,8 +212,7 @@ class Gutter:
         )
 
     def figure(self, column: str, told: Told) -> float | None:
-        """The figure of a column on a line, as shown, ranked and compared with the largest; None if
-        unknown."""
+        """The figure of a column on a line; None if unknown."""
         kind, _, one = column.partition(":")
         if kind == STALL:
             return told.cycles()
@@ -257,8 +231,7 @@ class Gutter:
         return self.annotations.most.get(one, 0)
 
     def _loud(self, column: str, told: Told, n: int) -> bool:
-        """Whether a figure is as large as any of its kind, or has a tenth of the samples; where a
-        kernel was run, whether much of what was executed was executed there."""
+        """Whether a figure is as large as any of its kind, or has a tenth of the samples."""
         kind = column.partition(":")[0]
         if self.run is not None and kind in RUN:
             return self.run.hot(n)
@@ -309,9 +282,6 @@ def _width(column: str) -> int:
     return COLUMNS[column.partition(":")[0]].width
 
 
-# -- tokens and matches as strips -----------------------------------------------------------------
-# Tokens and matches as strips of styled segments.
-
 MAX_MATCHES_PER_LINE = 200
 """Matches lit up in one line; more are not distinguished anyway."""
 
@@ -346,7 +316,6 @@ def styled(strip: Strip, cells: Iterable[tuple[int, int]], style: Style) -> Stri
 
 
 def cropped(code: Strip, left: int, room: int, line: Style, sign: Style) -> Strip:
-    """Return the part of a line in view, with a sign where it goes on."""
     right = left + room
     strip = code.crop(left, right).extend_cell_length(room).apply_style(line)
     if code.cell_length > right and room > 2:
@@ -355,8 +324,6 @@ def cropped(code: Strip, left: int, room: int, line: Style, sign: Style) -> Stri
         strip = Strip.join([Strip([Segment("‹", sign)], 1), strip.crop(1, room)])
     return strip
 
-
-# -- where a long line is broken ------------------------------------------------------------------
 
 MAX_ROWS_PER_LINE = 200
 """Rows that one line takes at most; what is longer can be scrolled to with wrapping off."""
@@ -387,27 +354,20 @@ WRAPPED = "↪"
 
 
 def place_words(location: Location | None) -> tuple[str, ...]:
-    """Where code is from, as said at the end of its row: with who inlined it, by itself, without
-    the file; the first that there is room for is shown."""
+    """Where code is from in several lengths; the first that there is room for is shown."""
     if location is None:
         return ()
     if not location.line:
         return ("no source line", "no line")
-    frames = []
-    for frame in location.frames()[:2]:
-        column = f":{frame.column}" if frame.column else ""
-        name = frame.file.replace("\\", "/").rpartition("/")[2]
-        frames.append((label(name), f"{frame.line}{column}"))
+    frames = named_frames(location)[:2]
     words = [f"{file}:{at}" if file else at for file, at in frames]
     return (*((" ← ".join(words),) if len(words) > 1 else ()), words[0], frames[0][1])
 
 
 class Look(NamedTuple):
-    """How a row is highlighted: one of ``SIGNS``, whether it is linked, whether it is chosen to be
-    copied; the words of what is folded away there, and whether its first line is shown as well;
-    whether it is the line of the step at hand; where its code is from, said in several ways; the
-    colour of its source line, from 1, negative for that of the cursor's; 0 is none; the branches
-    that pass it."""
+    """How a row is drawn: one of ``SIGNS``, the words of what is folded there, whether its first
+    line is shown as well, and where its code is from. ``tint`` is the colour of its source line
+    from 1, negative for that of the cursor's."""
 
     sign: str
     linked: bool = False
@@ -421,8 +381,7 @@ class Look(NamedTuple):
 
 
 class Part(NamedTuple):
-    """The cells of a line that a row shows: from ``start`` to ``end``, None if it is cut at the
-    row's own width. ``again``: the line began in a row above."""
+    """Cells of a line; ``end`` None: to the row's width; ``again``: it began in a row above."""
 
     start: int
     end: int | None = None
@@ -440,7 +399,6 @@ class CodeRows:
         self.dark = True
         self.plain = Style()
         self.flow_width = 0
-        """Cells that branches take before the text."""
         self.lettered = False
         """Whether letters represent the colours of source lines, where there are no colours."""
         self._part = part

@@ -87,14 +87,6 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         view: CodeView
         n: int
 
-    @dataclass
-    class Said(Message):
-        """A message on the effect of a key."""
-
-        view: CodeView
-        text: str
-        warning: bool = False
-
     COMPONENT_CLASSES: ClassVar = {
         "code--gutter",
         "code--cursor",
@@ -159,9 +151,8 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         self._largest = "", 0
 
     def say(self, text: str, warning: bool = False) -> None:
-        self.post_message(self.Said(self, text, warning))
-
-    # Columns and folds
+        screen: Any = self.screen
+        screen.say(text, self, warning)
 
     @property
     def looks(self) -> dict[str, Any]:
@@ -261,8 +252,6 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         if self.wrapped:
             self.scroll_to(x=0, animate=False, force=True)
         self.reveal(self.cursor, self.cursor)
-
-    # Moving
 
     def jump(self, n: int) -> None:
         self.post_message(self.Jumped(self, self.cursor))
@@ -368,8 +357,6 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         fold = self.map.fold(ends[1])
         return ends[0], ends[1] if fold is None else fold.last
 
-    # Where things are
-
     def measure(self) -> None:
         height = max(1, self.size.height)
         if self.wrapped:
@@ -453,8 +440,6 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         near = lines[max(0, at - 1) : at + 1]
         return min(near, key=lambda n: top - n if n < top else n - bottom)
 
-    # Drawing
-
     def notify_style_update(self) -> None:
         super().notify_style_update()
         self.rows.dark = self.app.current_theme.dark
@@ -498,8 +483,6 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
             self._tint(n),
             flow,
         )
-
-    # Branches and loops
 
     def _fit_flow(self) -> None:
         lanes = lanes_shown(self.flow, self.size.width)
@@ -571,8 +554,6 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
     def _part(self, name: str) -> Style:
         return self.get_component_rich_style(name, partial=True)
 
-    # The scrollbar
-
     def on_mount(self) -> None:
         self.vertical_scrollbar.renderer = partial(MarkedBar, marks=self.marks)  # type: ignore[misc,assignment]
 
@@ -581,7 +562,6 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         self.refresh_marks()
 
     def refresh_marks(self) -> None:
-        """Draw the rows and the marks in the scrollbar."""
         self.refresh()
         if self.is_mounted:
             self.vertical_scrollbar.refresh()
@@ -610,13 +590,8 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
     def pattern(self) -> re.Pattern[str] | None:
         return self.rows.pattern
 
-    # Content
-
     def show(self, source: Highlighter, width: int, top: int, at: int) -> None:
-        """Show a listing whose widest line has about ``width`` cells.
-
-        The cursor goes to line ``at``; line ``top``, the kernel's first, stays in view if it can.
-        """
+        """Put the cursor on line ``at``; the kernel's first, ``top``, stays in view if it can."""
         self.rows.source, self.notice = source, None
         source.as_it_is(self.folding.as_it_is)
         self.rows.dark, self.rows.plain = self.app.current_theme.dark, self.rich_style
@@ -682,10 +657,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         self.rows.pattern, self.matches = pattern, matches
         self.redraw()
 
-    # Annotations
-
     def stand(self, lines: tuple[int, ...]) -> None:
-        """Mark the lines of the current step, and reveal the nearest."""
         self.current = lines = tuple(n for n in lines if n <= self.lines)
         if lines:
             if self.cursor not in lines:
@@ -696,7 +668,6 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         self.redraw()
 
     def columns(self, **changes: Any) -> None:
-        """Change what the gutter has: its wanted columns, annotations, or figures of a run."""
         self.rows.gutter = replace(self.rows.gutter, **changes)
         self.rows.forget()
         self.measure()
@@ -720,18 +691,13 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
             self.rows.register = re.compile(rf"(?<![\w%$.]){re.escape(register.name)}(?![\w$])")
         self.redraw()
 
-    # Folding
-
     def foldable(
         self,
         regions: Mapping[Fold, tuple[Region, ...]],
         files: Mapping[int, str] = MappingProxyType({}),
         flow: FlowLanes | None = None,
     ) -> None:
-        """Fold what is wanted so; nothing on the screen moves.
-
-        ``files`` are those that a ``.loc`` may name, ``flow`` the branches of the listing.
-        """
+        """Fold without moving the screen; ``files`` are those that a ``.loc`` may name."""
         if self.source is not None:
             self.source.files = files
             self.flow = flow

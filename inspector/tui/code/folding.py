@@ -89,7 +89,6 @@ def _sass(texts: Sequence[str]) -> Iterator[bool]:
 
 
 def _ir(texts: Sequence[str]) -> Iterator[bool]:
-    """Whether each line is metadata of MLIR or of LLVM."""
     return (text.startswith("#loc") or (text[:1] == "!" and " = " in text) for text in texts)
 
 
@@ -134,10 +133,7 @@ def _kinds(listing: Listing, texts: Sequence[str]) -> Iterator[Fold | None]:
 
 
 def regions(listing: Listing) -> dict[Fold, tuple[Region, ...]]:
-    """What can be folded, of each kind ascending and apart; called in a thread.
-
-    The text's last line is never among marks: each mark has a line after it that describes it.
-    """
+    """What can be folded, of each kind ascending and apart; the last line is never a mark."""
     texts = texts_of(listing)
     found: dict[Fold, list[Region]] = {kind: [] for kind in Fold}
     last = 0
@@ -158,8 +154,7 @@ def regions(listing: Listing) -> dict[Fold, tuple[Region, ...]]:
 class RowMap:
     """Rows of the view, from 0, and the lines that they show, from 1.
 
-    A folded region is one row, which represents its first line; marks have none, and belong to the
-    row of the line after them.
+    A folded region is the row of its first line; marks belong to the row of the line after them.
     """
 
     def __init__(self, lines: int, closed: Iterable[Region] = ()) -> None:

@@ -16,8 +16,8 @@ from pygments.lexer import Lexer
 from pygments.token import Name, Token, _TokenType
 
 from inspector.base.model import Location, Stage
-from inspector.listing.line import Kind, Line, Listing
-from inspector.listing.ptx import frames_of, read_files
+from inspector.listing.line import Kind, Listing
+from inspector.listing.ptx import frames_of
 from inspector.tui.widgets.notice import TAB_CELLS, label, squeezed, visible
 
 Span = tuple[int, int, _TokenType]
@@ -87,9 +87,8 @@ def _with_names(text: str, spans: Iterable[Span]) -> Spans:
 class Highlighter:
     """The visible text and the tokens of each line of a listing.
 
-    ``names`` are those of the kernel's parameters by their symbols, in SASS by their places in the
-    constant bank, which are the kernel's own: ``kernel`` are its lines. ``files`` are those that
-    ``.loc`` names by their numbers. A thread fills them in.
+    ``names`` are parameters by symbol, or by place in SASS's constant bank of the lines ``kernel``;
+    ``files`` are those of ``.loc`` by number. A thread fills them in.
     """
 
     def __init__(self, listing: Listing, lexer: Lexer | None, whole: tuple[Spans, ...] | None):
@@ -155,10 +154,7 @@ class Highlighter:
         return not text or text.startswith("//")
 
     def new_place(self, n: int) -> Location | None:
-        """Where line ``n`` of SASS or IR is from, if the instruction before it is from elsewhere.
-
-        ``define`` says where its function begins, ``}`` what its operation has said already.
-        """
+        """Where line ``n`` of SASS or IR is from, if the instruction before is from elsewhere."""
         lines = self.listing.lines
         line = lines[n - 1]
         code = self.listing.language == Stage.SASS.value or line.opcode is not None
@@ -237,7 +233,6 @@ MACHINE = frozenset((Stage.TTIR, Stage.TTGIR, Stage.LLIR, Stage.PTX, Stage.SASS)
 """Stages whose lines may begin with a label."""
 
 MAX_LABELS = 5000
-"""Labels of one listing that can be found."""
 
 
 def label_of(text: str) -> str | None:
@@ -280,50 +275,30 @@ def labels_of(listing: Listing, stage: Stage) -> list[tuple[str, int, str]]:
     return out[:MAX_LABELS]
 
 
-_NONE = "no source location"
-_SEARCH_LINES = 64  # lines around one without a location in which an instruction is looked for
+_SEARCH_LINES = 64  # lines after one without a location in which an instruction is looked for
+
+
+def named_frames(location: Location) -> list[tuple[str, str]]:
+    """The name of each frame's file, and where in it."""
+    return [
+        (
+            label(frame.file.replace("\\", "/").rpartition("/")[2]),
+            f"{frame.line}:{frame.column}" if frame.column else f"{frame.line}",
+        )
+        for frame in location.frames()
+    ]
 
 
 def place(location: Location | None) -> str:
     if location is None:
-        return _NONE
-    frames = []
-    for frame in location.frames():
-        file = frame.file.replace("\\", "/").rpartition("/")[2]
-        column = f":{frame.column}" if frame.column else ""
-        frames.append(f"{label(file)}:{frame.line}{column}")
-    return " ← ".join(frames)
+        return "no source location"
+    return " ← ".join(f"{file}:{at}" for file, at in named_frames(location))
 
 
 def location_of(listing: Listing, n: int) -> Location | None:
-    """Where line ``n`` is from: a ``.loc`` says it, a label or a comment is from where the next
-    instruction is."""
-    line = listing.lines[n - 1]
-    if line.source is not None or line.kind is Kind.INSTRUCTION:
-        return line.source
-    if _is_loc(line):
-        return _said(listing, n)
+    """Where line ``n`` is from; what is no instruction is from where the next one is."""
     machine = listing.language in (Stage.PTX.value, Stage.SASS.value)
-    if machine and any(f.first < n < f.last for f in listing.functions):
-        for after in range(n, min(n + _SEARCH_LINES, len(listing.lines))):
-            following = listing.lines[after]
-            at = _said(listing, after + 1) if _is_loc(following) else following.source
-            if at is not None or following.kind is Kind.INSTRUCTION:
-                return at
-    return None
-
-
-def _said(listing: Listing, n: int) -> Location | None:
-    for after in range(n, min(n + _SEARCH_LINES, len(listing.lines))):
-        following = listing.lines[after]
-        if _is_loc(following):
-            break
-        if following.source is not None:
-            return following.source
-    text = listing.lines[n - 1].text
-    alone = frames_of(text, read_files(listing.text))
-    return None if alone is None or not alone.line else alone
-
-
-def _is_loc(line: Line) -> bool:
-    return line.kind is Kind.DIRECTIVE and line.text.lstrip().startswith(".loc")
+    searches = machine and any(f.first < n < f.last for f in listing.functions)
+    lines = listing.lines[n - 1 : n + (_SEARCH_LINES if searches else 0)]
+    said = (one for one in lines if one.source is not None or one.kind is Kind.INSTRUCTION)
+    return next((one.source for one in said), None)

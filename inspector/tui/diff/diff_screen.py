@@ -39,7 +39,6 @@ from inspector.tui.widgets.subject import TreeSubject, configuration, digit, res
 from inspector.tui.widgets.tool_screen import LineWidget, Overlay, SearchScreen, clickable, ends
 
 FIGURES = 78
-"""Columns of the overlay with all figures."""
 
 SEARCH_RADIUS_LINES = 50
 """Lines around the cursor that are searched for a link with the other stage."""
@@ -53,9 +52,6 @@ WORDS = {
     Sign.MOVED_AWAY: "moved to b {}",
     Sign.MOVED_HERE: "moved from a {}",
 }
-
-
-# -- in a thread ----------------------------------------------------------------------------------
 
 
 def shared_stages(a: TreeSubject, b: TreeSubject) -> tuple[Stage, ...]:
@@ -84,8 +80,7 @@ def load(reads: Reader, request: DiffRequest) -> DiffOutcome:
 def _landing(
     reads: Reader, request: DiffRequest, pair: tuple[Variant, Variant], stage: Stage, layout: Layout
 ) -> DiffPlace | None:
-    """The place in ``stage`` that belongs to the one that is to be kept: of the line there, or the
-    nearest to it that is linked, the first linked line that was compared."""
+    """The place in ``stage`` that is linked with the kept one, or with the nearest line to it."""
     kept = request.at
     if kept is None or kept.stage is stage:
         return kept
@@ -97,9 +92,6 @@ def _landing(
         if line := next((m for m in linked if m in compared), None):
             return DiffPlace(stage, None, line) if side else DiffPlace(stage, line, None)
     return None
-
-
-# -- bars -----------------------------------------------------------------------------------------
 
 
 def told(subject: TreeSubject, other: TreeSubject) -> str:
@@ -209,9 +201,6 @@ def where(view: DiffView) -> Iterator[str]:
         yield place(source)
 
 
-# -- screens --------------------------------------------------------------------------------------
-
-
 class DiffSearching(SearchScreen[None]):
     """A screen with a diff in which one searches."""
 
@@ -259,10 +248,7 @@ class DiffSearching(SearchScreen[None]):
 
 
 class DiffScreen(DiffSearching):
-    """Compares ``a`` with ``b`` in a thread.
-
-    ``fixed``: they are not in the recording, so its growth does not affect them.
-    """
+    """Compares ``a`` with ``b`` in a thread; ``fixed``: they are not in the recording."""
 
     BINDINGS = bindings_of(SHARED)
     AUTO_FOCUS = "DiffView"
@@ -284,7 +270,6 @@ class DiffScreen(DiffSearching):
         self.summary = DiffSummary()
         self.heads = DiffHeads()
         self.settled = False
-        """Whether the requested comparison is shown."""
 
     def compose(self) -> ComposeResult:
         yield from (self.bar, self.summary, self.heads, self.view, *self.below)
@@ -306,10 +291,7 @@ class DiffScreen(DiffSearching):
         a, b = (resolve(reads.recording, one) for one in (self.request.a, self.request.b))
         self.request = replace(self.request, a=a, b=b)
 
-    # Comparing
-
     def _ask(self, **changes: Any) -> None:
-        """Compare as requested, with changes to the request."""
         self.request = request = replace(self.request, **changes)
         self.settled = False
         self._tell()
@@ -348,8 +330,6 @@ class DiffScreen(DiffSearching):
         self.follow()
         if self.heads.beside is not self.view.beside:
             self._tell()
-
-    # Commands
 
     def action_stage(self, stage: str) -> None:
         self._ask(stage=Stage(stage), at=self.view.place or self.request.at)

@@ -33,13 +33,11 @@ CONTEXT_ROWS = 3
 """Equal rows that stay in view before and after a change."""
 
 MIN_FOLDED_ROWS = 2
-"""Rows that a fold represents at least."""
 
 MIN_BESIDE_CELLS = 100
 """Columns from which two listings are beside each other, unless the user says otherwise."""
 
 MARGIN_ROWS = 3
-"""Rows kept visible above and below the cursor."""
 
 ONE_COLUMN = {
     Sign.EQUAL: ("  ", "  "),
@@ -79,8 +77,7 @@ class DiffRequest:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Rows in order. ``stretches`` are those of equal rows that can be folded away, ``changes``
-    those of rows that differ: first and last row (not counted in) from 0, ascending."""
+    """Rows, ``stretches`` of equal ones to fold, and ``changes``: first, last (exclusive)."""
 
     rows: tuple[BesideRow, ...] = ()
     stretches: tuple[Span, ...] = ()
@@ -109,8 +106,7 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class DiffOutcome:
-    """A comparison, how it is coloured and laid out, and where to look. ``at`` is the place that
-    was kept, None: the cursor goes to the first change."""
+    """A comparison and how it is laid out; ``at`` None: the cursor goes to the first change."""
 
     comparison: Compared | PassChange
     sources: tuple[Highlighter, ...]
@@ -127,8 +123,7 @@ def laid_out(comparison: Compared | PassChange, sources: tuple[Highlighter, ...]
 
 
 def unified(rows: Iterable[BesideRow]) -> Iterator[BesideRow]:
-    """One column of lines: a line that became another is above it, ``other`` names it; lines
-    that have nothing to do with one another are in two blocks."""
+    """One column of lines: a changed line is above what it became, which ``other`` names."""
     waiting: list[BesideRow] = []
     for row in rows:
         if row.sign is Sign.UNLIKE:
@@ -147,8 +142,7 @@ def unified(rows: Iterable[BesideRow]) -> Iterator[BesideRow]:
 
 
 def moved_spans(raw: str, text: str, spans: Sequence[Span]) -> list[Span]:
-    """Characters of a line in its ``text`` as it is shown: tabs are expanded, symbols represent
-    control characters, and the spaces before an instruction of SASS are fewer."""
+    """Translate characters of a line to those of its ``text`` as it is shown."""
     lost = len(visible(raw)) - len(text)
     ends = [[max(0, len(visible(raw[:at])) - lost) for at in span] for span in spans]
     return [(first, last) for first, last in ends]
@@ -190,13 +184,10 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
         self.beside = True
         self.pattern: re.Pattern[str] | None = None
         self.matches: tuple[int, ...] = ()
-        """Rows that have the pattern."""
         self.shown = Layout()
         self._shut: tuple[Span, ...] = ()
         self._visible: list[int] = []
         self._code = lru_cache(maxsize=2048)(self._make_code)
-
-    # Content
 
     @property
     def row(self) -> BesideRow | None:
@@ -308,8 +299,6 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
         self._measure()
         self._reveal()
 
-    # Moving
-
     def go(self, row: int) -> None:
         if not self.shown.rows:
             return
@@ -329,8 +318,7 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
             self.go(self._visible[max(0, min(at, len(self._visible) - 1))])
 
     def change(self) -> int:
-        """The number of the change under the cursor, from 1; of the one before it, negative; 0:
-        none is before it."""
+        """The number from 1 of the change under the cursor, negative of the one before, else 0."""
         at = bisect_right(self.shown.changes, self.cursor, key=lambda one: one[0])
         return at if _stretch_at(self.shown.changes, self.cursor) else -at
 
@@ -364,8 +352,6 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
         room = self._room()
         self.scroll_to(x=0 if mark < room - 8 else mark - room // 3, animate=False, force=True)
 
-    # Folding
-
     def action_unfold(self) -> None:
         if fold := _stretch_at(self.shown.stretches, self.cursor):
             self._close(tuple(sorted({*self._shut} ^ {fold})))
@@ -393,8 +379,6 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
             self.go(self._visible[self.scroll_offset.y + offset.y])
             if _stretch_at(self._shut, self.cursor) is not None:
                 self.action_unfold()
-
-    # Drawing
 
     def notify_style_update(self) -> None:
         super().notify_style_update()
@@ -439,8 +423,7 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
         width: int,
         pointer: str = "▸",
     ) -> Strip:
-        """A line of one side in ``width`` cells: pointer, numbers, sign, the code in view, and
-        where it moved to."""
+        """Draw a line of one side: pointer, numbers, sign, code, and where it moved to."""
         ground = "cursor" if here else GROUNDS.get(sign[0])
         line = self.rich_style + (self._part(ground) if ground else Style())
         loud = self._part(LOUD[sign[0]]) if sign[0] in LOUD else Style()

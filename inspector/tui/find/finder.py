@@ -1,8 +1,4 @@
-"""A searchable list over the screen: the palette of everything that has a name, and the help.
-
-Kernels, variants and graphs are the tree's rows; labels are searched in the open listings: opening
-the palette parses nothing.
-"""
+"""A searchable list over the screen: the palette of everything that has a name, and the help."""
 
 from __future__ import annotations
 
@@ -37,13 +33,11 @@ from inspector.tui.widgets.subject import digit
 from inspector.tui.widgets.tool_screen import ToolScreen
 
 Spans = tuple[tuple[int, int], ...]
-"""Matched ranges of a text."""
 
 Score = tuple[int, int, int]
 """The worst and the sum of all words' scores, the lowest is best; how far it is from the view."""
 
 HEX_PREFIX = re.compile(r"[0-9a-f]{2,}\Z")
-"""Hexadecimal digits that may begin a hash."""
 
 _FORMS = (r"\A{}\Z", r"\A{}", r"(?<![^\W_]){}(?![^\W_])", r"(?<![^\W_]){}", "{}")
 """A word is the whole text, its beginning, a part of it, the beginning of a part, or within."""
@@ -55,17 +49,15 @@ MIN_TEXT_CELLS = 18
 """Cells that a text has before its detail is left out."""
 
 MAX_ROWS = 500
-"""Rows that are listed."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Entry:
     """Something that can be found. All texts are safe to draw.
 
-    ``lead`` says what it is, ``more`` describes it, ``detail`` is at the right end. ``words`` are
-    looked in as well, ``digest`` is found by its beginning. ``near`` is how far it is from what is
-    in view: 0 is there. ``run`` is what Enter does, None: nothing, and ``why`` says why. ``also``
-    returns the same at a stage, which is a word of those that are typed: its PTX.
+    ``words`` are looked in as well, ``digest`` is found by its beginning. ``near`` is how far it is
+    from what is in view, 0 is there. ``run`` is what Enter does; if None, ``why`` says why.
+    ``also`` returns the same at a stage.
     """
 
     lead: str
@@ -114,9 +106,8 @@ def rank(
 ) -> list[Match]:
     """Return the entries that fit, the best first, then those nearest to what is in view.
 
-    Without a query all of them in their order. ``nearest``: what is nearer comes before all else.
-    With one of ``stages`` beside other words, what has such a stage comes with it: ``237 sass`` is
-    the SASS of what fits ``237``.
+    ``nearest``: what is nearer comes first. With one of ``stages`` beside other words, what has
+    such a stage comes with it: ``237 sass``.
     """
     words = query.casefold().split()
     if not words:
@@ -184,9 +175,7 @@ class Finder(ModalScreen[Entry | None]):
         nearest: bool = False,
         does: str = "goes there",
     ) -> None:
-        """``hint`` is the placeholder; ``later`` finds further entries, each in a thread;
-        ``closes`` is a key that closes an empty list; ``does`` describes Enter; ``lead`` is the
-        width of the left column in cells."""
+        """``later`` finds further entries in threads; ``closes`` is a key, ``lead`` cells."""
         super().__init__()
         self.heading, self.entries, self.later, self.stages = heading, [*entries], later, stages
         self.lead, self.closes, self.nearest, self.does = lead, closes, nearest, does
@@ -302,9 +291,6 @@ OWN_KEYS = (
     ('"stage.next" = "J"', "one key: J, /, ctrl+x, alt+enter, f5, space"),
     ('zoom = ["z", "f11"]', "or several; [] for none"),
 )
-"""Lines of the configuration, explained."""
-
-# -- the recording --------------------------------------------------------------------------------
 
 
 def _kernel_entry(screen: MainScreen, entry: TreeEntry) -> Entry:
@@ -405,9 +391,6 @@ def _hints(screen: MainScreen, reads: Reader, variant: Variant) -> list[Entry]:
     ]
 
 
-# -- commands -------------------------------------------------------------------------------------
-
-
 def _wheres(screen: Screen[object]) -> tuple[Where, ...]:
     if not isinstance(screen, ToolScreen):
         return ()
@@ -420,8 +403,7 @@ def _words(command: Command) -> str:
 
 
 def palette(screen: Screen[object], main: MainScreen | None, keys: Mapping[str, str]) -> Finder:
-    """Return the palette of a screen: commands, stages and kernels; labels and hints come from
-    threads. Commands that the footer names are first, then those of where the focus is."""
+    """Return the palette of a screen: commands, stages and kernels; the rest comes from threads."""
     own = _wheres(screen)
     commands = [
         Entry(
@@ -461,8 +443,7 @@ def palette(screen: Screen[object], main: MainScreen | None, keys: Mapping[str, 
 def help_entries(
     screen: Screen[object], recording: Recording, keys: Mapping[str, str], problems: Sequence[str]
 ) -> list[Entry]:
-    """Every command by where it works, what works here first, then what works everywhere; the
-    signs; how keys are bound."""
+    """Every command, what works here first; the signs; how keys are bound."""
     own = _wheres(screen)
     usable = {one.id for one in there(own)}
     out: list[Entry] = []

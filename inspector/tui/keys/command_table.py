@@ -33,9 +33,8 @@ class Where(Enum):
 class Command:
     """One command.
 
-    ``id`` is stable: keys can be rebound by it. ``keys`` are Textual's names, the first is the
-    one shown, as ``shown``. ``action`` is Textual's action string. ``footer`` is its word in the
-    footer, "" if it has none; a few words of ``help`` are for the palette and the overlay.
+    ``id`` is stable: keys can be rebound by it. ``keys`` are Textual's names, the first is the one
+    shown. ``footer`` is its word in the footer, "" if it has none.
     """
 
     id: str
@@ -456,18 +455,12 @@ MARKS: tuple[tuple[str, str], ...] = (
     ("‹ ›", "the line goes on to the left or to the right"),
     ("␛", "a control character; nothing in a listing is obeyed"),
 )
-"""The signs that the screens use, for the help."""
-
-
-# -- key bindings and the footer ------------------------------------------------------------------
 
 
 def bindings(where: Where) -> list[BindingType]:
     """The key bindings of the widget that has these actions.
 
-    They have priority: such a key is acted upon before the next one is handed on. Without it a
-    key that moves the focus and the one typed after it, which arrive together over a slow line,
-    would both go to the widget that had the focus before.
+    They have priority: else keys that arrive together would all go to the widget in focus.
     """
     return bindings_of(tuple(command.id for command in TABLE if command.where is where))
 
@@ -495,10 +488,7 @@ def there(wheres: tuple[Where, ...]) -> tuple[Command, ...]:
 def footer(
     where: Where, shown: Callable[[Command], str] = lambda one: one.shown
 ) -> tuple[tuple[str, str, str], ...]:
-    """(key, word, command id) in the order in which they may be left out, the last kept longest.
-
-    ``shown`` gives the key of a command, "" if it has none.
-    """
+    """(key, word, command id), the last kept longest; ``shown`` gives a command's key or ""."""
     alone = where in ALSO
     chosen = [c for c in there((where,) if alone else (where, Where.SCREEN)) if c.footer]
     if alone:
@@ -516,7 +506,6 @@ def command(name: str) -> Command:
 
 
 UNBOUND = "unbound"
-"""The key of a command without one, in Textual's keymap."""
 
 MODIFIERS = ("ctrl", "alt", "shift")
 _KEY = re.compile(rf"((?:(?:{'|'.join(MODIFIERS)})\+)*)(.|\w+)", re.IGNORECASE | re.DOTALL)
@@ -542,10 +531,7 @@ _SHORT = {
 
 
 def parse_key(text: str) -> str | None:
-    """Textual's name of a key written as ``/``, ``G``, ``ctrl+x``, ``alt+enter`` or ``f5``.
-
-    None if there is no such key.
-    """
+    """Textual's name of a key written as ``/``, ``ctrl+x`` or ``f5``; None if invalid."""
     match = _KEY.fullmatch(text)
     if match is None or (len(match[2]) == 1 and not match[2].isprintable()):
         return None
@@ -582,10 +568,9 @@ def places(command: Command) -> frozenset[Where]:
 def rebind(
     wanted: Mapping[str, tuple[str, ...]], table: Iterable[Command] = TABLE
 ) -> tuple[dict[str, str], tuple[str, ...]]:
-    """The keys of each command that changed, as Textual has them, and what could not be done.
+    """The keys of each command that changed, and what could not be done.
 
-    ``wanted`` has Textual's names of keys by the id of a command. A key that is asked for is taken
-    from the command that has it at first; asked for twice in one place, the first has it.
+    A key that is asked for is taken from the command that has it; of two the first gets it.
     """
     commands = {c.id: c for c in table}
     problems: list[str] = []

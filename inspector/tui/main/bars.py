@@ -110,8 +110,7 @@ class VariantCard(LineWidget):
         return [*parts, *(one for one in figures[:few] if one[0])]
 
     def _failure(self, error: Failure | None, short: bool) -> list[tuple[str, str]]:
-        """Why it was not compiled, as much of it as there is room for; what the device has too
-        little of, where it could not be loaded or launched."""
+        """Why it was not compiled, loaded or launched, as much as there is room for."""
         variant = self.subject.variant
         if error is None:
             return []
@@ -166,8 +165,7 @@ def banner(recording: Recording) -> str:
 
 
 def recording_name(recording: Recording) -> str:
-    """The last part of the path, without the ending of a recording; of several, all names. Of one
-    that nobody gave a name the program's and when it was run: ``train 23 Nov 06:35``."""
+    """The last part of the path, all names, or program and time: ``train 23 Nov 06:35``."""
     if recording.machines:
         return label(" + ".join(recording.machines))
     name = recording.path.rstrip("/\\").replace("\\", "/").rpartition("/")[2]
@@ -198,7 +196,6 @@ class TitleBar(LineWidget):
     def __init__(self, recording: Recording) -> None:
         super().__init__()
         self.told = ""
-        """The state of a program that runs."""
         self.modes: tuple[tuple[str, str], ...] = ()
         """What is on, in a word or two, each with the command that ends it."""
         self.renew(recording)
@@ -252,7 +249,6 @@ NEXT = (
     ("ptxview open ~/.triton/cache", "read what Triton has already compiled"),
     ("ptxview doctor", "list the tools of this machine, and missing ones"),
 )
-"""Commands to go on with, and what they do."""
 
 
 def watched_text(recording: Recording, live: Live) -> Content:

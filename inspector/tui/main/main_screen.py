@@ -73,10 +73,7 @@ def file_name(subject: TreeSubject, stage: Stage, ending: str) -> str:
 
 
 def save(path: Path, data: bytes) -> Path:
-    """Write a new file and return its path, with a number where that name is taken.
-
-    Nothing is overwritten, and no link is followed. Raises ``OSError``.
-    """
+    """Write a new file, numbered where the name is taken; follow no link. Raises ``OSError``."""
     number, free = 1, path
     while True:
         try:
@@ -114,10 +111,7 @@ def whole_path(recorded: str) -> Path | None:
 
 
 def editor(path: Path, n: int, waits: bool = False) -> list[str]:
-    """Return the command that opens line ``n`` of a file, whose path begins at the root.
-
-    ``waits``: the command ends when the file is closed. Raises ``UsageError`` without an editor.
-    """
+    """Return the command that opens line ``n``. Raises ``UsageError`` without an editor."""
     named = os.environ.get("VISUAL") or os.environ.get("EDITOR") or ""
     try:
         words = shlex.split(named)
@@ -139,7 +133,6 @@ HEIGHTS = [(0, "-low"), (8, "-short"), (14, "-tall"), (30, "-high"), (40, "-ampl
 """Rows of the screen from which a class of the styles holds: what gives way where it is low."""
 
 NARROW_CELLS = 80
-"""Below which the tree and a pane do not fit beside each other."""
 
 MIN_TREE_CELLS, MIN_PANES_CELLS = 16, 30
 
@@ -210,12 +203,10 @@ class MainScreen(PaneScreen[None]):
         self.fit()
         self.read_times()
 
-    # A recording that grows
-
     async def fill(self, reads: Reader) -> None:
         empty, output = self.query_one(EmptyState), self.output
         self.empty = self.footer.bare = False
-        stays = output is not None and output.has_focus and output.is_read
+        stays = output is not None and output.has_focus and not output.follows
         async with self.batch():
             await empty.remove()
             await self.mount(*self._filled(), after=self.title_bar)
@@ -240,8 +231,6 @@ class MainScreen(PaneScreen[None]):
         self.kernels.renew(reads)
         self.mark(tuple(resolve(recording, one) for one in self.marked))
         self.read_times()
-
-    # How it is looked at
 
     @property
     def remembered(self) -> View | None:
@@ -283,8 +272,6 @@ class MainScreen(PaneScreen[None]):
         cells = max(MIN_TREE_CELLS, min(wanted, width - MIN_PANES_CELLS))
         self.kernels.styles.width = "1fr" if narrow else cells
 
-    # Focus
-
     def focus_first(self) -> None:
         if not self.empty:
             self.focus_tree()
@@ -317,8 +304,6 @@ class MainScreen(PaneScreen[None]):
     async def action_run(self, name: str) -> None:
         if not self.empty or command(name).where is Where.SCREEN:
             await super().action_run(name)
-
-    # The tree
 
     @on(KernelTree.Selected)
     def _selected(self, message: KernelTree.Selected) -> None:
@@ -372,8 +357,6 @@ class MainScreen(PaneScreen[None]):
         most = self.size.width - MIN_PANES_CELLS
         self.tree_width = max(MIN_TREE_CELLS, min(self.kernels.size.width + by, most))
         self.fit()
-
-    # The panes
 
     def action_graph_stage(self) -> None:
         subject, here = self.panes.subject, self.panes.active.stage
@@ -440,8 +423,6 @@ class MainScreen(PaneScreen[None]):
             else "The map is off."
         )
 
-    # Going far
-
     def action_follow(self) -> None:
         line, view = self.line, self.view
         if line is not None and line.targets and view.source is not None:
@@ -485,13 +466,9 @@ class MainScreen(PaneScreen[None]):
             text = frames(self.line.source)
             self.app.push_screen(Overlay(f"Line {self.line.n} comes from", text))
 
-    # What one types
-
     def action_clear(self) -> None:
         if not self.view.unchoose():
             self.find(None)
-
-    # Two variants
 
     def mark(self, marked: tuple[TreeSubject, ...]) -> None:
         self.marked = marked
@@ -571,8 +548,6 @@ class MainScreen(PaneScreen[None]):
             self.kernels.filter("")
             self.kernels.find_variant(key)
         self.focus_pane()
-
-    # One variant
 
     def action_time(self) -> None:
         from inspector.tui.work.work_screen import TimingScreen
@@ -678,17 +653,11 @@ class MainScreen(PaneScreen[None]):
         else:
             self.app.push_screen(overlay)
 
-    # Files
-
     def action_copy_all(self) -> None:
         self.copy_lines(1, self.view.lines)
 
     def action_edit(self) -> None:
-        """Open the line in the user's editor, and come back when that ends.
-
-        Your own source is opened where it is; anything else as a copy. An IR or PTX of a variant
-        that was changed there goes through the rest of its compiler.
-        """
+        """Open the user's own source where it is, anything else as a copy; IR and PTX are tried."""
         view, stage, subject = self.view, self.panes.active.stage, self.panes.subject
         if view.source is None or stage is None:
             return

@@ -117,15 +117,7 @@ TreeCells = Annotated[int, msgspec.Meta(gt=0, lt=1000)]
 
 
 class PaneView(msgspec.Struct, frozen=True):
-    """How a pane was looked at.
-
-    Args:
-        stage: The one that was chosen, or "".
-        level: How much is folded, counted from 0.
-        gutter: The names of the columns in its gutter; None for the usual ones.
-        verbatim: Whether the file is shown as it is.
-        wrapped: Whether lines are wrapped.
-    """
+    """How a pane was looked at; ``gutter`` names its columns, None for the usual ones."""
 
     stage: str = ""
     level: int = 0
@@ -137,16 +129,8 @@ class PaneView(msgspec.Struct, frozen=True):
 class View(msgspec.Struct, frozen=True):
     """How a recording was last looked at.
 
-    Args:
-        subject: Ids of kernel, variant and graph.
-        panes: The panes that there were.
-        beside: Whether panes are side by side; None if the width decides.
-        tree: Whether the tree is shown.
-        tree_width: Columns of the tree; None for the usual ones.
-        mapped: Whether the map is on.
-        layout: Name of the layout; "" for any other arrangement.
-        shares: Shares of the room; empty where no border was moved.
-    """
+    ``subject`` are the ids of kernel, variant and graph; None is what the width decides, and "" an
+    arrangement without a name."""
 
     subject: tuple[str, ...] = ()
     panes: tuple[PaneView, ...] = ()
@@ -168,14 +152,12 @@ class Remembered(msgspec.Struct):
 class Memory:
     """What the interface remembers of each recording, in one small file of the user's state folder.
 
-    Read once, written when the interface is left; nothing is written into a recording. Where the
-    file cannot be read or written, nothing is remembered, and no error is shown.
+    Where the file cannot be read or written, nothing is remembered, and no error is shown.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.fresh = not path.exists()
-        """Whether the interface was never left before."""
         self.theme = self._read().theme
 
     def _read(self) -> Remembered:
@@ -189,7 +171,6 @@ class Memory:
         return os.path.abspath(recording)  # noqa: PTH100 - Path.resolve would follow links
 
     def view(self, recording: str) -> View | None:
-        """Return how a recording was last looked at; None if unknown or damaged."""
         try:
             return msgspec.json.decode(self._read().recordings[self._name(recording)], type=View)
         except (KeyError, msgspec.MsgspecError, ValueError, RecursionError):

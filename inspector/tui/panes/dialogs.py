@@ -46,16 +46,9 @@ def answer(
     times: Sequence[str],
     width: int,
 ) -> Content | tuple[Finding, ...] | Notice:
-    """Answer a question, in a thread.
+    """Answer ``card``, ``hints``, ``profile``, or ``explain`` of line ``n`` of ``stage``.
 
-    Args:
-        reads: The reader of the recording.
-        what: ``card``, ``hints``, ``profile``, or ``explain`` of line ``n`` of ``stage``.
-        subject: The variant that it is about.
-        stage: A stage that the subject has.
-        n: A line of it.
-        times: Lines about measured times.
-        width: The columns that there are.
+    Called in a thread. ``times`` are lines about measured times, ``width`` the columns there are.
     """
     variant = subject.variant
     if what == "profile":

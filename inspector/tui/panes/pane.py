@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -103,8 +104,7 @@ def load(reads: Reader, request: ListingRequest) -> LoadedListing | Notice:
 
 
 def missing(subject: TreeSubject, stage: Stage, complete: bool = True) -> Notice:
-    """Why there is no such stage, and which there are; in a recording that is not ``complete``,
-    so far."""
+    """Why there is no such stage, so far if not ``complete``, and which there are."""
     there = "   ".join(f"{digit(other)} {other}" for other in subject.stages())
     return Notice(
         "∅" if complete else "◔",
@@ -119,13 +119,6 @@ PATIENCE_SECONDS = 0.12
 
 class PaneTitle(LineWidget):
     """``ptx  square_kernel  3f2a91c0``, and on the right the stages, those that are missing dim."""
-
-    @dataclass
-    class Clicked(Message):
-        """The title, a stage in it or the sign of a mode was clicked."""
-
-        title: PaneTitle
-        action: str
 
     def __init__(self) -> None:
         super().__init__()
@@ -183,8 +176,11 @@ class PaneTitle(LineWidget):
         middle = f"  {shorten(what, room - len(tail))}{tail}" if room > 4 else ""
         return ends(Content.assemble(head, middle), right, width - 1)
 
-    def on_click(self, event: events.Click) -> None:
-        self.post_message(self.Clicked(self, event.style.meta.get("run", "")))
+    async def on_click(self, event: events.Click) -> None:
+        screen: Any = self.screen
+        screen.panes.activate(self.parent)
+        if action := event.style.meta.get("run"):
+            await screen.run_action(action)
 
 
 def _clickable(content: Content, action: str) -> Content:
@@ -241,8 +237,6 @@ class Pane(Vertical):
     @property
     def stage(self) -> Stage | None:
         return None if self.request is None else self.request.stage
-
-    # Reading
 
     def show(self, subject: TreeSubject, stage: Stage) -> None:
         request = ListingRequest(subject, stage)
@@ -315,8 +309,6 @@ class Pane(Vertical):
         elif self.request is not None:
             self._goal = (self.request, n)
 
-    # The title
-
     @on(CodeView.Looks)
     def show_modes(self) -> None:
         modes = (("zoom", "zoom"),) if self.zoomed else ()
@@ -325,8 +317,6 @@ class Pane(Vertical):
         there = bool(self.view.rows.gutter.columns) and bool(self.view.lines)
         self.heads.set_class(there, "-there")
         self.heads.refresh()
-
-    # Annotations
 
     def _annotate(self, request: ListingRequest) -> None:
         variant, stage, reads = request.subject.variant, request.stage, self.reads

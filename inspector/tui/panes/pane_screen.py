@@ -39,7 +39,6 @@ LINES_PER_LOOK = 1000
 
 
 def matches(source: Highlighter, pattern: re.Pattern[str]) -> Iterator[int]:
-    """Yield the lines that have a pattern; in a thread that may be cancelled."""
     for n in range(1, len(source.texts) + 1):
         if n % LINES_PER_LOOK == 0 and cancelled():
             return
@@ -63,8 +62,7 @@ class Said:
 
 
 class ReadingLine(Widget):
-    """The sentence, notes, waits, and the register that is looked at: where the terminal is high
-    all of them, else as many as there is room for."""
+    """The sentence, notes, waits, and the register that is looked at, as there is room for."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -147,7 +145,6 @@ class ReadingLine(Widget):
 
 
 MIN_ROOMY_ROWS = 4
-"""Rows from which each part is on separate rows."""
 
 
 def stacked(parts: list[tuple[str, str]], width: int, height: int) -> list[tuple[str, str]]:
@@ -198,18 +195,11 @@ class PaneScreen(SearchScreen[ResultType]):
     def home_of(self, where: Where) -> DOMNode:
         return self.view if where is Where.PANE else self
 
-    # The lines beneath the panes
-
     def warn(self, text: str) -> None:
-        """Say above the footer that something is not so."""
         self.say(text, warning=True)
 
     def say(self, text: str, view: CodeView | None = None, warning: bool = False) -> None:
         self.status.say(text, warning, _place_of(view or self.view))
-
-    @on(CodeView.Said)
-    def _view_said(self, message: CodeView.Said) -> None:
-        self.say(message.text, message.view, message.warning)
 
     @on(Panes.Changed)
     def changed(self) -> None:
@@ -234,8 +224,6 @@ class PaneScreen(SearchScreen[ResultType]):
                 right.append(f"▐ {len(lines)} in {pane.stage}")
         self.status.show(left, "   ".join(right) if left else "", place=_place_of(view))
         self.reading.follow(view)
-
-    # What one types
 
     def find(self, pattern: re.Pattern[str] | None, typing: bool = False) -> None:
         """Find the lines that have a pattern, in a thread; the next search ends this one."""
@@ -301,8 +289,6 @@ class PaneScreen(SearchScreen[ResultType]):
         if view.pattern is not None and view.source is not None:
             self.find(self._wanted or view.pattern, typing=True)
 
-    # The panes
-
     def action_stage(self, stage: str) -> None:
         self.panes.choose(Stage(stage))
 
@@ -325,8 +311,6 @@ class PaneScreen(SearchScreen[ResultType]):
     def show_columns(self, wanted: tuple[str, ...] | None) -> None:
         if wanted is not None:
             self.view.columns(wanted=wanted)
-
-    # The line under the cursor
 
     @property
     def line(self) -> Line | None:

@@ -15,7 +15,7 @@ from textual.message import Message
 from inspector.analyse.line_annotations import SourceGroups
 from inspector.base.model import Stage
 from inspector.tui.code.code_view import CodeView
-from inspector.tui.panes.pane import ListingRequest, Pane, PaneTitle
+from inspector.tui.panes.pane import ListingRequest, Pane
 from inspector.tui.widgets.notice import Notice, in_thread
 from inspector.tui.widgets.subject import TreeSubject, resolve
 
@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """``stages``: for each pane a stage and its substitutes; empty for one pane that keeps its
-    stage."""
+    """``stages``: for each pane a stage and its substitutes; empty for one pane as it is."""
 
     name: str
     title: str
@@ -56,7 +55,6 @@ LAYOUTS = {
     ),
     "whole": Layout("whole", "one pane, whole"),
 }
-"""By name, in the order of the key that goes through them."""
 
 
 def after(now: Layout | None) -> Layout:
@@ -82,7 +80,6 @@ LINKED_SEARCH_LINES = 40
 """Lines beneath the kernel's first in which one that is linked is looked for."""
 
 MAX_PLACES = 200
-"""Places to go back to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +179,6 @@ class Panes(Container):
         self.move_child(pane, before=self._all[1])
 
     def _rearranged(self, focus: bool = True) -> None:
-        """Show the subject in as many panes as there are now."""
         if self.active not in self.panes:
             self.active = self.panes[-1]
         self.show(self.subject)
@@ -191,8 +187,6 @@ class Panes(Container):
         if focus:
             self.activate(self.active)
         self.fit()
-
-    # Content
 
     def renew(self, reads: Reader) -> None:
         self.reads = reads
@@ -206,13 +200,10 @@ class Panes(Container):
             pane.renew(reads, resolve(reads.recording, shown.subject) if shown else TreeSubject())
         if subject == before:
             return
-        chosen = [pane.preferred for pane in self.panes]
         for pane in self.panes:
             if pane.view.source is not None:
                 pane.preferred = pane.stage
         self.show(subject)
-        for pane, preferred in zip(self.panes, chosen, strict=True):
-            pane.preferred = preferred
 
     def show(self, subject: TreeSubject) -> None:
         if subject != self.subject:
@@ -264,7 +255,6 @@ class Panes(Container):
         return VisitedPlace(self.subject, self.active.stage, self.active.view.cursor)
 
     def jump(self, stage: Stage, n: int) -> None:
-        """To a line of a stage: in the pane that shows it, else in the active one."""
         self.history.leave(self.here())
         self.to(stage, n)
 
@@ -275,8 +265,6 @@ class Panes(Container):
         elif stage is not None:
             self.choose(stage)
         self.active.go(n)
-
-    # Which is active, and how they are arranged
 
     def activate(self, pane: Pane) -> None:
         self.active = pane
@@ -327,15 +315,6 @@ class Panes(Container):
 
     def on_resize(self) -> None:
         self.fit()
-
-    @on(PaneTitle.Clicked)
-    async def _clicked(self, message: PaneTitle.Clicked) -> None:
-        message.stop()
-        self.activate(next(p for p in self.panes if p.title_line is message.title))
-        if message.action:
-            await self.screen.run_action(message.action)
-
-    # Links
 
     @on(Pane.Shown)
     def _shown(self, message: Pane.Shown) -> None:
@@ -410,8 +389,6 @@ class Panes(Container):
         self._light()
         self.post_message(self.Changed())
 
-    # The map
-
     def map(self, on: bool) -> None:
         self.mapped = on
         for pane in self.panes:
@@ -429,8 +406,7 @@ class Panes(Container):
         def grouped(groups: SourceGroups | Notice) -> None:
             self._groups[request] = groups
             if self.mapped and isinstance(groups, Notice) and request == self.active.request:
-                said = f"There is no map of this: {groups.message}"
-                self.post_message(CodeView.Said(self.active.view, said, warning=True))
+                self.active.view.say(f"There is no map of this: {groups.message}", warning=True)
             elif self.mapped and not isinstance(groups, Notice):
                 for pane in self.panes:
                     if pane.request == request and pane.settled and pane.view.lines:

@@ -1,7 +1,6 @@
 """A recording that grows while it is looked at, the program that makes it, and its output.
 
-Nothing here draws. Threads of the program's runner change ``Live``; the application looks at it
-a few times a second, so that neither ever waits for the other.
+Threads of the program's runner change ``Live``; the application looks at it a few times a second.
 """
 
 from __future__ import annotations
@@ -50,7 +49,6 @@ class TerminalText:
 
     def __init__(self) -> None:
         self.version = 0
-        """Grows with every change."""
         self.dropped = 0
         """Lines at the beginning that are not kept any more."""
         self._lines: list[str] = []
@@ -85,7 +83,6 @@ KEPT = 1 << 20
 """Bytes of output that are kept to be printed on the terminal later."""
 
 TAKES_SCREEN = (b"\x1b[?1049h", b"\x1b[?1047h", b"\x1b[?47h")
-"""Sequences that switch to the alternate screen."""
 
 
 def ending(status: int, seconds: float | None, killed_by: int | None = None) -> str:
@@ -135,13 +132,11 @@ class Live:
         self.state = ProgramState.RUNNING if send is not None else ProgramState.ENDED
         self.status: int | None = None
         self.killed_by: int | None = None
-        """The signal that ended the program, if one did."""
 
         self.choice = Choice.STAY
         self.text = TerminalText()
         self.began = time.monotonic()
         self.ended: float | None = None
-        """When the program ended, if it did."""
 
         self._raw = bytearray()
         self._cut = 0
@@ -164,8 +159,6 @@ class Live:
             seconds = None if self.ended is None else self.ended - self.began
             return ending(self.status, seconds, self.killed_by)
         return f"◔ {self.state.value}" if self.state.value else self.said
-
-    # What the program does, told by threads
 
     def feed(self, data: bytes) -> None:
         with self._lock:
@@ -190,8 +183,6 @@ class Live:
             cut, self._cut = self._cut, 0
         note = f"ptxview: the first {cut >> 10} KiB of the output are not repeated here\r\n"
         return note.encode() + raw if cut else raw
-
-    # What the user wants
 
     def end(self) -> None:
         if self.send is None or not self.running:

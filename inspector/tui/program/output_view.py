@@ -21,11 +21,7 @@ def wrapped(text: str, width: int) -> list[str]:
 
 
 class OutputView(ScrollView, can_focus=True, inherit_bindings=False):
-    """The lines of the output; follows the last one until the user scrolls up.
-
-    A line that is too long goes on beneath, as on a terminal; it is as wide as that, so that bars
-    that fill a row fill one here.
-    """
+    """The lines of the output, wrapped; follows the last one until the user scrolls up."""
 
     BINDINGS: ClassVar = [
         Binding("up,k", "scroll(-1)", show=False),
@@ -41,16 +37,9 @@ class OutputView(ScrollView, can_focus=True, inherit_bindings=False):
         super().__init__()
         self.live = live
         self.follows = True
-        self.chosen = False
-        """Whether the user has gone here."""
         self._rows: list[tuple[int, str]] = []
         """The number of a line since the program began, and the text of one of its rows."""
         self._version = -1
-
-    @property
-    def is_read(self) -> bool:
-        """Whether the user reads here: he came here himself, or has scrolled up."""
-        return self.chosen or not self.follows
 
     def on_mount(self) -> None:
         self.look()
@@ -97,7 +86,6 @@ class OutputView(ScrollView, can_focus=True, inherit_bindings=False):
         self.scroll_to(y=0 if side < 0 else self.max_scroll_y, animate=False, force=True)
 
     async def action_leave(self) -> None:
-        self.chosen = False
         if self.has_class("-alone"):
             self.action_edge(1)
         else:

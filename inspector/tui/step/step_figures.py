@@ -55,7 +55,6 @@ from inspector.tui.widgets.tool_screen import LineWidget
 Links = Mapping[int, tuple[int, ...]]
 _NAME = re.compile(r"[A-Za-z_]\w*")
 MAX_HOT_LINES = 20
-"""Hottest lines to go through."""
 
 CHOICES: tuple[tuple[str, ...], ...] = (
     (VALUE, NOTES),
@@ -63,13 +62,11 @@ CHOICES: tuple[tuple[str, ...], ...] = (
     (WARPS, LANES, SECTORS, CONFLICTS, NOTES),
     (LIVE, VALUE, NOTES),
 )
-"""What the key for columns goes through."""
 
 
 @dataclass
 class StageFigures:
-    """The columns of one stage; ``links`` are the lines of PTX of each of its lines, None where it
-    is the PTX itself."""
+    """Columns of one stage; ``links`` are the lines of PTX of each line, None in the PTX itself."""
 
     stepper: Stepper
     links: Links | None
@@ -92,7 +89,6 @@ class StageFigures:
         return tuple(column for column in RUN if not absent.get(column))
 
     def value(self, n: int, width: int) -> tuple[str, bool]:
-        """What line ``n`` last gave the chosen lane, and whether it ran it then."""
         if self.links is None:
             result = self.stepper.result(n)
             return ("", True) if result is None else (report.given(result, width), result.runs)
@@ -148,8 +144,7 @@ class StageFigures:
 class SteppedKernel:
     """A block that was run, seen from every stage of its kernel.
 
-    ``block_facts`` count that block, ``launched`` the launch as a whole or as much of it as was
-    cheap, None until that is known; ``whole``: which of them is shown.
+    ``block_facts`` count that block, ``launched`` as many as was cheap; ``whole``: which is shown.
     """
 
     stepper: Stepper
@@ -158,7 +153,6 @@ class SteppedKernel:
     launched: TracedLaunch | None = None
     whole: bool = True
     uncounted: str = ""
-    """Why no more blocks could be counted."""
     links: dict[Stage, Links] = field(default_factory=dict)
     texts: dict[Stage, Sequence[str]] = field(default_factory=dict)
     _made: dict[Stage, StageFigures] = field(default_factory=dict)
@@ -276,11 +270,9 @@ def stages_with_ptx(stages: tuple[Stage | None, ...], subject: TreeSubject) -> t
 
 Parts = Iterator[tuple[str, str]]
 NUMBERS = 6
-"""Cells of a row's first lane."""
 LEAST = 64
 """Cells of the frame at least: what its keys are called must fit beneath it."""
 WIDTH = 38
-"""Cells of the panel beside the panes."""
 NAME, REGISTER = 14, 6
 """Cells of names of the source and of PTX's, where they are not longer."""
 
@@ -348,8 +340,7 @@ def _rows(
 
 
 def lanes_text(strip: LaneStrip, lane: int, width: int, height: int = 99) -> list[tuple[str, str]]:
-    """The chosen lane's warp in numbers, then the block as levels, a warp a row: of a large one as
-    many around the chosen lane's as there is room for."""
+    """The chosen lane's warp in numbers, then the block as levels, as many warps as have room."""
     cells, signs, first = report.lane_cells(strip), report.levels(strip), lane // WARP * WARP
     above = [*_head(strip, lane)]
     if strip.values is not None:
@@ -403,10 +394,7 @@ def _range(strip: LaneStrip) -> str:
 
 
 class LaneGrid(ModalScreen[int | None]):
-    """Answers with the lane that was chosen, None for none.
-
-    ``strips`` are the whole block's, one for each register that the line wrote.
-    """
+    """Answers with the chosen lane; a strip for each register that the line wrote."""
 
     BINDINGS: ClassVar = [
         Binding("enter", "done", "Choose", show=False, priority=True),

@@ -48,9 +48,7 @@ MIN_PANEL_CELLS = 110
 MIN_BESIDE_CELLS = 120
 """Columns of the panes from which two are beside each other: values take some of them."""
 GLANCE_SECONDS = 0.2
-"""Seconds between two looks at how far a run is."""
 WITHOUT_BLOCK = ("escape", "search", "next_pane", "zoom", "turn")
-"""Actions that need no block that was run."""
 
 
 class StepScreen(PaneScreen[None]):
@@ -68,8 +66,7 @@ class StepScreen(PaneScreen[None]):
         stages: tuple[Stage | None, ...],
         times: RecordingTimes,
     ) -> None:
-        """``stages`` are those that were in the panes, PTX takes the place of the last if it is
-        not among them. The subject has a variant."""
+        """``stages`` were in the panes; PTX takes the place of the last if it is not among them."""
         panes = Panes(reads, len(stages_with_ptx(stages, subject)))
         super().__init__(reads, panes, times)
         self.subject = subject
@@ -103,7 +100,6 @@ class StepScreen(PaneScreen[None]):
 
     @property
     def kernel(self) -> SteppedKernel:
-        """The block that was run; there is one when an action needs it."""
         assert self._kernel is not None
         return self._kernel
 
@@ -120,8 +116,6 @@ class StepScreen(PaneScreen[None]):
     @property
     def settled(self) -> bool:
         return self.running is None and not self.looking
-
-    # Coming and going
 
     def on_mount(self) -> None:
         self.panes.show(self.subject)
@@ -142,8 +136,6 @@ class StepScreen(PaneScreen[None]):
             self.panes.beside = room >= MIN_BESIDE_CELLS
             self.panes.zoomed = self.size.width < MIN_PANEL_CELLS
         self.panes.fit()
-
-    # Running
 
     def on_unmount(self) -> None:
         self._leaving.set()
@@ -219,8 +211,6 @@ class StepScreen(PaneScreen[None]):
             self._stand()
             self._tell()
 
-    # Panes
-
     @on(Pane.Shown)
     def _shown(self, message: Pane.Shown) -> None:
         if self._kernel is not None:
@@ -291,8 +281,6 @@ class StepScreen(PaneScreen[None]):
         elif not self.troubled:
             self.reading.follow(self.view)
 
-    # Moving
-
     def action_go(self, words: str) -> None:
         if self.looking or not self.stepper.trace.steps:
             return
@@ -346,8 +334,6 @@ class StepScreen(PaneScreen[None]):
             self.stepper.run(f"lane {lane}")
             self._came(None)
 
-    # Lanes, registers, counts
-
     def action_lanes(self) -> None:
         stage, n, lines = self._ptx_lines()
         stepper, names = self.stepper, self.view.rows.text(n) if lines else ""
@@ -400,8 +386,6 @@ class StepScreen(PaneScreen[None]):
         why = self.kernel.uncounted if self.kernel.whole else ""
         more = f"; no more could be: {label(why)}" if why else ""
         self.say(f"Counts are of {self.kernel.sample}{more}.")
-
-    # Prompts
 
     def action_ask(self, kind: str) -> None:
         begin = {"parts": f"{self.stepper.lane} ", "block": ",".join(map(str, self.block))}

@@ -47,14 +47,10 @@ from inspector.tui.widgets.subject import (
     warps,
 )
 
-BATCH_VARIANTS = 48
-"""Variants between two answers while all are read: each sorts the tree again."""
-
 READ_DELAY_SECONDS = 0.05
 """Before the figures of rows in view are read: keys are answered first."""
 
 MIN_IDENT_DIGITS = 2
-"""Fewer digits are no beginning of an id."""
 
 _STYLES = {TreeKind.ORIGIN: "origin", TreeKind.OPERATORS: "quiet"}
 
@@ -115,8 +111,6 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
         self._rebuild()
         self.go(next((i for i, r in enumerate(self.rows) if r.subject.kernel is not None), 0))
 
-    # Rows
-
     def _rebuild(self) -> None:
         here = self.row
         self.rows = rows(self.entries, self.query_text, self._folds)
@@ -175,8 +169,6 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
         self._ask()
         self.reveal()
 
-    # Going to a row
-
     def find(self, subject: tuple[str, ...]) -> bool:
         return self._show(row for row in self._every() if row.subject.key == subject)
 
@@ -220,8 +212,6 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
         found = every(() if entry is None else (entry,))
         return tuple(one.row.subject for one in found if one.row.leaf)
 
-    # Figures
-
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         super().watch_scroll_y(old_value, new_value)
         self._ask()
@@ -241,7 +231,6 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
             in_thread(self, lambda: self._read(wanted), self._were_read, "figures")
 
     def _read(self, wanted: Sequence[TreeSubject]) -> Read:
-        """Read the figures of variants, in a thread that may be cancelled."""
         found = []
         for subject in wanted:
             if subject.variant is not None and not cancelled():
@@ -254,28 +243,20 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
         wanted = [one for one in every_one if one.key[:2] not in self._resources]
 
         def read() -> Read:
-            # Some at once, so that the tools run side by side.
-            for begin in range(0, len(wanted), BATCH_VARIANTS):
-                part = wanted[begin : begin + BATCH_VARIANTS]
-                variants = [one.variant for one in part if one.variant is not None]
-                attempt(partial(list, self.reads.figures(variants)))
-                if cancelled():
-                    break
-                self.call_later(self._were_read, self._read(part), sorts=True)
-            return ()
+            variants = [one.variant for one in wanted if one.variant is not None]
+            attempt(partial(list, self.reads.figures(variants)))  # by tools side by side
+            return self._read(wanted)
 
-        in_thread(self, read, self._were_read, "order")
+        in_thread(self, read, partial(self._were_read, sorts=True), "order")
 
     def _were_read(self, found: object, sorts: bool = False) -> None:
-        if isinstance(found, tuple | list):
+        if isinstance(found, list):
             self._resources.update(found)
             self._stale -= {key for key, _ in found}
         if sorts:
             self.reorder()
             self.post_message(self.Ordered())
         self.refresh()
-
-    # Order
 
     def action_order(self) -> None:
         there = orders(self.reads.recording, bool(self.times.stored))
@@ -287,7 +268,6 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
 
     @property
     def read_so_far(self) -> tuple[int, int]:
-        """Variants whose figures are read, and all."""
         ids = {(k.id, v.id) for k, v in self.reads.recording.variants()}
         return len(ids & self._resources.keys()), len(ids)
 
@@ -300,8 +280,6 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
         self._sort()
         self._rebuild()
         self.reveal()
-
-    # Drawing
 
     def render_line(self, y: int) -> Strip:
         if not self.query_text or y == 0 or y != self.size.height - 1:
@@ -388,8 +366,6 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
         if text == UNKNOWN and row.subject.key[:2] not in self._resources:
             return f"{UNREAD:>3} {warning}"
         return text + warning if self.order is Order.SPILLS else f"{text:>3}r{warning}"
-
-    # Commands
 
     def action_unfold(self) -> None:
         row = self.row

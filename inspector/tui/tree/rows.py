@@ -34,9 +34,8 @@ class TreeKind(Enum):
 class TreeRow:
     """One row. ``key`` is its path in the tree and outlives a filter; ``depth`` counts from 0.
 
-    ``count`` is how many rows are beneath it, folded or not; ``text`` is safe to draw.
-    ``winner``: a tuner chose the variant. ``short``: a text for little room, or "". ``failed``
-    counts failures, its own and those beneath.
+    ``count`` is how many rows are beneath it; ``text`` is safe to draw, ``short`` for little room.
+    ``failed`` counts failures, its own and those beneath.
     """
 
     key: Key
@@ -57,11 +56,7 @@ class TreeRow:
 
 @dataclass(frozen=True, slots=True)
 class TreeEntry:
-    """A row of the whole tree with the rows beneath it and the text that a filter looks in.
-
-    ``digest`` is the variant's hash, which is found by its beginning alone: somewhere in 64 digits
-    there is nearly every short number.
-    """
+    """A row with the rows beneath it, the text that a filter looks in, and the variant's hash."""
 
     row: TreeRow
     words: str
@@ -121,8 +116,7 @@ def _named(
 def _kernel(
     kernels: Sequence[Kernel], name: str, above: Key, depth: int, graph: Graph | None
 ) -> TreeEntry:
-    """The kernels of one name, as a rule one; with one variant only it represents that variant,
-    which saves a row. Several kernels represent the one that a tuner chose, if it chose."""
+    """Kernels of one name; they represent their only variant, or the one that a tuner chose."""
     first = kernels[0]
     both = [(kernel, variant) for kernel in kernels for variant in kernel.variants]
     chosen = [pair for pair in both if _won(pair[1])] if len(kernels) > 1 else []
@@ -249,11 +243,7 @@ def _flat(entry: TreeEntry, folds: Mapping[Key, bool] | None) -> Iterator[TreeRo
 def rows(
     tree: tuple[TreeEntry, ...], query: str = "", folds: Mapping[Key, bool] | None = None
 ) -> tuple[TreeRow, ...]:
-    """The rows to draw: those that hold every word of ``query``, less what is folded.
-
-    ``folds`` has of rows that are not as they begin whether they are open; None unfolds all. While
-    a filter is set nothing is folded: a match that cannot be seen is no help.
-    """
+    """Rows that hold every word of ``query``, less what ``folds`` closes; a filter unfolds all."""
     if wanted := tuple(query.casefold().split()):
         tree = tuple(e for e in (_matching(entry, wanted) for entry in tree) if e is not None)
         folds = None
@@ -271,8 +261,7 @@ def entry_of(tree: Iterable[TreeEntry], key: Key) -> TreeEntry | None:
 
 
 def fitness(row: TreeRow, query: str) -> int:
-    """How well a row fits a filter, for the cursor to go to the best: an id or a part of the name
-    that is exactly what was typed says more than one that has it somewhere."""
+    """How well a row fits a filter: an exact id or part of a name says more than one within."""
     kernel, variant = row.subject.kernel, row.subject.variant
     if kernel is None or row.kind is TreeKind.OPERATORS:
         return 0
@@ -306,7 +295,6 @@ Figures = Mapping[Key, Resources | None]
 
 
 Measured = Callable[[Kernel | None, Variant | None], float | None]
-"""Microseconds that were measured of a variant."""
 
 
 class Order(Enum):
@@ -332,11 +320,9 @@ def orders(recording: Recording, measured: bool = False) -> tuple[Order, ...]:
 def ordered(
     tree: tuple[TreeEntry, ...], order: Order, figures: Figures, measured: Measured | None = None
 ) -> tuple[TreeEntry, ...]:
-    """Return the tree in an order.
+    """Return the tree in an order; origins and operators stay in place.
 
-    A kernel counts as its costliest variant does, a graph as its costliest kernel; what is not
-    known comes last. Origins, and the operators of a kernel, stay in place. The time of a variant
-    is the measured one, else its tuner's.
+    A kernel counts as its costliest variant, a graph as its costliest kernel; unknown comes last.
     """
     if order is Order.COMPILED:
         return tree

@@ -58,10 +58,9 @@ CHOICE = "choice"
 
 @dataclass(frozen=True, slots=True)
 class VariantColumn:
-    """``value`` is what rows are sorted by, numbers before words; None is not known, and last.
+    """``value`` is what rows are sorted by, None last; ``text`` its cell where that is more.
 
-    ``text`` is its cell where that is more than the value. ``least`` is whether the least is the
-    best, which is first; ``read`` whether figures are read while the table is open.
+    ``least`` is whether the least is the best; ``read`` whether figures are read in a thread.
     """
 
     name: str
@@ -92,7 +91,6 @@ def _occupancy(row: VariantRow) -> str:
 
 
 def _sign(row: VariantRow) -> str:
-    """The tuner's choice, or what failed."""
     if row.winner:
         return "★"
     return "✗" if (row.reason or "").partition(":")[0] == "failed" else " "
@@ -122,7 +120,6 @@ SPECIALISED = VariantColumn(
 KERNEL = VariantColumn(
     "kernel", lambda r: r.kernel.called.casefold(), lambda r: label(r.kernel.called), right=False
 )
-"""Of a table of several kernels."""
 REASON = VariantColumn(
     "reason", lambda r: r.reason, lambda r: label(r.reason or ""), "why not", right=False
 )
@@ -158,10 +155,7 @@ def _setting(name: str, row: VariantRow) -> Value:
 
 
 def differing(rows: Sequence[VariantRow]) -> Iterator[str]:
-    """The settings that are not the same in all rows, constexprs before warps and stages.
-
-    What another maker than Triton made (ATen) has none but its name, which says no setting differs.
-    """
+    """Settings that differ, constexprs first; what another maker than Triton made has none."""
     names = dict.fromkeys(name for row in rows for name in row.config if name != "flags")
     own = ("num_warps", "num_stages", "num_ctas", "maxnreg", CHOICE)
     ordered = [n for n in names if n not in own] + [n for n in own if n in names]
@@ -277,8 +271,6 @@ class VariantTable(Table[VariantRow], can_focus=True, inherit_bindings=False):
         same = (i for i, row in enumerate(rows) if here is not None and _same(row, here))
         self.show_rows(rows, next(same, self.cursor))
 
-    # Commands
-
     def sort(self, name: str) -> None:
         self.reversed = name == self.sorted and not self.reversed
         self.sorted = name
@@ -306,8 +298,6 @@ class VariantTable(Table[VariantRow], can_focus=True, inherit_bindings=False):
             if offset is not None and at <= offset.x < at + size + 2:
                 self.sort(column.name)
             at += size + 2
-
-    # Drawing
 
     def draw_row(self, index: int, width: int, base: Style) -> Strip:
         row = self.rows[index]
@@ -356,7 +346,6 @@ def _same(one: VariantRow, other: VariantRow) -> bool:
 
 
 UPDATE_SECONDS = 0.2
-"""Seconds between two tables while the variants are read."""
 
 READ = frozenset(column.name for column in FIGURES)
 """Columns whose order is not final while figures are read."""
@@ -591,8 +580,6 @@ class VariantsScreen(ToolScreen[Left]):
             if taken := self.times.latest(row.kernel, row.variant):
                 said.append(f"Measured {age(taken.taken)}, {taken.timing.cache} L2.")
         self.status.say("   ".join(said))
-
-    # Commands
 
     def action_diff(self) -> None:
         row, marked = self.table.row, self.table.marked

@@ -44,7 +44,6 @@ def _wrapped(text: str, width: int, style: Style) -> list[Strip]:
 def notice_row(
     notice: Notice | None, y: int, width: int, base: Style, message: Style, hint: Style
 ) -> Strip:
-    """Row ``y`` of a view that has nothing but the notice to show."""
     strips = notice_strips(notice, width, base + message, base + hint)
     if 0 <= y - 1 < len(strips):
         return strips[y - 1].extend_cell_length(width, base).apply_style(base)

@@ -38,7 +38,6 @@ class RowList(ScrollView, Generic[RowType], can_focus=True, inherit_bindings=Fal
         "row--figures",
     }
     HEAD_LINES = 0
-    """Lines above the rows that do not scroll."""
 
     rows: Sequence[RowType] = ()
     cursor = 0
@@ -46,7 +45,6 @@ class RowList(ScrollView, Generic[RowType], can_focus=True, inherit_bindings=Fal
     empty_text = ""
 
     def draw_head(self, width: int) -> Strip:
-        """Draw the lines above the rows."""
         return Strip.blank(width)
 
     @abstractmethod

@@ -112,8 +112,7 @@ class TreeSubject:
         return None if self.graph is None else self.graph.stages.get(stage)
 
     def why_missing(self, stage: Stage, complete: bool = True) -> str:
-        """The recorded reason, or what can be said without one. Of a recording that is not
-        ``complete`` more may come."""
+        """The recorded reason, or what can be said without; if not ``complete`` more may come."""
         graph = self.graph
         if stage in GRAPH_STAGES and graph is None:
             return "Only the graphs of torch.compile have it, and this is in none."
@@ -165,10 +164,7 @@ def successor(kernel: Kernel, variant: Variant) -> Variant:
 
 
 def resolve(recording: Recording, subject: TreeSubject) -> TreeSubject:
-    """The subject with these ids in a recording; what is not there any more is as it was.
-
-    What had no compilation yet, a kernel or a whole graph, is the first of those that it has now.
-    """
+    """The subject with these ids in a recording, else as it was; without a variant, the first."""
     if subject.kernel is None and subject.graph is None:
         return subject
     kernel, variant, graph = subject.kernel, subject.variant, subject.graph

@@ -34,7 +34,6 @@ PROMPTS = {
     "go": ("go", "a step's number"),
     "block": ("block", "coordinates: 7, or 3,1,0"),
 }
-"""The sign of each prompt, and what is to be typed."""
 Closed = Callable[[str | None], object]
 """Takes what was typed, None if it was given up."""
 Typing = Callable[[str], object]
@@ -105,7 +104,6 @@ class ToolScreen(Screen[ResultType]):
         self.prompt = Prompt()
         self.footer = KeyFooter(self.wheres[0])
         self.below = (self.status, self.prompt, self.footer)
-        """The last lines of a screen."""
 
     @property
     @abstractmethod
@@ -118,11 +116,9 @@ class ToolScreen(Screen[ResultType]):
         return self.focused is not self.prompt.input
 
     def warn(self, text: str) -> None:
-        """Say above the footer that something is not so."""
         self.status.say(text, warning=True)
 
     def ask(self, kind: str, value: str, done: Closed, typing: Typing | None = None) -> None:
-        """Open the prompt in the place of the status line."""
 
         def closed(text: str | None) -> None:
             self.status.display = True
@@ -149,10 +145,7 @@ BAD_EXPRESSION = (re.error, OverflowError, RecursionError)
 
 
 def expression(text: str) -> re.Pattern[str]:
-    """Compile as in vim's smartcase: small letters find both, one capital makes it exact.
-
-    Raises one of ``BAD_EXPRESSION``.
-    """
+    """Compile as in vim's smartcase. Raises one of ``BAD_EXPRESSION``."""
     return re.compile(text, re.NOFLAG if any(c.isupper() for c in text) else re.IGNORECASE)
 
 
@@ -160,7 +153,6 @@ class SearchScreen(ToolScreen[ResultType]):
     """A screen with listings to search; the cursor goes to the first match while one types."""
 
     view: Any
-    """The listing with the cursor."""
     origin: tuple[Any, int, re.Pattern[str] | None] | None = None
     """View, line and pattern from before the prompt."""
 
@@ -258,7 +250,6 @@ class LineWidget(Widget):
     auto_links: Reactive[bool] = Reactive(False)
 
     def tell(self, **values: object) -> None:
-        """Set attributes and draw again."""
         for name, value in values.items():
             setattr(self, name, value)
         self.refresh()
@@ -331,17 +322,7 @@ class SubjectBar(LineWidget):
         return ends(left, Content.styled(right, "bold $accent"), width - 1)
 
 
-_KEPT = (
-    "quit",
-    "help",
-    "diff.escape",
-    "diff.back",
-    "variants.escape",
-    "timing.back",
-    "step.escape",
-    "passes.escape",
-    "trying.back",
-)
+_KEPT = ("quit", "help", ".back", ".escape")
 _BARE = ("help", "palette", "quit")
 
 
@@ -366,7 +347,7 @@ class KeyFooter(LineWidget):
             items.insert(1, (key, "output", "output"))
         items = [(key, self.words.get(name, word), name) for key, word, name in items]
         while items and sum(len(k) + len(w) + 3 for k, w, _ in items) > self.size.width - 1:
-            spare = [item for item in items if item[2] not in _KEPT]
+            spare = [item for item in items if not item[2].endswith(_KEPT)]
             items.remove(spare[-1] if spare else items[-1])
         parts: list[Content | str] = [" "]
         for key, word, name in items:

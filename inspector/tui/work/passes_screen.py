@@ -70,8 +70,6 @@ class PassTable(Table[PassRun], can_focus=True, inherit_bindings=False):
         after = (i for i, p in enumerate(shown) if p.number >= self._last)
         self.show_rows(shown, next(after, len(shown)))
 
-    # Commands
-
     def moved(self) -> None:
         self._last = 0 if self.row is None else self.row.number
         super().moved()
@@ -84,8 +82,6 @@ class PassTable(Table[PassRun], can_focus=True, inherit_bindings=False):
         stages = [None, *dict.fromkeys(p.stage for p in self.known)]
         self.stage = stages[(stages.index(self.stage) + 1) % len(stages)]
         self.lay()
-
-    # Drawing
 
     def draw_head(self, width: int) -> Strip:
         head = self.rich_style + self.part("head")
@@ -149,8 +145,6 @@ class PassesScreen(DiffSearching):
     @property
     def settled(self) -> bool:
         return not self._reading and self.shown is self.table.row
-
-    # Reading
 
     def _list(self) -> None:
         variant, graph = self.subject.variant, self.subject.graph
@@ -225,8 +219,6 @@ class PassesScreen(DiffSearching):
             parts.append(label(pass_operations(run, None)) or "no other operations")
             parts += [f"runs {', '.join(dict.fromkeys(run.inside))}"] if run.inside else []
         self.status.say("   ".join(parts))
-
-    # Commands
 
     def action_find(self) -> None:
         before = self.table.query_text

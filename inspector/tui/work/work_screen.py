@@ -45,7 +45,6 @@ HEAD = "bold $primary"
 QUIET = "$quiet"
 WARN = "bold $warning"
 MAX_PAST = 12
-"""Earlier measurements that are shown."""
 
 
 def wrapped(text: str, width: int, style: str = "", indent: str = "  ") -> Iterator[Part]:
@@ -141,7 +140,6 @@ class WorkScreen(ToolScreen[None]):
         self.scroller = VerticalScroll(self.text, can_focus=False)
         self.notice: Notice | None = None
         self.working = False
-        """Whether a thread runs that the user may end."""
         self._stop = threading.Event()
         self._progress, self._began = "", 0.0
 
@@ -198,8 +196,6 @@ class WorkScreen(ToolScreen[None]):
             seconds = f"{monotonic() - self._began:.0f} s"
             self.status.say(f"◔ {seconds} · {label(self._progress)} · {end}")
 
-    # Commands
-
     def action_back(self) -> None:
         if self.working:
             self._stop.set()
@@ -249,8 +245,6 @@ class TimingScreen(WorkScreen):
             for s in self.times.stored.sessions
         )
         return tuple(session for session in kept if session.rows)
-
-    # What goes on
 
     def begin(self) -> None:
         self.state, self.notice = TimingState.LOOKING, None
@@ -310,8 +304,6 @@ class TimingScreen(WorkScreen):
         if problem:
             self.status.say(label(problem))
 
-    # Text
-
     def _tell(self) -> None:
         ways = "all stopwatches" if self.wish.stopwatch == "all" else self.wish.stopwatch
         self.bar.tell(right=f"{ways} · {self.wish.cache} L2")
@@ -330,8 +322,6 @@ class TimingScreen(WorkScreen):
         if self.session is not None:
             yield from measured(self.session, width)
         yield from before(self.past, width)
-
-    # Commands
 
     def action_take(self, stopwatch: str) -> None:
         if self.state is TimingState.ASKING:
@@ -374,10 +364,7 @@ class TryScreen(WorkScreen):
         self.reads, self.stage = reads, stage
         self.edited, self.edit = text, edit
         self.file = f"{subject.key[1]}.{stage.value}"
-        """What messages call the text."""
         self.trial: Experiment | None = None
-
-    # What goes on
 
     def begin(self) -> None:
         self.trial = self.notice = None
@@ -399,8 +386,6 @@ class TryScreen(WorkScreen):
             self._tell()
 
         in_thread(self, compile_it, tried, "trying")
-
-    # Display
 
     def _tell(self) -> None:
         failed = self.trial is not None and self.trial.outcome.failed
@@ -424,8 +409,6 @@ class TryScreen(WorkScreen):
                 yield from wrapped(line.plain, width, "bold", "")
         for sentence in report.trial_sentences(made):
             yield from wrapped(sentence, width, QUIET)
-
-    # Commands
 
     def action_compare(self) -> None:
         from inspector.tui.diff.diff_screen import DiffScreen

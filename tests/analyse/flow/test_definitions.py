@@ -12,7 +12,7 @@ from tests.helpers.plr import stored
 from tests.helpers.ptx_programs import Program, programs
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(programs())
 def test_definitions_and_uses_are_those_of_paths(program: Program) -> None:
     listing = parse(Stage.PTX, program.text)

@@ -131,7 +131,7 @@ graphs = st.integers(1, 9).flatmap(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(graphs)
 def test_loops_are_the_natural_ones(successors: list[list[int]]) -> None:
     expected, reducible = natural_loops(successors)

@@ -22,7 +22,7 @@ def body(*lines: str, header: str = ".visible .entry f()") -> Listing:
     return ptx("\n".join((".version 8.0", ".target sm_90", header, "{", *lines, "}")))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(programs())
 def test_live_registers_are_those_that_a_path_reads(program: Program) -> None:
     listing = ptx(program.text)

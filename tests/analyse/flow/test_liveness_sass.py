@@ -17,8 +17,6 @@ from tests.helpers.plr import DATA as ANALYSED
 from tests.helpers.plr import live_sets, stored, stored_sets
 from tests.helpers.samples import DATA, disassemble
 
-"""Those that nvdisasm 13 prints life ranges of: its own ELF ABI."""
-
 NAMES = tuple(stored())
 
 OMITTED = re.compile(r"\b(?:TEX|TLD|TLD4|TXD)\b")
@@ -43,7 +41,13 @@ OLDER_ABI = sorted(path.stem for path in (ANALYSED / "plr").glob("*_abi7.cubin")
 NEWER_ABI = sorted(path.stem for path in (ANALYSED / "plr").glob("*_abi8.cubin"))
 
 
-@pytest.mark.parametrize("name", [*CUBINS, *OLDER_ABI, *NEWER_ABI])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=() if n % 3 == 0 else pytest.mark.nightly)
+        for n, name in enumerate([*CUBINS, *OLDER_ABI, *NEWER_ABI])
+    ],
+)
 def test_the_same_registers_are_live(name: str) -> None:
     """Independent of the nvdisasm version: 12.8 counts ABI 7, the installed one ABI 8."""
     cubin = f"{name}.cubin" if name in CUBINS else str(ANALYSED / "plr" / f"{name}.cubin")

@@ -11,7 +11,7 @@ from inspector.analyse.hints.rules import RULES
 from inspector.analyse.hints.subject import HintSubject
 from inspector.base.model import Argument, Call, Kernel, Origin, Resources, Stage, Variant
 from inspector.listing import parse
-from tests.helpers.hint_data import H200, THRESHOLDS, everything, findings, pairs, rules
+from tests.helpers.hint_data import H200, everything, findings, pairs, rules
 
 CUDA = {
     "spilled": {"spills"}, "kept": set(),
@@ -65,15 +65,6 @@ def test_every_rule_has_a_specimen_that_triggers_it() -> None:
     seen = set[str]().union(*(rules(subject) for subject in everything()))
     # gelu_cuda is the specimen of the one that is left: see the tests of specimens.
     assert seen | {"fp64-promotion"} == set(RULES)
-
-
-def test_every_threshold_says_why() -> None:
-    assert set(THRESHOLDS) <= {*RULES} | {"divergence", "redundant-loads"}
-    for rule, table in THRESHOLDS.items():
-        assert table["why"], rule
-        numbers = [key for key, value in table.items() if isinstance(value, int | float)]
-        for key in numbers[1:]:
-            assert f"{key}_why" in table, f"{rule}.{key}"
 
 
 def test_findings_point_at_instructions_and_are_three_sentences() -> None:

@@ -207,28 +207,3 @@ def test_inlined_call_is_not_a_call() -> None:
     functions = {**called.functions, Stage.SASS: inlined.functions[Stage.SASS]}
     changed = dataclasses.replace(called, listings=listings, functions=functions)
     assert "uninlined-call" not in rules(changed)
-
-
-# -- loads waited for -------------------------------------------------------------------------
-
-
-def sass(subject: HintSubject, change: str, to: str) -> HintSubject:
-    """The subject with its SASS changed; encodings stay."""
-    listing = subject.listings[Stage.SASS]
-    lines = tuple(
-        line._replace(opcode=to) if line.opcode == change else line for line in listing.lines
-    )
-    return dataclasses.replace(
-        subject,
-        listings={**subject.listings, Stage.SASS: dataclasses.replace(listing, lines=lines)},
-    )
-
-
-def test_sixteen_bytes_at_a_time_are_enough() -> None:
-    waiting = pairs("waiting")
-    assert "early-wait" in rules(waiting)
-    assert "early-wait" not in rules(sass(waiting, "LDG.E", "LDG.E.128"))
-    assert "early-wait" in rules(sass(waiting, "LDG.E", "LDG.E.64"))
-
-
-# -- anything at all --------------------------------------------------------------------------

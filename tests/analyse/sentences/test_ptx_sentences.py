@@ -212,7 +212,7 @@ def test_every_template_belongs_to_an_instruction() -> None:
 TEXT = (DATA / "listing/matmul_sm90.ptx").read_text().split("\n")[10:120]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.text(max_size=200))
 def test_any_text(text: str) -> None:
     _read(HEAD + text + "\n}\n")

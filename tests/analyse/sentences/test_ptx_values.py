@@ -244,7 +244,7 @@ def start(rng: random.Random, context: Context) -> tuple[dict[str, int], dict[st
     return state, leaves
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(programs(), st.integers(0, 2**32), st.sampled_from([CONTEXT, UNKNOWN]))
 def test_a_form_is_what_the_program_computes(
     program: list[Op], seed: int, context: Context
@@ -269,7 +269,7 @@ def test_a_form_is_what_the_program_computes(
                 assert evaluated(exact, leaves) == read(state[register], type_), (body, register)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(programs(), st.integers(0, 2**32), st.data())
 def test_a_decided_condition_is_so(program: list[Op], seed: int, data: st.DataObject) -> None:
     names = [d for _, d, _ in program if not d.startswith("%rd")] or ["%r0"]
@@ -352,7 +352,7 @@ def wraps(form: forms.LinearForm) -> bool:
     return any(a.op == "wrap" or any(wraps(x) for x in a.args) for a, _ in form.terms)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(programs(), st.integers(0, 2**32), st.booleans())
 def test_a_formula_reads_as_its_value(program: list[Op], seed: int, triton: bool) -> None:
     body = "\n".join(f"{op} {d}, {', '.join(args)};" for op, d, args in program)

@@ -17,7 +17,6 @@ from inspector.listing.cubin import kernel_parameters, read_cubin
 from inspector.listing.line import Kind
 from inspector.system.toolchain import need
 from tests.analyse.sentences.test_sass_sentences import (
-    CONSTRUCTS,
     DATA,
     ISA,
     TEMPLATES,
@@ -148,8 +147,3 @@ def test_what_is_not_known_has_none() -> None:
     assert reader.sentence(-1) is None
     assert reader.sentence(len(listing.lines) + 1) is None
     assert [reader.sentence(x.n) for x in listing.lines if x.kind is Kind.LABEL][:2] == [None] * 2
-
-
-LINES = [x.text.split("*/", 1)[1] for t in CONSTRUCTS for x in constructs(t).lines
-         if x.kind is Kind.INSTRUCTION]  # fmt: skip
-ODD = st.text(st.sampled_from('RUPZT0123456789.,[]|-~!@`();:*/ x+cdesgtm_{}"éλ'), max_size=8)

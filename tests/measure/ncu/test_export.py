@@ -158,12 +158,6 @@ def test_pages_of_different_runs_are_not_put_together() -> None:
         read(text("raw") + other, "x.csv")
 
 
-def test_a_page_that_comes_again_is_another_report() -> None:
-    both = read(text("details") + text("source") + text("details"), "x.csv")
-    assert [one.number for one in both.launches] == [0, 1, 2, 3, 4] * 2
-    assert [bool(one.code) for one in both.launches] == [True] * 5 + [False] * 5
-
-
 def test_a_source_page_of_fewer_launches_is_not_guessed_at() -> None:
     first = text("source").split('"Kernel Name"')
     report = read(text("details") + '"Kernel Name"'.join(first[:3]), "x.csv")

@@ -15,7 +15,6 @@ from inspector.base.errors import Unreadable
 from inspector.base.names import short_name
 from inspector.measure.profile import trace as profile_trace
 from inspector.measure.profile.read import (
-    about,
     facts,
     linked,
     profile_of,
@@ -328,20 +327,6 @@ def test_of_several_ranks_the_lowest_is_shown_and_each_can_be(tmp_path: Path) ->
     assert other is not None and other.window.rank == 1
     with pytest.raises(Unreadable, match="there is no window 4"):
         profiles(path, rec, cache, 4)
-
-
-def test_a_window_says_how_its_steps_were_found() -> None:
-    plan = {"wait": 1, "warmup": 2, "active": 3, "repeat": 1}
-    step = {"kind": "optimizer", "name": "AdamW.step"}
-    said = about({"mode": "steps", "ended_by": "steps", "step": step, "schedule": plan})
-    assert said == "a step ends at AdamW.step; wait 1, warmup 2, active 3"
-    cut = about({"mode": "steps", "ended_by": "exit", "step": step, "schedule": plan})
-    assert cut.endswith("active 3, to the program's end")
-    whole = about({"mode": "whole", "ended_by": "seconds", "seconds": 10.0, "gpu": True})
-    assert "whole program" in whole and "first use of CUDA" in whole and "10 s" in whole
-    few = about({"mode": "fallback", "step": step, "seen": 1})
-    assert "too few" in few and "made 1 in all" in few
-    assert "stepped aside" in about({"mode": "program"})
 
 
 def test_why_there_is_no_profile_is_reported(tmp_path: Path) -> None:

@@ -25,51 +25,23 @@ JOBS: list[tuple[dict[str, object], bytes]] = [
 Line = dict[str, Any]
 
 
-def fake(
-    do: Callable[[dict[str, Any]], tuple[list[Line] | None, Finished]],
-) -> tuple[Callable[[Sequence[str], float, Path], Finished], list[list[int]]]:
-    """A child: ``do`` gives the records of one launch; None ends the process."""
-    seen: list[list[int]] = []
-
-    def child(argv: Sequence[str], seconds: float, folder: Path) -> Finished:
-        job = json.loads(Path(argv[-2]).read_text())
-        seen.append([t["n"] for t in job["launches"]])
-        with Path(argv[-1]).open("a") as out:
-            print(json.dumps({"device": {"name": "fake"}}), file=out)
-            if job["copy"]:
-                print(json.dumps({"copy": {"samples": [1.0]}}), file=out)
-            for told in job["launches"]:
-                assert Path(told["cubin"]).read_bytes() == told["symbol"].encode()
-                print(json.dumps({"begin": told["n"]}), file=out)
-                lines, done = do(told)
-                for line in lines or []:
-                    print(json.dumps(line), file=out)
-                if lines is None or done.status:
-                    print('{"n": 0, "samp', file=out, end="")  # as cut short by the end
-                    return done
-                print(json.dumps({"end": told["n"]}), file=out)
-        return Finished(0, b"", b"")
-
-    return child, seen
-
-
 FINE = Finished(0, b"", b"")
 
 
-def time_of(told: dict[str, Any]) -> list[Line]:
-    return [{"n": told["n"], "stopwatch": "cupti", "cache": "cold", "samples": [2.0]}]
-
-
 def test_a_child_that_takes_too_long_as_a_whole_is_begun_again() -> None:
-    def hang(argv: Sequence[str], seconds: float, folder: Path) -> Finished:
-        if len(json.loads(Path(argv[-2]).read_text())["launches"]) == 3:
-            Path(argv[-1]).write_text('{"begin": 0}\n')
-            raise Unreadable("python did not finish within 1 s")
-        return child(argv, seconds, folder)
+    seen: list[list[int]] = []
 
-    child, seen = fake(lambda told: (time_of(told), FINE))
-    found = measure("python", JOBS, WANTED, hang)
-    assert seen == [[1, 2]]
+    def child(argv: Sequence[str], seconds: float, folder: Path) -> Finished:
+        numbers = [launch["n"] for launch in json.loads(Path(argv[-2]).read_text())["launches"]]
+        seen.append(numbers)
+        said = [{"begin": numbers[0]}, *([] if len(numbers) == 3 else [{"spent": True}])]
+        Path(argv[-1]).write_text("".join(json.dumps(x) + "\n" for x in said) + '{"n": 0, "samp')
+        if len(numbers) == 3:
+            raise Unreadable("python did not finish within 1 s")
+        return FINE
+
+    found = measure("python", JOBS, WANTED, child)
+    assert seen == [[0, 1, 2], [1, 2]]
     assert found.rows[0][0]["error"] == "python did not finish within 1 s"
 
 
@@ -79,14 +51,8 @@ def test_what_the_budget_leaves_out_has_no_row_and_begins_no_child() -> None:
     def child(argv: Sequence[str], seconds: float, folder: Path) -> Finished:
         job = json.loads(Path(argv[-2]).read_text())
         budgets.append(job["budget"])
-        said = [
-            {"device": {}},
-            {"copy": {}},
-            {"begin": 0},
-            *time_of({"n": 0}),
-            {"end": 0},
-            {"spent": True},
-        ]
+        row = {"n": 0, "stopwatch": "cupti", "cache": "cold", "samples": [2.0]}
+        said = [{"device": {}}, {"copy": {}}, {"begin": 0}, row, {"end": 0}, {"spent": True}]
         Path(argv[-1]).write_text("".join(json.dumps(x) + "\n" for x in said))
         return FINE
 

@@ -138,26 +138,6 @@ def test_json_has_the_fields_of_a_timing_and_of_the_comparison(
     assert gpu[1]["launches"][0]["sizes"] == {"M": 3} and gpu[0]["script"] == script
 
 
-def test_wrong_variants_are_shown_and_not_ranked(
-    script: str, gpu: list[Job], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["time", script, *OURS]) == 1
-    out = capsys.readouterr().out
-    rows = [line.split() for line in out.splitlines()]
-    at = next(n for n, words in enumerate(rows) if words[:1] == ["variant"])
-    assert [words[:2] for words in rows[at + 1 : at + 6]] == [
-        ["1", "fast"],
-        ["1", "near"],
-        ["3", "slow"],
-        ["wrong", "wrong"],
-        ["–", "broken"],
-    ]
-    assert "wrong: wrong: Mismatched elements: 6 / 12 (50.0%); 6 NaN: were they written?" in out
-    assert "broken: failed: the process was ended by SIGSEGV" in out
-    assert "fast: 2 × k 2.00 µs; 6.00 µs from the first to the end of the last" in out
-    assert "4,800 by its data sheet" in out
-
-
 # -- sweeps ---------------------------------------------------------------------------------------
 
 
@@ -182,16 +162,6 @@ def test_a_sweep_is_plotted_and_written(
 # -- the command ----------------------------------------------------------------------------------
 
 
-def test_without_a_gpu_it_says_so_in_one_line(
-    script: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    assert main(["time", script, "--json"]) == 3
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err == "ptxview: timing needs an NVIDIA GPU; this machine has none\n"
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -207,15 +177,3 @@ def test_invalid_options_are_refused_before_anything_runs(
 ) -> None:
     assert main(["time", script, *words, *OURS]) == 2
     assert said in capsys.readouterr().err and gpu == []
-
-
-def test_a_roofline_has_the_measured_roof_and_the_data_sheets(
-    script: str, gpu: list[Job], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["time", script, "--roofline", *OURS]) == 1
-    out = capsys.readouterr().out
-    assert "TFLOP/s over FLOP/byte: mine, float32 3×4" in out
-    assert "copy, measured  4,000 GB/s" in out and "memory by data sheet  4,800 GB/s" in out
-    assert "fp32 by data sheet  67 TFLOP/s" in out
-    assert "fast  0.125 FLOP/byte, 0.25 TFLOP/s, 50 % of copy, measured" in out
-    assert "wrong  0.125" not in out

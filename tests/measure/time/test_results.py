@@ -60,17 +60,6 @@ def test_bandwidth_operations_and_their_part_of_the_peak() -> None:
     assert found.warnings == ()
 
 
-def test_what_is_not_known_stays_unknown() -> None:
-    answer = {"samples": [2.0] * 60, "clocks": STEADY}
-    found = with_time(replace(BARE, bytes=None, flops=None), answer, PEAK)
-    assert found is not None
-    assert (found.gb_per_s, found.tflop_per_s, found.percent_of_peak) == (None, None, None)
-    without = with_time(BARE, {"samples": [2.0] * 60})
-    assert without is not None
-    assert without.gb_per_s is not None and without.percent_of_peak is None
-    assert with_time(BARE, {"samples": []}, PEAK) is None
-
-
 @pytest.mark.parametrize(
     ("samples", "clocks", "said"),
     [

@@ -20,12 +20,6 @@ def test_ranks_are_those_of_the_printed_tables(n: int, k: int) -> None:
     assert rank(n) == k
 
 
-def test_a_few_samples_have_a_median_without_an_interval() -> None:
-    found = median([3.0, 1.0, 2.0])
-    assert found is not None
-    assert (found.value, found.low, found.high, found.reach) == (2.0, None, None, None)
-
-
 def test_it_holds_the_true_median_of_a_skewed_distribution_as_often_as_it_says() -> None:
     source = random.Random(7)
     truth = math.log(2)  # of the exponential distribution

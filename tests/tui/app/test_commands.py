@@ -111,9 +111,6 @@ async def go_through(
             await see(ui, screen, seen)
 
 
-# The table
-
-
 def test_ids_are_unique() -> None:
     assert len({c.id for c in TABLE}) == len(TABLE)
 

@@ -25,13 +25,9 @@ from tests.helpers.sample import reader, settle, text_of
 
 
 def config(tmp_path: Path, text: str | bytes) -> Config:
-    """What a file with that text says."""
     path = tmp_path / "config.toml"
     path.write_bytes(text.encode() if isinstance(text, str) else text)
     return read_config(path)
-
-
-# Keys as they are written
 
 
 @pytest.mark.parametrize(
@@ -51,9 +47,6 @@ def test_a_key_is_written_as_people_write_it_and_shown_short(
 ) -> None:
     assert parse_key(text) == key
     assert key is None or shown_key(key) == seen
-
-
-# The file
 
 
 def test_keys_with_and_without_quotes(tmp_path: Path) -> None:
@@ -139,9 +132,6 @@ def test_nothing_in_a_file_raises(said: dict[str, object]) -> None:
     assert set(made.keys) <= {c.id for c in TABLE}
 
 
-# In the interface
-
-
 async def test_a_new_key_works_and_the_old_one_does_not() -> None:
     app = PtxviewApp(reader(), parse_config({"keys": {"stage.next": "x", "zoom": ["F", "f11"]}}))
     async with app.run_test(size=(120, 40)) as pilot:
@@ -178,9 +168,6 @@ async def test_what_is_wrong_with_the_file_is_one_warning() -> None:
         shown = text_of(pilot)
         assert "there is no command fly" in shown
         assert "hyper+x is not a key" in shown
-
-
-# What is remembered
 
 
 async def test_new_users_see_the_keys_once(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from inspector.base.model import Kernel, Origin, Recording, Stage, Variant
+from inspector.base.model import Kernel, Origin, Recording, Stage
 from inspector.reader.reader import Reader
 from inspector.recording.layout import DerivedCache
 from inspector.sources.opening import open_path
@@ -55,39 +54,23 @@ class Written:
                     archive.extract(name, self.folder)
         self._rows = sorted(rows, key=lambda row: row[0])
         self._follower = Follower(self.folder)
-        self.read: list[str] = []
-        """Hashes of the variants whose figures were read for a table, by all readers."""
 
-    def to(self, event: str, **fields: object) -> None:
-        """Everything up to the next event of that kind with these fields."""
+    def to(self, event: str) -> None:
+        """Everything up to the next event of that kind."""
         while self._rows:
             _, name, told = self._rows.pop(0)
             with (self.folder / name).open("a") as file:
                 file.write(json.dumps(told) + "\n")
-            if told["event"] == event and all(told.get(k) == v for k, v in fields.items()):
+            if told["event"] == event:
                 return
 
     def look(self) -> Reader | None:
         """A reader of what there is by now, if there is more."""
         seen = self._follower.look()
-        return None if seen is None else self._reader(seen)
-
-    def _reader(self, seen: Recording) -> Reader:
-        made = Reader(seen, self.cache)
-        read = made.summaries.read
-
-        def noted(
-            variants: Sequence[Variant], go_on: Callable[[], bool] = lambda: True
-        ) -> Iterator[tuple[int, int]]:
-            self.read += [v.hash + v.symbol for v in variants if made.summaries.of(v) is None]
-            return read(variants, go_on)
-
-        made.summaries.read = noted  # type: ignore[method-assign]
-        return made
+        return None if seen is None else Reader(seen, self.cache)
 
     def app(self) -> PtxviewApp:
-        """The interface, following it."""
-        return PtxviewApp(self._reader(open_path(self.folder)), live=Live(self.look))
+        return PtxviewApp(Reader(open_path(self.folder), self.cache), live=Live(self.look))
 
 
 @pytest.fixture
@@ -101,7 +84,6 @@ def stands(view: CodeView) -> tuple[object, ...]:
 
 
 def diff_of(pilot: Pilot[None]) -> DiffScreen:
-    """The comparison that does."""
     screen: object = pilot.app.screen
     assert isinstance(screen, DiffScreen)
     return screen
@@ -182,9 +164,6 @@ async def test_who_types_while_kernels_come_goes_on_typing(
         assert [stands(pane.view) for pane in screen.panes.panes] == before
         assert screen.panes.subject == subject
         assert (screen.kernels.row and screen.kernels.row.key) == key
-
-
-# Screens above the main one
 
 
 async def test_marks_and_a_diff_go_on_with_what_came_since() -> None:

@@ -37,14 +37,10 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 def shown(*pieces: bytes) -> list[str]:
-    """The lines that a program's output makes."""
     text = TerminalText()
     for piece in pieces:
         text.feed(piece)
     return text.lines()
-
-
-# Output
 
 
 @pytest.mark.parametrize(
@@ -81,12 +77,7 @@ def test_an_alternate_screen_is_noticed_across_two_pieces() -> None:
     assert choices == [Choice.STAY, Choice.TERMINAL]
 
 
-# Following
-
-
 class Growth:
-    """Gives one reader after the other."""
-
     def __init__(self) -> None:
         self.next: Reader | None = None
 
@@ -128,11 +119,7 @@ async def test_a_kernel_that_is_compiled_while_it_is_looked_at_is_shown() -> Non
         assert screen.panes.linked_lines(screen.panes.panes[1])
 
 
-# Output in its pane, and leaving
-
-
 async def settle_empty(pilot: Pilot[None]) -> None:
-    """Wait for the screen that has no kernels."""
     await until(pilot, lambda: "No kernels here" in text_of(pilot))
 
 
@@ -186,9 +173,6 @@ async def test_leaving_asks_what_becomes_of_the_program(key: str, choice: Choice
         live.state = ProgramState.ENDED
 
 
-# The real program on a real terminal
-
-
 class Terminal:
     """``ptxview`` in tmux."""
 
@@ -217,7 +201,6 @@ class Terminal:
         return done.stdout
 
     def keys(self, *keys: str) -> None:
-        """Type."""
         self.tmux("send-keys", *keys)
 
     def sees(self, text: str, seconds: float = 120, without: str = "\0") -> str:
@@ -354,20 +337,3 @@ def test_nothing_is_left_when_the_terminal_goes_away(terminal: Terminal) -> None
         time.sleep(0.2)
     assert left() == []
     assert (terminal.folder / "kept" / "events.jsonl").exists()
-
-
-PTX = """\
-.version 8.0
-.target sm_75
-.address_size 64
-.visible .entry square(.param .u64 at)
-{
-    .reg .f32 %f<3>;
-    .reg .b64 %rd<2>;
-    ld.param.u64 %rd1, [at];
-    ld.global.f32 %f1, [%rd1];
-    mul.f32 %f2, %f1, %f1;
-    st.global.f32 [%rd1], %f2;
-    ret;
-}
-"""

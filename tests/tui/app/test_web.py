@@ -27,7 +27,6 @@ SAMPLE = ROOT / "examples" / "recordings" / "lecture-h200.ptxview"
 
 
 def free_port() -> int:
-    """A port that nobody listens on."""
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         port: int = found.getsockname()[1]
@@ -35,7 +34,6 @@ def free_port() -> int:
 
 
 def command(*words: str) -> list[str]:
-    """``ptxview open``."""
     return [sys.executable, "-m", "inspector", "open", *words]
 
 
@@ -46,13 +44,11 @@ class Address(str):
 
     @property
     def page(self) -> str:
-        """What is printed."""
         return f"http://{self}/?token={self.token}"
 
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]:
-    """Where the sample is served."""
     port = free_port()
     home = tmp_path_factory.mktemp("home")
     own = {"XDG_STATE_HOME": str(home / "state"), "XDG_CONFIG_HOME": str(home / "config")}
@@ -218,12 +214,9 @@ async def test_a_page_runs_nothing_from_the_folder_that_it_was_started_in(tmp_pa
     ("host", "origin", "bound", "may"),
     [
         ("127.0.0.1:8000", None, "127.0.0.1", True),
-        ("localhost:8000", "http://localhost:8000", "127.0.0.1", True),
         ("[::1]:8000", None, "::1", True),
-        ("[::1]", None, "::1", True),
         ("node7:8000", None, "127.0.0.1", False),
         ("node7:8000", "http://node7:8000", "0.0.0.0", True),
-        ("node7:8000", "https://node7:8000", "::", True),
         ("node7:8000", "http://evil.example", "10.0.0.1", False),
         ("localhost.evil.example", None, "127.8.8.8", False),
         ("", None, "127.0.0.1", False),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from textual.pilot import Pilot
 
@@ -11,8 +9,6 @@ from inspector.tui.code.code_rows import BARS
 from inspector.tui.code.code_view import CodeView
 from tests.helpers.sample import settle, text_of
 from tests.helpers.shared_app import lecture_app
-
-LECTURE = Path(__file__).parents[3] / "examples" / "recordings" / "lecture-h200.ptxview"
 
 
 async def matmul(pilot: Pilot[None], stage: str) -> CodeView:

@@ -12,11 +12,8 @@ from inspector.tui.code.code_rows import MAX_ROWS_PER_LINE, breaks
 from inspector.tui.code.folding import Fold, Region, RowMap, regions
 from inspector.tui.code.highlight import label_of, target_line
 
-# What can be folded
-
 
 def listing(language: str, text: str, *functions: Function) -> Listing:
-    """A listing of these lines."""
     lines = tuple(Line(n, t, Kind.UNKNOWN) for n, t in enumerate(text.split("\n"), 1))
     return Listing(language, lines, functions)
 
@@ -63,9 +60,6 @@ def test_regions_of_anything_are_apart_and_within(text: str, language: str) -> N
             ends = region.last
 
 
-# Rows
-
-
 closed = st.lists(
     st.tuples(st.integers(1, 60), st.integers(1, 20)).map(
         lambda pair: Region(pair[0], min(60, sum(pair)), Fold.DEBUG)
@@ -91,12 +85,6 @@ def test_lines_with_a_row_and_marks_without(folds: list[Region], marks: set[int]
     assert [found.row(n) for n in shown] == list(range(found.rows))
 
 
-# Marks
-
-
-# Wrapping
-
-
 @given(st.text(alphabet="ab日🚀e\u0301", max_size=80), st.integers(2, 20))
 def test_rows_of_a_wrapped_line_hold_all_of_it(text: str, room: int) -> None:
     starts = breaks(text, room)
@@ -105,9 +93,6 @@ def test_rows_of_a_wrapped_line_hold_all_of_it(text: str, room: int) -> None:
     assert starts[0] == 0
     assert all(0 <= end - start <= room for start, end in zip(starts, ends, strict=True))
     assert len(breaks("日" * 20_000, 80)) == MAX_ROWS_PER_LINE
-
-
-# Labels and branches
 
 
 @pytest.mark.parametrize(
@@ -129,9 +114,3 @@ def test_a_branch_goes_to_the_label_in_the_same_function() -> None:
     assert target_line(made, 6, "$L1") == 5
     assert target_line(made, 7, "f") == 1
     assert target_line(made, 7, "nowhere") is None
-
-
-# Back and forward
-
-
-# Names

@@ -26,7 +26,6 @@ def lines_of(stage: str) -> list[dict[str, Any]]:
 
 
 async def softmax(pilot: Pilot[None], *keys: str) -> CodeView:
-    """The kernel alone in a pane."""
     await settle(pilot)
     await pilot.press("slash", *"softmax_k", "enter", "b", "tab", "z", *keys)
     screen = await settle(pilot)

@@ -32,7 +32,7 @@ from inspector.reader.reader import Reader
 from inspector.recording.layout import DerivedCache
 from inspector.tui.app.app import PtxviewApp
 from inspector.tui.diff.diff_screen import DiffScreen
-from inspector.tui.diff.diff_view import DiffPlace, moved_spans, unified
+from inspector.tui.diff.diff_view import DiffPlace, moved_spans
 from inspector.tui.main.main_screen import MainScreen
 from inspector.tui.variants.variants_screen import TUNED, VariantsScreen, ordered
 from inspector.tui.widgets.subject import TreeSubject
@@ -85,7 +85,6 @@ SECOND = (
 
 
 def held(ident: str, ptx: str, **more: object) -> Variant:
-    """A variant that has PTX alone."""
     files = {Stage.PTX: StageFile(Bytes(ptx.encode()), "/home/ada/scale.ptx")}
     return variant("scale", ident, stages=files, target="sm_90a", **more)
 
@@ -98,7 +97,6 @@ def made(*variants: Variant, **more: object) -> Reader:
 
 
 def two(a: str = FIRST, b: str = SECOND) -> Reader:
-    """A reader of two variants with these texts."""
     return made(
         held(
             "aaaa1111",
@@ -116,17 +114,14 @@ def two(a: str = FIRST, b: str = SECOND) -> Reader:
 
 
 two_app = SharedApp(cache(two))
-"""The interface on two variants."""
 
 
 @cache
 def lecture() -> Reader:
-    """The reader of the example recording."""
     return open_reader(str(RECORDING))
 
 
 def subject(reads: Reader, ident: str) -> TreeSubject:
-    """A variant by its id."""
     return next(TreeSubject(k, v) for k, v in reads.recording.variants() if v.id == ident)
 
 
@@ -152,20 +147,15 @@ async def diff(
 
 
 def lines(ui: Ui) -> list[str]:
-    """What the terminal shows, row by row."""
     return text_of(ui).split("\n")
 
 
 def line_of(text: str, words: str) -> int:
-    """The number of the first line with these words."""
     return next(n for n, line in enumerate(text.split("\n"), 1) if words in line)
 
 
 CHANGED = line_of(FIRST, "shl.b32")
 ADDED = line_of(SECOND, "max.f32")
-
-
-# What is seen
 
 
 async def test_only_differences_are_marked_and_underlined() -> None:
@@ -222,15 +212,11 @@ async def test_moved_lines_say_where() -> None:
         assert re.search(rf"│ *{there} « +add.s32 .*← {here}", rows[1])
 
 
-# Commands of the diff
-
-
 SEARCH = ("slash", *"mul", "full_stop", "asterisk", *"f10", "vertical_line", *"max", "enter")
 """Two lines that use %f10, which are folded away, and the one that only b has."""
 
 
 def place_of(screen: DiffScreen) -> str:
-    """The line of b under the cursor."""
     place, held = screen.view.place, screen.summary.comparison
     assert place is not None and place.b is not None and held is not None
     return held.listings[1].lines[place.b - 1].text.split()[0]
@@ -297,12 +283,6 @@ async def test_keys_of_a_diff() -> None:
         assert isinstance(ui.app.screen, MainScreen)
 
 
-# Stages
-
-
-# What goes wrong
-
-
 @pytest.mark.parametrize(
     "error",
     [Unreadable("It is damaged.", "Compile it again."), ZeroDivisionError("division by zero")],
@@ -324,23 +304,6 @@ async def test_what_fails_in_the_thread_is_a_notice(
         assert isinstance(ui.app.screen, MainScreen)
 
 
-# Layouts
-
-
-def test_one_column_has_every_line_of_both() -> None:
-    rows = [BesideRow(Sign.EQUAL, 1, 1), BesideRow(Sign.UNLIKE, 2, 2), BesideRow(Sign.UNLIKE, 3, 3)]
-    rows += [BesideRow(Sign.CHANGED, 4, 4), BesideRow(Sign.INSERTED, None, 5)]
-    rows += [BesideRow(Sign.MOVED_AWAY, 5, None, 9)]
-    found = [(row.sign.name, row.a, row.b) for row in unified(rows)]
-    assert found[:4] == [
-        ("EQUAL", 1, 1),
-        *((("DELETED", n, None)) for n in (2, 3)),
-        ("INSERTED", None, 2),
-    ]
-    assert found[4:6] == [("INSERTED", None, 3), ("CHANGED", 4, None)]
-    assert found[6:] == [("CHANGED", None, 4), ("INSERTED", None, 5), ("MOVED_AWAY", 5, None)]
-
-
 @pytest.mark.parametrize(
     ("raw", "shown", "at", "expected"),
     [
@@ -354,12 +317,6 @@ def test_marks_are_at_the_characters_as_shown(raw: str, shown: str, at: int, exp
     ((first, last),) = moved_spans(raw, shown, [(at, at + 1)])
     assert (first, last) == (expected, expected + 1)
     assert raw[at] == shown[first]
-
-
-# From the tree to the diff
-
-
-# The table of variants
 
 
 def tuned() -> Reader:
@@ -381,14 +338,12 @@ def tuned() -> Reader:
 
 
 tuned_app = SharedApp(cache(tuned))
-"""The interface on them."""
 
 
 @asynccontextmanager
 async def table(
     *keys: str, size: tuple[int, int] = WIDE, reads: Reader | None = None
 ) -> AsyncIterator[tuple[Ui, VariantsScreen]]:
-    """The table of variants, opened from the tree."""
     app = tuned_app if reads is None else PtxviewApp(reads)
     async with app.run_test(size=size) as ui:
         await settle(ui)
@@ -403,7 +358,6 @@ async def table(
 
 
 def column(screen: VariantsScreen) -> list[str]:
-    """The ids of the rows, from the top."""
     return [row.variant.id[:4] if row.variant else "–" for row in screen.table.rows]
 
 
@@ -502,9 +456,6 @@ def test_unknown_values_sort_last_in_both_directions() -> None:
     rows = [VariantRow(kernel, None, {"n": n}, time_us=t) for n, t in enumerate(times)]
     assert [r.config["n"] for r in ordered(rows, TUNED, False)] == [2, 3, 4, 0, 1]
     assert [r.config["n"] for r in ordered(rows, TUNED, True)] == [0, 3, 4, 2, 1]
-
-
-# Pictures
 
 
 @pytest.mark.parametrize("size", [(120, 40)], ids=lambda s: f"{s[0]}x{s[1]}")

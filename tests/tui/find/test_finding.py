@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 from textual.pilot import Pilot
 
@@ -17,7 +16,6 @@ from tests.helpers.sample import empty, settle, text_of
 from tests.helpers.shared_app import small_app
 
 Ui = Pilot[None]
-LECTURE = Path(__file__).parents[3] / "examples" / "recordings" / "lecture-h200.ptxview"
 
 
 @asynccontextmanager
@@ -37,9 +35,6 @@ def hits(ui: Ui) -> list[tuple[str, str]]:
     screen = ui.app.screen
     assert isinstance(screen, Finder)
     return [(match.entry.lead, match.entry.text) for match in screen.matches]
-
-
-# The palette
 
 
 async def test_kernels_and_graphs_are_found_by_name() -> None:
@@ -112,9 +107,6 @@ async def test_another_screen_has_its_own_commands() -> None:
         assert not [one for one in hits(ui) if one[0] == "kernel"]
         await ui.press("escape")
         assert isinstance(ui.app.screen, VariantsScreen)
-
-
-# The help
 
 
 def headings(ui: Ui) -> list[str]:

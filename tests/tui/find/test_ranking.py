@@ -10,12 +10,10 @@ from inspector.tui.find.finder import Entry, rank
 
 
 def entry(text: str, near: int = 0, words: str = "", digest: str = "") -> Entry:
-    """Something of that name."""
     return Entry("thing", text, words=words, digest=digest, near=near)
 
 
 def ranked(query: str, *entries: Entry, nearest: bool = False) -> list[str]:
-    """The names of what fits, in order."""
     return [match.entry.text for match in rank(entries, query, nearest=nearest)]
 
 

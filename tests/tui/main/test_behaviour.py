@@ -26,8 +26,6 @@ from tests.helpers.sample import (
 )
 from tests.helpers.shared_app import small_app
 
-# Links
-
 
 async def test_the_cursor_lights_up_its_lines_in_the_other_pane() -> None:
     async with small_app.run_test(size=(120, 40)) as pilot:
@@ -42,9 +40,6 @@ async def test_the_cursor_lights_up_its_lines_in_the_other_pane() -> None:
         assert "▐" in row
         await pilot.press("tab", "colon", *"30", "enter")
         assert screen.panes.panes[0].view.linked == (15,)
-
-
-# Choosing
 
 
 async def test_the_card_shows_figures_and_dashes() -> None:
@@ -88,9 +83,6 @@ async def test_keys_that_arrive_together_go_where_the_one_before_has_led() -> No
         assert screen.prompt.input.value == "qb"
 
 
-# What goes wrong
-
-
 async def test_a_tool_that_is_missing_is_a_message_and_a_hint() -> None:
     async with PtxviewApp(broken()).run_test(size=(120, 40)) as pilot:
         await settle(pilot)
@@ -132,8 +124,6 @@ async def test_what_no_gpu_ran_says_so_on_every_screen() -> None:
         assert "compiled for sm_90, not run on a GPU" in text_of(pilot)
 
 
-# Hostile input
-
 NAMES = (
     "[bold]x[/bold] [/] [@click=app.quit]",
     "核函数🚀e\u0301" + "k" * 300,
@@ -165,9 +155,6 @@ def hostile(name: str) -> FakeReader:
     )
     texts = {(i, stage): LINES for i in ("deadbeef", "f00d") for stage in ALL}
     return FakeReader(of, texts, broken={Stage.SASS: OSError(name)})
-
-
-# Size
 
 
 async def test_a_tiny_terminal_and_back() -> None:

@@ -26,14 +26,7 @@ async def started(
         yield ui, screen
 
 
-# Layouts
-
-
-# What is on
-
-
 def title(ui: Ui, screen: MainScreen) -> str:
-    """The title of the active pane."""
     region = screen.panes.active.title_line.region
     return text_of(ui).split("\n")[region.y][region.x : region.right]
 

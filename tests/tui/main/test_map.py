@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import combinations, pairwise
 from math import dist
-from pathlib import Path
 
 import pytest
 from textual.color import Color
@@ -19,8 +18,6 @@ from inspector.tui.code.code_view import CodeView
 from inspector.tui.widgets.theme import DARK, LIGHT, TINTS
 from tests.helpers.sample import settle
 from tests.helpers.shared_app import lecture_app
-
-LECTURE = Path(__file__).parents[3] / "examples" / "recordings" / "lecture-h200.ptxview"
 
 
 async def mapped(pilot: Pilot[None], name: str = "softmax") -> tuple[CodeView, CodeView]:
@@ -90,8 +87,6 @@ async def test_without_colours_letters_tell_the_groups_apart(
         assert checked > 10
         assert {letter.lower() for letter in letters.values()} > set("abc")
 
-
-# Colours that everybody can tell apart
 
 # Machado, Oliveira and Fernandes, "A Physiologically-based Model for Simulation of Color Vision
 # Deficiency", 2009, severity 1, on linear RGB.

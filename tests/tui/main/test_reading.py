@@ -8,8 +8,6 @@ from inspector.tui.app.app import PtxviewApp
 from tests.helpers.sample import FakeReader, reader, settle, text_of
 from tests.helpers.shared_app import small_app
 
-# Searching
-
 
 async def test_a_search_follows_what_one_types_and_counts_in_every_pane() -> None:
     async with small_app.run_test(size=(120, 40)) as pilot:
@@ -41,17 +39,10 @@ async def test_giving_a_search_up_goes_back_and_keeps_the_one_before() -> None:
         assert view.matches == (11, 12)
 
 
-# Folds
-
-
-# Branches
-
-
 class Branching(FakeReader):
     """PTX with a loop, a branch out of it and one that goes nowhere."""
 
     def listing(self, variant: object, stage: Stage) -> Listing:
-        """Its lines."""
         texts = ("$L1:", "\tadd;", "\tbra $L1;", "\tbra $gone;", "\tret;")
         targets = ((), (), ("$L1",), ("$gone",), ())
         return Listing(
@@ -80,9 +71,6 @@ async def test_enter_follows_a_branch_and_the_way_leads_back() -> None:
         assert "$gone is nowhere in this listing." in text_of(pilot)
 
 
-# Wrapping
-
-
 async def test_every_row_of_a_wrapped_listing_comes_into_view() -> None:
     class Wide(FakeReader):
         def listing(self, variant: object, stage: Stage) -> Listing:
@@ -107,22 +95,3 @@ async def test_every_row_of_a_wrapped_listing_comes_into_view() -> None:
         assert view.cursor == 1
         view.action_page(1)
         assert view.cursor > 1
-
-
-# Odd names and sizes
-
-
-PTX = """
-.version 8.7
-.target sm_90a
-.visible .entry k()
-{
-	.reg .b32 %r<3>;
-	.loc 1 12 5 // made.py:12:5
-	mov.b32 %r1, 7;
-	.loc 1 13 5
-	.loc 1 14 5
-	ret;
-}
-	.file 1 "/home/x/made.py"
-"""

@@ -108,7 +108,6 @@ async def press(ui: Ui, *keys: str) -> StepScreen:
 
 
 async def ask(ui: Ui, key: str, text: str) -> StepScreen:
-    """Press a key that asks, and answer."""
     screen = await press(ui, key)
     screen.prompt.input.value = text
     return await press(ui, "enter")
@@ -118,9 +117,6 @@ def line_at(screen: StepScreen) -> int:
     place = screen.stepper.place()
     assert place is not None
     return place.line
-
-
-# Running and leaving
 
 
 async def test_a_key_runs_a_block_and_lines_show_what_they_gave() -> None:
@@ -207,9 +203,6 @@ async def test_a_fault_is_the_last_step() -> None:
         assert "here the block ended" in text_of(ui)
 
 
-# Moving
-
-
 async def test_it_goes_to_lines_partings_stores_and_the_first_nan() -> None:
     async with made(PARTED).run_test(size=(100, 40)) as ui:
         screen = await begin(ui)
@@ -255,9 +248,6 @@ async def test_the_current_line_is_marked_and_followed_in_every_pane() -> None:
                     assert first <= pane.view.cursor <= last and pane.view.cursor in here
 
 
-# Lanes, registers, counts
-
-
 async def test_enter_shows_the_lanes_and_chooses_one() -> None:
     async with made(PARTED).run_test(size=(80, 24)) as ui:
         screen = await begin(ui)
@@ -299,9 +289,6 @@ async def test_registers_are_beside_the_panes_or_over_them(width: int) -> None:
         await press(ui, "r")
         if beside:
             assert screen.panel.display
-
-
-# The screen as one of many
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,6 @@ from tests.helpers.sample import recording
 
 
 def texts(order: Order, figures: Figures, of: Recording | None = None) -> list[str]:
-    """The rows in an order."""
     tree = ordered(whole_tree(of or recording()), order, figures)
     return [row.text for row in rows(tree, "", {})]
 

@@ -78,7 +78,6 @@ LIST = PassList("sm_90", "3.9.0", "3.6.0", "source", PASSES, None, (REMARK,))
 
 
 def app() -> PtxviewApp:
-    """The application on one kernel that has a TTIR."""
     variant = Variant(
         "11111111",
         "11111111" * 8,

@@ -124,13 +124,11 @@ def anothers(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def own() -> Path:
-    """One's own."""
     recordings_folder().mkdir(parents=True)
     return Path(shutil.copy(LECTURE, recordings_folder() / "lecture.ptxview"))
 
 
 def app_of(path: Path) -> PtxviewApp:
-    """The application on a recording."""
     return PtxviewApp(open_reader(str(path)))
 
 
@@ -162,9 +160,6 @@ async def timing(
             await ui.press(key)
             await rest(ui)
         yield ui, screen
-
-
-# What it does
 
 
 async def test_ones_own_is_timed_at_once_and_the_times_are_kept(own: Path, device: Device) -> None:
@@ -250,9 +245,6 @@ async def test_escape_ends_the_child_and_the_interface_goes_on(own: Path, device
         assert len(app.screen_stack) == 1
 
 
-# Measured times elsewhere
-
-
 async def test_the_tree_the_card_and_the_table_show_measured_times(anothers: Path) -> None:
     keep(anothers, OLD)
     app = app_of(anothers)
@@ -284,9 +276,6 @@ async def test_the_tree_the_card_and_the_table_show_measured_times(anothers: Pat
         assert "– not measured; t takes the time" in text_of(ui)
 
 
-# Keys
-
-
 async def test_stopwatches_and_cache_states_are_chosen_by_keys(own: Path, device: Device) -> None:
     async with timing(own, "a", size=(120, 60)) as (ui, screen):
         text = " ".join(text_of(ui).split())
@@ -307,8 +296,6 @@ async def test_stopwatches_and_cache_states_are_chosen_by_keys(own: Path, device
         await ui.press("q")
         assert isinstance(ui.app.screen, MainScreen)
 
-
-# Looks
 
 TAKE = time_take.take
 
