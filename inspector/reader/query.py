@@ -12,7 +12,7 @@ from pathlib import PurePath
 
 from inspector.base.errors import PtxviewError, UsageError
 from inspector.base.model import EDIT, Kernel, Resources, Stage, Variant
-from inspector.base.text import meant, shown
+from inspector.base.text import meant, shown, words
 from inspector.reader.reader import Reader
 from inspector.reader.selecting import names
 
@@ -20,38 +20,16 @@ Value = float | bool | str | Collection[str] | None
 """A property's value; None is unknown and matches nothing."""
 Properties = Callable[[str], Value]
 
-NUMBERS = {
-    "regs": "registers a thread",
-    "spill": "spilled bytes a thread",
-    "stack": "stack bytes a thread",
-    "shared": "shared bytes a block",
-    "occupancy": "theoretical occupancy in percent",
-    "instr": "instructions of SASS",
-    "hints": "number of hints",
-    "warps": "num_warps",
-    "stages": "num_stages",
-    "launches": "the program's launches",
-    "time": "µs of a launch",
-    "cost": "share of the run in percent",
-}
+NUMBERS = words("regs spill stack shared occupancy instr hints warps stages launches time cost")
+"""Compared with a number; docs/commands.md says what each is."""
 WORDS = {
     "op": "an instruction of its PTX or SASS",
     "hint": "the rule of a hint",
     "dtype": "a tensor's or scalar's type",
-    "origin": "triton, inductor, nvcc, extern",
+    "origin": "triton, inductor, nvcc or extern",
     "file": "a source file of it",
 }
-FLAGS = {
-    "launched": "the program launched it",
-    "best": "autotuning chose it",
-    "failed": "it did not compile or load",
-    "changed": "its source was edited since",
-}
-HELP = (
-    {f"{name}>": text for name, text in NUMBERS.items()}
-    | {f"{name}:": text for name, text in WORDS.items()}
-    | FLAGS
-)
+FLAGS = words("launched best failed changed")
 
 _COMPARED = re.compile(r"([a-z]+)(>=|<=|!=|>|<|=)(-?[0-9.]+)%?", re.IGNORECASE)
 _OPERATORS: dict[str, Callable[[float, float], bool]] = {
@@ -118,7 +96,7 @@ def _term(word: str) -> Term:
         return Term(name.lower(), ":", value)
     if re.search("[<>=]", word) and re.match(r"[a-z]+[<>=!]", word, re.IGNORECASE):
         name = re.split("[<>=!]", word)[0]
-        if name.lower() in NUMBERS or meant(name, list(NUMBERS)):
+        if name.lower() in NUMBERS or meant(name, NUMBERS):
             raise UsageError(f"{shown(word)} compares with no number", "Such as regs>128.")
     return Term(word.lower() if word.lower() in FLAGS else word)
 
