@@ -16,12 +16,12 @@ _GENERATED = re.compile(r"triton_(?P<kind>[a-z]+)_fused_.*?(?P<number>_\d+)?$")
 """Inductor's kernel names (``torch/_inductor/codegen/triton.py``): kind, operators, number."""
 LAYOUT = frozenset(
     words(
-        "_to_copy _unsafe_view alias arange as_strided clone detach expand full permute reshape "
-        "scalar_tensor select slice split squeeze t transpose unsqueeze view"
+        "_to_copy _unsafe_view alias arange as_strided clone convert_element_type detach expand full "
+        "permute reshape scalar_tensor select slice split squeeze t transpose unsqueeze view"
     )
 )
 """Operators that compute nothing; named only where a kernel has no others."""
-_MOVES = LAYOUT | {"convert_element_type", "iota", "broadcast_in_dim"}
+_MOVES = LAYOUT | {"iota", "broadcast_in_dim"}
 PRODUCTS = ("mm", "bmm", "addmm", "baddbmm", "convolution", "flex_attention")
 """What templates compute; the other operators are fused around them."""
 MAX_OPERATORS = 3

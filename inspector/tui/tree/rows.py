@@ -10,6 +10,7 @@ from enum import Enum
 from itertools import chain
 
 from inspector.base.model import Graph, Kernel, Origin, Recording, Resources, Variant
+from inspector.report.naming import titles
 from inspector.report.tables import labels, under
 from inspector.tui.widgets.notice import label
 from inspector.tui.widgets.subject import TreeSubject
@@ -84,6 +85,10 @@ def _won(variant: Variant) -> bool:
     return (variant.autotune or {}).get("winner") is True
 
 
+def _launches(pair: tuple[Kernel, Variant]) -> int:
+    return pair[1].launches or 0
+
+
 def _own_words(variant: Variant) -> str:
     said = "failed" if variant.error is not None else ""
     return _words(variant.id, variant.target, *variant.config.items(), said)
@@ -116,11 +121,13 @@ def _named(
 def _kernel(
     kernels: Sequence[Kernel], name: str, above: Key, depth: int, graph: Graph | None
 ) -> TreeEntry:
-    """Kernels of one name; they represent their only variant, or the one that a tuner chose."""
+    """Kernels of one name; their row is for the variant that was launched most, else for the
+    one that a tuner chose, else for the first."""
     first = kernels[0]
     both = [(kernel, variant) for kernel in kernels for variant in kernel.variants]
-    chosen = [pair for pair in both if _won(pair[1])] if len(kernels) > 1 else []
-    kernel, variant = chosen[0] if len(chosen) == 1 else both[0] if both else (first, None)
+    stands = [pair for pair in both if _won(pair[1])] or both
+    most = max((pair for pair in both if pair[1].launches), key=_launches, default=None)
+    kernel, variant = most or (stands[0] if stands else (first, None))
     key = (*above, first.id)
     row = TreeRow(key, depth, TreeKind.KERNEL, label(name), TreeSubject(kernel, variant, graph))
     fusions = [() if one.fusion is None else one.fusion.ops for one in kernels]
@@ -177,8 +184,9 @@ def _graph(
 def whole_tree(recording: Recording) -> tuple[TreeEntry, ...]:
     # A CUDA kernel has no parameters after its name, unless another kernel has the same one.
     many = Counter({kernel.name: kernel.called for kernel in recording.kernels}.values())
+    named = titles(recording)
     kernels = {
-        k.id: (k, k.called if many[k.called] == 1 else k.demangled or k.name)
+        k.id: (k, named.get(k.id) or (k.called if many[k.called] == 1 else k.demangled or k.name))
         for k in recording.kernels
     }
     in_graphs = {name for graph in recording.graphs for name in graph.kernels}

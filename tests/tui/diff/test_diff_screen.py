@@ -401,7 +401,7 @@ async def test_sort_keys_choose_the_column_and_the_direction() -> None:
 async def test_variants_are_marked_and_compared() -> None:
     async with table("D") as (ui, screen):
         assert ui.app.screen is screen
-        await ui.press("d", "j", "d")
+        await ui.press("g", "d", "j", "d")
         assert [one.key[1] for one in screen.table.marked] == ["00000000", "11110000"]
         assert any(re.match(r" ?A +00000000", row) for row in lines(ui))
         assert any(re.match(r"▸B +11110000", row) for row in lines(ui))

@@ -63,10 +63,23 @@ def test_operators_stand_under_their_kernel_and_are_found_by_the_filter() -> Non
     tree = whole_tree(of)
     found = rows(tree, "aten.tanh", {})
     assert [(row.kind, row.text) for row in found[2:]] == [
-        (TreeKind.KERNEL, "triton_poi_fused_mul_0"),
+        (TreeKind.KERNEL, "#0 poi mul·tanh"),
         (TreeKind.OPERATORS, "mul, tanh, prims.convert_element_type"),
     ]
     assert found[-1].subject == found[-2].subject
     assert ordered(tree, Order.NAME, {})[1].beneath[0].beneath[0].beneath[0].row.kind is (
         TreeKind.OPERATORS
     )
+
+
+def test_a_kernels_row_is_for_the_launched_variant_else_the_tuners_choice() -> None:
+    of = recording()
+    first, second = of.kernels[0].variants[:2]
+
+    def chosen(*variants: Variant) -> str:
+        kernel = replace(of.kernels[0], variants=variants)
+        return rows(whole_tree(replace(of, kernels=(kernel,))), "", {})[1].subject.key[1]
+
+    best = replace(second, launches=0, autotune={"winner": True})
+    assert chosen(replace(first, launches=0, autotune=None), best) == second.id
+    assert chosen(replace(first, launches=3, autotune=None), best) == first.id
