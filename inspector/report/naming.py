@@ -16,8 +16,8 @@ _GENERATED = re.compile(r"triton_(?P<kind>[a-z]+)_fused_.*?(?P<number>_\d+)?$")
 """Inductor's kernel names (``torch/_inductor/codegen/triton.py``): kind, operators, number."""
 LAYOUT = frozenset(
     words(
-        "_to_copy _unsafe_view alias arange as_strided clone convert_element_type detach expand full "
-        "permute reshape scalar_tensor select slice split squeeze t transpose unsqueeze view"
+        "_to_copy _unsafe_view alias arange as_strided clone convert_element_type detach expand "
+        "full permute reshape scalar_tensor select slice split squeeze t transpose unsqueeze view"
     )
 )
 """Operators that compute nothing; named only where a kernel has no others."""
