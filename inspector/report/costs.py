@@ -63,12 +63,14 @@ class Costs:
     """The rows of a run, the most expensive first, and what is below the fold.
 
     ``idle`` are variants that were compiled and never launched, ``untimed`` how many rows have no
-    time: shares are then of what is timed.
+    time: shares are then of what is timed. ``benchmarked``: libraries' launches, which the driver
+    alone counts, include those of an autotuner.
     """
 
     rows: tuple[Cost, ...]
     idle: tuple[Cost, ...] = ()
     steps: int | None = None
+    benchmarked: bool = False
 
     @property
     def untimed(self) -> int:
@@ -95,7 +97,9 @@ def costs(rec: Recording, given: Evidence) -> Costs:
     window = given.profile.overhead.window_us if given.profile is not None else 0
     launched = [_with_shares(row, whole, window / steps if steps else 0) for row in launched]
     launched.sort(key=lambda row: [-(x or 0) for x in (row.step_share, row.total_us, row.us)])
-    return Costs(tuple(_with_hint(row, given) for row in launched), idle, steps or None)
+    benchmarked = any(tuning.operation for kernel in rec.kernels for tuning in kernel.autotune)
+    hinted = tuple(_with_hint(row, given) for row in launched)
+    return Costs(hinted, idle, steps or None, benchmarked)
 
 
 def _with_hint(row: Cost, given: Evidence) -> Cost:
@@ -263,6 +267,8 @@ def footnotes(found: Costs) -> list[str]:
         out.append("no times are known: ptxview time takes them, ptxview run --time with the run")
     elif found.untimed:
         out.append(f"{plural(found.untimed, 'kernel')} without a time; shares are of the others")
+    if found.benchmarked:
+        out.append("launches of libraries' kernels include those by which max-autotune chose")
     if found.steps and any(row.step_share is not None for row in found.rows):
         out.append("shares are of a profiled step, its idle time included")
     return out
