@@ -349,7 +349,8 @@ def _shortest(value: float) -> str:
 # -- directives and labels ------------------------------------------------------------------------
 
 _WORD = re.compile(r"\s*+(\.?[\w@]++)")
-_LINKING = re.compile(r"\A(?:\s*+\.(?:visible|extern|weak|common)\b)*+")
+# Not possessive: re of Python 3.11.2 does not go back from an alternative that fails within ()*+.
+_LINKING = re.compile(r"\A(?:\s*+\.(?:visible|extern|weak|common)\b)*")
 _FILE = re.compile(r'\s*+(\d++)\s++"((?:[^"\\]|\\.)*+)"')
 _DEBUGGING = re.compile(r"\$L__(?:tmp|func_begin|func_end|info_string|pubNames|set)\w*+\Z")
 

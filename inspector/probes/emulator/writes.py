@@ -19,9 +19,10 @@ MAX_LOADS = 3
 
 _STATEMENT = re.compile(r"(?:@!?%[\w$]+\s+)?([a-z]\w*(?:[.:]+\w+)*)\s+(.*)", re.DOTALL)
 _OPERAND = re.compile(r"(?:\[[^\[\]]*+\]|\{[^{}]*+\}|[^,\[{])++")
+# Not possessive: re of Python 3.11.2 does not go back from an alternative that fails within ()*+.
 _VARIABLE = re.compile(
     r"^[ \t]*+(?:\.(?:visible|extern|weak|common)\s++)?\.global"
-    r"(?:\s++(?:\.\w++(?:\([^()\n]*+\))?|\d++))*+\s++([\w$]++)(?:\[\d*+\])*+\s*+[;={]",
+    r"(?:\s++(?:\.\w++(?:\([^()\n]*+\))?|\d++))*\s++([\w$]++)(?:\[\d*+\])*+\s*+[;={]",
     re.MULTILINE,
 )
 _NAME = re.compile(r"[%\w$]+")

@@ -11,6 +11,7 @@ import gzip
 import io
 import lzma
 import os
+import shutil
 import stat
 import tarfile
 import tempfile
@@ -204,8 +205,7 @@ def _untar(path: Path, made: Unpacked) -> int:
                 if not member.isreg() or member.issparse():
                     made.leave(member.name, NOT_A_FILE)
                 else:
-                    write = partial(tar.extract, member, made.folder, filter="data")
-                    _extract(member.name, write, made)
+                    _extract(member.name, partial(_write, tar, member, made.folder), made)
     except TooLarge as error:
         at = "" if str(path) in error.message else f"{path} is too large: "
         raise TooLarge(f"{at}{error.message}", error.hint) from None
@@ -216,6 +216,16 @@ def _untar(path: Path, made: Unpacked) -> int:
             f"{path} is damaged or cut short: {error or type(error).__name__}", "Copy it again."
         ) from None
     return count
+
+
+def _write(tar: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> None:
+    """Write a regular file whose name was checked; ``extract`` has no filter before 3.11.4."""
+    content = tar.extractfile(member)
+    assert content is not None
+    place = folder / member.name
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with content, place.open("xb") as file:
+        shutil.copyfileobj(content, file)
 
 
 def _extract(name: str, write: Callable[[], object], made: Unpacked) -> None:
@@ -231,7 +241,7 @@ def _extract(name: str, write: Callable[[], object], made: Unpacked) -> None:
     else:
         try:
             write()
-        except (FileExistsError, NotADirectoryError, IsADirectoryError, tarfile.FilterError):
+        except (FileExistsError, NotADirectoryError, IsADirectoryError):
             why = "has a name that no file can have here"
     if why is not None:
         made.leave(name, why)
