@@ -80,7 +80,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     """Print the table, or JSON."""
     args = parser.parse_args(argv)
-    refuse_together(args, "brief", "calls", "ops", "compiles", "breaks", "recompiles", "guards")
+    views = ("brief", "by", "tunings", "calls", "ops", "compiles", "breaks", "recompiles", "guards")
+    refuse_together(args, *views)
     terms = parse(args.where or "")
     profiled = open_profiled(args.path, reports=args.ncu, more=args.more)
     if terms:
