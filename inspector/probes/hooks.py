@@ -90,7 +90,7 @@ def observed(
     return like(original)(call)
 
 
-def _call(name: str, hook: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+def _call(name: str, hook: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """Call a hook; where it fails that is reported, and the result is ``_SKIPPED``."""
     try:
         return hook(*args, **kwargs)

@@ -208,3 +208,10 @@ def test_an_import_is_as_without_hooks(where: str, out: str, kind: str, tmp_path
     assert (done.returncode, done.stdout.strip(), done.stderr) == (0, out, "")
     events = [json.loads(line) for f in tmp_path.glob("events*") for line in f.open()]
     assert ("problem" in {e["event"] for e in events}) is (where != "finder")
+
+
+def test_a_guarded_callback_may_be_given_any_keyword() -> None:
+    def callback(**given: object) -> object:
+        return given
+
+    assert hooks.guarded(callback)(name=1, hook=2) == {"name": 1, "hook": 2}
