@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +11,7 @@ from pathlib import Path
 from inspector.analyse.hints.subject import Finding
 from inspector.analyse.occupancy import Device
 from inspector.base.errors import PtxviewError
-from inspector.base.model import Recording, Variant
+from inspector.base.model import Variant
 from inspector.measure.ncu.attach import NcuMeasured
 from inspector.measure.profile.read import profiles
 from inspector.measure.profile.trace import Profile
@@ -23,7 +23,6 @@ from inspector.reader.reader import Reader
 class Evidence:
     """Where times and facts of a recording's variants come from.
 
-    ``chosen`` are the times by which max-autotune chose a template, by the generated kernel's id.
     ``hints`` is asked in the order of cost; None means not looked for.
     """
 
@@ -31,7 +30,6 @@ class Evidence:
     profile: Profile | None
     measured: Callable[[Variant], NcuMeasured | None]
     device: Callable[[Variant], Device | None]
-    chosen: Mapping[str, float | None]
     hints: Callable[[Variant], Sequence[Finding] | None]
 
 
@@ -47,15 +45,4 @@ def evidence(
     def hints(variant: Variant) -> Sequence[Finding] | None:
         return reader.hints(variant) if time.monotonic() < until else None
 
-    return Evidence(times(rec.path), profile, measured, reader.device, _chosen_times(rec), hints)
-
-
-def _chosen_times(rec: Recording) -> dict[str, float | None]:
-    """The time of the candidate that each kernel of max-autotune was generated from."""
-    return {
-        use.kernel: tuning.configurations[use.configuration].time_us
-        for kernel in rec.kernels
-        for tuning in kernel.autotune
-        for use in tuning.uses
-        if use.kernel is not None and use.configuration is not None
-    }
+    return Evidence(times(rec.path), profile, measured, reader.device, hints)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from inspector.base.model import Kernel, Recording, Variant
+from inspector.base.model import Kernel, Origin, Recording, Variant
 from inspector.base.text import microseconds, plural, shown
 from inspector.measure.evidence import Evidence
 from inspector.measure.ncu.attach import NcuMeasured
@@ -29,8 +29,9 @@ MEMORY_BOUND_PERCENT = 60.0
 class Cost:
     """What one variant, or a kernel that only a profile names, took of the run; None is unknown.
 
-    ``launches`` are the program's own, ``per_step`` those in a step of the profile. ``us`` is the
-    time of one launch from ``source``, ``total_us`` of all launches. ``share`` is the percentage of
+    ``launches`` are the program's own, ``at_most`` where an autotuner's are among them;
+    ``per_step`` those in a step of the profile. ``us`` is the time of one launch from ``source``,
+    ``total_us`` of all launches if their number is known. ``share`` is the percentage of
     all known totals, ``step_share`` that of a step of the profile, GPU idle included. ``bound`` is
     what bounds it, ``hint`` the rule of its most severe hint, "" if there is none.
     """
@@ -39,6 +40,7 @@ class Cost:
     kernel: Kernel | None = None
     variant: Variant | None = None
     launches: int | None = None
+    at_most: bool = False
     per_step: float | None = None
     us: float | None = None
     source: str | None = None
@@ -50,7 +52,9 @@ class Cost:
     @property
     def total_us(self) -> float | None:
         """Time of all launches."""
-        return None if self.us is None or self.launches is None else self.us * self.launches
+        if self.us is None or self.launches is None or self.at_most:
+            return None
+        return self.us * self.launches
 
     @property
     def overhead(self) -> bool:
@@ -63,14 +67,12 @@ class Costs:
     """The rows of a run, the most expensive first, and what is below the fold.
 
     ``idle`` are variants that were compiled and never launched, ``untimed`` how many rows have no
-    time: shares are then of what is timed. ``benchmarked``: libraries' launches, which the driver
-    alone counts, include those of an autotuner.
+    time: shares are then of what is timed.
     """
 
     rows: tuple[Cost, ...]
     idle: tuple[Cost, ...] = ()
     steps: int | None = None
-    benchmarked: bool = False
 
     @property
     def untimed(self) -> int:
@@ -83,23 +85,42 @@ def costs(rec: Recording, given: Evidence) -> Costs:
     works = given.profile.kernels if given.profile is not None else ()
     steps = len(given.profile.window.steps) if given.profile is not None else 0
     by_variant = _works_by_variant(rec, works)
-    named = titles(rec)
+    named, chosen = titles(rec), _chosen_times(rec)
+    # The driver alone counts libraries' launches, and does not tell an autotuner's from others.
+    tuned = any(tuning.operation for kernel in rec.kernels for tuning in kernel.autotune)
     rows = [
-        replace(row, name=named.get(kernel.id, kernel.called))
+        replace(
+            _cost(kernel, variant, given, by_variant.get((kernel.id, variant.id)), chosen, steps),
+            name=named.get(kernel.id, kernel.called),
+            at_most=tuned and kernel.origin is Origin.EXTERN and bool(variant.launches),
+        )
         for kernel, variant in rec.variants()
-        for row in (_cost(kernel, variant, given, by_variant, steps),)
     ]
     known = any(row.launches is not None for row in rows)
     rows += [_profiled(work, steps) for work in works if work.kernel is None]
-    launched = [row for row in rows if row.launches or row.per_step or not known]
-    idle = tuple(row for row in rows if row not in launched)
-    whole = sum(row.total_us or 0 for row in launched)
+    whole = sum(row.total_us or 0 for row in rows)
     window = given.profile.overhead.window_us if given.profile is not None else 0
-    launched = [_with_shares(row, whole, window / steps if steps else 0) for row in launched]
+    launched: list[Cost] = []
+    idle: list[Cost] = []
+    for row in rows:
+        if row.launches or row.per_step or not known:
+            launched.append(_with_shares(row, whole, window / steps if steps else 0))
+        else:
+            idle.append(row)
     launched.sort(key=lambda row: [-(x or 0) for x in (row.step_share, row.total_us, row.us)])
-    benchmarked = any(tuning.operation for kernel in rec.kernels for tuning in kernel.autotune)
     hinted = tuple(_with_hint(row, given) for row in launched)
-    return Costs(hinted, idle, steps or None, benchmarked)
+    return Costs(hinted, tuple(idle), steps or None)
+
+
+def _chosen_times(rec: Recording) -> dict[str, float | None]:
+    """The time of the candidate that each kernel of max-autotune was generated from."""
+    return {
+        use.kernel: tuning.configurations[use.configuration].time_us
+        for kernel in rec.kernels
+        for tuning in kernel.autotune
+        for use in tuning.uses
+        if use.kernel is not None and use.configuration is not None
+    }
 
 
 def _with_hint(row: Cost, given: Evidence) -> Cost:
@@ -126,10 +147,10 @@ def _cost(
     kernel: Kernel,
     variant: Variant,
     given: Evidence,
-    works: Mapping[tuple[str, str], GpuWork],
+    work: GpuWork | None,
+    chosen: Mapping[str, float | None],
     steps: int,
 ) -> Cost:
-    work = works.get((kernel.id, variant.id))
     taken = given.times.of(kernel, variant)
     measured = given.measured(variant)
     durations = [
@@ -137,7 +158,7 @@ def _cost(
         for attached in (measured.launches if measured is not None else ())
         if attached.launch.duration_us is not None
     ]
-    tuned = (variant.autotune or {}).get("time_us") or given.chosen.get(kernel.id)
+    tuned = (variant.autotune or {}).get("time_us") or chosen.get(kernel.id)
     us, source, copied = None, None, None
     if taken is not None:
         us, source, copied = taken.median_us, TIMED, taken.timing.percent_of_peak
@@ -152,9 +173,9 @@ def _cost(
         kernel,
         variant,
         variant.launches,
-        work.calls / steps if work is not None and steps else None,
-        us,
-        source,
+        per_step=work.calls / steps if work is not None and steps else None,
+        us=us,
+        source=source,
         bound=_bound(variant, us, source, given, copied, measured),
     )
 
@@ -185,7 +206,7 @@ def _bound(
         percent, what = max(peaks)
         return f"{what} {percent:.0f} %"
     if copy_percent is not None and copy_percent >= MEMORY_BOUND_PERCENT:
-        return f"memory {copy_percent:.0f} %"
+        return f"≈ memory {copy_percent:.0f} %"  # of bytes that are an estimate
     device = given.device(variant)
     grids = [call.grid for call in variant.calls if call.grid is not None]
     if device is not None and device.sms and grids:
@@ -193,7 +214,7 @@ def _bound(
         if blocks < device.sms:
             return f"{blocks} of {device.sms} SMs"
     if us is not None and us < LATENCY_US and source != TUNER:
-        return "latency"
+        return "≈ latency"
     return None
 
 
@@ -228,7 +249,7 @@ GIVES = (
 
 def cells(row: Cost) -> dict[str, str]:
     """A row's cells by their heads."""
-    launches = UNKNOWN if row.launches is None else f"{row.launches:,}"
+    launches = UNKNOWN if row.launches is None else f"{'≤ ' * row.at_most}{row.launches:,}"
     counted = row.hint is not None or row.variant is None
     return {
         "kernel": row.name if row.kernel is not None else shown(row.name),
@@ -267,8 +288,8 @@ def footnotes(found: Costs) -> list[str]:
         out.append("no times are known: ptxview time takes them, ptxview run --time with the run")
     elif found.untimed:
         out.append(f"{plural(found.untimed, 'kernel')} without a time; shares are of the others")
-    if found.benchmarked:
-        out.append("launches of libraries' kernels include those by which max-autotune chose")
+    if any(row.at_most for row in found.rows):
+        out.append("≤: launches by which max-autotune chose are among a library's")
     if found.steps and any(row.step_share is not None for row in found.rows):
         out.append("shares are of a profiled step, its idle time included")
     return out
@@ -290,6 +311,7 @@ def _json(row: Cost) -> dict[str, object]:
         "title": row.name,
         "variant": None if row.variant is None else row.variant.id,
         "launches": row.launches,
+        "launches_at_most": row.at_most,
         "launches_per_step": row.per_step,
         "us": row.us,
         "source": row.source,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import PurePath
 
 from inspector.base.model import Argument, Kernel, MadeFrom, Origin, Recording, Variant
@@ -44,7 +45,7 @@ def titles(rec: Recording) -> dict[str, str]:
 
 def title(kernel: Kernel) -> str:
     """One kernel's title: number, kind, operators, shape and dtype, tile, source line, launches."""
-    variant = representative(kernel)
+    variant = representative(kernel.variants)
     named = _GENERATED.match(kernel.name)
     parts = [f"#{named['number'][1:]}" if named is not None and named["number"] else ""]
     template = named is not None and named["kind"] == "tem"
@@ -57,12 +58,11 @@ def title(kernel: Kernel) -> str:
     return shown(" · ".join(filter(None, (head, tile, _place(kernel), launches))))
 
 
-def representative(kernel: Kernel) -> Variant:
-    """The variant that stands for a kernel: the launched one, else the tuner's choice, else the
-    first."""
-    launched = [v for v in kernel.variants if v.launches]
-    best = [v for v in kernel.variants if (v.autotune or {}).get("winner") is True]
-    return max(launched, key=lambda v: v.launches or 0, default=(best or kernel.variants)[0])
+def representative(variants: Sequence[Variant]) -> Variant:
+    """Return the variant that was launched most, else the tuner's choice, else the first."""
+    launched = [v for v in variants if v.launches]
+    best = [v for v in variants if (v.autotune or {}).get("winner") is True]
+    return max(launched, key=lambda v: v.launches or 0, default=(best or variants)[0])
 
 
 def _operators(kernel: Kernel, template: bool) -> str:

@@ -10,7 +10,7 @@ from enum import Enum
 from itertools import chain
 
 from inspector.base.model import Graph, Kernel, Origin, Recording, Resources, Variant
-from inspector.report.naming import titles
+from inspector.report.naming import representative, titles
 from inspector.report.tables import labels, under
 from inspector.tui.widgets.notice import label
 from inspector.tui.widgets.subject import TreeSubject
@@ -85,10 +85,6 @@ def _won(variant: Variant) -> bool:
     return (variant.autotune or {}).get("winner") is True
 
 
-def _launches(pair: tuple[Kernel, Variant]) -> int:
-    return pair[1].launches or 0
-
-
 def _own_words(variant: Variant) -> str:
     said = "failed" if variant.error is not None else ""
     return _words(variant.id, variant.target, *variant.config.items(), said)
@@ -125,9 +121,8 @@ def _kernel(
     one that a tuner chose, else for the first."""
     first = kernels[0]
     both = [(kernel, variant) for kernel in kernels for variant in kernel.variants]
-    stands = [pair for pair in both if _won(pair[1])] or both
-    most = max((pair for pair in both if pair[1].launches), key=_launches, default=None)
-    kernel, variant = most or (stands[0] if stands else (first, None))
+    variant = representative([one for _, one in both]) if both else None
+    kernel = next((of for of, one in both if one is variant), first)
     key = (*above, first.id)
     row = TreeRow(key, depth, TreeKind.KERNEL, label(name), TreeSubject(kernel, variant, graph))
     fusions = [() if one.fusion is None else one.fusion.ops for one in kernels]

@@ -99,6 +99,9 @@ def test_nothing_in_any_field_is_a_traceback(tmp_path: Path, seed: int) -> None:
     path = written(tmp_path / "r", change, fields(TIMED, "", change))
     plain: tuple[tuple[str | Path, ...], ...] = (
         ("list", path),
+        ("list", path, "--by", "cost"),
+        ("list", path, "--tunings"),
+        ("list", path, "--where", "spill>0 time>1 launched dtype:f"),
         ("show", path, IDENT, "-a"),
         ("diff", path, RECORDING),
         ("time", path, "--stored"),
@@ -108,6 +111,8 @@ def test_nothing_in_any_field_is_a_traceback(tmp_path: Path, seed: int) -> None:
         assert_sane(*words)
     jsons: tuple[tuple[str | Path, ...], ...] = (
         ("list", path, "--json"),
+        ("list", path, "--by", "cost", "--json"),
+        ("list", path, "--tunings", "--json"),
         ("show", path, IDENT, "--json"),
     )
     for words in jsons:
