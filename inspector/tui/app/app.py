@@ -119,12 +119,13 @@ class PtxviewApp(App[None]):
     def _look(self) -> None:
         # A look may take longer than the time to the next.
         if self.live is not None and not any(w.group == "look" for w in self.workers):
-            in_thread(self, self.live.look, self._grown, "look")
+            in_thread(self, self.live.look, self._grown, "look", failed=self._not_seen)
 
-    async def _grown(self, found: Reader | Notice | None) -> None:
-        if isinstance(found, Notice):
-            self.notify(found.message, severity="warning")
-        elif found is not None:
+    def _not_seen(self, notice: Notice) -> None:
+        self.notify(notice.message, severity="warning")
+
+    async def _grown(self, found: Reader | None) -> None:
+        if found is not None:
             await self.show(found)
 
     async def show(self, reads: Reader) -> None:

@@ -28,7 +28,7 @@ from inspector.tui.main.bars import banner
 from inspector.tui.main.main_screen import MainScreen
 from inspector.tui.main.settings import config_path
 from inspector.tui.tree.rows import TreeEntry, TreeKind, TreeRow, every
-from inspector.tui.widgets.notice import Notice, cut, in_thread, label, shorten
+from inspector.tui.widgets.notice import cut, in_thread, label, shorten
 from inspector.tui.widgets.subject import digit
 from inspector.tui.widgets.tool_screen import ToolScreen
 
@@ -202,10 +202,9 @@ class Finder(ModalScreen[Entry | None]):
         at = self.options.highlighted
         return None if at is None or at >= len(self.matches) else self.matches[at].entry
 
-    def _found(self, entries: list[Entry] | Notice) -> None:
-        if isinstance(entries, list):
-            self.entries += entries
-            self.show(self.entry if self.options.highlighted else None)
+    def _found(self, entries: list[Entry]) -> None:
+        self.entries += entries
+        self.show(self.entry if self.options.highlighted else None)
 
     def show(self, at: Entry | None = None) -> None:
         query, width = self.field.value, max(20, self.options.scrollable_content_region.width)

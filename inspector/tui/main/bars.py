@@ -19,7 +19,7 @@ from inspector.report.timings import duration
 from inspector.tui.keys.command_table import command, shown
 from inspector.tui.program.live import Live, ProgramState, ending
 from inspector.tui.tree.rows import time_of
-from inspector.tui.widgets.notice import Notice, cut, in_thread, label, shorten
+from inspector.tui.widgets.notice import cut, in_thread, label, shorten
 from inspector.tui.widgets.subject import (
     UNKNOWN,
     RecordingTimes,
@@ -61,21 +61,16 @@ class VariantCard(LineWidget):
         if variant is None:
             return
 
-        def resources(found: Resources | Notice) -> None:
+        def show(**found: object) -> None:
             if subject == self.subject:
-                self.resources = found if isinstance(found, Resources) else None
-                self.refresh()
-
-        def analysed(found: tuple[Card, int] | Notice) -> None:
-            if subject == self.subject:
-                self.card, self.hints = (None, None) if isinstance(found, Notice) else found
-                self.refresh()
+                self.tell(**found)
 
         def analyse(variant: Variant = variant) -> tuple[Card, int]:
             return reads.card(variant), len(reads.findings(variant))
 
-        in_thread(self, partial(reads.resources, variant), resources, "resources")
-        in_thread(self, analyse, analysed, "card")
+        read = partial(reads.resources, variant)
+        in_thread(self, read, lambda found: show(resources=found), "resources")
+        in_thread(self, analyse, lambda found: show(card=found[0], hints=found[1]), "card")
 
     def _parts(self, short: bool) -> list[tuple[str, str]]:
         variant, graph = self.subject.variant, self.subject.graph

@@ -38,7 +38,7 @@ from inspector.tui.program.live import Live
 from inspector.tui.program.output_view import OutputView
 from inspector.tui.tree.kernel_tree import KernelTree
 from inspector.tui.tree.rows import Order, TreeKind, TreeRow
-from inspector.tui.widgets.notice import Notice, attempt, in_thread, label
+from inspector.tui.widgets.notice import in_thread, label
 from inspector.tui.widgets.subject import RecordingTimes, TreeSubject, resolve, told_alike
 
 if TYPE_CHECKING:
@@ -441,8 +441,8 @@ class MainScreen(PaneScreen[None]):
     def _seek(self, find: Callable[[], int | None], wanted: str) -> None:
         view, source = self.view, self.view.source
 
-        def go(n: int | Notice | None) -> None:
-            if source is view.source and isinstance(n, int):
+        def go(n: int | None) -> None:
+            if source is view.source and n is not None:
                 view.jump(n)
             elif source is view.source:
                 self.say(f"{wanted} is nowhere in this listing.", view, warning=True)
@@ -565,8 +565,8 @@ class MainScreen(PaneScreen[None]):
     def read_times(self) -> None:
         from inspector.measure.time.results import StoredTimes, sessions
 
-        def known(found: tuple[Session, ...] | Notice) -> None:
-            if not isinstance(found, Notice) and len(found) >= len(self.times.stored.sessions):
+        def known(found: tuple[Session, ...]) -> None:
+            if len(found) >= len(self.times.stored.sessions):
                 self.times.stored = StoredTimes(found)
                 self.timed()
 
@@ -593,22 +593,16 @@ class MainScreen(PaneScreen[None]):
     def action_cost(self) -> None:
         """Show what kernels cost, once times and hints were looked for."""
         from inspector.measure.evidence import evidence
-        from inspector.report.costs import Costs, costs
+        from inspector.report.costs import costs
         from inspector.tui.work.compiles_screen import CostScreen
 
-        reads = self.reads
-
-        def show(found: Costs | Notice) -> None:
-            if isinstance(found, Notice):
-                self.warn(found.message)
-            else:
-                self.app.push_screen(CostScreen(reads.recording, found), self._to_line)
-
+        reads, push = self.reads, self.app.push_screen
         in_thread(
             self,
             lambda: costs(reads.recording, evidence(reads, lambda variant: None, HINT_SECONDS)),
-            show,
+            lambda found: push(CostScreen(reads.recording, found), self._to_line),
             "cost",
+            failed=self.fail,
         )
 
     def action_compiles(self) -> None:
@@ -647,11 +641,8 @@ class MainScreen(PaneScreen[None]):
         if text is None:
             self.warn(f"{place.file} was not recorded, which line {place.line} is in.")
             return
-        overlay = attempt(lambda: file_overlay(place, text))
-        if isinstance(overlay, Notice):
-            self.warn(overlay.message)
-        else:
-            self.app.push_screen(overlay)
+        push = self.app.push_screen
+        in_thread(self, lambda: file_overlay(place, text), push, "file", failed=self.fail)
 
     def action_copy_all(self) -> None:
         self.copy_lines(1, self.view.lines)
@@ -733,10 +724,7 @@ class MainScreen(PaneScreen[None]):
                     f"{what} could not be saved: {error.strerror or error}."
                 ) from None
 
-        def saved(path: Path | Notice) -> None:
-            if isinstance(path, Notice):
-                self.warn(path.message)
-            else:
-                self.say(f"{what} is in {label(str(path))}.")
+        def saved(path: Path) -> None:
+            self.say(f"{what} is in {label(str(path))}.")
 
-        in_thread(self, write, saved, "export")
+        in_thread(self, write, saved, "export", failed=self.fail)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from textual import events, on
@@ -15,7 +16,7 @@ from textual.style import Style
 from textual.widget import Widget
 
 from inspector.analyse.flow.arrows import FlowLanes, arrows
-from inspector.analyse.line_annotations import NOTHING, LineAnnotations
+from inspector.analyse.line_annotations import LineAnnotations
 from inspector.base.model import GRAPH_STAGES, KERNEL_STAGES, Stage
 from inspector.listing.line import Kind
 from inspector.listing.ptx import read_files
@@ -269,7 +270,8 @@ class Pane(Vertical):
     def _start(self, request: ListingRequest) -> None:
         self._reading = request
         self.set_timer(PATIENCE_SECONDS, lambda: self._wait(request))
-        in_thread(self, lambda: load(self.reads, request), self._loaded, "load")
+        work = partial(load, self.reads, request)
+        in_thread(self, work, self._loaded, "load", failed=self._loaded)
 
     def _wait(self, request: ListingRequest) -> None:
         if self._reading == request and self.request is not None and not self.settled:
@@ -328,15 +330,13 @@ class Pane(Vertical):
             lines = range(0) if function is None else range(function.first, function.last + 1)
             return reads.parameter_names(variant, stage), lines
 
-        def named(found: tuple[Mapping[str, str], range] | Notice) -> None:
-            if not isinstance(found, Notice) and request == self.request and self.settled:
+        def named(found: tuple[Mapping[str, str], range]) -> None:
+            if request == self.request and self.settled:
                 self.view.named(*found)
 
-        def annotated(found: LineAnnotations | Notice) -> None:
+        def annotated(found: LineAnnotations) -> None:
             if request == self.request and self.settled:
-                # The card shows the failure; the code reads well without.
-                said = found if isinstance(found, LineAnnotations) else NOTHING
-                self.view.columns(annotations=said)
+                self.view.columns(annotations=found)
                 self.post_message(CodeView.Moved(self.view))
 
         if stage in (Stage.PTX, Stage.SASS):
@@ -351,8 +351,8 @@ class Pane(Vertical):
             files = read_files(listing.text) if listing.language == Stage.PTX.value else {}
             return regions(listing), files, flow if isinstance(flow, FlowLanes) else None
 
-        def show(found: Foldable | Notice) -> None:
-            if source is self.view.source and not isinstance(found, Notice):
+        def show(found: Foldable) -> None:
+            if source is self.view.source:
                 self.view.foldable(*found)
 
         in_thread(self, find, show, "fold")

@@ -138,7 +138,6 @@ class Panes(Container):
         self.shares = [EVEN_SHARE] * MAX_PANES
         self._links: dict[Pair, Links] = {}
         self.mapped = False
-        self._groups: dict[ListingRequest, SourceGroups | Notice] = {}
 
     @property
     def panes(self) -> tuple[Pane, ...]:
@@ -194,7 +193,6 @@ class Panes(Container):
         self.subject = subject
         # What was missing may exist now.
         self._links = {pair: links for pair, links in self._links.items() if links}
-        self._groups = {k: v for k, v in self._groups.items() if not isinstance(v, Notice)}
         for pane in self.panes:
             shown = pane.request
             pane.renew(reads, resolve(reads.recording, shown.subject) if shown else TreeSubject())
@@ -207,7 +205,7 @@ class Panes(Container):
 
     def show(self, subject: TreeSubject) -> None:
         if subject != self.subject:
-            self._links, self._groups = {}, {}
+            self._links = {}
         self.subject = subject
         if self.arrangement is not None and self.arrangement.stages:
             for pane, own in zip(self.panes, self.arrangement.of(subject), strict=False):
@@ -334,10 +332,8 @@ class Panes(Container):
             return
         variant, graph = a.subject.variant, a.subject.graph
 
-        def linked(found: Links | Notice) -> None:
-            # Without links each pane still reads well alone; the status line says that there are
-            # none.
-            links = self._links[a, b] = {} if isinstance(found, Notice) else found
+        def linked(links: Links) -> None:
+            self._links[a, b] = links
             pane = self.active
             if pane.request == a and pane.settled and pane.view.untouched:
                 # Begin where something lights up: on the kernel's first line that is linked.
@@ -351,7 +347,8 @@ class Panes(Container):
             self.follow(move=True)
         elif variant is not None or graph is not None:
             work = partial(self.reads.links_of, variant, graph, a.stage, b.stage)
-            in_thread(self, work, linked, "links", exclusive=False)
+            # Without links each pane still reads well; the status line says that there are none.
+            in_thread(self, work, linked, "links", False, failed=lambda _: linked({}))
 
     @on(CodeView.Moved)
     def _moved(self, message: CodeView.Moved) -> None:
@@ -403,22 +400,20 @@ class Panes(Container):
             return
         variant, stage = request.subject.variant, request.stage
 
-        def grouped(groups: SourceGroups | Notice) -> None:
-            self._groups[request] = groups
-            if self.mapped and isinstance(groups, Notice) and request == self.active.request:
-                self.active.view.say(f"There is no map of this: {groups.message}", warning=True)
-            elif self.mapped and not isinstance(groups, Notice):
+        def grouped(groups: SourceGroups) -> None:
+            if self.mapped:
                 for pane in self.panes:
                     if pane.request == request and pane.settled and pane.view.lines:
                         pane.view.tint(groups)
                 self._light()
                 self.align(self.active)
 
-        if request in self._groups:
-            grouped(self._groups[request])
-        else:
-            work = partial(self.reads.groups, variant, stage)
-            in_thread(self, work, grouped, "groups", exclusive=False)
+        def failed(notice: Notice) -> None:
+            if self.mapped and request == self.active.request:
+                self.active.view.say(f"There is no map of this: {notice.message}", warning=True)
+
+        work = partial(self.reads.groups, variant, stage)
+        in_thread(self, work, grouped, "groups", exclusive=False, failed=failed)
 
     def _light(self) -> None:
         groups = self.active.view.groups

@@ -249,10 +249,9 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
 
         in_thread(self, read, partial(self._were_read, sorts=True), "order")
 
-    def _were_read(self, found: object, sorts: bool = False) -> None:
-        if isinstance(found, list):
-            self._resources.update(found)
-            self._stale -= {key for key, _ in found}
+    def _were_read(self, found: Read, sorts: bool = False) -> None:
+        self._resources.update(found)
+        self._stale -= {key for key, _ in found}
         if sorts:
             self.reorder()
             self.post_message(self.Ordered())

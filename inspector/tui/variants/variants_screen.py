@@ -509,7 +509,7 @@ class VariantsScreen(ToolScreen[Left]):
             self._show()
             self._read()
 
-        in_thread(self, read, ended, "variants")
+        in_thread(self, read, ended, "variants", failed=ended)
 
     def _show(self) -> None:
         rows = recorded(self.reads, self.scope)

@@ -21,7 +21,7 @@ from textual.widget import Widget
 from textual.widgets import Input, OptionList, Static
 
 from inspector.tui.keys.command_table import Command, Where, command, footer, shown
-from inspector.tui.widgets.notice import cut, label, shorten
+from inspector.tui.widgets.notice import Notice, cut, label, shorten
 
 PROMPTS = {
     "search": ("/", "a regular expression"),
@@ -117,6 +117,9 @@ class ToolScreen(Screen[ResultType]):
 
     def warn(self, text: str) -> None:
         self.status.say(text, warning=True)
+
+    def fail(self, notice: Notice) -> None:
+        self.warn(notice.message)
 
     def ask(self, kind: str, value: str, done: Closed, typing: Typing | None = None) -> None:
 
