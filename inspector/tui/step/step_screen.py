@@ -167,8 +167,8 @@ class StepScreen(PaneScreen[None]):
     def _was_run(self, run: BlockRun) -> None:
         self.running, before = None, self._kernel
         if not run.traced.trace.steps and before is None:
-            ended = run.traced.ended or "The block ended before its first step."
-            self._not_run(Notice("∅", ended))
+            why = run.traced.ended or "The block ended before its first step."
+            self._not_run(Notice("∅", why))
             return
         stepper, facts, ended = run.stepper, run.traced.facts, run.traced.ended
         assert facts is not None
