@@ -70,7 +70,6 @@ class PtxviewApp(App[None]):
         self.reads, self.live, self.memory = reads, live, memory
         self.config = config or Config()
         self.keys = self.config.keys
-        self._waiting: Reader | None = None
         self._last_told = ""
         self.main = MainScreen(reads, live)
         self.register_theme(DARK)
@@ -98,7 +97,7 @@ class PtxviewApp(App[None]):
             self.set_interval(GLANCE_SECONDS, self._glance)
             self.set_interval(LOOK_SECONDS, self._look)
 
-    async def _glance(self) -> None:
+    def _glance(self) -> None:
         live, main = self.live, self.main
         assert live is not None
         if live.choice is Choice.TERMINAL:
@@ -112,9 +111,6 @@ class PtxviewApp(App[None]):
         while live.news:
             title, text, bad = live.news.pop(0)
             self.notify(text, title=title, severity="error" if bad else "information", timeout=12)
-        if self._waiting is not None and self.screen is main:
-            waiting, self._waiting = self._waiting, None
-            await self.show(waiting)
 
     def _look(self) -> None:
         # A look may take longer than the time to the next.
@@ -133,9 +129,6 @@ class PtxviewApp(App[None]):
         if live is not None and live.send is None and not live.said:
             status = recording.exit_status
             live.said = "" if status is None else ending(status, recording.seconds)
-        if main.empty and (recording.kernels or recording.graphs) and self.screen is not main:
-            self._waiting = reads  # an overlay, such as the help, is read first
-            return
         self.reads = reads
         if main.empty and (recording.kernels or recording.graphs):
             await main.fill(reads)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -170,14 +170,15 @@ class Gutter:
     annotations: LineAnnotations = NOTHING
     wanted: tuple[str, ...] = ()
     run: RunFigures | None = None
-    columns: tuple[str, ...] = field(init=False)
-    """The columns that are wanted and there, and have cells of their own."""
-    width: int = field(init=False)
 
-    def __post_init__(self) -> None:
-        columns = tuple(c for c in self.there if c in self.wanted and c != NOTES)
-        object.__setattr__(self, "columns", columns)
-        object.__setattr__(self, "width", sum(map(_width, columns)))
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that are wanted and there, and have cells of their own."""
+        return tuple(c for c in self.there if c in self.wanted and c != NOTES)
+
+    @property
+    def width(self) -> int:
+        return sum(map(_width, self.columns))
 
     @property
     def there(self) -> tuple[str, ...]:

@@ -67,48 +67,25 @@ MAX_GAP_LINES = 6
 """Lines between linked lines that are shown as one block, where the pane has room."""
 
 
+_PARTS = (
+    "gutter cursor linked match mark notice hint note peak register chosen found link "
+    "current value loop branch own"
+)
+"""Names of the parts that have styles of their own."""
+
+
 class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
     """A listing with a cursor, linked lines, matches and folds; or a notice instead of one."""
 
     BINDINGS = bindings(Where.PANE)
 
-    @dataclass
-    class Jumped(Message):
-        """The cursor is about to jump from line ``n``."""
-
-        view: CodeView
-        n: int
-
     COMPONENT_CLASSES: ClassVar = {
-        "code--gutter",
-        "code--cursor",
-        "code--linked",
-        "code--match",
-        "code--mark",
-        "code--notice",
-        "code--hint",
-        "code--note",
-        "code--peak",
-        "code--register",
-        "code--chosen",
-        "code--found",
-        "code--link",
-        "code--current",
-        "code--value",
-        "code--loop",
-        "code--branch",
-        "code--own",
+        *(f"code--{name}" for name in _PARTS.split()),
         *(f"code--{how}-{hue}" for how in ("tint", "lit") for hue in range(1, HUES + 1)),
     }
 
     class Looks(Message):
         """Folds, wrapping, the reading mode or the columns before the text changed."""
-
-    @dataclass
-    class Scrolled(Message):
-        """The user scrolled this view while the map is on."""
-
-        view: CodeView
 
     @dataclass
     class Moved(Message):
@@ -246,7 +223,9 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         self.reveal(self.cursor, self.cursor)
 
     def jump(self, n: int) -> None:
-        self.post_message(self.Jumped(self, self.cursor))
+        """Go to line ``n``, from which the history has the way back."""
+        screen: Any = self.screen
+        screen.panes.leave(self, self.cursor)
         self.go(n)
 
     def _go_rows(self, rows: int) -> None:
@@ -494,7 +473,8 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         super().watch_scroll_y(old_value, new_value)
         if self.groups is not None and not self._led and round(old_value) != round(new_value):
-            self.post_message(self.Scrolled(self))
+            screen: Any = self.screen
+            screen.panes.align(self)
 
     def lead(self, n: int, y: int) -> None:
         """Another pane was scrolled: bring line ``n`` to row ``y`` of the view."""

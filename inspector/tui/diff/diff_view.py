@@ -147,28 +147,17 @@ def moved_spans(raw: str, text: str, spans: Sequence[Span]) -> list[Span]:
     return [(first, last) for first, last in ends]
 
 
+_PARTS = (
+    "gutter cursor mark fold notice hint removed added changed old new minus plus tilde moved match"
+)
+"""Names of the parts that have styles of their own."""
+
+
 class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
     """Rows of two listings with a cursor, folds and matches; or a notice instead of them."""
 
     BINDINGS = bindings(Where.DIFF)
-    COMPONENT_CLASSES: ClassVar = {
-        "diff--gutter",
-        "diff--cursor",
-        "diff--mark",
-        "diff--fold",
-        "diff--notice",
-        "diff--hint",
-        "diff--removed",
-        "diff--added",
-        "diff--changed",
-        "diff--old",
-        "diff--new",
-        "diff--minus",
-        "diff--plus",
-        "diff--tilde",
-        "diff--moved",
-        "diff--match",
-    }
+    COMPONENT_CLASSES: ClassVar = {f"diff--{name}" for name in _PARTS.split()}
 
     class Moved(Message):
         """The cursor went to another row, or something else is here."""

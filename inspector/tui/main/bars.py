@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import re
 from functools import partial
-from typing import TYPE_CHECKING
 
 from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
+from inspector.analyse.card import Card
 from inspector.base.model import LAUNCH, Failure, Recording, Resources, Variant
 from inspector.base.text import ended_by, plural
+from inspector.diff.variants import time_us
 from inspector.measure.time.results import COLD
+from inspector.reader.reader import Reader
 from inspector.report.ranks import differences
 from inspector.report.tables import OWN, refused, shared
 from inspector.report.timings import duration
 from inspector.tui.keys.command_table import command, shown
 from inspector.tui.program.live import Live, ProgramState, ending
-from inspector.tui.tree.rows import time_of
 from inspector.tui.widgets.notice import cut, in_thread, label, shorten
 from inspector.tui.widgets.subject import (
     UNKNOWN,
@@ -31,11 +32,6 @@ from inspector.tui.widgets.subject import (
     spills,
 )
 from inspector.tui.widgets.tool_screen import LineWidget, ends, link
-
-if TYPE_CHECKING:
-    from inspector.analyse.card import Card
-    from inspector.reader.reader import Reader
-
 
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
@@ -81,7 +77,7 @@ class VariantCard(LineWidget):
         if variant.uncompiled:
             return parts
         resources, measured = self.resources or variant.known, ""
-        taken, tuned = self.times.latest(self.subject.kernel, variant), time_of(variant)
+        taken, tuned = self.times.latest(self.subject.kernel, variant), time_us(variant)
         if taken is not None:
             cache = "" if taken.timing.cache == COLD else f" {taken.timing.cache} L2"
             when = "" if short else f" {age(taken.taken)}"

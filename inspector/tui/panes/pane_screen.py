@@ -255,7 +255,7 @@ class PaneScreen(SearchScreen[ResultType]):
             start = self.origin[1] if self.origin[0] is view else start
             target = lines[bisect_left(lines, start) % len(lines)] if lines else start
             if not typing and target != start:
-                view.post_message(CodeView.Jumped(view, start))
+                self.panes.leave(view, start)
             if target != view.cursor:
                 view.go(target)
         self.changed()

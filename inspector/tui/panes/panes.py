@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
 from textual import on
 from textual.app import ComposeResult
@@ -14,13 +13,11 @@ from textual.message import Message
 
 from inspector.analyse.line_annotations import SourceGroups
 from inspector.base.model import Stage
+from inspector.reader.reader import Reader
 from inspector.tui.code.code_view import CodeView
 from inspector.tui.panes.pane import ListingRequest, Pane
 from inspector.tui.widgets.notice import Notice, in_thread
 from inspector.tui.widgets.subject import TreeSubject, resolve
-
-if TYPE_CHECKING:
-    from inspector.reader.reader import Reader
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,11 +356,10 @@ class Panes(Container):
         if message.view is self.active.view:
             self.follow(move=True)
 
-    @on(CodeView.Jumped)
-    def _jumped(self, message: CodeView.Jumped) -> None:
-        message.stop()
-        stage = next((p.stage for p in self.panes if p.view is message.view), None)
-        self.history.leave(VisitedPlace(self.subject, stage, message.n))
+    def leave(self, view: CodeView, n: int) -> None:
+        """Remember line ``n`` of a view as a place to go back to."""
+        stage = next((p.stage for p in self.panes if p.view is view), None)
+        self.history.leave(VisitedPlace(self.subject, stage, n))
 
     def _links_to(self, pane: Pane, leader: Pane) -> Links | None:
         if leader.request is None or pane.request is None:
@@ -406,7 +402,7 @@ class Panes(Container):
                     if pane.request == request and pane.settled and pane.view.lines:
                         pane.view.tint(groups)
                 self._light()
-                self.align(self.active)
+                self.align(self.active.view)
 
         def failed(notice: Notice) -> None:
             if self.mapped and request == self.active.request:
@@ -421,13 +417,9 @@ class Panes(Container):
         for pane in self.panes:
             pane.view.light(group)
 
-    @on(CodeView.Scrolled)
-    def _scrolled(self, message: CodeView.Scrolled) -> None:
-        message.stop()
-        self.align(next(p for p in self.panes if p.view is message.view))
-
-    def align(self, leader: Pane) -> None:
-        view = leader.view
+    def align(self, view: CodeView) -> None:
+        """Bring the lines of the other panes beside the linked ones of a view."""
+        leader = next(p for p in self.panes if p.view is view)
         first, last = view.span()
         here = view.map.row(view.reading_at())
         for pane in self.panes:

@@ -332,11 +332,11 @@ _BARE = ("help", "palette", "quit")
 class KeyFooter(LineWidget):
     """As many keys as fit; help and quit to the last. Each can be clicked."""
 
-    def __init__(self, where: Where, bare: bool = False) -> None:
-        """``bare`` leaves only the keys that work where there is nothing to read."""
+    def __init__(self, where: Where) -> None:
         super().__init__()
         self.where = where
-        self.bare = bare
+        self.bare = False
+        """Whether only the keys are left that work where there is nothing to read."""
         self.watched = False
         """Whether there is a program whose output can be shown."""
         self.words: dict[str, str] = {}

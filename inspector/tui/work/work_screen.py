@@ -289,17 +289,16 @@ class TimingScreen(WorkScreen):
                 return session, f"The times are not kept: {place(path)}: {why}."
             return session, ""
 
-        in_thread(self, measure, self._measured, "timing", failed=self._measured)
+        in_thread(self, measure, self._measured, "timing", failed=self._failed)
 
-    def _measured(self, answer: tuple[Session, str] | Notice) -> None:
-        self.state, self.working = TimingState.IDLE, False
-        problem = ""
-        if isinstance(answer, Notice):
-            self.notice = answer
-        else:
-            self.past = self._past()
-            self.session, problem = answer
-            self.times.stored.add(self.session)
+    def _failed(self, notice: Notice) -> None:
+        self.state, self.working, self.notice = TimingState.IDLE, False, notice
+        self._tell()
+
+    def _measured(self, answer: tuple[Session, str]) -> None:
+        self.state, self.working, self.past = TimingState.IDLE, False, self._past()
+        self.session, problem = answer
+        self.times.stored.add(self.session)
         self._tell()
         if problem:
             self.status.say(label(problem))
