@@ -20,7 +20,7 @@ from inspector.tui.main.bars import banner
 from inspector.tui.main.main_screen import MainScreen
 from inspector.tui.main.settings import Config, Memory, config_path, memory_path, read_config
 from inspector.tui.program.live import Choice, Live, Opener, ending
-from inspector.tui.widgets.notice import Notice, in_thread
+from inspector.tui.widgets.notice import in_thread
 from inspector.tui.widgets.theme import DARK, LIGHT
 
 if TYPE_CHECKING:
@@ -115,10 +115,13 @@ class PtxviewApp(App[None]):
     def _look(self) -> None:
         # A look may take longer than the time to the next.
         if self.live is not None and not any(w.group == "look" for w in self.workers):
-            in_thread(self, self.live.look, self._grown, "look", failed=self._not_seen)
-
-    def _not_seen(self, notice: Notice) -> None:
-        self.notify(notice.message, severity="warning")
+            in_thread(
+                self,
+                self.live.look,
+                self._grown,
+                "look",
+                failed=lambda notice: self.notify(notice.message, severity="warning"),
+            )
 
     async def _grown(self, found: Reader | None) -> None:
         if found is not None:

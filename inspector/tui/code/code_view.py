@@ -228,20 +228,17 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         screen.panes.leave(self, self.cursor)
         self.go(n)
 
-    def _go_rows(self, rows: int) -> None:
-        if self.lines:
-            row = self.map.row(self.cursor) + rows
-            self.go(self.map.line(max(0, min(row, self.map.rows - 1))))
-
     def action_move(self, by: int) -> None:
-        self._go_rows(by)
+        if self.lines:
+            row = self.map.row(self.cursor) + by
+            self.go(self.map.line(max(0, min(row, self.map.rows - 1))))
 
     def action_page(self, pages: float) -> None:
         first, last = self.span()
         high = last - first if self.wrapped else self.size.height - 1
         rows = max(1, int(high * abs(pages))) * (1 if pages > 0 else -1)
         self.scroll_to(y=self.scroll_offset.y + rows, animate=False, force=True)
-        self._go_rows(rows)
+        self.action_move(rows)
 
     def action_edge(self, side: int) -> None:
         if self.lines:
@@ -481,11 +478,6 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         self._led = True
         self.scroll_to(y=max(0, self.map.row(n) - y), animate=False, force=True)
         self._led = False
-
-    def reading_at(self) -> int:
-        first, last = self.span()
-        at = self.map.row(self.cursor)
-        return self.cursor if first <= at <= last else self.map.line((first + last) // 2)
 
     def part(self, name: str) -> Style:
         return self.get_component_rich_style(f"code--{name}", partial=True)

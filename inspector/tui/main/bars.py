@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import calendar
 import re
 from functools import partial
 
@@ -32,8 +33,6 @@ from inspector.tui.widgets.subject import (
     spills,
 )
 from inspector.tui.widgets.tool_screen import LineWidget, ends, link
-
-MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
 class VariantCard(LineWidget):
@@ -161,7 +160,7 @@ def recording_name(recording: Recording) -> str:
         return label(" + ".join(recording.machines))
     name = recording.path.rstrip("/\\").replace("\\", "/").rpartition("/")[2]
     if own := _UNNAMED.fullmatch(name):
-        month = MONTHS[int(own["month"]) - 1]
+        month = calendar.month_abbr[int(own["month"])]
         name = f"{own['program']} {int(own['day'])} {month} {own['hour']}:{own['minute']}"
     return label(name.removesuffix(".ptxview") or recording.path)
 

@@ -282,7 +282,6 @@ class Panes(Container):
             self.styles.grid_rows = f"{EVEN_SHARE}fr {shares[2]}fr"
         for index, pane in enumerate(self._all):
             pane.display = index < self.count and (pane is self.active or not alone)
-            pane.set_class(index == MAX_PANES - 1, "-third")
             pane.set_class(pane is self.active, "-active")
             pane.zoomed = self.zoomed and pane is self.active and self.count > 1
             pane.show_modes()
@@ -421,7 +420,8 @@ class Panes(Container):
         """Bring the lines of the other panes beside the linked ones of a view."""
         leader = next(p for p in self.panes if p.view is view)
         first, last = view.span()
-        here = view.map.row(view.reading_at())
+        at = view.map.row(view.cursor)
+        here = at if first <= at <= last else (first + last) // 2
         for pane in self.panes:
             if pane is leader or not pane.settled:
                 continue
