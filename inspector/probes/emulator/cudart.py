@@ -325,9 +325,9 @@ def _launch(text: str, entry: str, sizes: Any, arguments: Any) -> int:
         memory=lambda: {
             f"argument {position + 1}": (word, piece[1], f"{piece[1] - word} bytes")
             for position, word in call.pointers()
-            if (piece := shim.memory_around(word, word + 1))
+            if (piece := shim.memory_around(word))
         },
-        host=frozenset(piece for word in words if (piece := shim.pinned_around(word))),
+        host=frozenset(piece for word in words if (piece := shim.memory_around(word, pinned=True))),
     )
     launch.launch(call)
     return 0

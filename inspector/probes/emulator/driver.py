@@ -187,8 +187,7 @@ class Launcher:
             host=frozenset(
                 (first, first + int(storage.nbytes()))
                 for storage in storages
-                if storage.nbytes()
-                and shim.memory_around(first := int(storage.data_ptr()), first + 1) is None
+                if storage.nbytes() and shim.memory_around(first := int(storage.data_ptr())) is None
             ),
             scratch=tuple(
                 (
