@@ -436,9 +436,7 @@ class Attended:
     """
 
     def __init__(self, master: int, control: socket.socket) -> None:
-        self.master = master
-        self._control = control
-        self._lines = control.makefile("rb")
+        self.master, self._control, self._lines = master, control, control.makefile("rb")
 
     @classmethod
     def start(cls, argv: Sequence[str], env: Mapping[str, str], size: tuple[int, int]) -> Attended:
@@ -571,37 +569,6 @@ def _lead(
     tell("ended", 128 - code if code < 0 else code)
 
 
-class _Followed:
-    """The attended program, and the orders of ``Attended.order`` and ``resize``."""
-
-    def __init__(self, pid: int, slave: int) -> None:
-        self.pid = pid
-        self.slave = slave
-        self.follows = False  # whether ptxview is stopped because the program is
-        self._rest = b""
-
-    def obey(self, data: bytes) -> None:
-        *lines, self._rest = (self._rest + data).split(b"\n")
-        for line in lines:
-            order, value = json.loads(line)
-            if order == "follows":
-                self.follows = bool(value)
-            elif order == "kill":
-                os.kill(self.pid, value)
-            elif order == "foreground":
-                os.tcsetpgrp(self.slave, self.pid)
-                self.send(signal.SIGCONT)
-            elif order == "signal":
-                self.send(value)
-            # If the program has the terminal, the kernel has sent it a change of size.
-            elif os.tcgetpgrp(self.slave) != self.pid:
-                self.send(signal.SIGWINCH)
-
-    def send(self, number: int) -> None:
-        with contextlib.suppress(OSError):
-            os.killpg(self.pid, number)
-
-
 def _attend(
     pid: int,
     slave: int,
@@ -611,9 +578,15 @@ def _attend(
     us: int,
 ) -> int:
     """Carry out orders from ``control`` until the program ends; its status, -n for a signal."""
-    program = _Followed(pid, slave)
     attended: list[socket.socket] = [control]
+    follows = False  # whether ptxview is stopped because the program is
     stopped_by_us = False  # it was stopped because we were
+    rest = b""
+
+    def send(number: int) -> None:
+        with contextlib.suppress(OSError):
+            os.killpg(pid, number)
+
     while True:
         waited, wait_status = os.waitpid(pid, os.WNOHANG | os.WUNTRACED)
         if waited and os.WIFSTOPPED(wait_status):
@@ -623,7 +596,7 @@ def _attend(
             return os.waitstatus_to_exitcode(wait_status)
         waiting: list[int | socket.socket] = [awake, *attended]
         stopped = state_of(us) == "T"
-        alone = stopped and not stopped_by_us and not program.follows
+        alone = stopped and not stopped_by_us and not follows
         if alone and state_of(pid) not in ("T", "Z"):
             stopped_by_us = True
             os.kill(pid, signal.SIGSTOP)
@@ -634,10 +607,23 @@ def _attend(
         if awake in ready:
             os.read(awake, 4096)
         if control in ready:
-            if data := control.recv(4096):
-                program.obey(data)
-            else:
+            data = control.recv(4096)
+            if not data:
                 attended.clear()  # ptxview is gone, and nobody reads the terminal any more
-                program.send(signal.SIGHUP)
-                program.send(signal.SIGCONT)
+                send(signal.SIGHUP)
+                send(signal.SIGCONT)
                 os.kill(pid, signal.SIGKILL)
+            *lines, rest = (rest + data).split(b"\n")
+            for order, value in map(json.loads, lines):
+                if order == "follows":
+                    follows = bool(value)
+                elif order == "kill":
+                    os.kill(pid, value)
+                elif order == "foreground":
+                    os.tcsetpgrp(slave, pid)
+                    send(signal.SIGCONT)
+                elif order == "signal":
+                    send(value)
+                # If the program has the terminal, the kernel has sent it a change of size.
+                elif os.tcgetpgrp(slave) != pid:
+                    send(signal.SIGWINCH)

@@ -212,8 +212,7 @@ def _compile_one(job: Job, column: Column, row: Row, make: Callable[[], Any], ke
         "tool": f"triton {getattr(triton, '__version__', '')}".strip(),
     }
     if error is None:
-        digest, symbol = _record(kernel, src, began, job)
-        ptx = (kernel.asm if hasattr(kernel, "asm") else kernel["asm"]).get("ptx")
+        digest, symbol, ptx = _record(kernel, src, began, job)
         texts = {"ptx": ptx} if isinstance(ptx, str) else {}
         messages = list(said.printed(text(), names, texts))
         emit({**event, "hash": digest, "symbols": [symbol], "messages": messages})
@@ -238,11 +237,12 @@ def _compile_one(job: Job, column: Column, row: Row, make: Callable[[], Any], ke
     emit({**event, "hash": key, "symbols": [], "failed": failed, "messages": told})
 
 
-def _record(kernel: Any, src: Any, began: float, job: Job) -> tuple[str, str]:
-    """Record a compilation, with the user's text of a file of IR; its hash and symbol."""
-    if isinstance(kernel, dict):
-        emit(kernel["event"])
-        return kernel["event"]["hash"], kernel["event"]["name"]
+def _record(kernel: Any, src: Any, began: float, job: Job) -> tuple[str, str, Any]:
+    """Record a compilation, with the user's text of a file of IR; its hash, symbol and PTX."""
+    if isinstance(kernel, tuple):
+        event, ptx = kernel
+        emit(event)
+        return event["hash"], event["name"], ptx
     metadata = kernel.metadata._asdict() if hasattr(kernel.metadata, "_asdict") else {}
     digest = str(metadata.get("hash") or getattr(kernel, "hash", ""))
     symbol = str(metadata.get("name") or getattr(src, "name", ""))
@@ -262,7 +262,7 @@ def _record(kernel: Any, src: Any, began: float, job: Job) -> tuple[str, str]:
             }
         )
     triton_compiles.record(kernel, src, began)
-    return digest, symbol
+    return digest, symbol, kernel.asm.get("ptx")
 
 
 @contextmanager
@@ -334,9 +334,7 @@ class CannotCompile(Exception):
 def _kernels_of_module(job: Job) -> None:
     sys.path.insert(0, os.path.dirname(os.path.abspath(job.path)))
     module = imported(os.path.splitext(os.path.basename(job.path))[0], job.path)
-    from triton.compiler import compiler
-
-    own = inspect.unwrap(compiler.compile)
+    own = inspect.unwrap(importlib.import_module("triton.compiler.compiler").compile)
     for fn, configs in _kernels(module, job):
         for config in _configurations(fn, configs, job):
             each(job, *_source_of(fn, config, job), own)
@@ -445,19 +443,18 @@ def _stages_of_file(job: Job) -> None:
         text = file.read()
     match = (_KERNEL if job.language == "llir" else _FUNCTION).search(text)
     name = next(filter(None, match.groups())) if match else job.file
-    make = _from_llir if job.language == "llir" else _from_mlir
-    compile_columns(job, partial(make, job, text), Row(job.path, name, {}, ""))
+    own = inspect.unwrap(importlib.import_module("triton.compiler.compiler").compile)
+
+    def make(column: Column) -> Any:
+        if job.language == "llir":
+            return _of_llir(text, column)
+        return own(job.path, target=gpu_target(column.number), options=dict(column.settings))
+
+    compile_columns(job, make, Row(job.path, name, {}, ""))
 
 
-def _from_mlir(job: Job, text: str, column: Column) -> Any:
-    from triton.compiler import compiler
-
-    own = inspect.unwrap(compiler.compile)
-    return own(job.path, target=gpu_target(column.number), options=dict(column.settings))
-
-
-def _from_llir(job: Job, text: str, column: Column) -> dict[str, Any]:
-    """PTX and machine code of LLVM IR, by the last stages of Triton's compiler."""
+def _of_llir(text: str, column: Column) -> tuple[dict[str, Any], str]:
+    """The event of LLVM IR, by the last stages of Triton's compiler, and its PTX."""
     from triton._C.libtriton import llvm
 
     backend = backend_of(gpu_target(column.number))
@@ -469,15 +466,11 @@ def _from_llir(job: Job, text: str, column: Column) -> dict[str, Any]:
     cubin = stages["cubin"](ptx, metadata)
     name = str(metadata.get("name") or "")
     digest = hashlib.sha256(repr((text, column.target, vars(options))).encode()).hexdigest()
-    event = {
-        "event": "triton",
-        "name": name,
-        "hash": digest,
-        # LLVM IR has no shared memory and no warps.
-        "metadata": {**plain(metadata), "name": name, "hash": digest},
-        "files": {"llir": blob(text), "ptx": blob(ptx), "cubin": blob(cubin)},
-    }
-    return {"event": event, "asm": {"llir": text, "ptx": ptx, "cubin": cubin}}
+    known = {"name": name, "hash": digest}
+    # LLVM IR has no shared memory and no warps.
+    about = {**known, "metadata": {**plain(metadata), **known}}
+    files = {"llir": blob(text), "ptx": blob(ptx), "cubin": blob(cubin)}
+    return {"event": "triton", **about, "files": files}, ptx
 
 
 def main() -> int:
