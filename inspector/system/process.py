@@ -179,11 +179,15 @@ def die_with_parent(number: int = signal.SIGKILL) -> None:
     _libc.prctl(_PR_SET_PDEATHSIG, int(number), 0, 0, 0)
 
 
-def _end_with(parent: int) -> None:
-    """``die_with_parent``, also where the parent has been killed by now."""
-    die_with_parent()
-    if os.getppid() != parent:
-        os._exit(128 + signal.SIGKILL)
+def _begin(parent: int | None, first: Mapping[int, signal.Handlers]) -> None:
+    """What a program's process does before its exec: it takes these dispositions and, if there is
+    a parent, ends with it, also where that has been killed by now."""
+    if parent is not None:
+        die_with_parent()
+        if os.getppid() != parent:
+            os._exit(128 + signal.SIGKILL)
+    for number, handler in first.items():
+        signal.signal(number, handler)
 
 
 def state_of(pid: int) -> str:
@@ -272,10 +276,7 @@ def run_program(
         timer = None
 
         def begin() -> None:
-            if is_job:
-                _end_with(ours)
-            for number, handler in first.items():
-                signal.signal(number, handler)
+            _begin(ours if is_job else None, first)
             # The mask is inherited; the program must start with the one we were given.
             signal.pthread_sigmask(signal.SIG_SETMASK, mask_before)
 
@@ -521,17 +522,14 @@ def _lead(
     awake, waker = os.pipe()
     os.set_blocking(waker, False)
 
-    first, leader = dispositions(), os.getpid()
+    # As a shell does for a job: our parent may ignore these, as tmux does, and a program that
+    # ignores them would read an end of input instead of being stopped.
+    stops = dict.fromkeys((*WANTS_TERMINAL, signal.SIGTSTP), signal.SIG_DFL)
+    first, leader = {**dispositions(), **stops}, os.getpid()
     signal.signal(signal.SIGCHLD, lambda *_: None)  # if ignored, we would miss the program's end
 
     def ready() -> None:
-        _end_with(leader)
-        for number, handler in first.items():
-            signal.signal(number, handler)
-        # As a shell does for a job: our parent may ignore these, as tmux does, and a program that
-        # ignores them would read an end of input instead of being stopped.
-        for number in (*WANTS_TERMINAL, signal.SIGTSTP):
-            signal.signal(number, signal.SIG_DFL)
+        _begin(leader, first)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, WANTS_TERMINAL)
 
     try:

@@ -233,8 +233,3 @@ def _recording(
         return subjects.subject("triton", str(name), str(digest), facts)
 
     return subject
-
-
-def attach_autotuner(module: Any) -> None:
-    """``triton.runtime.autotuner``: what it launches to compare is not the program's."""
-    subjects.as_benchmark("triton.runtime.autotuner:Autotuner._bench")

@@ -489,7 +489,7 @@ def attach_launchers(module: Any) -> None:
     """Watch the making of launchers: it happens once for each configuration that is kept."""
     for name in ("StaticTritonCompileResult", "TritonCompileResult"):
         private_names.wrap(f"{HEURISTICS}:{name}.make_launcher", argument(0), _launcher_made)
-    subjects.as_benchmark(f"{HEURISTICS}:CachingAutotuner.bench")
+    subjects.attach(module)
     faster = f"{HEURISTICS}:CachingAutotuner._build_fast_launcher"
     private_names.wrap(faster, argument(1, "launcher"), succeeded(triton_launches.watch_faster))
 

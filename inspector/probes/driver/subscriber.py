@@ -78,7 +78,8 @@ def install() -> None:
             del os.environ[INJECTION]
         emit({"event": "driver", "began": False, "beside": foreign})
         return
-    os.register_at_fork(after_in_child=hooks.guarded(_in_child))
+    ends = hooks.guarded(lambda: hooks.at_end_of_child(tell, "the driver"), "the driver's child")
+    os.register_at_fork(after_in_child=ends)
     for name in MAKERS_OF_LAUNCHES:
         hooks.when_imported(name, lambda module: prepare())
     hooks.when_imported("triton.profiler", _proton_imported)
@@ -117,15 +118,6 @@ def tell() -> None:
     """Write the counts as they are."""
     if _state["library"] is not None:
         _state["library"].ptxview_driver_tell()
-
-
-def _in_child() -> None:
-    """Children of multiprocessing end without C's ``atexit``."""
-    util = sys.modules.get("multiprocessing.util")
-    if util is not None:
-        ends = hooks.guarded(tell)
-        again = hooks.guarded(lambda _: util.Finalize(None, ends, exitpriority=0), "the driver")
-        util.register_after_fork(util, again)
 
 
 # -- leaving --------------------------------------------------------------------------------------
