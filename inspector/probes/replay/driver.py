@@ -10,7 +10,7 @@ import ctypes
 import importlib
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from .cupti import Unavailable, checked
@@ -307,12 +307,6 @@ def _testing() -> Any:
 STOPWATCHES = {"event": events, "do_bench": do_bench, "cudagraph": cudagraph}
 # The stopwatches that bring the L2 into a certain state themselves.
 OWN_CACHE = {"do_bench": "dirty", "cudagraph": "hot"}
-
-
-def caches(stopwatches: list[str], state: str) -> Iterator[tuple[str, str]]:
-    """Each stopwatch with the state of the L2 that its figure is of."""
-    for stopwatch in stopwatches:
-        yield stopwatch, OWN_CACHE.get(stopwatch, state)
 
 
 # -- without CUPTI's tracing ----------------------------------------------------------------------

@@ -40,7 +40,6 @@ from .driver import (
     Driver,
     Kernel,
     around,
-    caches,
     next_count,
     settled,
     undisturbed,
@@ -408,7 +407,8 @@ def copy(session: Session) -> None:
     except RuntimeError:
         return  # the device has not that much free memory
 
-    for stopwatch, state in caches(session.job["stopwatches"], session.job["cache"]):
+    for stopwatch in session.job["stopwatches"]:
+        state = OWN_CACHE.get(stopwatch, session.job["cache"])
         try:
             # The copy is far larger than the L2, so the L2's state before it does not matter.
             launch = partial(target.copy_, source)
@@ -454,7 +454,8 @@ def replay(session: Session, recorded: dict[str, Any]) -> None:
     torch.cuda.synchronize()
     memory.forget_unchanged()
     odd = set(memory.overflowed())
-    for stopwatch, state in caches(session.job["stopwatches"], session.job["cache"]):
+    for stopwatch in session.job["stopwatches"]:
+        state = OWN_CACHE.get(stopwatch, session.job["cache"])
         try:
             if memory.changes and stopwatch in OWN_CACHE:
                 raise Unavailable(
