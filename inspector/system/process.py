@@ -273,7 +273,8 @@ def run_program(
     # If SIGCHLD is ignored, the exit status of a child is lost.
     with _disposition(signal.SIGCHLD, signal.SIG_DFL):
         mask_before = signal.pthread_sigmask(signal.SIG_BLOCK, forwarded() | {signal.SIGCHLD})
-        timer = None
+        timer = threading.Timer(PRELOAD_SECONDS, _in_silence, (preload,))
+        timer.daemon = True
 
         def begin() -> None:
             _begin(ours if is_job else None, first)
@@ -294,8 +295,6 @@ def run_program(
                 raise _not_started(argv, error.strerror or error) from None
             if preload is not None:
                 # All signals are blocked here, and so they are in a thread that begins here.
-                timer = threading.Timer(PRELOAD_SECONDS, _in_silence, (preload,))
-                timer.daemon = True
                 timer.start()
             if is_job:
                 _let_go(inherited)
@@ -303,8 +302,7 @@ def run_program(
             while signal.sigtimedwait(forwarded(), 0):  # meant for the program, which has ended
                 pass
         finally:
-            if timer is not None:
-                timer.cancel()
+            timer.cancel()
             signal.pthread_sigmask(signal.SIG_SETMASK, mask_before)
     return 128 - status if status < 0 else status
 
@@ -524,8 +522,8 @@ def _lead(
 
     # As a shell does for a job: our parent may ignore these, as tmux does, and a program that
     # ignores them would read an end of input instead of being stopped.
-    stops = dict.fromkeys((*WANTS_TERMINAL, signal.SIGTSTP), signal.SIG_DFL)
-    first, leader = {**dispositions(), **stops}, os.getpid()
+    stops = dict.fromkeys(map(int, (*WANTS_TERMINAL, signal.SIGTSTP)), signal.SIG_DFL)
+    first, leader = dispositions() | stops, os.getpid()
     signal.signal(signal.SIGCHLD, lambda *_: None)  # if ignored, we would miss the program's end
 
     def ready() -> None:

@@ -57,7 +57,7 @@ class Job(SimpleNamespace):
 
     def __init__(self, **values: Any) -> None:
         super().__init__(**values)
-        self.columns = [Column(**column) for column in self.columns]
+        self.columns = [Column(**column) for column in values["columns"]]
         with open(self.done, encoding="ascii") as file:
             self.known = set(file.read().split())
 

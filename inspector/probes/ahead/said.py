@@ -129,7 +129,7 @@ def printed(text: str, names: dict[str, str], texts: dict[str, str]) -> Iterator
         seen.add((file, line, fields["message"]))
         if len(seen) > MAX_MESSAGES:
             return
-        place = {} if tool == "ptxas" and line is None else {"file": file}
+        place: dict[str, Any] = {"file": None if tool == "ptxas" and line is None else file}
         if line is not None:
             place |= {"line": line, "column": column, "text": _line(file, line, texts)}
         yield message(SEVERITIES.get(severity, "error"), fields["message"], tool, **place)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import os
-import re
 import struct
 import threading
 from collections.abc import Callable
@@ -450,14 +449,4 @@ def _publish() -> None:
 
 def base_name(name: str) -> str:
     """``fill`` of ``_ZN1n4fillIfEEvPT_``: without namespaces and arguments."""
-    found, at = name, 2
-    if name.startswith("_Z"):
-        while name[at : at + 1] in tuple("NLKV"):
-            at += 1
-        while length := re.match(r"\d+", name[at:]):
-            at += len(length[0]) + int(length[0])
-            found = name[at - int(length[0]) : at]
-            if name[2] != "N":
-                break
-            at += name[at : at + 1] == "L"
-    return found
+    return str(executor.load("base.names").base_name(name))
