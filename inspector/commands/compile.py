@@ -22,28 +22,12 @@ from pathlib import Path
 
 from rich.text import Text
 
-from inspector.analyse.card import Card
 from inspector.analyse.occupancy import occupancy
 from inspector.base.errors import Exit, PtxviewError, Stopped, UsageError
 from inspector.base.model import Compilation, Kernel, Stage, Variant
 from inspector.base.text import plural, shown
-from inspector.commands.common import (
-    JSON,
-    OUT,
-    ended_like_ctrl_c,
-    flag,
-    handle,
-    option,
-    option_words,
-    print_beside,
-    print_json,
-    reader_of,
-    say,
-    several,
-    standard_input,
-    takes,
-    takes_compiler,
-)
+from inspector.commands import common
+from inspector.commands.common import JSON, OUT, flag, option, say, several, takes, takes_compiler
 from inspector.commands.open import browse, on_terminal
 from inspector.diff import compare
 from inspector.listing.cubin import read_cubin
@@ -66,8 +50,6 @@ from inspector.system import printing
 
 Key = tuple[str, str | None, str, str]
 """What a row is of: a file, a kernel, its configuration and signature."""
-Cells = dict[Key, dict[tuple[str, str], CompiledCell]]
-Heads = dict[Key, tuple[str, str | None, dict[str, object], str]]
 LANGUAGES = ("cuda", "ptx", "ttir", "ttgir", "llir", "triton")
 _TARGET = re.compile(r"(?:sm_|compute_)?(\d{2,3}[af]?)")
 _LIBRARY = re.compile(r"(?:cublas|cusparse|cusolver)\w*\.h: No such file")
@@ -124,20 +106,19 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     """Compile, and show the result."""
     at = argv.index("--") if "--" in argv else len(argv)
     args = parser.parse_args(argv[:at])
-    common = argv[at + 1 :]
+    own_options = argv[at + 1 :]
     if not args.files:
         parser.error("give a file, or - for standard input")
-    with ended_like_ctrl_c():
+    with common.ended_like_ctrl_c():
         if args.watch:
-            return _watch(args, common, argv)
+            return _watch(args, own_options, argv)
         with tempfile.TemporaryDirectory(prefix="ptxview-") as folder:
-            request = request_of(args, common, Path(folder), argv)
-            outcome = compile_files(request, say)
+            outcome = compile_files(request_of(args, own_options, Path(folder), argv), say)
     return finish(args, outcome)
 
 
 def request_of(
-    args: argparse.Namespace, common: Sequence[str], folder: Path, argv: Sequence[str]
+    args: argparse.Namespace, own_options: Sequence[str], folder: Path, argv: Sequence[str]
 ) -> CompileRequest:
     """What the command line asks for; standard input is kept in ``folder``. Raises."""
     if args.files.count("-") > 1:
@@ -148,7 +129,9 @@ def request_of(
         else compiling.read_input(name, args.language)
         for name in dict.fromkeys(args.files)
     )
-    sets = [(*option_words("--options", text), *common) for text in args.options] or [tuple(common)]
+    sets = [(*common.option_words("--options", text), *own_options) for text in args.options] or [
+        tuple(own_options)
+    ]
     for options in sets:
         for source in inputs:
             check_options(options, source.language)
@@ -199,7 +182,7 @@ def targets(asked: Sequence[str]) -> tuple[str, ...]:
 
 def _standard_input(asked: str | None, folder: Path) -> CompilerInput:
     language = compiling.language_of("-", asked)
-    data = standard_input("Compile it from a file.")
+    data = common.standard_input("Compile it from a file.")
     path = folder / f"stdin{compiling.ENDINGS[language]}"
     path.write_bytes(data)
     return compiling.checked(CompilerInput(path, "<stdin>", language, data))
@@ -208,11 +191,11 @@ def _standard_input(asked: str | None, folder: Path) -> CompilerInput:
 def finish(args: argparse.Namespace, outcome: CompileOutcome) -> int:
     """Print the table, JSON or a diff, or open the interface; the exit status."""
     status = Exit.DIFFERENT if outcome.failed else Exit.OK
-    reader = reader_of(outcome.recording)
+    reader = common.reader_of(outcome.recording)
     if args.diff:
         return _diff(args, outcome, reader) or status
     if args.json:
-        print_json(report.as_json(table_of(reader, args.threads)))
+        common.print_json(report.as_json(table_of(reader, args.threads)))
         return status
     # Where nothing compiled there is nothing to browse, and the compilers' messages are printed.
     if on_terminal() and not args.no_tui and outcome.failed < len(outcome.recording.compilations):
@@ -229,9 +212,9 @@ def print_table(table: CompiledTable, path: Path) -> None:
     printing.rows(report.messages(table.compilations))
     said = [m.message for one in table.compilations for m in one.messages]
     if any(_LIBRARY.match(text) for text in said):
-        printing.narrate(
-            "ptxview: headers of cuBLAS, cuSPARSE and cuSOLVER come with a CUDA toolkit, with CUDA "
-            "builds of torch, and with pip install 'ptxview[cuda]'"
+        say(
+            "headers of cuBLAS, cuSPARSE and cuSOLVER come with a CUDA toolkit, with CUDA builds "
+            "of torch, and with pip install 'ptxview[cuda]'"
         )
     failed = sum(one.failed is not None for one in table.compilations)
     if failed:
@@ -254,8 +237,8 @@ def table_of(reader: Reader, threads: int | None = None) -> CompiledTable:
     for kernel, variant in reader.recording.variants():
         made.setdefault((variant.hash, variant.symbol), (kernel, variant))
     list(reader.figures([variant for _, variant in made.values()]))
-    rows: Cells = {}
-    heads: Heads = {}
+    rows: dict[Key, dict[tuple[str, str], CompiledCell]] = {}
+    heads: dict[Key, tuple[str, str | None, dict[str, object], str]] = {}
     for one in tried:
         for name in one.symbols or ((one.kernel,) if one.kernel else ()):
             found = made.get((one.hash or "", name))
@@ -290,36 +273,25 @@ def _cell(
         return CompiledCell(one)
     kernel, variant = found
     card = reader.card(variant)
-    made = card.of(Stage.SASS)
-    return CompiledCell(
-        one,
-        variant,
-        handle(reader.recording, kernel, variant),
-        reader.resources(variant),
-        made.mix.total if made is not None and made.mix is not None else None,
-        _occupancy(card, threads),
-        _code(variant),
-    )
-
-
-def _occupancy(card: Card, threads: int | None) -> float | None:
-    """In percent; of blocks of ``threads`` threads without dynamic shared memory, where only that
-    is not known."""
-    full = card.occupancy
+    made, full = card.of(Stage.SASS), card.occupancy
     if full is None and threads is not None and card.device is not None:
+        # Blocks without dynamic shared memory, where only that is not known.
         taken, own = card.resources, card.static_shared_bytes
         shared = None if own is None else own + (card.dynamic_shared_bytes or 0)
         size = card.threads or threads
         full = occupancy(card.device, size, taken.registers, shared, barriers=taken.barriers)
-    return None if full is None else full.percent
-
-
-def _code(variant: Variant) -> str | None:
-    """A digest of a kernel's machine code; or None."""
     file = variant.stages.get(Stage.SASS)
     cubin = None if file is None else read_cubin(file.content.read())
-    own = None if cubin is None else cubin.code.get(variant.symbol)
-    return None if own is None else hashlib.sha256(own).hexdigest()
+    code = None if cubin is None else cubin.code.get(variant.symbol)
+    return CompiledCell(
+        one,
+        variant,
+        common.handle(reader.recording, kernel, variant),
+        reader.resources(variant),
+        made.mix.total if made is not None and made.mix is not None else None,
+        None if full is None else full.percent,
+        None if code is None else hashlib.sha256(code).hexdigest(),
+    )
 
 
 def _diff(args: argparse.Namespace, outcome: CompileOutcome, reader: Reader) -> int:
@@ -354,7 +326,7 @@ def _column(table: CompiledTable, word: str) -> int:
     raise UsageError(f"{word} {how}", f"Name one by its number: {listed}")
 
 
-def _watch(args: argparse.Namespace, common: Sequence[str], argv: Sequence[str]) -> int:
+def _watch(args: argparse.Namespace, own_options: Sequence[str], argv: Sequence[str]) -> int:
     """Compile, and again on every save. Raises ``UsageError``."""
     out = Path(args.out) if args.out else None
     if "-" in args.files:
@@ -365,7 +337,7 @@ def _watch(args: argparse.Namespace, common: Sequence[str], argv: Sequence[str])
         raise UsageError("--watch writes one file on every save", "Give -o x.ptxview.")
 
     def make() -> CompileRequest:
-        return replace(request_of(args, common, Path(), argv), out=None)
+        return replace(request_of(args, own_options, Path(), argv), out=None)
 
     compiles = Compiles(make, out, say)
     in_interface = on_terminal() and not args.no_tui and not args.json
@@ -472,9 +444,9 @@ def _watch_plainly(compiles: Compiles, args: argparse.Namespace) -> int:
     """Print the result of each save until Ctrl-C."""
 
     def show(outcome: CompileOutcome) -> None:
-        made = table_of(reader_of(outcome.recording), args.threads)
+        made = table_of(common.reader_of(outcome.recording), args.threads)
         if args.json:
-            print_json(report.as_json(made))
+            common.print_json(report.as_json(made))
         else:
             print_table(made, Path(args.out) if args.out else outcome.path)
         printing.flush()
@@ -494,7 +466,10 @@ def _watch_plainly(compiles: Compiles, args: argparse.Namespace) -> int:
 
 def _print_changes(compiles: Compiles, clock: str, threads: int | None) -> None:
     assert compiles.before is not None
-    readers = reader_of(compiles.before.recording), reader_of(compiles.outcome.recording)
+    readers = (
+        common.reader_of(compiles.before.recording),
+        common.reader_of(compiles.outcome.recording),
+    )
     before, after = (table_of(reader, threads) for reader in readers)
     changes = list(report.changes(before, after))
     tried, failed = compiles.outcome.recording.compilations, compiles.outcome.failed
@@ -510,20 +485,15 @@ def _print_changes(compiles: Compiles, clock: str, threads: int | None) -> None:
         a, b = (cell.variant if cell else None for cell in (change.before, change.after))
         if a is not None and b is not None and change.row.kernel not in shown_once:
             shown_once.add(change.row.kernel)
-            _print_differences(readers, change.title, (a, b))
-
-
-def _print_differences(
-    readers: tuple[Reader, Reader], title: str, pair: tuple[Variant, Variant]
-) -> None:
-    """What an edit changed in the PTX and SASS of one kernel."""
-    for stage in (Stage.PTX, Stage.SASS):
-        if all(stage in one.stages for one in pair):
-            compared = compare.compare(readers, pair, stage)
-            how = "the same but for names" if compared.diff.identical else "before │ after"
-            printing.rows([Text(f"  {stage.value} of {shown(title)}: {how}", "dim")])
-            if not compared.diff.identical:
-                print_beside(compared, MAX_ROWS, "ptxview diff shows all")
+            for stage in (Stage.PTX, Stage.SASS):
+                if stage in a.stages and stage in b.stages:
+                    compared = compare.compare(readers, (a, b), stage)
+                    same = compared.diff.identical
+                    how = "the same but for names" if same else "before │ after"
+                    head = Text(f"  {stage.value} of {shown(change.title)}: {how}", "dim")
+                    printing.rows([head])
+                    if not same:
+                        common.print_beside(compared, MAX_ROWS, "ptxview diff shows all")
 
 
 def _watch_in_interface(compiles: Compiles, args: argparse.Namespace) -> int:
@@ -533,7 +503,7 @@ def _watch_in_interface(compiles: Compiles, args: argparse.Namespace) -> int:
 
     stop = threading.Event()
     fresh: list[Reader] = []
-    first = reader_of(compiles.outcome.recording)
+    first = common.reader_of(compiles.outcome.recording)
     live = Live(lambda: fresh.pop() if fresh else None)
     live.said = "✗ compiled" if compiles.outcome.failed else "✓ compiled"
 
@@ -554,13 +524,13 @@ def _watch_in_interface(compiles: Compiles, args: argparse.Namespace) -> int:
                 live.news.append((head, "\n".join(why), True))
             if not _any_compiled(made):
                 continue  # what was compiled before stays in view
-            after = reader_of(made.recording)
+            after = common.reader_of(made.recording)
             tables = (table_of(reader, args.threads) for reader in (before, after))
             told = "\n".join(x.plain for x in report.change_lines(report.changes(*tables)))
             if told or not made.failed:
                 news = f"{told}\nB shows the difference" if told else "the machine code is the same"
                 live.news.append((f"{clock}  compiled", news, False))
-            fresh[:] = [reader_of(with_before(made.recording, before.recording))]
+            fresh[:] = [common.reader_of(with_before(made.recording, before.recording))]
             before = after
 
     thread = threading.Thread(target=follow, daemon=True, name="compiling")

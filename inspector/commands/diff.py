@@ -21,21 +21,8 @@ from inspector.base.errors import Exit, UsageError
 from inspector.base.model import KERNEL_STAGES, Origin, Stage
 from inspector.base.names import base_name
 from inspector.base.text import shown
-from inspector.commands.common import (
-    DEVICE,
-    JSON,
-    amount,
-    beside_texts,
-    flag,
-    handle,
-    open_reader,
-    option,
-    print_brief,
-    print_json,
-    refuse_together,
-    takes,
-    takes_small,
-)
+from inspector.commands import common
+from inspector.commands.common import DEVICE, JSON, amount, flag, handle, option, takes, takes_small
 from inspector.diff import beside, compare, variants
 from inspector.diff.beside import BesideRow
 from inspector.diff.compare import Compared, Files
@@ -78,7 +65,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     """Print what differs."""
     args = parser.parse_args(argv)
-    refuse_together(args, "brief", "lines", "summary", "markdown")
+    common.refuse_together(args, "brief", "lines", "summary", "markdown")
     return _print(args, _answer(args, _places(parser, args)))
 
 
@@ -86,7 +73,7 @@ def _answer(args: argparse.Namespace, given: list[Selection]) -> Answer:
     readers: dict[str | None, Reader] = {}
     for one in given:
         if one.path not in readers:
-            readers[one.path] = open_reader(one.path, args.device)
+            readers[one.path] = common.open_reader(one.path, args.device)
         first, *rest = given
         # PATH KERNEL, as in show: the path holds more than a kernel.
         two = len(rest) == 1 and first.path is not None and first.selector is None
@@ -149,9 +136,9 @@ class Answer:
 def _print(args: argparse.Namespace, answer: Answer) -> int:
     out = printing.out()
     if args.brief:
-        print_brief(answer.summary(answer.json()), args.json)
+        common.print_brief(answer.summary(answer.json()), args.json)
     elif args.json:
-        print_json(answer.json())
+        common.print_json(answer.json())
     elif args.markdown:
         printing.lines(answer.markdown)
     else:
@@ -228,7 +215,7 @@ def _text(compared: Compared | Files, rows: Iterable[BesideRow], width: int) -> 
         yield Text(f"{stage}: identical")
         return
     yield Text(f"{stage}:  {diff_text.LEGEND}", style="dim")
-    yield from beside_texts(compared, rows, width)
+    yield from common.beside_texts(compared, rows, width)
 
 
 def _marked(paths: tuple[str, str]) -> Iterator[Text]:

@@ -73,8 +73,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     args = parser.parse_args(argv)
     report = examine(args.python)
     if args.json:
-        print_json(report)
-        return Exit.OK
+        return print_json(report)
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column(no_wrap=True, style="bold")
     table.add_column(no_wrap=True)

@@ -54,15 +54,14 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
             "--list prints all that there are.",
         )
     found = [meaning(isa, word) for word in args.words]
-    if args.json:
-        for one in found:
+    out = printing.out()
+    for n, one in enumerate(found):
+        if args.json:
             print_json(shown_words.as_json(one))
-    else:
-        out = printing.out()
-        for n, one in enumerate(found):
-            if n:
-                out.print()
-            shown_words.show(one, out)
+            continue
+        if n:
+            out.print()
+        shown_words.show(one, out)
     return Exit.OK if all(one.known for one in found) else Exit.DIFFERENT
 
 

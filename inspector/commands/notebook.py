@@ -217,8 +217,7 @@ def _begun(out: Path | None) -> running.Run:
     name = Path(sys.argv[0]).stem if sys.argv and sys.argv[0] else "program"
     name = "notebook" if "ipykernel" in name or "ipykernel" in sys.modules else name
     target = os.environ.get("PTXVIEW_TARGET")
-    request = running.RunRequest("script", (name,), out=out, target=target)
-    return running.Run(request, here=words)
+    return running.Run(running.RunRequest("script", (name,), out=out, target=target), here=words)
 
 
 def _record_into(run: running.Run, probes: Any) -> None:

@@ -13,16 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from inspector.base.errors import Exit, ToolMissing, UsageError
-from inspector.commands.common import (
-    MORE,
-    NCU,
-    PATH,
-    flag,
-    open_profiled,
-    option,
-    profiled,
-    takes,
-)
+from inspector.commands.common import MORE, NCU, PATH, flag, open_profiled, option, profiled, takes
 from inspector.system import printing
 from inspector.tui.main.settings import config_path
 
@@ -64,7 +55,9 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     args = parser.parse_args(argv)
     if args.web:
         return _serve(args)
-    if args.no_tui or not (on_terminal() or in_browser()):
+    # textual-serve has started this process: its terminal is a browser's.
+    in_browser = os.environ.get("TEXTUAL_DRIVER", "").startswith("textual.drivers.web_driver:")
+    if args.no_tui or not (on_terminal() or in_browser):
         from inspector.commands import list as listing
 
         plain = argparse.ArgumentParser()
@@ -95,11 +88,6 @@ def on_terminal() -> bool:
     """Whether a person sits at every end."""
     # Textual draws on standard error.
     return printing.at_terminal() and printing.to_terminal()
-
-
-def in_browser() -> bool:
-    """Whether the terminal is a browser's: textual-serve has started this process."""
-    return os.environ.get("TEXTUAL_DRIVER", "").startswith("textual.drivers.web_driver:")
 
 
 def _is_packed(path: Path) -> bool:

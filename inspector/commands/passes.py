@@ -19,24 +19,8 @@ from inspector.analyse.passes import PassFilter, PassRun
 from inspector.base.errors import Exit, PtxviewError, UsageError
 from inspector.base.model import Stage, Variant
 from inspector.base.text import counted, plural, shown
-from inspector.commands.common import (
-    JSON,
-    KERNEL,
-    beside_texts,
-    ended_like_ctrl_c,
-    flag,
-    open_reader,
-    option,
-    option_words,
-    print_beside,
-    print_json,
-    say,
-    several,
-    split_path,
-    standard_input,
-    takes,
-    takes_compiler,
-)
+from inspector.commands import common
+from inspector.commands.common import JSON, KERNEL, option, say, several, takes, takes_compiler
 from inspector.commands.compile import targets
 from inspector.diff import compare
 from inspector.diff.beside import change_of, folded, lines_changed
@@ -77,7 +61,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
             "--stage": option(None, "those that make this stage", choices=STAGES),
             "--introduces": option("OP", "passes that add an operation: convert_layout, a glob"),
             "--removes": option("OP", "those after which there are fewer"),
-            "--full": flag("unchanged passes, too; with PASS all lines"),
+            "--full": common.flag("unchanged passes, too; with PASS all lines"),
             "--context": option("N", "equal lines around a change (3)", type=int, default=3),
             "--width": option("N", "columns of the diff of PASS", type=int),
             "--json": JSON,
@@ -90,7 +74,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     """List the passes, or show what one changed; 1 where the compiler did not come to its end."""
     args = parser.parse_args(argv)
     path, selector, asked = _words(args.words)
-    reader = open_reader(path)
+    reader = common.open_reader(path)
     graph = select_graph(reader.recording, selector)
     whose: dict[str, object] = dict.fromkeys(("kernel", "variant", "graph"))
     if graph is not None:
@@ -128,7 +112,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
             "failed": made.failed,
             "remarks": list(made.remarks),
         }
-        print_json(report.passes_json(facts, listed, hunks))
+        common.print_json(report.passes_json(facts, listed, hunks))
     else:
         line = Text(shown("  ".join(filter(None, head))), "bold")
         if chosen is not None:
@@ -195,7 +179,7 @@ def _pass_texts(chosen: PassRun, args: argparse.Namespace) -> Iterator[Text]:
         return
     yield Text(diff_text.LEGEND.replace("in a", "before").replace("in b", "after"), "dim")
     rows = change.rows() if args.full else folded(change.rows(), args.context)
-    yield from beside_texts(change, rows, args.width)
+    yield from common.beside_texts(change, rows, args.width)
 
 
 def arguments_try(parser: argparse.ArgumentParser) -> None:
@@ -230,12 +214,12 @@ def run_try(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     """Compile, compare and print; 1 where something did not compile."""
     args = parser.parse_args(argv)
     request = _try_request(parser, args)
-    with ended_like_ctrl_c():
+    with common.ended_like_ctrl_c():
         outcome = try_stage(request, say)
     made = experiment_of(outcome, kept_cache())
     differences = list(_differences(made, args.diff))
     if args.json:
-        print_json(report.trial_json(made, differences))
+        common.print_json(report.trial_json(made, differences))
     else:
         _print(made, differences, args.diff)
     return Exit.DIFFERENT if outcome.failed else Exit.OK
@@ -246,7 +230,7 @@ def _try_request(parser: argparse.ArgumentParser, args: argparse.Namespace) -> T
     stage, file = _stage(parser, args)
     if len(args.words) > 2 or not args.words:
         parser.error("give a KERNEL, or a PATH and a KERNEL")
-    path, selector = split_path(args.words)
+    path, selector = common.split_path(args.words)
     recording = open_path(newest() if path is None else Path(path))
     kernel, variant = select_one(recording, selector)
     settings = _settings(args)
@@ -265,7 +249,7 @@ def _try_request(parser: argparse.ArgumentParser, args: argparse.Namespace) -> T
             why = variant.missing.get(stage, "it was not recorded")
             raise UsageError(f"there is no {stage.value} of {kernel.demangled} to edit: {why}")
         check(kernel, stage, settings)
-        text, name = read_edited(file, stage) if file != "-" else standard_input(), file
+        text, name = read_edited(file, stage) if file != "-" else common.standard_input(), file
         if file == "-":
             name = "<stdin>"
             if not text.strip():
@@ -300,7 +284,7 @@ def _settings(args: argparse.Namespace) -> tuple[TrySetting, ...]:
     if any(n & (n - 1) for n in named["num_warps"]):
         raise UsageError("--num-warps are powers of two: 1, 2, 4, 8, 16, 32")
     given = {name: values for name, values in named.items() if values}
-    sets = [option_words("--ptxas-options", text) for text in args.ptxas_options] or [()]
+    sets = [common.option_words("--ptxas-options", text) for text in args.ptxas_options] or [()]
     for words in sets:
         check_options(words, "ptx")
     triton = [
@@ -377,4 +361,4 @@ def _print_difference(one: Difference, base: str, max_rows: int | None) -> None:
     said = Text(f"{stage}: identical") if same else Text(f"{stage}:  {diff_text.LEGEND}", "dim")
     printing.rows([Text(), head, *summed, said])
     if not same:
-        print_beside(compared, max_rows, f"--diff {stage} shows all")
+        common.print_beside(compared, max_rows, f"--diff {stage} shows all")

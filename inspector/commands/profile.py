@@ -23,16 +23,8 @@ from pathlib import Path
 from inspector.base.errors import Exit, PtxviewError, RunFailed, ToolMissing, Unreadable, UsageError
 from inspector.base.model import Recording
 from inspector.base.text import counted, shown, words
-from inspector.commands.common import (
-    flag,
-    option,
-    print_json,
-    profiled,
-    say,
-    split_program,
-    takes,
-    takes_program,
-)
+from inspector.commands import common
+from inspector.commands.common import flag, option, say, split_program, takes, takes_program
 from inspector.commands.list import print_launches
 from inspector.commands.run import request_of, summary
 from inspector.measure.ncu import report as ncu_files
@@ -114,8 +106,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         return Exit.USAGE if stored else Exit.RUN_FAILED
     if stored:
         return _stored(args, rest)
-    environment = (("PTXVIEW_PROFILE", _wish(args)),)
-    request = request_of("profile", kind, words, args, environment)
+    request = request_of("profile", kind, words, args, (("PTXVIEW_PROFILE", _wish(args)),))
     for path in (args.trace, args.stacks):
         if path and not os.access(Path(path).resolve().parent, os.W_OK | os.X_OK):
             raise RunFailed(f"{path} cannot be written", "Give another place.")
@@ -178,7 +169,7 @@ def _show(args: argparse.Namespace, path: Path, rec: Recording, ran: RunOutcome 
     """Print what a recording's profile says, and write the requested files."""
     windows, profile, problems = profiles(path, rec, kept_cache(), args.window)
     if args.json:
-        print_json(profile_report.document(str(path), windows, profile, problems))
+        common.print_json(profile_report.document(str(path), windows, profile, problems))
     for said in problems:
         say(f"{shown(said)}")
     if profile is None:
@@ -285,8 +276,7 @@ def run_ncu(parser: argparse.ArgumentParser, argv: list[str]) -> int:
 def _measure(args: argparse.Namespace, made: Run, tool: Path, folder: Path) -> int:
     log, report = folder / "ncu.log", folder / "report.ncu-rep"
     wish = (args.set, args.kernel, args.launch_count, args.launch_skip, args.children)
-    options = ncu_files.arguments(report.with_suffix(""), log, *wish)
-    command = [str(tool), *options, *made.argv]
+    command = [str(tool), *ncu_files.arguments(report.with_suffix(""), log, *wish), *made.argv]
     error: PtxviewError | None = None
     found = Report(())
     with made.lasting():
@@ -307,7 +297,7 @@ def _measure(args: argparse.Namespace, made: Run, tool: Path, folder: Path) -> i
         say(f"the recording is kept: {outcome.path}")
         raise error
     if outcome.recording is not None:
-        print_launches(profiled(outcome.recording, report=found), printing.err())
+        print_launches(common.profiled(outcome.recording, report=found), printing.err())
         if len(found.launches) >= args.launch_count:
             many = args.launch_count
             first = "the first launch was" if many == 1 else f"the first {many} launches were"

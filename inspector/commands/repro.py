@@ -19,17 +19,8 @@ import numpy as np
 from inspector.base.errors import Exit, UsageError
 from inspector.base.model import Argument, Call, Kernel, Origin, Stage, Variant
 from inspector.base.text import shown
-from inspector.commands.common import (
-    KERNEL,
-    flag,
-    open_reader,
-    option,
-    print_json,
-    say,
-    split_path,
-    takes,
-    write,
-)
+from inspector.commands import common
+from inspector.commands.common import KERNEL, flag, open_reader, option, print_json, say, takes
 from inspector.commands.trace import read_arrays, triple
 from inspector.execute.calls.inputs import Array
 from inspector.export.repro.python_source import CutSource, cut_function
@@ -81,10 +72,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     """Write the script."""
     args = parser.parse_args(argv)
-    path, selector = split_path(args.words)
+    path, selector = common.split_path(args.words)
     written = _script(open_reader(path), args.variant or selector, args)
     if args.output is not None:
-        write(args.output, written.text, "surrogateescape")
+        common.write(args.output, written.text, "surrogateescape")
         say(f"wrote {args.output}; python {args.output} runs it")
     if args.json:
         print_json({"schema": 1, **asdict(written)})
@@ -394,5 +385,4 @@ def _check(wish: str) -> tuple[str, CutSource | None]:
             f"--check-with {wish} is nothing to compare with",
             "It is interpreter, none, or FILE.py:FUNCTION.",
         )
-    text = files.text(Path(file))
-    return "reference", cut_function(text, file, function, jitted=False)
+    return "reference", cut_function(files.text(Path(file)), file, function, jitted=False)

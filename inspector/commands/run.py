@@ -27,15 +27,8 @@ from typing import TYPE_CHECKING, Any
 
 from inspector.base.errors import Exit, PtxviewError, RunFailed
 from inspector.base.text import ended_by, plural, words
-from inspector.commands.common import (
-    flag,
-    option,
-    reader_of,
-    say,
-    split_program,
-    takes,
-    takes_program,
-)
+from inspector.commands import common
+from inspector.commands.common import flag, option, reader_of, say, takes, takes_program
 from inspector.commands.open import browse, on_terminal
 from inspector.sources.running import Follower, Run, RunOutcome, RunRequest, load_the_rest
 from inspector.sources.running import run as record
@@ -136,7 +129,7 @@ def request_of(
 
 def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     """Record a run; the program's own exit status."""
-    own, kind, words = split_program(argv, VALUED["run"])
+    own, kind, words = common.split_program(argv, VALUED["run"])
     try:
         args = parser.parse_args(own)
     except SystemExit as stop:

@@ -20,18 +20,8 @@ from rich.console import Console
 
 from inspector.base.errors import Exit, UsageError
 from inspector.base.model import Call
-from inspector.commands.common import (
-    JSON,
-    PYTHON,
-    amount,
-    flag,
-    open_reader,
-    option,
-    print_json,
-    several,
-    takes,
-    write,
-)
+from inspector.commands import common
+from inspector.commands.common import JSON, PYTHON, amount, flag, option, print_json, several, takes
 from inspector.measure.time.ranking import fixed, peaks_by_sheet, race, sweep
 from inspector.measure.time.results import (
     CACHES,
@@ -96,7 +86,7 @@ def time_script(args: argparse.Namespace) -> int:
     wish = TimeWish(args.stopwatch, args.cache, args.seconds, args.limit, python=args.python)
     result = race(Path(args.words[0]), sizes, swept, wish, printing.narrate)
     if args.csv is not None:
-        write(args.csv, races.csv_text(result))
+        common.write(args.csv, races.csv_text(result))
     if args.json:
         print_json(races.race_document(result))
     else:
@@ -194,7 +184,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         raise UsageError("--roofline, --bytes and --flops are of times that are taken now")
     words = list(args.words)
     path = standing(Path(words.pop(0))) if words and is_there(Path(words[0])) else newest()
-    reader = open_reader(str(path))
+    reader = common.open_reader(str(path))
     found, calls = chosen(reader, words)
     if len(found) == 1 and words and not calls:
         need_compiled(*found[0])

@@ -17,18 +17,8 @@ from rich.text import Text
 from inspector.base.errors import Exit, PtxviewError, Unreadable, UsageError
 from inspector.base.model import KERNEL_STAGES, Stage
 from inspector.base.text import counted, shown
-from inspector.commands.common import (
-    JSON,
-    KERNEL,
-    amount,
-    choose,
-    flag,
-    option,
-    print_json,
-    say,
-    span,
-    takes,
-)
+from inspector.commands import common
+from inspector.commands.common import JSON, KERNEL, amount, flag, option, print_json, say, takes
 from inspector.execute import ExecutedLine, LaunchError, approximations
 from inspector.execute.calls.inputs import Array
 from inspector.execute.calls.stepper import StepAnswer, Stepper
@@ -91,7 +81,7 @@ def place(text: str) -> Triple:
 
 def chosen_launch(args: argparse.Namespace) -> ChosenLaunch:
     """What the words and options mean. Raises PtxviewError; nothing has been run yet."""
-    reader, kernel, variant = choose(args)
+    reader, kernel, variant = common.choose(args)
     need_compiled(kernel, variant)
     given = {} if args.inputs is None else read_arrays(args.inputs)
     wish = LaunchWish(args.call, args.grid, args.threads, args.shared, given, args.seed)
@@ -140,7 +130,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         {
             "--blocks": option("all|N|X,Y,Z", "default: all if cheap", type=wanted, default="auto"),
             "--by": option("STAGE", "lines of another stage, by sums", choices=ROLLED),
-            "--lines": option("A[:B]", "lines of this range alone", type=span),
+            "--lines": option("A[:B]", "lines of this range alone", type=common.span),
             "--bars": option(None, "figure of the bars (lanes)", choices=bars, default="lanes"),
             "--json": JSON,
         },
@@ -227,8 +217,7 @@ def _between(
 
 
 def _print_head(*words: str) -> None:
-    head = "  ".join(filter(None, words))
-    printing.rows([Text(shown(head), "bold")])
+    printing.rows([Text(shown("  ".join(filter(None, words))), "bold")])
 
 
 def _print_lines(

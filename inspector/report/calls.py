@@ -32,8 +32,7 @@ def lines(rec: Recording) -> Iterator[Text]:
         held.sort(key=lambda each: (each[1].first is None, each[1].first or 0))
         all_in_all = [v.launches for v in kernel.variants if v.launches is not None]
         yield from _of(kernel.called, held, sum(all_in_all))
-    names = dict.fromkeys((c.kind, c.name) for c in rec.calls)
-    for kind, name in names:
+    for kind, name in dict.fromkeys((c.kind, c.name) for c in rec.calls):
         calls = [("", c) for c in rec.calls if (c.kind, c.name) == (kind, name)]
         yield from _of(f"{kind} {name}".rstrip(), calls, sum(c.count for _, c in calls))
 

@@ -123,8 +123,7 @@ def _made(made: StageContent) -> Iterator[tuple[str, str]]:
             here = [_access(a) for a in made.accesses if a.space == space]
             yield f"  {space}", f"{', '.join(here)} a thread"
     for n, product in enumerate(made.products):
-        label = stage if made.mix is None and n == 0 else "  tensor cores"
-        yield label, _product(product)
+        yield stage if made.mix is None and n == 0 else "  tensor cores", _product(product)
     if made.branches is not None and made.loops is not None:
         loops = plural(made.loops, "loop")
         if made.deepest and made.deepest > 1:

@@ -792,8 +792,7 @@ def guard_lines(told: Iterable[tuple[FrameCompile, list[Guard]]]) -> Iterator[Te
         yield Text.assemble(f"{shown(one.id)} ", (called(one), "bold"), count)
         for guard in sorted(guards, key=lambda guard: not guard.code):
             made_by = "".join(f"  {shown(part)}" for part in (guard.code, guard.place) if part)
-            head = f"  {guard.kind:<16} {shown(guard.expression)}"
-            yield Text.assemble(head, (made_by, "dim"))
+            yield Text.assemble(f"  {guard.kind:<16} {shown(guard.expression)}", (made_by, "dim"))
 
 
 def guards_json(one: FrameCompile, guards: list[Guard]) -> dict[str, object]:

@@ -520,8 +520,7 @@ def recordings(pairs: Iterable[Paired], width: int) -> Table:
 
 
 def kernel(a: RecordedVariant | None, b: RecordedVariant | None) -> str:
-    names = dict.fromkeys(e.kernel.called for e in (a, b) if e is not None)
-    return shown(" → ".join(names))
+    return shown(" → ".join(dict.fromkeys(e.kernel.called for e in (a, b) if e is not None)))
 
 
 def deltas(figures: Iterable[FigureChange]) -> str:

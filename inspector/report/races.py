@@ -336,8 +336,7 @@ def race_title(race: Race, which: int) -> str:
 
 def race_table(rows: Sequence[RaceRow], width: int) -> Group:
     """Return one size: a row a variant, ranked by the first stopwatch, the fastest first."""
-    watches = list(dict.fromkeys(r.timing.stopwatch for r in rows if r.timing.stopwatch))
-    others = watches[1:]
+    others = list(dict.fromkeys(r.timing.stopwatch for r in rows if r.timing.stopwatch))[1:]
     heads = ["", "variant", "µs", "95 %", *map(str, others)]
     if not others:
         heads += ["× fastest", "GB/s"]

@@ -9,14 +9,7 @@ from rich.console import Group
 
 from inspector.base.names import base_name
 from inspector.base.text import microseconds, plural, shown
-from inspector.measure.time.results import (
-    COLD,
-    KernelTime,
-    Session,
-    StoredTime,
-    Timing,
-    timing_row,
-)
+from inspector.measure.time.results import COLD, KernelTime, Session, StoredTime, Timing, timing_row
 from inspector.report.jsons import SCHEMA, members
 from inspector.report.tables import UNKNOWN, grid
 
@@ -219,8 +212,7 @@ def footnotes(session: Session) -> Iterator[str]:
 def age(taken: str, now: datetime.datetime) -> str:
     """``3 days ago`` of an ISO 8601 time; the time itself where it cannot be read."""
     try:
-        then = datetime.datetime.fromisoformat(taken)
-        seconds = (now - then).total_seconds()
+        seconds = (now - datetime.datetime.fromisoformat(taken)).total_seconds()
     except (ValueError, TypeError):
         return shown(taken)
     for unit, one in (("day", 86400), ("hour", 3600), ("minute", 60)):
