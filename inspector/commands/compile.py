@@ -10,7 +10,6 @@ compile for some target.
 from __future__ import annotations
 
 import argparse
-import hashlib
 import re
 import shlex
 import tempfile
@@ -22,19 +21,18 @@ from pathlib import Path
 
 from rich.text import Text
 
-from inspector.analyse.occupancy import occupancy
 from inspector.base.errors import Exit, PtxviewError, Stopped, UsageError
-from inspector.base.model import Compilation, Kernel, Stage, Variant
+from inspector.base.model import Kernel, Stage, Variant
 from inspector.base.text import plural, shown
 from inspector.commands import common
 from inspector.commands.common import JSON, OUT, flag, option, say, several, takes, takes_compiler
 from inspector.commands.open import browse, on_terminal
 from inspector.diff import compare
-from inspector.listing.cubin import read_cubin
+from inspector.measure.experiment import ExperimentColumn, column
 from inspector.reader.reader import Reader
 from inspector.recording.layout import SUFFIX, pack, read_events, remove
 from inspector.report import compiled as report
-from inspector.report.compiled import CompiledCell, CompiledRow, CompiledTable
+from inspector.report.compiled import CompiledRow, CompiledTable
 from inspector.sources import compiling
 from inspector.sources.compilers import CompilerInput, check_options
 from inspector.sources.compiling import (
@@ -221,7 +219,7 @@ def print_table(table: CompiledTable, path: Path) -> None:
         say(f"{failed} of {plural(len(table.compilations), 'compilation')} failed")
     say(f"{path}")
     for row in table.rows:
-        names = list(dict.fromkeys(c.name for c in row.cells if c is not None and c.name))
+        names = list(dict.fromkeys(c.label for c in row.cells if c is not None and c.label))
         if len(names) > 1:
             two = shlex.join((str(path), *names[:2]))
             say(f"compare two: ptxview diff {two}")
@@ -237,7 +235,7 @@ def table_of(reader: Reader, threads: int | None = None) -> CompiledTable:
     for kernel, variant in reader.recording.variants():
         made.setdefault((variant.hash, variant.symbol), (kernel, variant))
     list(reader.figures([variant for _, variant in made.values()]))
-    rows: dict[Key, dict[tuple[str, str], CompiledCell]] = {}
+    rows: dict[Key, dict[tuple[str, str], ExperimentColumn]] = {}
     heads: dict[Key, tuple[str, str | None, dict[str, object], str]] = {}
     for one in tried:
         for name in one.symbols or ((one.kernel,) if one.kernel else ()):
@@ -246,7 +244,11 @@ def table_of(reader: Reader, threads: int | None = None) -> CompiledTable:
             if found is not None or key not in rows:
                 title = found[0].demangled.removeprefix("void ") if found else name
                 heads[key] = (one.file, title, dict(one.config), one.signature)
-            rows.setdefault(key, {})[one.column] = _cell(reader, one, found, threads)
+            cell = ExperimentColumn("", one, None)
+            if found is not None and one.failed is None:
+                name = common.handle(reader.recording, *found)
+                cell = column(reader, name, one, found[1], threads)
+            rows.setdefault(key, {})[one.column] = cell
     for one in tried:
         if one.symbols or one.kernel is not None:
             continue
@@ -254,44 +256,11 @@ def table_of(reader: Reader, threads: int | None = None) -> CompiledTable:
         whole: Key = (one.file, None, "", "")
         for key in [key for key in rows if key[0] == one.file] or [whole]:
             heads.setdefault(key, (one.file, None, {}, ""))
-            rows.setdefault(key, {}).setdefault(one.column, CompiledCell(one))
-    return CompiledTable(
-        reader.recording.path,
-        columns,
-        tuple(
-            CompiledRow(*heads[key], tuple(cells.get(column) for column in columns))
-            for key, cells in rows.items()
-        ),
-        tried,
+            rows.setdefault(key, {}).setdefault(one.column, ExperimentColumn("", one, None))
+    made_rows = (
+        CompiledRow(*heads[key], tuple(map(cells.get, columns))) for key, cells in rows.items()
     )
-
-
-def _cell(
-    reader: Reader, one: Compilation, found: tuple[Kernel, Variant] | None, threads: int | None
-) -> CompiledCell:
-    if found is None or one.failed is not None:
-        return CompiledCell(one)
-    kernel, variant = found
-    card = reader.card(variant)
-    made, full = card.of(Stage.SASS), card.occupancy
-    if full is None and threads is not None and card.device is not None:
-        # Blocks without dynamic shared memory, where only that is not known.
-        taken, own = card.resources, card.static_shared_bytes
-        shared = None if own is None else own + (card.dynamic_shared_bytes or 0)
-        size = card.threads or threads
-        full = occupancy(card.device, size, taken.registers, shared, barriers=taken.barriers)
-    file = variant.stages.get(Stage.SASS)
-    cubin = None if file is None else read_cubin(file.content.read())
-    code = None if cubin is None else cubin.code.get(variant.symbol)
-    return CompiledCell(
-        one,
-        variant,
-        common.handle(reader.recording, kernel, variant),
-        reader.resources(variant),
-        made.mix.total if made is not None and made.mix is not None else None,
-        None if full is None else full.percent,
-        None if code is None else hashlib.sha256(code).hexdigest(),
-    )
+    return CompiledTable(reader.recording.path, columns, tuple(made_rows), tried)
 
 
 def _diff(args: argparse.Namespace, outcome: CompileOutcome, reader: Reader) -> int:
@@ -303,12 +272,12 @@ def _diff(args: argparse.Namespace, outcome: CompileOutcome, reader: Reader) -> 
     status = 0
     for row in table.rows:
         left, right = row.cells[a], row.cells[b]
-        if left is None or right is None or not left.name or not right.name:
+        if left is None or right is None or not left.label or not right.label:
             say(f"{row.kernel or row.file}: it was not compiled in both columns")
             continue
         parser = argparse.ArgumentParser(prog="ptxview diff")
         diff.arguments(parser)
-        words = [str(outcome.path), left.name, right.name, *(["--json"] if args.json else [])]
+        words = [str(outcome.path), left.label, right.label, *(["--json"] if args.json else [])]
         status = max(status, diff.run(parser, words))
     return status
 
@@ -480,17 +449,17 @@ def _print_changes(compiles: Compiles, clock: str, threads: int | None) -> None:
         said += "" if changes else ": the same machine code"
     head = Text(f"{clock}  {said}", "bold")
     printing.rows([head, *report.change_lines(changes), *report.messages(tried)])
-    shown_once = set()
-    for change in changes:
-        a, b = (cell.variant if cell else None for cell in (change.before, change.after))
-        if a is not None and b is not None and change.row.kernel not in shown_once:
-            shown_once.add(change.row.kernel)
+    shown_once: set[str] = set()
+    for title, *cells in changes:
+        a, b = (cell.variant if cell else None for cell in cells)
+        if a is not None and b is not None and a.symbol not in shown_once:
+            shown_once.add(a.symbol)
             for stage in (Stage.PTX, Stage.SASS):
                 if stage in a.stages and stage in b.stages:
                     compared = compare.compare(readers, (a, b), stage)
                     same = compared.diff.identical
                     how = "the same but for names" if same else "before │ after"
-                    head = Text(f"  {stage.value} of {shown(change.title)}: {how}", "dim")
+                    head = Text(f"  {stage.value} of {shown(title)}: {how}", "dim")
                     printing.rows([head])
                     if not same:
                         common.print_beside(compared, MAX_ROWS, "ptxview diff shows all")

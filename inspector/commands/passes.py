@@ -17,7 +17,7 @@ from rich.text import Text
 
 from inspector.analyse.passes import PassFilter, PassRun
 from inspector.base.errors import Exit, PtxviewError, UsageError
-from inspector.base.model import Stage, Variant
+from inspector.base.model import Stage
 from inspector.base.text import counted, plural, shown
 from inspector.commands import common
 from inspector.commands.common import JSON, KERNEL, option, say, several, takes, takes_compiler
@@ -31,6 +31,7 @@ from inspector.recording.layout import kept_cache
 from inspector.report import compiled as report
 from inspector.report import diff_text, tables
 from inspector.report.compiled import Difference
+from inspector.report.jsons import SCHEMA
 from inspector.sources.compilers import check_options
 from inspector.sources.opening import is_there, newest, open_path
 from inspector.sources.trying import (
@@ -104,6 +105,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         if chosen is not None:
             hunks = change_of(chosen, bare=False).diff.hunks if chosen.changed else ()
         facts = {
+            "schema": SCHEMA,
             **whose,
             "target": made.target or None,
             "triton": made.triton or None,
@@ -111,8 +113,9 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
             "begins": made.begins,
             "failed": made.failed,
             "remarks": list(made.remarks),
+            "passes": [report.pass_json(one, hunks) for one in listed],
         }
-        common.print_json(report.passes_json(facts, listed, hunks))
+        common.print_json(facts)
     else:
         line = Text(shown("  ".join(filter(None, head))), "bold")
         if chosen is not None:
@@ -121,7 +124,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
             printing.rows([line])
             _print_passes(made, wanted, args)
         for remark in made.remarks:
-            say(f"{shown(remark)}")
+            say(shown(remark))
         if made.failed is not None:
             say(f"the compiler did not come to its end: {shown(made.failed)}")
     return Exit.OK if made.failed is None else Exit.DIFFERENT
@@ -158,7 +161,7 @@ def _print_passes(made: PassList, wanted: PassFilter, args: argparse.Namespace) 
     said = f"{counted(len(made.passes), 'pass')} ran, {changed} changed something"
     if args.introduces or args.removes or args.stage:
         said += f"; {len(listed)} of them as asked"
-    say(f"{said}")
+    say(said)
 
 
 def _pass_texts(chosen: PassRun, args: argparse.Namespace) -> Iterator[Text]:
@@ -276,31 +279,23 @@ def _stage(
 def _settings(args: argparse.Namespace) -> tuple[TrySetting, ...]:
     """Each combination of the options, in the order in which they were given. Raises."""
     archs: Sequence[str | None] = targets(args.target) or (None,)
-    named = {
-        "num_warps": _numbers("--num-warps", args.num_warps),
-        "num_stages": _numbers("--num-stages", args.num_stages),
-        "maxnreg": _numbers("--maxnreg", args.maxnreg),
-    }
+    names = ("num_warps", "num_stages", "maxnreg")
+    named = {n: _numbers(f"--{n.replace('_', '-')}", getattr(args, n)) for n in names}
     if any(n & (n - 1) for n in named["num_warps"]):
         raise UsageError("--num-warps are powers of two: 1, 2, 4, 8, 16, 32")
     given = {name: values for name, values in named.items() if values}
     sets = [common.option_words("--ptxas-options", text) for text in args.ptxas_options] or [()]
     for words in sets:
         check_options(words, "ptx")
-    triton = [
-        dict(zip(given, values, strict=True)) for values in itertools.product(*given.values())
-    ]
-    made = [
-        TrySetting(target, values, words)
-        for target, values, words in itertools.product(archs, triton, sets)
-    ]
+    chosen = itertools.product(*given.values())
+    triton = [dict(zip(given, values, strict=True)) for values in chosen]
+    made = [TrySetting(*one) for one in itertools.product(archs, triton, sets)]
     if len(made) > MAX_COLUMNS:
         raise UsageError(
             f"these options make {len(made)} combinations, of at most {MAX_COLUMNS}",
             "Give fewer values, or some after the others.",
         )
-    labels = {one.label: one for one in made}
-    return tuple(labels.values())
+    return tuple({one.label: one for one in made}.values())
 
 
 def _numbers(option: str, texts: Sequence[str]) -> tuple[int, ...]:
@@ -314,22 +309,21 @@ def _numbers(option: str, texts: Sequence[str]) -> tuple[int, ...]:
 
 def _differences(made: Experiment, asked: str | None) -> Iterator[Difference]:
     """The columns that compiled, compared with the recorded variant."""
-    columns = [one for one in made.tried if one.variant is not None]
+    columns = [(one, one.variant) for one in made.tried if one.variant is not None]
     if asked == "none" or (asked is None and len(columns) != 1):
         return
-    edited_ptx = made.outcome.request.stage is Stage.PTX
-    usual = Stage.SASS if edited_ptx else Stage.PTX
+    usual = Stage.SASS if made.outcome.request.stage is Stage.PTX else Stage.PTX
     base = made.base.variant
-    for one in columns:
-        assert one.variant is not None and base is not None
-        pair: tuple[Variant, Variant] = (base, one.variant)
+    for one, variant in columns:
+        assert base is not None
+        pair = (base, variant)
         try:
             stage = compare.stage_of(*pair, Stage(asked) if asked else usual)
             compared = compare.compare((made.reader, made.reader), pair, stage)
         except PtxviewError as error:
-            yield Difference(one, None, error.message)
+            yield one, error.message
             continue
-        yield Difference(one, compared)
+        yield one, compared
 
 
 def _print(made: Experiment, differences: Sequence[Difference], asked: str | None) -> None:
@@ -349,11 +343,11 @@ def _print(made: Experiment, differences: Sequence[Difference], asked: str | Non
 
 
 def _print_difference(one: Difference, base: str, max_rows: int | None) -> None:
-    head = Text.assemble((f"{base} → ", "dim"), (shown(one.column.label), "bold"))
-    compared = one.compared
-    if compared is None:
+    column, compared = one
+    head = Text.assemble((f"{base} → ", "dim"), (shown(column.label), "bold"))
+    if isinstance(compared, str):
         printing.rows([Text(), head])
-        say(f"{one.why}")
+        say(compared)
         return
     stage, width = compared.stage.value, min(printing.out().width, 100)
     summed = diff_text.lines(compared.summary, compared.explanation, width)

@@ -11,8 +11,9 @@ import argparse
 import base64
 import zlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from pathlib import Path, PurePath
+from typing import Any
 
 import numpy as np
 
@@ -75,30 +76,17 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     path, selector = common.split_path(args.words)
     written = _script(open_reader(path), args.variant or selector, args)
     if args.output is not None:
-        common.write(args.output, written.text, "surrogateescape")
+        common.write(args.output, written["text"], "surrogateescape")
         say(f"wrote {args.output}; python {args.output} runs it")
     if args.json:
-        print_json({"schema": 1, **asdict(written)})
+        print_json({"schema": 1, **written})
     elif args.output is None:
-        printing.verbatim(written.text)
+        printing.verbatim(written["text"])
     return Exit.OK
 
 
-@dataclass(frozen=True, slots=True)
-class WrittenScript:
-    """A script, and what it is of; ``variant`` is None of an extension's function."""
-
-    kernel: str
-    variant: str | None
-    call: int | None
-    calls: int
-    check: str
-    outside: tuple[str, ...]
-    unknown: tuple[str, ...]
-    text: str
-
-
-def _script(reader: Reader, selector: str | None, args: argparse.Namespace) -> WrittenScript:
+def _script(reader: Reader, selector: str | None, args: argparse.Namespace) -> dict[str, Any]:
+    """The JSON of a script: its text, and what it is of; an extension's function has no variant."""
     recording, events = reader.recording, _events(reader)
     if selector is not None and not select(recording, selector):
         functions = [c for c in select_calls(recording, selector) if c.kind == "extension"]
@@ -121,7 +109,7 @@ def _script(reader: Reader, selector: str | None, args: argparse.Namespace) -> W
 
 def _extension(
     reader: Reader, events: Events, calls: list[Call], kernel: str, args: argparse.Namespace
-) -> WrittenScript:
+) -> dict[str, Any]:
     for name in ("grid", "inputs"):
         if getattr(args, name) is not None:
             raise UsageError(f"--{name} is of a Triton kernel's launch, and this is a function's")
@@ -168,14 +156,21 @@ def _extension(
             reference=reference,
         )
     )
-    outside = () if reference is None else reference.outside
-    check = "none" if reference is None else "reference"
-    return WrittenScript(kernel, None, number, len(calls), check, outside, (), text)
+    return {
+        "kernel": kernel,
+        "variant": None,
+        "call": number,
+        "calls": len(calls),
+        "check": "none" if reference is None else "reference",
+        "outside": () if reference is None else reference.outside,
+        "unknown": (),
+        "text": text,
+    }
 
 
 def _triton(
     reader: Reader, events: Events, kernel: Kernel, variant: Variant, args: argparse.Namespace
-) -> WrittenScript:
+) -> dict[str, Any]:
     number, call = chosen_call(kernel.demangled, variant.calls, args.call)
     grid = args.grid or (None if call is None else call.grid)
     given = {} if args.inputs is None else read_arrays(args.inputs)
@@ -214,17 +209,16 @@ def _triton(
         reference=reference,
         inputs=_kept(given) or None,
     )
-    outside = (*source.outside, *(() if reference is None else reference.outside))
-    return WrittenScript(
-        kernel.demangled,
-        variant.id,
-        number,
-        len(variant.calls),
-        check,
-        outside,
-        source.unknown,
-        triton_script(launch),
-    )
+    return {
+        "kernel": kernel.demangled,
+        "variant": variant.id,
+        "call": number,
+        "calls": len(variant.calls),
+        "check": check,
+        "outside": (*source.outside, *(() if reference is None else reference.outside)),
+        "unknown": source.unknown,
+        "text": triton_script(launch),
+    }
 
 
 def _chosen(reader: Reader, selector: str | None) -> tuple[Kernel, Variant]:

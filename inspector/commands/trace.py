@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import io
+import itertools
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -21,7 +22,7 @@ from inspector.commands import common
 from inspector.commands.common import JSON, KERNEL, amount, flag, option, print_json, say, takes
 from inspector.execute import ExecutedLine, LaunchError, approximations
 from inspector.execute.calls.inputs import Array
-from inspector.execute.calls.stepper import StepAnswer, Stepper
+from inspector.execute.calls.stepper import Stepper
 from inspector.execute.calls.tracing import (
     BUDGET,
     Triple,
@@ -169,20 +170,9 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         )
     except LaunchError as error:
         raise UsageError(error.message, error.hint) from None
-    told = report.TracedKernel(
-        chosen.kernel.demangled,
-        variant.id,
-        variant.target or "",
-        tables.config(variant),
-        chosen.call,
-        len(variant.calls),
-        chosen.seed,
-        chosen.given,
-        launched,
-        launched.facts.totals(lambda opcode: reference.isa().cost("ptx", opcode)),
-        chosen.source,
-        approximations(chosen.program, reference.table("approximate")),
-    )
+    totals = launched.facts.totals(lambda opcode: reference.isa().cost("ptx", opcode))
+    differing = approximations(chosen.program, reference.table("approximate"))
+    told = report.TracedKernel(chosen, launched, totals, differing)
     executed = launched.executed
     found = () if executed is None else reader.counted(variant, executed)
     changed = (args.call, args.inputs, args.grid, args.threads, args.shared)
@@ -190,12 +180,14 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     if executed is not None and as_recorded and args.blocks in ("auto", "all"):
         reader.keep_executed(variant, executed)  # hints are about this call
     lines = launched.facts.lines()
-    listed = _between(lines if links is None else launched.facts.lines(links), args.lines)
+    listed = lines if links is None else launched.facts.lines(links)
+    if args.lines is not None:
+        listed = tuple(x for x in listed if args.lines[0] <= x.n <= args.lines[1])
     if args.json:
         of_stage = {} if links is None else {stage: listed}
         print_json(report.document(told, listed if links is None else lines, of_stage, found))
     else:
-        _print_head(told.kernel, told.variant, told.target, told.settings)
+        _print_head(chosen)
         if launched.fault is not None:
             _labelled(report.fault_rows(told, launched.fault), "red")
         _labelled(report.summary(told), "dim")
@@ -210,13 +202,9 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     return Exit.DIFFERENT if ended else Exit.OK
 
 
-def _between(
-    lines: tuple[ExecutedLine, ...], only: tuple[int, int] | None
-) -> tuple[ExecutedLine, ...]:
-    return lines if only is None else tuple(x for x in lines if only[0] <= x.n <= only[1])
-
-
-def _print_head(*words: str) -> None:
+def _print_head(chosen: ChosenLaunch) -> None:
+    variant = chosen.variant
+    words = (chosen.kernel.demangled, variant.id, variant.target, tables.config(variant))
     printing.rows([Text(shown("  ".join(filter(None, words))), "bold")])
 
 
@@ -283,22 +271,21 @@ def run_step(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         say(f"values have no names from the source: {why}")
     stepper = Stepper.of(traced, names, chosen.source, args.lane)
     if not args.json:
-        variant = chosen.variant
-        _print_head(
-            chosen.kernel.demangled, variant.id, variant.target or "", tables.config(variant)
-        )
+        _print_head(chosen)
     for remark in stepper.inputs.remarks:
         printing.narrate(f"inputs: {remark}")
     if traced.ended is not None:
         say(f"{traced.ended}")
     misunderstood = False
-    _tell(stepper.run("where"), args.json)
-    for command in _commands(args.commands, args.json):
+    for command in itertools.chain(("where",), _commands(args.commands, args.json)):
         answer = stepper.run(command)
         misunderstood |= not answer.understood
         if answer.ends:
             break
-        _tell(answer, args.json)
+        if args.json:
+            print_json(step.document(answer))
+        else:
+            printing.rows(step.rows(answer, printing.out().width))
     if misunderstood and args.commands is not None:
         return Exit.USAGE
     return Exit.OK if traced.ended is None else Exit.DIFFERENT
@@ -314,10 +301,3 @@ def _commands(given: str | None, quiet: bool) -> Iterator[str]:
                 printing.lines(["", f"(step) {command}"])
             if command or typed:
                 yield command
-
-
-def _tell(answer: StepAnswer, json: bool) -> None:
-    if json:
-        print_json(step.document(answer))
-        return
-    printing.rows(step.rows(answer, printing.out().width))

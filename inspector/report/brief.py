@@ -161,11 +161,6 @@ def table(rows: Sequence[Mapping[str, object]]) -> list[str]:
     return [line.plain for line in grid(list(rows[0]), cells, maxsize)]
 
 
-def _is_table(rows: Sequence[Value]) -> bool:
-    short = all(len(word(each)) <= MAX_CELL for row in rows for each in row.values())
-    return short and len({tuple(row) for row in rows}) == 1
-
-
 def lines(summary: Value) -> Iterator[str]:
     """Yield a summary as text: a line for each member, lists of short rows as tables."""
     for name, value in summary.items():
@@ -174,14 +169,13 @@ def lines(summary: Value) -> Iterator[str]:
             yield from (f"  {key:<14}{word(each)}" for key, each in value.items())
         elif isinstance(value, list) and value and isinstance(value[0], Mapping):
             yield f"{name}:"
+            short = all(len(word(each)) <= MAX_CELL for row in value for each in row.values())
+            rows = [f"{'; '.join(f'{k}: {word(v)}' for k, v in row.items())}" for row in value]
             if name == "next":
-                yield from (f"  {one['command']}  # {one['answers']}" for one in value)
-            elif not _is_table(value):
-                yield from (
-                    f"  {'; '.join(f'{k}: {word(v)}' for k, v in row.items())}" for row in value
-                )
-            else:
-                yield from (f"  {row}" for row in table(value))
+                rows = [f"{one['command']}  # {one['answers']}" for one in value]
+            elif short and len({tuple(row) for row in value}) == 1:
+                rows = table(value)
+            yield from (f"  {row}" for row in rows)
         elif name != "schema":
             yield f"{name:<18}{word(value)}"
 
@@ -293,24 +287,17 @@ def listed(
     )
     failed = [n for n in places if rows[n].get("failed")]
     several = [k for k, n in Counter(row["kernel"] for row in rows).most_common(1) if n > 1]
-    questions = [
-        *(
-            _question(ask(path, "show", name(n), "--brief"), "one of them in short")
-            for n in places[:1]
-        ),
-        *(
-            _question(ask(path, "show", name(n)), "one that failed: why, with its lines")
-            for n in failed[:1]
-        ),
-        *(
-            _question(
-                ask(path, "diff", base_name(kernel), "--variants", "--brief"),
-                "the variants of one beside one another",
-            )
-            for kernel in several
-        ),
-        _question(ask(path, "list"), "all of them"),
-    ]
+    questions = []
+    if places:
+        command = ask(path, "show", name(places[0]), "--brief")
+        questions.append(_question(command, "one of them in short"))
+    if failed:
+        command = ask(path, "show", name(failed[0]))
+        questions.append(_question(command, "one that failed: why, with its lines"))
+    for kernel in several:
+        command = ask(path, "diff", base_name(kernel), "--variants", "--brief")
+        questions.append(_question(command, "the variants of one beside one another"))
+    questions.append(_question(ask(path, "list"), "all of them"))
     return bounded(
         {
             "schema": jsons.SCHEMA,

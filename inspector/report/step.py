@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from rich.text import Text
 
-from inspector.base.model import Location
 from inspector.base.text import plural, shown
 from inspector.execute.calls.stepper import (
     LaneStrip,
@@ -43,7 +42,11 @@ def rows(answer: StepAnswer, width: int) -> Iterator[Text]:
 
 
 def _place(at: StepPlace, width: int) -> Iterator[Text]:
-    where = "" if at.source is None else f" · {_source(at.source)}"
+    where = ""
+    if at.source is not None:
+        inner, outer = at.source, at.source.frames()[-1]
+        places = [f"{shown(x.file.rsplit('/', 1)[-1])}:{x.line}" for x in (inner, outer)]
+        where = f" · {' from '.join(places[: 1 if outer is inner else 2])}"
     yield Text(cut(f"step {at.step:,} of {at.steps:,} · PTX line {at.line}{where}", width), "bold")
     yield Text("  " + cut(statement(at.statement), width - 2), "cyan")
     for value in at.values:
@@ -68,16 +71,6 @@ def lanes_said(at: StepPlace) -> tuple[str, str, str]:
         f"lane {at.lane} (warp {warp}, lane {lane}){idle}",
         "".join(RAN if on else IDLE for on in at.strip.active),
         f"{at.warp_lanes} of {len(at.strip.active)}, block {at.block_lanes} of {at.threads}",
-    )
-
-
-def _source(place: Location) -> str:
-    inner = f"{shown(place.file.rsplit('/', 1)[-1])}:{place.line}"
-    outer = place.frames()[-1]
-    return (
-        inner
-        if outer is place
-        else f"{inner} from {shown(outer.file.rsplit('/', 1)[-1])}:{outer.line}"
     )
 
 
@@ -271,19 +264,19 @@ def document(answer: StepAnswer) -> dict[str, object]:
             jsons.members(s, "register name first values active") | {"type": s.kind or None}
             for s in answer.strips
         ],
-        "lines": [{"n": one.n, "text": one.text, **_result(one.result)} for one in answer.listing],
+        "lines": [_line_json(one) for one in answer.listing],
     }
 
 
-def _result(result: LineResult | None) -> dict[str, object]:
-    """Return a line's first register, or the value that it stored."""
+def _line_json(line: ListedLine) -> dict[str, object]:
+    """A line with its first register, or the value that it stored."""
+    result, stored = line.result, getattr(line.result, "stored", False)
     first = _value_json(result.values[0]) if result is not None and result.values else None
-    stored = result is not None and result.stored
     return {
+        **jsons.members(line, "n text"),
         "value": None if stored else first,
         "stored": first if stored else None,
-        "step": None if result is None else result.step,
-        "runs": None if result is None else result.runs,
+        **{name: getattr(result, name, None) for name in ("step", "runs")},
     }
 
 
