@@ -69,7 +69,11 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         joined = open_profiled(args.path, reports=args.ncu, more=args.more)
         browse(lambda: (joined.reader, None), joined.reader.recording.path)
         return Exit.OK
-    if args.path is None or not Path(args.path).exists() or _is_packed(Path(args.path)):
+    from inspector.system.files.unpacking import is_archive
+
+    path = Path(args.path or "")
+    packed = path.suffix != ".ptxview" and path.is_file() and is_archive(path)
+    if args.path is None or packed or not path.exists():
         # What is wrong with it is said without a screen, and an archive is unpacked before, too:
         # signals, at which its folder is removed, reach the main thread.
         args.path = str(_where(args.path))
@@ -88,14 +92,6 @@ def on_terminal() -> bool:
     """Whether a person sits at every end."""
     # Textual draws on standard error.
     return printing.at_terminal() and printing.to_terminal()
-
-
-def _is_packed(path: Path) -> bool:
-    if path.suffix == ".ptxview" or not path.is_file():
-        return False
-    from inspector.system.files import unpacking
-
-    return unpacking.is_archive(path)
 
 
 def _where(path: str | None) -> Path:

@@ -106,7 +106,9 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         return Exit.USAGE if stored else Exit.RUN_FAILED
     if stored:
         return _stored(args, rest)
-    request = request_of("profile", kind, words, args, (("PTXVIEW_PROFILE", _wish(args)),))
+    names = ("wait", "warmup", "active", "repeat", "step", "seconds")
+    wish = {n: getattr(args, n) for n in names} | {"stack": args.stacks is not None}
+    request = request_of("profile", kind, words, args, (("PTXVIEW_PROFILE", json.dumps(wish)),))
     for path in (args.trace, args.stacks):
         if path and not os.access(Path(path).resolve().parent, os.W_OK | os.X_OK):
             raise RunFailed(f"{path} cannot be written", "Give another place.")
@@ -134,12 +136,6 @@ def _checked(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
                 "MODULE:FUNCTION of a module that it imports, or --step optimizer, or call "
                 "torch.profiler and its step() in the script"
             )
-
-
-def _wish(args: argparse.Namespace) -> str:
-    """The probe's settings as JSON."""
-    wish = {n: getattr(args, n) for n in ("wait", "warmup", "active", "repeat", "step", "seconds")}
-    return json.dumps({**wish, "stack": args.stacks is not None})
 
 
 @contextlib.contextmanager
@@ -215,22 +211,17 @@ def _write(path: Path, data: bytes) -> None:
         raise Unreadable(f"{path} cannot be written: {error.strerror or error}") from None
 
 
-def _age(ended: float | None) -> str:
-    """How long ago that was."""
-    try:
-        taken = datetime.datetime.fromtimestamp(ended or 0, datetime.UTC)
-    except (OverflowError, ValueError, OSError):
-        return "at an unknown time"
-    return timings.age(taken.isoformat(), datetime.datetime.now(datetime.UTC))
-
-
 def _print(
     args: argparse.Namespace, rec: Recording, many: int, profile: Profile, ran: bool
 ) -> None:
     """The tables: on standard error beside a program, whose standard output is its own."""
     out = printing.err() if ran else printing.out()
     if not ran:
-        out.print(_age(profile.window.ended), style="bold")
+        age = "at an unknown time"
+        with contextlib.suppress(OverflowError, ValueError, OSError):
+            taken = datetime.datetime.fromtimestamp(profile.window.ended or 0, datetime.UTC)
+            age = timings.age(taken.isoformat(), datetime.datetime.now(datetime.UTC))
+        out.print(age, style="bold")
     for part in profile_report.whole(profile, many, rec.mode, out.width, args.top):
         out.print(part, soft_wrap=True)
 

@@ -87,7 +87,9 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
 
 def _script(reader: Reader, selector: str | None, args: argparse.Namespace) -> dict[str, Any]:
     """The JSON of a script: its text, and what it is of; an extension's function has no variant."""
-    recording, events = reader.recording, _events(reader)
+    recording = reader.recording
+    place = Path(recording.real or recording.path)
+    events = read_events(place) if is_recording(place) else Events(place, (), ())
     if selector is not None and not select(recording, selector):
         functions = [c for c in select_calls(recording, selector) if c.kind == "extension"]
         if functions:
@@ -241,18 +243,6 @@ def _recorded_on(reader: Reader) -> str:
     return str((reader.recording.device or {}).get("name") or "")
 
 
-def _events(reader: Reader) -> Events:
-    path = Path(reader.recording.real or reader.recording.path)
-    return read_events(path) if is_recording(path) else Events(path, (), ())
-
-
-def _compiled(events: Events, variant: Variant) -> list[Mapping[str, object]]:
-    """What a variant's compiles had as their source, those with a file's text first."""
-    compiles = (e for e in events.events if e.get("event") == "triton")
-    same = [as_map(e.get("source")) for e in compiles if e.get("hash") == variant.hash]
-    return sorted(same, key=lambda source: source.get("blob") is None)
-
-
 def _with(passed: tuple[Argument, ...], given: Mapping[str, Array]) -> tuple[Argument, ...]:
     """Recorded arguments, with the shapes of those that are given."""
     names = [a.name for a in passed]
@@ -308,7 +298,10 @@ def _source(
     """The kernel's text with all that it needs, and a word on whose text that is."""
     name = variant.symbol
     generated = "what torch.compile generated"
-    for source in _compiled(events, variant):
+    compiles = (e for e in events.events if e.get("event") == "triton")
+    same = [as_map(e.get("source")) for e in compiles if e.get("hash") == variant.hash]
+    # Those with a file's text first.
+    for source in sorted(same, key=lambda source: source.get("blob") is None):
         path = as_text(source.get("file")) or ""
         whole, part = (text_of(events.blob(source.get(key))) for key in ("blob", "cut"))
         first = source.get("first") if source.get("blob") else 1
