@@ -377,7 +377,8 @@ class Compiles:
         made = compile_files(self._make(), lambda text: None, go_on)
         # Where nothing compiled there is nothing to compare with: what did before that stays.
         left: CompileOutcome | None = self.outcome
-        if _any_compiled(self.outcome) or self.before is None:
+        some = self.outcome.failed < len(self.outcome.recording.compilations)
+        if some or self.before is None:
             left, self.before = self.before, self.outcome
         self.outcome = made
         if left is not None:
@@ -403,10 +404,6 @@ class Compiles:
         self._stamps = stamps(list(read)) | {p: s for p, s in self._stamps.items() if p in read}
         if self._out is not None:
             pack(self.outcome.path, self._out)
-
-
-def _any_compiled(outcome: CompileOutcome) -> bool:
-    return any(one.failed is None for one in outcome.recording.compilations)
 
 
 def _watch_plainly(compiles: Compiles, args: argparse.Namespace) -> int:
@@ -491,7 +488,7 @@ def _watch_in_interface(compiles: Compiles, args: argparse.Namespace) -> int:
                 why = dict.fromkeys(c.failed for c in made.recording.compilations if c.failed)
                 head = f"{clock}  {plural(made.failed, 'compilation')} failed"
                 live.news.append((head, "\n".join(why), True))
-            if not _any_compiled(made):
+            if made.failed == len(made.recording.compilations):
                 continue  # what was compiled before stays in view
             after = common.reader_of(made.recording)
             tables = (table_of(reader, args.threads) for reader in (before, after))

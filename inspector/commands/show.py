@@ -8,6 +8,7 @@ it is tied to in the other stages.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import datetime
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -511,12 +512,9 @@ def _print_brief_kernel(
 def _size(reader: Reader, variant: Variant, stage: Stage) -> dict[str, Any]:
     """A stage's lines and those of the kernel in it; None where it is costly to know."""
     out: dict[str, Any] = {"stage": stage.value, "lines": None, "first": None, "last": None}
-    if variant.stages[stage].costly:
-        return out
-    try:
-        out["lines"] = len(reader.listing(variant, stage).lines)
-        if (own := reader.function(variant, stage)) is not None:
-            out |= {"first": own.first, "last": own.last}
-    except PtxviewError:
-        pass
+    with contextlib.suppress(PtxviewError):
+        if not variant.stages[stage].costly:
+            out["lines"] = len(reader.listing(variant, stage).lines)
+            own = reader.function(variant, stage)
+            out |= {"first": own.first, "last": own.last} if own is not None else {}
     return out

@@ -112,9 +112,6 @@ def _print_race(result: Race, with_roofline: bool) -> None:
         draw(roofline(result, sheet), NO_ROOFLINE)
 
 
-SCRIPT_ONLY = ("sweep", "size", "csv")
-
-
 def positive(text: str) -> int:
     """A number of bytes or operations (``1e9``)."""
     if not (value := amount(text)):
@@ -174,12 +171,10 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         parser.error("--seconds, --limit and --calls are greater than 0")
     if args.words and args.words[0].endswith(".py") and not is_recording(Path(args.words[0])):
         return time_script(args)
-    for name in SCRIPT_ONLY:
+    for name in ("sweep", "size", "csv"):
         if getattr(args, name):
-            raise UsageError(
-                f"--{name} is for a script that declares variants",
-                "Name such a script: ptxview time kernels/square.py",
-            )
+            advice = "Name such a script: ptxview time kernels/square.py"
+            raise UsageError(f"--{name} is for a script that declares variants", advice)
     if args.stored and (args.roofline or args.bytes or args.flops):
         raise UsageError("--roofline, --bytes and --flops are of times that are taken now")
     words = list(args.words)
@@ -262,12 +257,10 @@ def keep(path: Path, session: Session) -> None:
 def _stored(path: Path, only: tuple[tuple[Found, ...], tuple[Call, ...]] | None, json: bool) -> int:
     stored_sessions = sessions(path)
     if only is not None:
-        variants = {v.id for _, v in only[0]}
-        names = {c.name for c in only[1]}
+        named = {*(v.id for _, v in only[0]), *(c.name for c in only[1])}
 
         def fits(one: Timing) -> bool:
-            of = {one.variant, *(k.variant for k in one.kernels)}
-            return bool(of & variants) or one.kernel in names
+            return bool(named & {one.variant, one.kernel, *(k.variant for k in one.kernels)})
 
         stored_sessions = [replace(s, rows=tuple(filter(fits, s.rows))) for s in stored_sessions]
     stored_sessions = [s for s in stored_sessions if s.rows]

@@ -6,6 +6,7 @@ The inputs are new ones of the recorded kind, unless they are given.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import io
 import itertools
 import warnings
@@ -144,15 +145,12 @@ def wanted(text: str) -> Wanted:
         return text
     if "," in text:
         return [place(text)]
-    try:
-        count = amount(text)
-    except argparse.ArgumentTypeError:
-        count = 0
-    if count < 1:
-        raise argparse.ArgumentTypeError(
-            f"{text} is neither all, nor a number of blocks from 1 on, nor one's place: 3,1,0"
-        )
-    return count
+    with contextlib.suppress(argparse.ArgumentTypeError):
+        if (count := amount(text)) > 0:
+            return count
+    raise argparse.ArgumentTypeError(
+        f"{text} is neither all, nor a number of blocks from 1 on, nor one's place: 3,1,0"
+    )
 
 
 def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:

@@ -40,7 +40,15 @@ def _rows(card: Card) -> Iterator[tuple[str, str]]:
     reserved = (held.static_shared_bytes or 0) - (card.static_shared_bytes or 0)
     more = f", and {reserved} of the driver's, which tables count" if reserved else ""
     yield "shared memory", f"{shared} bytes a block (static + dynamic){more}"
-    yield "launch", _launch(card)
+    threads = f"{figure(card.threads)} threads a block"
+    if card.launch is None or card.blocks is None:
+        yield "launch", f"{threads}; no launch is known"
+    else:
+        grid = _TIMES.join(map(str, card.launch.grid or ()))
+        out = f"{threads}, {plural(card.blocks, 'block')} ({grid})"
+        if card.waves is not None and card.device is not None:
+            out += f": {card.waves:.3g} full waves across {card.device.sms} SMs"
+        yield "launch", out
     for text in card.measured:
         yield "ncu", shown(text)
     full = card.occupancy
@@ -66,17 +74,6 @@ def _rows(card: Card) -> Iterator[tuple[str, str]]:
         yield "  for each byte", f"{ratio:.3g} operations (estimate)"
     if card.made_by:
         yield "made by", shown(", ".join(f"{n} {version}" for n, version in card.made_by.items()))
-
-
-def _launch(card: Card) -> str:
-    threads = f"{figure(card.threads)} threads a block"
-    if card.launch is None or card.blocks is None:
-        return f"{threads}; no launch is known"
-    grid = _TIMES.join(map(str, card.launch.grid or ()))
-    out = f"{threads}, {plural(card.blocks, 'block')} ({grid})"
-    if card.waves is not None and card.device is not None:
-        out += f": {card.waves:.3g} full waves across {card.device.sms} SMs"
-    return out
 
 
 def unknown_occupancy(card: Card) -> str | None:
@@ -276,15 +273,11 @@ def sampled(samples: Samples, all_of: int) -> list[str]:
 
 def peak(one: Told, annotations: LineAnnotations) -> str:
     """That a line holds the kernel's peak of live registers, of how many."""
-    counts = one.live if one.rolled is None else one.rolled.live
+    counts, of = one.live if one.rolled is None else one.rolled.live, annotations.allocated
     live = (counts or {}).get("gpr", 0)
-    of = (
-        plural(live, "allocated register")
-        if annotations.allocated is None
-        else f"{live} of {plural(annotations.allocated, 'allocated register')}"
-    )
+    many = plural(live if of is None else of, "allocated register")
     where = "the kernel's peak" if one.rolled is None else "its SASS holds the kernel's peak"
-    return f"{where}: {of} live"
+    return f"{where}: {many if of is None else f'{live} of {many}'} live"
 
 
 def hint(finding: Finding) -> Text:

@@ -85,10 +85,9 @@ def told(value: LaneValue) -> str:
     """A register's value, an address as a place in its tensor."""
     if value.value is None:
         return "not written yet"
-    if value.address_in is not None:
-        name, offset = value.address_in
-        return f"{shown(name)} + {offset:,}"
-    return number(value.value, value.kind)
+    if value.address_in is None:
+        return number(value.value, value.kind)
+    return f"{shown(value.address_in[0])} + {value.address_in[1]:,}"
 
 
 def number(value: float | int | tuple[float | int, ...] | None, kind: str) -> str:
@@ -101,9 +100,7 @@ def number(value: float | int | tuple[float | int, ...] | None, kind: str) -> st
         return "true" if value else "false"
     if isinstance(value, int):
         return hex(value) if abs(value) >= 1 << 40 else str(value)
-    if math.isnan(value) or math.isinf(value):
-        return str(value)
-    return f"{value:.7g}"
+    return f"{value:.7g}"  # also inf and nan
 
 
 def given(result: LineResult, width: int | None = None) -> str:

@@ -330,8 +330,8 @@ def heading(rec: Recording) -> str:
 
 
 def failed(rec: Recording) -> int:
-    errors = (*(v.error for _, v in rec.variants()), *(graph.error for graph in rec.graphs))
-    return sum(error is not None for error in errors)
+    refused = sum(variant.error is not None for _, variant in rec.variants())
+    return refused + sum(graph.error is not None for graph in rec.graphs)
 
 
 def tuned(variant: Variant) -> str:

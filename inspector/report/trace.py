@@ -330,7 +330,10 @@ def rows(
     beside = room * 3 // 5 if wide else room
     for line in lines:
         cells = " ".join(f"{c.cell(line):>{w}}" for c, w in columns)
-        text = cut(_text(listing, line.n), beside)
+        # Of PTX the words alone, of other languages as it is indented.
+        text = clean(listing.lines[line.n - 1].text) if line.n <= len(listing.lines) else ""
+        text = " ".join(text.split()) if listing.language in ("ptx", "sass") else text.rstrip()
+        text = cut(text, beside)
         row = Text.assemble(
             (f"{line.n:>{numbers}} {cells} ", "dim"),
             (bar(BARS[drawn](line) / most), "cyan"),
@@ -365,14 +368,6 @@ def _fit(lines: Sequence[ExecutedLine], width: int) -> list[tuple[FigureColumn, 
             break
         out = [(c, w) for c, w in out if c.head != head]
     return out
-
-
-def _text(listing: Listing, n: int) -> str:
-    """A line's text; of PTX its words alone, of other languages as it is indented."""
-    if n > len(listing.lines):
-        return ""
-    text = clean(listing.lines[n - 1].text)
-    return " ".join(text.split()) if listing.language in ("ptx", "sass") else text.rstrip()
 
 
 def _value(value: ValueFacts, where: Where) -> str:
