@@ -175,8 +175,7 @@ class _Names:
             given = self.operand(guard)
             moved = replace(guard, number=guard.number + self.first)
             guard = given if isinstance(given, RegisterOperand) else moved
-        operands = tuple(self.operand(o) for o in row.operands)
-        return replace(row, operands=operands, guard=guard)
+        return replace(row, operands=tuple(self.operand(o) for o in row.operands), guard=guard)
 
     def operand(self, operand: Operand) -> Operand:
         if isinstance(operand, RegisterOperand):
@@ -419,8 +418,7 @@ def _liveness(
     for block in blocks:
         made = {d for k in range(block.first, block.last) for d in ranges[k].defs}
         block.local = frozenset(made - everywhere)
-        gone = (block.live_in | made) - block.live_out - block.local
-        block.dying = tuple(sorted(gone))
+        block.dying = tuple(sorted((block.live_in | made) - block.live_out - block.local))
     return frozenset(r for r, n in sites.items() if n == 1 and r not in in_loops)
 
 

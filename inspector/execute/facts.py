@@ -655,5 +655,4 @@ class Trace(Observer):
         return False
 
     def _first(self, after: int, wanted: Callable[[TraceStep], bool]) -> int | None:
-        later = range(after + 1, len(self.steps))
-        return next((n for n in later if wanted(self.steps[n])), None)
+        return next((n for n in range(after + 1, len(self.steps)) if wanted(self.steps[n])), None)

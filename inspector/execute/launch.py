@@ -259,7 +259,13 @@ class Machine:
                     self.pending, self.polled = self.polled, {}
                     continue
                 if self.barriers.waiting:
-                    raise self._stuck_at_barrier()
+                    line = self.barriers.waiting[0].line
+                    rows = self.program.code.instructions
+                    number = next(
+                        n for n, row in enumerate(rows) if row.line == line and is_waiting(row)
+                    )
+                    said = "at a barrier that the others never reach"
+                    raise self._deadlock(self.barriers.waiting_lanes(), said, number)
                 return True
             ranks = self.blocks
             at = min(self.pending, key=lambda n: ranks[n].rank)
@@ -286,7 +292,14 @@ class Machine:
         elif end.base == "bra":
             self._branch(block, mask, result)
         elif end.base == "brx":
-            self._branch_indexed(block, mask, result)
+            left = self.lanes.full_mask(mask)
+            for k, target in enumerate(block.successors):
+                here = left & (result == k)
+                self._go(block, target, here)
+                left = left & ~here
+            if left.any():
+                said, where = "a branch goes beyond its table", self.lanes.first(left)
+                raise self.fault("out of bounds", said, block.last - 1, where)
         elif is_waiting(end):
             self._wait(block, mask, result)
         else:
@@ -309,16 +322,6 @@ class Machine:
         self._go(block, block.successors[0], yes)
         self._go(block, block.successors[1], no)
 
-    def _branch_indexed(self, block: BasicBlock, mask: Mask, index: Array) -> None:
-        left = self.lanes.full_mask(mask)
-        for k, target in enumerate(block.successors):
-            here = left & (index == k)
-            self._go(block, target, here)
-            left = left & ~here
-        if left.any():
-            said, where = "a branch goes beyond its table", self.lanes.first(left)
-            raise self.fault("out of bounds", said, block.last - 1, where)
-
     def _wait(self, block: BasicBlock, mask: Mask, result: tuple[Array | None, Any]) -> None:
         guard, operands = result
         assert block.end is not None
@@ -332,8 +335,7 @@ class Machine:
             mask: Mask = None if one.mask.all() else one.mask
             if one.register is not None and one.value is not None:
                 old = self.registers[one.register]
-                value = one.value.astype(old.dtype)
-                self.registers[one.register] = np.where(one.mask, value, old)
+                self.registers[one.register] = np.where(one.mask, one.value.astype(old.dtype), old)
             self._put(self.pending, one.target, mask)
 
     def _end(self, block: BasicBlock, mask: Mask, guard: Array | None) -> None:
@@ -398,15 +400,7 @@ class Machine:
         near = range(block.first, min(block.last + 64, len(rows)))
         polls = (n for n in near if rows[n].base in ("atom", "ld", "mbarrier"))
         said = "for ever for what nobody is left to store"
-        waiting = self.lanes.full_mask(self.polled[at])
-        return self._deadlock(waiting, said, next(polls, block.first))
-
-    def _stuck_at_barrier(self) -> Fault:
-        line = self.barriers.waiting[0].line
-        rows = self.program.code.instructions
-        number = next(n for n, row in enumerate(rows) if row.line == line and is_waiting(row))
-        said = "at a barrier that the others never reach"
-        return self._deadlock(self.barriers.waiting_lanes(), said, number)
+        return self._deadlock(self.lanes.full_mask(self.polled[at]), said, next(polls, block.first))
 
     def _deadlock(self, waiting: Array, said: str, instruction: int) -> Fault:
         threads = int(waiting.sum())

@@ -80,15 +80,11 @@ class Region:
         self.data: Array = np.frombuffer(memoryview(raw), u8)
         self.buffers: list[Buffer] = []
         self.writable = True
-        self.views: dict[Any, Array] = {}
 
     def view(self, dtype: Any) -> Array:
         """The memory as elements of a type, from ``base`` on."""
-        made = self.views.get(dtype)
-        if made is None:
-            size = np.dtype(dtype).itemsize
-            made = self.views[dtype] = self.data[: self.data.size // size * size].view(dtype)
-        return made
+        size = np.dtype(dtype).itemsize
+        return self.data[: self.data.size // size * size].view(dtype)
 
 
 class Memory:
@@ -611,8 +607,7 @@ class ChunkMemory:
         if mask is None:
             first = int(address.flat[0])
         else:
-            at = int(np.argmax(mask))
-            row, column = divmod(at, mask.shape[1])
+            row, column = divmod(int(np.argmax(mask)), mask.shape[1])
             first = int(address[min(row, address.shape[0] - 1), min(column, address.shape[1] - 1)])
         number = self.memory.region_at(first)
         if number is None:

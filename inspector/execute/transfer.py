@@ -99,8 +99,7 @@ def _atomic(t: Translator, row: PtxInstruction) -> None:
         return
     for k, register in enumerate(t.elements(target)):
         if halves:
-            pair = f"L[{2 * k}].astype(u32) | (L[{2 * k + 1}].astype(u32) << u32(16))"
-            t.write(register, pair)
+            t.write(register, f"L[{2 * k}].astype(u32) | (L[{2 * k + 1}].astype(u32) << u32(16))")
         else:
             t.write(register, f"L[{k}]", f"b{width}")
 
@@ -253,7 +252,11 @@ def _copy(t: Translator, row: PtxInstruction) -> None:
     parts = row.parts
     if "bulk" not in parts:
         if "mbarrier" in parts and "arrive" in parts:
-            _arrive_after_copies(t, row)
+            # Copies are done when they are issued, so that the arrival is at once; else it is
+            # counted
+            if "noinc" in parts_of(row):
+                address = _shared(t, row.operands[0])
+                t.emit(f"m.phases.arrive({t.number}, {address}, None, None, {t.mask})")
         else:
             _copy_few(t, row)
         return
@@ -265,13 +268,6 @@ def _copy(t: Translator, row: PtxInstruction) -> None:
         _tile(t, row)
     else:
         _bytes(t, row)
-
-
-def _arrive_after_copies(t: Translator, row: PtxInstruction) -> None:
-    """Copies are done when they are issued, so that the arrival is at once; else it is counted."""
-    if "noinc" in parts_of(row):
-        address = _shared(t, row.operands[0])
-        t.emit(f"m.phases.arrive({t.number}, {address}, None, None, {t.mask})")
 
 
 def parts_of(row: PtxInstruction) -> tuple[str, ...]:

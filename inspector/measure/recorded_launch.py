@@ -83,8 +83,7 @@ class ChosenLaunch:
         symbols = {
             p.symbol: p.name for p in reader.context(variant).parameters if p.symbol and p.name
         }
-        ptx = reader.listing(variant, Stage.PTX)
-        return register_names(self.program, ptx, ttir, symbols), why
+        return register_names(self.program, reader.listing(variant, Stage.PTX), ttir, symbols), why
 
 
 def choose_launch(

@@ -322,8 +322,7 @@ class VariantFacts(Listings):
     def _executed_key(self, variant: Variant) -> str:
         text = variant.stages[Stage.PTX].content.read()
         # Names are a stranger's: not every one of them can be encoded.
-        told = ascii((variant.symbol, variant.calls))
-        return self.cache.key("executed", __version__, text, told)
+        return self.cache.key("executed", __version__, text, ascii((variant.symbol, variant.calls)))
 
     def device(self, variant: Variant) -> Device | None:
         """The device of the figures; None for an unknown architecture."""

@@ -183,8 +183,7 @@ class Assembly:
             case "loaded" | "ptxas":
                 self._loaded.setdefault(*figures_of(event))
             case "uncaptured":
-                kernel = Uncaptured(str(event.get("name")), str(event.get("by")))
-                self._uncaptured[kernel] = None
+                self._uncaptured[Uncaptured(str(event.get("name")), str(event.get("by")))] = None
             case "problem":
                 self.problems.append(f"{event.get('where')}: {event.get('text')}")
             case "triton_failed":
@@ -359,8 +358,7 @@ class Assembly:
                 self._add_tools({"python": event.get("python")})
                 if (number := as_int(event.get("pid"))) is not None:
                     rank, machine = as_int(event.get("rank")), as_text(event.get("machine"))
-                    process = RecordedProcess(number, rank, machine)
-                    self._processes.setdefault(number, process)
+                    self._processes.setdefault(number, RecordedProcess(number, rank, machine))
             case "torch":
                 self._add_tools({"torch": event.get("version")})
             case "tools":
@@ -579,7 +577,6 @@ def _at_home(
         if copied is None or place is None or not path:
             yield one
         elif PurePath(copied.file).name == PurePath(place.file).name:
-            own = replace(place, file=path, line=place.line + copied.first - 1)
-            yield replace(one, place=own)
+            yield replace(one, place=replace(place, file=path, line=place.line + copied.first - 1))
         else:
             yield one

@@ -325,7 +325,17 @@ class DriverLaunches:
                 if kind == "made_failed":
                     self._refused.append(made)
                 else:
-                    self._compiled_by(made)
+                    # Take in a compiler's product; a later event adds its machine code
+                    if made.event.get("cubin") is not None:
+                        symbol = made.event.get("symbol")
+                        self._made = [
+                            m
+                            for m in self._made
+                            if m.by != made.by
+                            or m.name != made.name
+                            or m.event.get("symbol") != symbol
+                        ]
+                    self._made.append(made)
             case "driver_kernel":
                 module, name, blob = (as_text(event.get(k)) for k in ("module", "name", "blob"))
                 if module and name and blob:
@@ -391,11 +401,10 @@ class DriverLaunches:
             more = sum(c.replayed - c.captured for c in counts)
             return replace(variant, launches=max(variant.launches + more, 0))
         told = any(event.get("parameters") for event in launches.calls.values())
-        processes = {process for process, _ in launches.calls}
         return replace(
             variant,
             launches=sum(c.launched + c.replayed for c in counts),
-            launches_exact=processes.isdisjoint(self._inexact),
+            launches_exact={process for process, _ in launches.calls}.isdisjoint(self._inexact),
             calls=self._calls(launches, argument_types(demangled) if told else ()),
         )
 
@@ -408,17 +417,6 @@ class DriverLaunches:
             return None
         module = self._whole.get((digest, variant.symbol), digest)
         return self._kernels.get((module, variant.symbol))
-
-    def _compiled_by(self, made: _Made) -> None:
-        """Take in a compiler's product; a later event adds its machine code."""
-        if made.event.get("cubin") is not None:
-            symbol = made.event.get("symbol")
-            self._made = [
-                m
-                for m in self._made
-                if m.by != made.by or m.name != made.name or m.event.get("symbol") != symbol
-            ]
-        self._made.append(made)
 
     def _count(self, key: tuple[Process, int], event: Event) -> _Counted:
         # It was launched once when it was first seen, if not only captured into a graph.

@@ -84,8 +84,7 @@ class PartContent:
     end: int
 
     def read(self) -> bytes:
-        size = self.end - self.begin
-        data = files.part(self.path, self.begin, size, inside=self.path.parent)
+        data = files.part(self.path, self.begin, self.end - self.begin, inside=self.path.parent)
         if hashlib.sha256(data).hexdigest() != self.digest:
             raise Unreadable(f"a module in {self.path} is damaged")
         return data

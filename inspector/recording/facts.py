@@ -341,8 +341,7 @@ def columns(compilations: Sequence[Compilation]) -> dict[tuple[str, str], dict[s
         if len(targets) > 1:
             out[key]["target"] = ", ".join(dict.fromkeys(one.target for one in mine))
         if len(options) > 1:
-            asked = dict.fromkeys(one.options or "(none)" for one in mine)
-            out[key]["options"] = " | ".join(asked)
+            out[key]["options"] = " | ".join(dict.fromkeys(one.options or "(none)" for one in mine))
     return out
 
 
@@ -391,8 +390,7 @@ Line = Callable[[str, int], str | None]
 def messages_of(said: str, tool: str, line_of: Line) -> tuple[CompilerMessage, ...]:
     """The messages in what a compiler printed, in its order, each once. ``tool`` printed it, where
     a line does not say which tool did. ``line_of`` reads the lines that are named."""
-    unique = dict.fromkeys(_messages(said.splitlines(), tool, line_of))
-    return tuple(unique)[:MAX_MESSAGES]
+    return tuple(dict.fromkeys(_messages(said.splitlines(), tool, line_of)))[:MAX_MESSAGES]
 
 
 def _messages(rows: Sequence[str], tool: str, line_of: Line) -> Iterator[CompilerMessage]:
@@ -471,8 +469,7 @@ def of_compile(event: Event, blob: Blob) -> Failure | None:
 def _limited(event: Event, failure: Failure) -> Failure:
     """A failure with the limit that was exceeded, if it was one."""
     required, limit = as_int(event.get("required")), as_int(event.get("limit"))
-    resource = as_text(event.get("resource"))
-    return replace(failure, required=required, limit=limit, resource=resource)
+    return replace(failure, required=required, limit=limit, resource=as_text(event.get("resource")))
 
 
 def of_loading(event: Event) -> Failure | None:

@@ -63,8 +63,7 @@ def from_file(path: Path, inside: Path, beside: Sequence[str]) -> Iterator[dict[
     Python files in its folder.
     """
     try:
-        data = files.read(path, files.limits().line, inside=inside)
-        stored = files.parsed(data, what=str(path))
+        stored = files.parsed(files.read(path, files.limits().line, inside=inside), what=str(path))
     except files.TooLarge as error:
         yield _problem(path, error.message)
         return
@@ -222,8 +221,7 @@ def _folder(
             yield _problem(directory / name, error.message)
         except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
             # One damaged file: the rest of the folder is still read.
-            text = f"is not as torch writes it: {type(error).__name__}"
-            yield _problem(directory / name, text)
+            yield _problem(directory / name, f"is not as torch writes it: {type(error).__name__}")
 
 
 def _triton(
@@ -309,8 +307,7 @@ def models(root: Path) -> list[Path]:
     """The folders of models that an unpacked package, or a folder of one model, has."""
     place = root / "data" / "aotinductor"
     if place.is_dir() and not place.is_symlink():
-        entries = files.names(place)[0]
-        return [place / e.name for e in entries if e.is_dir(follow_symlinks=False)]
+        return [place / e.name for e in files.names(place)[0] if e.is_dir(follow_symlinks=False)]
     return [root] if any(e.name.endswith(WRAPPER) for e in files.names(root)[0]) else []
 
 

@@ -259,10 +259,9 @@ def _included(listed: Path, tool: Tool) -> tuple[str, ...]:
     except (PtxviewError, OSError):
         return ()
     known = ("/usr/", str(tool.path.parents[1]), os.path.realpath(tool.path.parents[1]))
-    paths = text.replace("\\\n", " ").split()[1:]
     return tuple(
         p
-        for p in paths
+        for p in text.replace("\\\n", " ").split()[1:]
         if Path(p).is_absolute() and not p.startswith(known) and "/site-packages/" not in p
     )
 
@@ -373,8 +372,7 @@ def assembled(recording: Recording, cache: DerivedCache, device: str | None = No
         except PtxviewError as error:
             return _without(recording, f"{error.message}. {error.hint}".rstrip(". "))
         if device is None and made.cubin is None and (made.seconds or 0) >= UNASKED_SECONDS:
-            longer = f"{made.failed}: --device {own} gives it {SECONDS:.0f} s"
-            made = replace(made, failed=longer)
+            made = replace(made, failed=f"{made.failed}: --device {own} gives it {SECONDS:.0f} s")
         if made.failed is None or target == own:
             return _with(recording, source, target, made)
     return recording
@@ -437,16 +435,16 @@ def _changed(recording: Recording, change: Callable[[Variant], Variant]) -> Reco
 
 STAGES = ("ttir", "ttgir", "llir", "ptx", "cubin")
 BEGINNINGS = ("source", "ttir", "ttgir", "llir", "ptx")
-# The probes as a package of their own name, as a recorded program has them.
-_BOOT = """
+# The probes as a package, as a recorded program has them, without the current folder in the path.
+BOOT = """
 import sys, importlib, importlib.util as u
 sys.path[:] = [p for p in sys.path if p]
 folder = sys.argv[1]
 spec = u.spec_from_file_location("ptxview_probes", folder + "/__init__.py",
                                  submodule_search_locations=[folder])
 sys.modules["ptxview_probes"] = u.module_from_spec(spec)
-main = importlib.import_module("ptxview_probes.ahead.remaining").main
-raise SystemExit(main(sys.argv[2], sys.argv[3]))
+main = importlib.import_module("ptxview_probes." + sys.argv[2]).main
+raise SystemExit(main(sys.argv[3], sys.argv[4]))
 """
 # ptxas takes names of files among its options: of a recording only those are believed that name
 # none.
@@ -573,7 +571,7 @@ def _by_child(
             "at_source": job.at_source,
         }
         asked.write_text(json.dumps(wanted, default=str), "utf-8")
-        argv = [python, "-c", _BOOT, str(PROBES.parent), str(asked), str(results)]
+        argv = by_probes(python, "ahead.remaining", asked, results)
         env = {**triton_environment(folder), **job.environment}
         ended = run_tool(argv, env=env, seconds=seconds, go_on=go_on)
         if ended.status == NO_TRITON:
@@ -582,6 +580,11 @@ def _by_child(
         if job.watch:
             made = replace(made, passes=_printed(watched, mark))
         return made, ended.status < 0
+
+
+def by_probes(python: str, module: str, job: Path, results: Path) -> list[str]:
+    """The command that runs ``main`` of a module of the probes on a job's file."""
+    return [python, "-c", BOOT, str(PROBES.parent), module, str(job), str(results)]
 
 
 def _printed(places: Mapping[str, Path], mark: str) -> PassesPrinted:
@@ -667,7 +670,6 @@ def job_of(variant: Variant, stage: str, until: str = "cubin") -> StageJob:
         why = variant.missing.get(Stage(stage), "it was not recorded")
     if content is None:
         raise Unreadable(f"{variant.symbol} has no {stage}: {why}")
-    gluon = Stage.TTIR not in variant.stages and Stage.TTGIR in variant.stages
     return StageJob(
         content.read(),
         stage,
@@ -675,7 +677,7 @@ def job_of(variant: Variant, stage: str, until: str = "cubin") -> StageJob:
         variant.target or "",
         options_of(variant),
         until,
-        gluon,
+        Stage.TTIR not in variant.stages and Stage.TTGIR in variant.stages,
     )
 
 

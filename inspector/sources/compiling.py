@@ -353,8 +353,7 @@ def read_input(path: str, asked: str | None) -> CompilerInput:
         raise Unreadable(
             f"{path} does not exist", "Give a .cu .ptx .ttir .ttgir .llir or .py file."
         )
-    data = files.read(real)
-    return checked(CompilerInput(real, path, language, data))
+    return checked(CompilerInput(real, path, language, files.read(real)))
 
 
 def checked(source: CompilerInput) -> CompilerInput:
@@ -404,7 +403,23 @@ def compile_files(request: CompileRequest, say: Say, go_on: GoOn = lambda: True)
             writer.event(**event)
         triton = [s for s in request.inputs if s.language in BY_TRITON]
         if triton:
-            _by_triton(request, triton, writer, say, go_on)
+            python = toolchain.interpreter(request.python)
+            for source in triton:
+                say(
+                    f"running {source.name} for its calls"
+                    if source.language == "triton" and request.given.signature is None
+                    else f"{source.name} through Triton"
+                )
+                columns = tuple(
+                    (target, options)
+                    for target in targets_of(source, request.targets)
+                    for options in request.options
+                )
+                job = AheadJob(source, columns, request.given, python, request.limit)
+                said = compile_by_triton(job, writer, go_on)
+                if said is not None:
+                    say(said)
+                    writer.event(event="problem", time=time.time(), where=source.name, text=said)
         recording = open_path(folder)
         failed = sum(one.failed is not None for one in recording.compilations)
         writer.event(event="end", time=time.time(), exit_status=int(failed > 0))
@@ -580,25 +595,3 @@ def _events(job: _Job, made: Compiled, writer: Writer) -> Iterator[Event]:
         "failed": made.failed,
         "messages": [message_event(message) for message in made.messages],
     }
-
-
-def _by_triton(
-    request: CompileRequest, inputs: Sequence[CompilerInput], writer: Writer, say: Say, go_on: GoOn
-) -> None:
-    python = toolchain.interpreter(request.python)
-    for source in inputs:
-        say(
-            f"running {source.name} for its calls"
-            if source.language == "triton" and request.given.signature is None
-            else f"{source.name} through Triton"
-        )
-        columns = tuple(
-            (target, options)
-            for target in targets_of(source, request.targets)
-            for options in request.options
-        )
-        job = AheadJob(source, columns, request.given, python, request.limit)
-        said = compile_by_triton(job, writer, go_on)
-        if said is not None:
-            say(said)
-            writer.event(event="problem", time=time.time(), where=source.name, text=said)

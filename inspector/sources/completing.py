@@ -78,8 +78,7 @@ def unfinished(writer: Writer, python: str, say: Say, go_on: GoOn) -> Iterator[E
                 with contextlib.suppress(PtxviewError, OSError):
                     texts[stage] = files.read(Path(str(folder)) / f"{name[:150]}.{stage}")
             held = {stage: BytesContent(text) for stage, text in texts.items()}
-            told = {**event, "files": held, "failed": "?"}
-            made = variants.from_triton(told, carried, {}, None)
+            made = variants.from_triton({**event, "files": held, "failed": "?"}, carried, {}, None)
             words = None if made is None else _again(made.variant, python, say, go_on, "cubin")
             if words is not None and words.failed is not None and made is not None:
                 stored = {stage: writer.blob(text) for stage, text in texts.items()}

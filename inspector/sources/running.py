@@ -300,8 +300,7 @@ class Run:
                 event="end", time=time.time(), exit_status=status, seconds=seconds, finishing=True
             )
             if not self._watches and not is_watched(self.folder):
-                program = Path(self.argv[0]).name
-                self._writer.event(event="unwatched", command=program, why="none")
+                self._writer.event(event="unwatched", command=Path(self.argv[0]).name, why="none")
             keep_records(self.folder, self._writer.blob)
             for text, mark in unwritten(self.folder):
                 self._writer.event(event="problem", where="recording", text=text)

@@ -412,8 +412,7 @@ def _source(source: Mapping[str, object]) -> Event:
         return {}
     begin = as_int(source.get("function_start_line")) or first
     end = as_int(source.get("function_end_line")) or first + code.rstrip("\n").count("\n")
-    padded = "\n" * (first - 1) + code
-    data = BytesContent(padded.encode("utf-8", "surrogatepass"))
+    data = BytesContent(("\n" * (first - 1) + code).encode("utf-8", "surrogatepass"))
     return {"file": file, "blob": data, "first": begin, "last": end}
 
 

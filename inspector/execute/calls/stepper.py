@@ -486,12 +486,10 @@ class Stepper:
                     for n in lines[max(0, middle - around) : middle + around + 1]
                 )
             case _:
-                known = [usage.split()[0] for usage, _ in HELP]
-                near = difflib.get_close_matches(word, known, n=1)
+                near = difflib.get_close_matches(word, [usage.split()[0] for usage, _ in HELP], n=1)
                 hint = f"; did you mean {near[0]}?" if near else "; help lists commands"
                 raise NotUnderstood(f"there is no command {word}{hint}")
-        place = self.place()
-        return StepAnswer(command, place, note, False, values, strips, listing)
+        return StepAnswer(command, self.place(), note, False, values, strips, listing)
 
     def _move(self, command: str, to: int | None, missing: str = "") -> StepAnswer:
         """Go to a step; stay if there is no such step, and say so."""
@@ -550,8 +548,7 @@ class Stepper:
         of_source = [r for r, name in self.names.items() if name == word and self._is_own(r)]
         if of_source:
             return sorted(of_source)
-        candidates = [*names, *dict.fromkeys(self.names.values())]
-        near = difflib.get_close_matches(word, candidates, n=2)
+        near = difflib.get_close_matches(word, [*names, *dict.fromkeys(self.names.values())], n=2)
         hint = f"; did you mean {' or '.join(near)}?" if near else ""
         raise NotUnderstood(f"there is no register {word}{hint}")
 

@@ -133,8 +133,7 @@ class Touches(Observer):
 
     def _stored(self, address: Array) -> None:
         if len(self._seen):
-            places = self._seen & u64((1 << 48) - 1)
-            self._seen = self._seen[~np.isin(places, address.astype(u64))]
+            self._seen = self._seen[~np.isin(self._seen & u64((1 << 48) - 1), address.astype(u64))]
 
 
 def _pairs(warp: Array, place: Array) -> Array:

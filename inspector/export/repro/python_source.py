@@ -348,7 +348,6 @@ class _Cutter:
 
 def is_jitted(text: str) -> bool:
     """Whether one of a function's decorators makes a kernel of it."""
-    tree = ast.parse(text)
-    function = next((n for n in tree.body if isinstance(n, ast.FunctionDef)), None)
+    function = next((n for n in ast.parse(text).body if isinstance(n, ast.FunctionDef)), None)
     decorators: list[ast.expr] = [] if function is None else function.decorator_list
     return any(_JIT.fullmatch(ast.unparse(d).partition("(")[0]) for d in decorators)

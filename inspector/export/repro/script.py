@@ -102,8 +102,7 @@ def triton_script(launch: TritonLaunch) -> str:
     tolerance = max(far for word, far in COARSE.items() if re.search(word, text))
     imports = {"import torch", "import triton", "import triton.language as tl"}
     imports |= {line for c in cut for line in c.imports}
-    descriptors = any(_DESCRIPTOR.match(a.type or "") for a in launch.arguments)
-    if descriptors:
+    if any(_DESCRIPTOR.match(a.type or "") for a in launch.arguments):
         imports.add("from triton.tools.tensor_descriptor import TensorDescriptor")
     checks = [c for c in CHECKS if c != "reference" or launch.reference is not None]
     parts = [

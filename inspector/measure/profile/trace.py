@@ -597,8 +597,7 @@ def stacks(data: bytes, gpu: bool) -> list[str]:
             span.gpu += work.ns
     sums: dict[str, int] = defaultdict(int)
     for thread, spans in trace.lanes.items():
-        frames = _frames_of(spans, trace.frames.get(thread, []))
-        for span, frame in zip(spans, frames, strict=True):
+        for span, frame in zip(spans, _frames_of(spans, trace.frames.get(thread, [])), strict=True):
             spent = span.gpu if gpu else span.own
             if not span.kept or (span.kind == "runtime" and gpu) or spent <= 0:
                 continue

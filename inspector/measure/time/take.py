@@ -51,21 +51,10 @@ from inspector.reader import tables
 from inspector.reader.reader import Reader
 from inspector.reader.selecting import Found
 from inspector.recording.layout import is_recording, keep, read_events, recordings_folder
+from inspector.sources.compilers import by_probes
 from inspector.system import files, toolchain
 from inspector.system.process import Finished, run_tool
 
-PROBES = Path(__file__).resolve().parents[2] / "probes"
-# The probes as a package, as a recorded program has them, without the current folder in the path.
-BOOT = """
-import sys, importlib, importlib.util as u
-sys.path[:] = [p for p in sys.path if p]
-folder = sys.argv[1]
-spec = u.spec_from_file_location("ptxview_probes", folder + "/__init__.py",
-                                 submodule_search_locations=[folder])
-sys.modules["ptxview_probes"] = u.module_from_spec(spec)
-main = importlib.import_module("ptxview_probes.replay." + sys.argv[2]).main
-raise SystemExit(main(sys.argv[3], sys.argv[4]))
-"""
 NO_DEVICE, NO_TORCH = 4, 45
 # Seconds to import torch and wake the device, which takes tens of seconds on a cold disk.
 STARTING = 180
@@ -119,7 +108,7 @@ def run_child(
     job_file, results = folder / "job.json", folder / "results.jsonl"
     results.unlink(missing_ok=True)
     job_file.write_text(json.dumps(job), "utf-8")
-    argv = [python, "-c", BOOT, str(PROBES), module, str(job_file), str(results)]
+    argv = by_probes(python, f"replay.{module}", job_file, results)
     try:
         done = child(argv, seconds, folder)
     except Unreadable as error:
@@ -312,8 +301,7 @@ def ready(
             f"{path} is not a recording: only recordings have the launches of their kernels",
             "Make one with: ptxview run script.py",
         )
-    events = _events(reader, path)
-    everything = again(reader.recording, events, variants, calls)
+    everything = again(reader.recording, _events(reader, path), variants, calls)
     often, less_frequent = frequent(everything, wish.calls)
     planned = plan(variants, wish.calls, {(k.id, v.id) for a in everything for k, v in a.among})
     planned = replace(planned, left_out=(*planned.left_out, *less_frequent))
@@ -322,8 +310,7 @@ def ready(
     if not toolchain.gpu_present():
         raise ToolMissing("timing needs an NVIDIA GPU; this machine has none")
     interpreters = (sys.executable, toolchain.interpreter(None))
-    recorded = reader.recording.command
-    python = interpreter(wish.python, interpreters, toolchain.versions, recorded)
+    python = interpreter(wish.python, interpreters, toolchain.versions, reader.recording.command)
     return Ready(planned, python, tuple(often))
 
 
