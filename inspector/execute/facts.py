@@ -255,7 +255,15 @@ class Facts(Observer):
             kept = self._accesses[key] = AccessFacts(space=access.space, way=access.way)
             self._rows[access.instruction].accesses.append(kept)
         if access.way.startswith("matrix"):
-            _matrix(kept, access.address)
+            # Eight rows of 16 bytes: one wavefront, unless their banks collide
+            rows = access.address
+            words = (rows[..., None] >> u64(2)) + np.arange(4, dtype=u64)
+            words = words.reshape(-1, 32)
+            kept.requests += len(words)
+            kept.lanes += 32 * len(words)
+            kept.bytes_wanted += 128 * len(words)
+            kept.wavefronts += _waves(words, np.ones(words.shape, bool))
+            kept.least_wavefronts += len(words)
             return
         if access.lane is not None:
             _bulk(kept, access)
@@ -271,7 +279,13 @@ class Facts(Observer):
         kept.lanes += count
         kept.bytes_wanted += count * access.nbytes
         if access.space in ("global", "const"):
-            _sectors(kept, address, active, access.nbytes)
+            nbytes = access.nbytes
+            steps = np.arange(0, nbytes, SECTOR, dtype=u64)
+            spread = ((address[..., None] + steps) >> u64(5)).reshape(len(address), -1)
+            kept.sectors += int(_distinct(spread, np.repeat(active, len(steps), 1)).sum())
+            kept.tag_requests += int(_distinct(address >> u64(7), active).sum())
+            places = _distinct(address // u64(nbytes), active)
+            kept.least_sectors += int((-(-places * nbytes // SECTOR)).sum())
         elif access.space == "shared":
             _wavefronts(kept, address, active, access.nbytes)
 
@@ -449,15 +463,6 @@ def _distinct(values: Array, on: Array) -> Array:
     return _ordered(values, on)[1].sum(1)
 
 
-def _sectors(kept: AccessFacts, address: Array, active: Array, nbytes: int) -> None:
-    steps = np.arange(0, nbytes, SECTOR, dtype=u64)
-    spread = ((address[..., None] + steps) >> u64(5)).reshape(len(address), -1)
-    kept.sectors += int(_distinct(spread, np.repeat(active, len(steps), 1)).sum())
-    kept.tag_requests += int(_distinct(address >> u64(7), active).sum())
-    places = _distinct(address // u64(nbytes), active)
-    kept.least_sectors += int((-(-places * nbytes // SECTOR)).sum())
-
-
 def _wavefronts(kept: AccessFacts, address: Array, active: Array, nbytes: int) -> None:
     """Of shared memory: 8-byte accesses go by halves of a warp, 16-byte ones by quarters."""
     per = max(1, nbytes // 4)
@@ -468,17 +473,6 @@ def _wavefronts(kept: AccessFacts, address: Array, active: Array, nbytes: int) -
     on = np.ascontiguousarray(on).reshape(-1, group * per)
     kept.wavefronts += _waves(words, on)
     kept.least_wavefronts += int(on.any(1).sum())
-
-
-def _matrix(kept: AccessFacts, rows: Array) -> None:
-    """Eight rows of 16 bytes: one wavefront, unless their banks collide."""
-    words = (rows[..., None] >> u64(2)) + np.arange(4, dtype=u64)
-    words = words.reshape(-1, 32)
-    kept.requests += len(words)
-    kept.lanes += 32 * len(words)
-    kept.bytes_wanted += 128 * len(words)
-    kept.wavefronts += _waves(words, np.ones(words.shape, bool))
-    kept.least_wavefronts += len(words)
 
 
 def _bulk(kept: AccessFacts, access: Access) -> None:

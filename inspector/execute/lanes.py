@@ -325,11 +325,8 @@ def multiply(
     warps, down = left.shape[0], m // 8
     product = np.matmul(left, right).reshape(warps, down, 8, 4, 2).transpose(0, 2, 3, 1, 4)
     total = product + _elements(lanes, c, kinds[3]).reshape(warps, 8, 4, down, 2)
-    return _results(lanes, total, kinds[0], saturate)
-
-
-def _results(lanes: Lanes, total: Array, kind: str, saturate: bool) -> list[Array]:
-    """D's registers: (warps, group, thread, down, 2) numbers as bits."""
+    # D's registers: (warps, group, thread, down, 2) numbers as bits
+    kind = kinds[0]
     if kind == "f16":
         bits = np.ascontiguousarray(total.astype(f16)).view(u32)[..., 0]
     elif kind == "s32":

@@ -301,10 +301,22 @@ class Machine:
                 said, where = "a branch goes beyond its table", self.lanes.first(left)
                 raise self.fault("out of bounds", said, block.last - 1, where)
         elif is_waiting(end):
-            self._wait(block, mask, result)
+            guard, operands = result
+            assert block.end is not None
+            yes, no = _parted(mask, guard) if guard is not None else (mask, NOBODY)
+            self._go(block, block.successors[0], no)
+            if yes is None or yes.any():
+                self._go_on(self.barriers.reach(block.end, operands, yes, block.successors[0]))
         else:
             self._end(block, mask, result)
-        self._forget(block)
+        # Frees the registers that no lane looks at any more
+        needed = [self.blocks[n].live_in for n in (*self.pending, *self.polled)]
+        if self.barriers.waiting:
+            return
+        one_way = len(block.successors) == 1
+        for register in block.dying if one_way else (*block.dying, *block.live_out):
+            if not any(register in live for live in needed):
+                self.registers[register] = self.program.empty[register]
 
     def _guarded(self, end: PtxInstruction, mask: Mask, result: Any) -> Mask:
         guard = result[0] if is_waiting(end) else result
@@ -321,14 +333,6 @@ class Machine:
             one.branched(self.lanes, block.last - 1, yes, no)
         self._go(block, block.successors[0], yes)
         self._go(block, block.successors[1], no)
-
-    def _wait(self, block: BasicBlock, mask: Mask, result: tuple[Array | None, Any]) -> None:
-        guard, operands = result
-        assert block.end is not None
-        yes, no = _parted(mask, guard) if guard is not None else (mask, NOBODY)
-        self._go(block, block.successors[0], no)
-        if yes is None or yes.any():
-            self._go_on(self.barriers.reach(block.end, operands, yes, block.successors[0]))
 
     def _go_on(self, released: list[Release]) -> None:
         for one in released:
@@ -372,16 +376,6 @@ class Machine:
         else:
             self.lanes.live = self.lanes.live & ~mask
         self._left = bool(self.barriers.waiting)
-
-    def _forget(self, block: BasicBlock) -> None:
-        """Frees the registers that no lane looks at any more."""
-        needed = [self.blocks[n].live_in for n in (*self.pending, *self.polled)]
-        if self.barriers.waiting:
-            return
-        one_way = len(block.successors) == 1
-        for register in block.dying if one_way else (*block.dying, *block.live_out):
-            if not any(register in live for live in needed):
-                self.registers[register] = self.program.empty[register]
 
     def _idle(self) -> bool:
         """Whether going round changes nothing: no memory, and no register that lives there."""

@@ -15,7 +15,7 @@ from typing import TypeVar, cast
 from inspector.analyse.line_annotations import SourceGroups, by_links, by_places, of_source, places
 from inspector.analyse.links import Relation, StageNames, beginning, composed, model_lines, relate
 from inspector.base.errors import PtxviewError, Unreadable
-from inspector.base.model import Stage, StageFile, Variant
+from inspector.base.model import Stage, Variant
 from inspector.base.names import base_name
 from inspector.listing import parse
 from inspector.listing.cubin import is_elf, read_cubin
@@ -85,19 +85,18 @@ class Listings:
             why = variant.missing.get(stage, "it was not recorded")
             raise Unreadable(f"there is no {stage.value} of {variant.symbol}: {why}")
         if stage is Stage.SASS:
-            return self._sass(variant, file)
+            cubin = file.content.read()
+            if file.text_from != DISASSEMBLED and not is_elf(cubin):  # a report has the text alone
+                return StageText(decode(cubin), file.text_from)
+            plain, annotated, tool = disassemble(cubin, self.cache)
+            known = read_cubin(cubin)
+            if variant.locations_cubin is not None and (known is None or not known.has_lines):
+                with suppress(PtxviewError):
+                    annotated = (
+                        disassemble(variant.locations_cubin.read(), self.cache)[1] or annotated
+                    )
+            return StageText(plain, f"nvdisasm {tool} -c", annotated)
         return StageText(decode(file.content.read()), file.text_from)
-
-    def _sass(self, variant: Variant, file: StageFile) -> StageText:
-        cubin = file.content.read()
-        if file.text_from != DISASSEMBLED and not is_elf(cubin):  # a report has the text alone
-            return StageText(decode(cubin), file.text_from)
-        plain, annotated, tool = disassemble(cubin, self.cache)
-        known = read_cubin(cubin)
-        if variant.locations_cubin is not None and (known is None or not known.has_lines):
-            with suppress(PtxviewError):
-                annotated = disassemble(variant.locations_cubin.read(), self.cache)[1] or annotated
-        return StageText(plain, f"nvdisasm {tool} -c", annotated)
 
     def listing(self, variant: Variant, stage: Stage) -> Listing:
         """The lines of a stage. Raises ``PtxviewError`` with the reason if they are missing."""

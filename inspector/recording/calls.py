@@ -344,7 +344,15 @@ class DriverLaunches:
             case _ if process is None:
                 return
             case "driver":
-                self._began(event)
+                beside, error = as_text(event.get("beside")), as_int(event.get("error"))
+                why = None if error is None else f"CUPTI refused (error {error})"
+                why = as_text(event.get("why")) or why
+                if beside is not None:
+                    why = f"{beside} is set: another tool is at the driver"
+                if event.get("began") is True:
+                    self.began = True
+                elif why is not None:
+                    self._blind[why] = None
             case "driver_left":
                 self._blind[f"{event.get('why')} began"] = None
                 self._inexact.add(process)
@@ -352,17 +360,6 @@ class DriverLaunches:
                 self._launch(event, process)
             case "driver_counts":
                 self._told(event, process)
-
-    def _began(self, event: Event) -> None:
-        beside, error = as_text(event.get("beside")), as_int(event.get("error"))
-        why = None if error is None else f"CUPTI refused (error {error})"
-        why = as_text(event.get("why")) or why
-        if beside is not None:
-            why = f"{beside} is set: another tool is at the driver"
-        if event.get("began") is True:
-            self.began = True
-        elif why is not None:
-            self._blind[why] = None
 
     def _launch(self, event: Event, process: Process) -> None:
         symbol, number = as_text(event.get("name")), as_int(event.get("id"))
@@ -467,7 +464,15 @@ class DriverLaunches:
                 if self.has_ptx(made.by, made.name) and not self._was_refused(made):
                     yield self._unlaunched(made)
         for made in self._refused:
-            yield self._uncompiled(made)
+            # A kernel that its compiler refused, with the stages before
+            error = facts.of_compile(made.event, self._blob)
+            tool, said = (
+                (made.by, "it did not say why") if error is None else (error.tool, error.said)
+            )
+            missing = dict.fromkeys((Stage.TTIR, Stage.TTGIR), f"{made.by} makes none")
+            why = f"{tool or made.by} could not compile it: {said}"
+            missing |= dict.fromkeys((Stage.LLIR, Stage.PTX, Stage.SASS), why)
+            yield self._of_compiler(made, missing, error)
 
     def _was_refused(self, made: _Made) -> bool:
         """Whether a kernel that has PTX was refused by the linker."""
@@ -488,15 +493,6 @@ class DriverLaunches:
         missing = dict.fromkeys((Stage.TTIR, Stage.TTGIR, Stage.LLIR), "no Triton compiled it")
         missing[Stage.SASS] = f"{made.by} is not emulated, and there was no GPU to load it"
         return self._of_compiler(made, missing)
-
-    def _uncompiled(self, made: _Made) -> VariantOfKernel:
-        """A kernel that its compiler refused, with the stages before."""
-        error = facts.of_compile(made.event, self._blob)
-        tool, said = (made.by, "it did not say why") if error is None else (error.tool, error.said)
-        missing = dict.fromkeys((Stage.TTIR, Stage.TTGIR), f"{made.by} makes none")
-        why = f"{tool or made.by} could not compile it: {said}"
-        missing |= dict.fromkeys((Stage.LLIR, Stage.PTX, Stage.SASS), why)
-        return self._of_compiler(made, missing, error)
 
     def _of_compiler(
         self, made: _Made, missing: Mapping[Stage, str], error: Failure | None = None

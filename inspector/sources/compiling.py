@@ -424,7 +424,14 @@ def compile_files(request: CompileRequest, say: Say, go_on: GoOn = lambda: True)
         failed = sum(one.failed is not None for one in recording.compilations)
         writer.event(event="end", time=time.time(), exit_status=int(failed > 0))
         writer.close()
-        return _closed(folder, pack_to, failed)
+        if pack_to is None:
+            return CompileOutcome(folder, open_path(folder), failed)
+        try:
+            pack(folder, pack_to)
+        except OSError as error:
+            raise Unreadable(f"{pack_to} cannot be written: {error.strerror or error}") from None
+        remove(folder)
+        return CompileOutcome(pack_to, open_path(pack_to), failed)
     except BaseException:
         stop_tools()
         writer.close()
@@ -459,17 +466,6 @@ def _place(request: CompileRequest) -> tuple[Path, Path | None]:
         return prepare(RunRequest("script", (name if name != "-" else "stdin",), request.out))
     except RunFailed as error:
         raise UsageError(error.message, error.hint) from None
-
-
-def _closed(folder: Path, pack_to: Path | None, failed: int) -> CompileOutcome:
-    if pack_to is None:
-        return CompileOutcome(folder, open_path(folder), failed)
-    try:
-        pack(folder, pack_to)
-    except OSError as error:
-        raise Unreadable(f"{pack_to} cannot be written: {error.strerror or error}") from None
-    remove(folder)
-    return CompileOutcome(pack_to, open_path(pack_to), failed)
 
 
 # -- nvcc and ptxas -------------------------------------------------------------------------------

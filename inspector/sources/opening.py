@@ -109,7 +109,21 @@ def _open(path: Path) -> Recording:
         events = replace(events, problems=(*events.problems, *kept_problems(path)))
         return replace(_assembled(str(path), events), real=str(real))
     if path.is_file() and unpacking.is_archive(path):
-        return _packed(path)
+        # What an archive holds, unpacked to a folder that is removed when this process ends
+        held = unpacking.unpacked(path)
+        inner = _inner(held.folder, path)
+        if is_recording(inner):
+            recording = _open(inner)
+        else:
+            try:
+                recording = Assembly(carried).recording(str(path), _found_in(inner, path))
+            except Unreadable as error:
+                said = error.message.replace(str(inner), str(path)).replace(
+                    str(held.folder), str(path)
+                )
+                raise Unreadable("; ".join((said, *held.problems[:3])), error.hint) from None
+        problems = (*held.problems, *recording.problems)
+        return replace(recording, path=str(path), real=str(path.resolve()), problems=problems)
     return Assembly(carried).recording(str(path), _found_in(path))
 
 
@@ -137,22 +151,6 @@ def open_paths(paths: Sequence[Path]) -> Recording:
         parts.append(read_events(path))
     machines, whole = merged(parts)
     return replace(_assembled(" + ".join(map(str, paths)), whole), machines=machines)
-
-
-def _packed(path: Path) -> Recording:
-    """What an archive holds, unpacked to a folder that is removed when this process ends."""
-    held = unpacking.unpacked(path)
-    inner = _inner(held.folder, path)
-    if is_recording(inner):
-        recording = _open(inner)
-    else:
-        try:
-            recording = Assembly(carried).recording(str(path), _found_in(inner, path))
-        except Unreadable as error:
-            said = error.message.replace(str(inner), str(path)).replace(str(held.folder), str(path))
-            raise Unreadable("; ".join((said, *held.problems[:3])), error.hint) from None
-    problems = (*held.problems, *recording.problems)
-    return replace(recording, path=str(path), real=str(path.resolve()), problems=problems)
 
 
 def _inner(folder: Path, path: Path) -> Path:

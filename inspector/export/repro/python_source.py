@@ -90,7 +90,10 @@ def cut_function(
     """
     cutter = _Cutter(recorded or {}, others or {})
     module = _module(text, path)
-    function = _function(module, name, near)
+    named = [n for n in ast.walk(module.tree) if isinstance(n, ast.FunctionDef) and n.name == name]
+    last = named[-1] if named else None
+    around = [n for n in named if near and _first(n) <= near <= (n.end_lineno or n.lineno)]
+    function = around[-1] if around else last
     if function is None:
         raise UsageError(
             f"{PurePath(path).name} has no function {name}",
@@ -134,13 +137,6 @@ def _binds(statement: ast.stmt) -> Iterator[str]:
         else:
             stored = (n for n in ast.walk(child) if isinstance(n, ast.Name))
             yield from (name.id for name in stored if isinstance(name.ctx, ast.Store))
-
-
-def _function(module: _Module, name: str, near: int | None) -> ast.FunctionDef | None:
-    named = [n for n in ast.walk(module.tree) if isinstance(n, ast.FunctionDef) and n.name == name]
-    last = named[-1] if named else None
-    around = [n for n in named if near and _first(n) <= near <= (n.end_lineno or n.lineno)]
-    return around[-1] if around else last
 
 
 def _first(node: ast.stmt) -> int:
