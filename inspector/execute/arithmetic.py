@@ -352,8 +352,7 @@ _BOOLEAN = {"and": "&", "or": "|", "xor": "^"}
 
 
 def _compared(row: PtxInstruction, a: str, b: str, real: bool) -> str:
-    made = (OF_FLOATS if real else COMPARISONS).get(row.parts[1])
-    if made is None:
+    if (made := (OF_FLOATS if real else COMPARISONS).get(row.parts[1])) is None:
         raise Untranslatable("this comparison is not known here")
     return made.format(a, b)
 

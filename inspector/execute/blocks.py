@@ -179,8 +179,7 @@ class _Names:
 
     def operand(self, operand: Operand) -> Operand:
         if isinstance(operand, RegisterOperand):
-            given = self.registers.get(operand.number)
-            if given is None:
+            if (given := self.registers.get(operand.number)) is None:
                 return RegisterOperand(operand.number + self.first, operand.negated)
             if isinstance(given, RegisterOperand) and operand.negated:
                 return RegisterOperand(given.number, not given.negated)

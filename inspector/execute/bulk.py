@@ -64,8 +64,7 @@ class BulkCopies:
             raise self.memory.fault("tensor map", said, n, where) from None
 
     def _region(self, n: int, where: tuple[int, int], address: int, nbytes: int) -> Region:
-        number = self.memory.memory.region_at(address)
-        if number is not None:
+        if (number := self.memory.memory.region_at(address)) is not None:
             region = self.memory.memory.regions[number]
             if address + nbytes <= region.end:
                 return region

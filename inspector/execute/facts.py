@@ -242,16 +242,14 @@ class Facts(Observer):
         if not self.values or register >= len(self.program.code.registers):
             return
         key = (instruction, register)
-        kept = self._values.get(key)
-        if kept is None:
+        if (kept := self._values.get(key)) is None:
             facts = ValueFacts(self.program.code.names[register], self.kinds[register])
             kept = self._values[key] = _Values(facts)
         kept.add(lanes, value, mask)
 
     def access(self, lanes: Lanes, access: Access) -> None:
         key = (access.instruction, access.space, access.way)
-        kept = self._accesses.get(key)
-        if kept is None:
+        if (kept := self._accesses.get(key)) is None:
             kept = self._accesses[key] = AccessFacts(space=access.space, way=access.way)
             self._rows[access.instruction].accesses.append(kept)
         if access.way.startswith("matrix"):
@@ -598,8 +596,7 @@ class Trace(Observer):
 
     def bits(self, register: int, step: int) -> Array | None:
         """A register's bits by thread after a step; None where nothing has written it yet."""
-        writer = self.writer(register, step)
-        if writer is None or self.lanes is None:
+        if (writer := self.writer(register, step)) is None or self.lanes is None:
             return None
         kept = dict(self.steps[writer].changes)[register]
         return np.broadcast_to(kept, (self.lanes.threads,)) if kept.size == 1 else kept

@@ -94,8 +94,7 @@ class Messages:
 
     def _string(self, address: int) -> str:
         """The string at an address of global memory, up to its end."""
-        number = self.memory.memory.region_at(address)
-        if number is None:
+        if (number := self.memory.memory.region_at(address)) is None:
             return "(null)"
         region = self.memory.memory.regions[number]
         data = region.data[address - region.base :][:MAX_TEXT_CHARS].tobytes()

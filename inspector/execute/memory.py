@@ -506,8 +506,7 @@ class ChunkMemory:
         out: list[tuple[str, Array, Mask]] = []
         left = self.lanes.full_mask(mask)
         for number, space in enumerate(_BY_WINDOW):
-            here = both(mask, window == u64(number))
-            if here is not None and here.any():
+            if (here := both(mask, window == u64(number))) is not None and here.any():
                 at = as_shared(address) if number else address
                 out.append((space, np.where(here, at, u64(0)), here))
                 left = left & ~here
@@ -609,8 +608,7 @@ class ChunkMemory:
         else:
             row, column = divmod(int(np.argmax(mask)), mask.shape[1])
             first = int(address[min(row, address.shape[0] - 1), min(column, address.shape[1] - 1)])
-        number = self.memory.region_at(first)
-        if number is None:
+        if (number := self.memory.region_at(first)) is None:
             return None
         region = self.memory.regions[number]
         offsets = address - u64(region.base)

@@ -153,8 +153,7 @@ class Program:
     def function(self, block: BasicBlock, *, careful: bool, watched: bool) -> Code:
         """The function of a basic block (see ``Translator.block``), compiled when first wanted."""
         key = (block.index, careful, watched)
-        made = self._functions.get(key)
-        if made is None:
+        if (made := self._functions.get(key)) is None:
             source = None if careful or watched else self._sources.get(block.index)
             if source is None:
                 source = self.translator.block(block, careful=careful, watched=watched)
@@ -183,8 +182,7 @@ class Program:
 
     def addresses(self, memory: Memory) -> list[int]:
         """Where the module's variables are in ``memory``; made there when first asked for."""
-        placed = memory.modules.get(self.module_key)
-        if placed is None:
+        if (placed := memory.modules.get(self.module_key)) is None:
             placed = memory.modules[self.module_key] = {}
             arrays: dict[str, Array] = {}
             for name in self._globals:

@@ -33,8 +33,7 @@ def space_of(row: PtxInstruction) -> str:
 
 
 def _word(row: PtxInstruction, known: tuple[str, ...]) -> str:
-    found = next((p for p in row.parts[1:] if p in known), None)
-    if found is None:
+    if (found := next((p for p in row.parts[1:] if p in known), None)) is None:
         raise Untranslatable(UNKNOWN_OPERATION)
     return found
 

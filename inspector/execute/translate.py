@@ -164,8 +164,7 @@ class Translator:
 
     def instruction(self, number: int, row: PtxInstruction) -> None:
         """Appends the lines of one instruction. Raises Untranslatable."""
-        handler = self.handlers.get(row.base)
-        if handler is None:
+        if (handler := self.handlers.get(row.base)) is None:
             raise Untranslatable("there is no such instruction here")
         self.number, self.guarded, self.written = number, row.guard is not None, []
         self.temporaries = 0
@@ -248,11 +247,9 @@ class Translator:
 
     def symbol(self, name: str, offset: int) -> str:
         """The address of a variable: in its own space, or in global memory."""
-        placed = self.layout.offsets.get(name)
-        if placed is not None:
+        if (placed := self.layout.offsets.get(name)) is not None:
             return self.constant(placed[1] + offset, np.uint64)
-        index = self.layout.globals.get(name)
-        if index is None:
+        if (index := self.layout.globals.get(name)) is None:
             raise Untranslatable(f"{name} is nothing whose address is known here")
         added = f" + {self.constant(offset, np.uint64)}" if offset else ""
         return f"(m.globals[{index}]{added})"

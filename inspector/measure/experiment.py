@@ -74,8 +74,7 @@ def experiment_of(outcome: TryOutcome, cache: DerivedCache) -> Experiment:
 
 def _with_call(one: TriedColumn, call: Call | None) -> TriedColumn:
     """Give an experimental variant the recorded call, so that both have hints on the launch."""
-    variant = one.variant
-    if variant is None or call is None or call.block is None:
+    if (variant := one.variant) is None or call is None or call.block is None:
         return one
     block, shared = block_of(one, call.block), shared_of(one, call.shared_bytes)
     own = replace(call, hash=variant.hash, block=block, shared_bytes=shared)
@@ -83,8 +82,7 @@ def _with_call(one: TriedColumn, call: Call | None) -> TriedColumn:
 
 
 def _column(reader: Reader, one: TriedColumn) -> ExperimentColumn:
-    variant = one.variant
-    if variant is None:
+    if (variant := one.variant) is None:
         return ExperimentColumn(one.label, one.compilation, None)
     card = reader.card(variant)
     sass, file = card.of(Stage.SASS), variant.stages.get(Stage.SASS)

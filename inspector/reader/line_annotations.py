@@ -153,8 +153,7 @@ class Teller(VariantFacts):
         return out
 
     def _places(self, variant: Variant, stage: Stage, finding: Finding) -> Sequence[int]:
-        own = finding.lines.get(stage)
-        if own:
+        if own := finding.lines.get(stage):
             return own
         for other, lines in finding.lines.items():
             try:
@@ -172,8 +171,7 @@ class Teller(VariantFacts):
         """Of the instructions that became of an access, those that are one."""
         from inspector.analyse.accesses import accesses
 
-        own = self.function(variant, stage)
-        if own is None:
+        if (own := self.function(variant, stage)) is None:
             return set()
         found = accesses(self.listing(variant, stage), own)
         return lines & {n for one in found if one.space != "constant" for n in one.lines}
@@ -229,8 +227,7 @@ def _words(of: _Function | None, n: int) -> Words:
     line, chains = of.listing.lines[n - 1], of.facts.chains
     sentence = of.reader.sentence(n)
     definitions = {name: chains.definitions(n, name) for name in line.uses}
-    times = of.facts.schedule
-    if times is None:
+    if (times := of.facts.schedule) is None:
         return Words(sentence, definitions=definitions)
     return Words(sentence, times.sentences(n), times.waits(n), times.consumer(n), definitions)
 
@@ -288,8 +285,7 @@ def regions(reader: Teller, variant: Variant, stage: Stage) -> tuple[Region, ...
     shares = [(annotations.share(n) or 0.0, n) for n in annotations.hottest]
     hot = sorted(shares, key=lambda one: (-one[0], one[1]))[:SAMPLED]
     out = [Region(n, n, "samples", source(n, n), round(percent, 2)) for percent, n in hot]
-    facts = reader.own(variant, stage)
-    if facts is None:
+    if (facts := reader.own(variant, stage)) is None:
         return tuple(out)
     flow = facts.flow
     inner = [

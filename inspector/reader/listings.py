@@ -80,8 +80,7 @@ class Listings:
 
     def text(self, variant: Variant, stage: Stage) -> StageText:
         """The text of a stage. Raises ``Unreadable`` with the reason if it is missing."""
-        file = variant.stages.get(stage)
-        if file is None:
+        if (file := variant.stages.get(stage)) is None:
             why = variant.missing.get(stage, "it was not recorded")
             raise Unreadable(f"there is no {stage.value} of {variant.symbol}: {why}")
         if stage is Stage.SASS:

@@ -104,8 +104,7 @@ def variant_passes(
     """
     job, remarks = _job(variant)
     interpreter = toolchain.interpreter(python)
-    version = toolchain.versions(interpreter).get("triton")
-    if version is None:
+    if (version := toolchain.versions(interpreter).get("triton")) is None:
         raise ToolMissing(
             f"{interpreter} has no Triton, whose passes these are",
             "Get it: pip install triton, or name another interpreter with --python.",
@@ -119,8 +118,7 @@ def variant_passes(
         json.dumps(dict(job.options), sort_keys=True, default=str),
         job.text,
     )
-    kept = _read(cache.get(key))
-    if kept is None:
+    if (kept := _read(cache.get(key))) is None:
         if say is not None:
             say(f"Triton {version} compiles {job.name} for {job.target}, for its passes")
         made = compile_on(job, interpreter, seconds=seconds, go_on=go_on)
@@ -133,8 +131,7 @@ def variant_passes(
 
 def _job(variant: Variant) -> tuple[StageJob, tuple[str, ...]]:
     """What to compile: the earliest text that there is."""
-    why = not_tritons(variant)
-    if why is not None:
+    if (why := not_tritons(variant)) is not None:
         raise Unreadable(why)
     begins = next(
         s
@@ -168,8 +165,7 @@ def _list(variant: Variant, job: StageJob, made: StagesMade, count: Count) -> Pa
         )
     if made.unknown:
         remarks.append(f"Triton {made.triton} knows no option {', '.join(made.unknown)}")
-    own = variant.stages.get(Stage.PTX)
-    if own is not None and made.failed is None:
+    if (own := variant.stages.get(Stage.PTX)) is not None and made.failed is None:
         same = own.content.read() == made.texts.get("ptx")
         remarks.append(
             "the PTX of this compilation is the recorded one, byte for byte"

@@ -161,8 +161,7 @@ def _property(
             return None
         case "instr":
             with suppress(PtxviewError):
-                sass = reader.code(variant, Stage.SASS)
-                if sass is not None:
+                if (sass := reader.code(variant, Stage.SASS)) is not None:
                     return sum(map(len, sass.code.without_padding().values()))
             return None
         case "hint" | "hints":

@@ -138,8 +138,7 @@ class Assembly:
         for index, event in sorted(graphs, key=lambda g: g[1].get("frame_id") is None):
             self._graph(event, index)
         for index, event in enumerate(ordered):
-            error = facts.of_graph(event, self._blob)
-            if error is not None:
+            if (error := facts.of_graph(event, self._blob)) is not None:
                 self._failed_graph(event, index, error)
         compiled: list[VariantOfKernel] = []
         for index, event in enumerate(ordered):
@@ -227,8 +226,7 @@ class Assembly:
                 self.problems.append(f"the extension {name} did not build: {said}")
 
     def _graph(self, event: Event, index: int) -> None:
-        content = self._blob(event.get("blob"))
-        if content is None:
+        if (content := self._blob(event.get("blob"))) is None:
             return
         try:
             text = content.read().decode("utf-8", "surrogateescape")
@@ -279,8 +277,7 @@ class Assembly:
             if len(own) == 1 and own[0].error is None:
                 own[0].error = error
             return
-        above = self._origins.stages(event, index, aot)
-        if not above:
+        if not (above := self._origins.stages(event, index, aot)):
             return  # there was no graph by then
         graph = _Graph(
             self._graph_id(event, aot),
@@ -383,8 +380,7 @@ class Assembly:
         kernel = self._kernels.setdefault(compiled.key, _Kernel(compiled.origin, compiled.name))
         variant = compiled.variant
         key = (variant.hash, variant.symbol)
-        earlier = kernel.variants.get(key)
-        if earlier is None:
+        if (earlier := kernel.variants.get(key)) is None:
             kernel.variants[key] = variant
             return
         if earlier.embedded is None and variant.embedded is not None:

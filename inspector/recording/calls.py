@@ -189,8 +189,7 @@ class Calls:
         merged: dict[object, Call] = {}
         for process, number, call in subject.calls:
             # A call is recorded when it begins, and counted when it has returned.
-            count = self._counts.get((process, number), 1)
-            if not count:
+            if not (count := self._counts.get((process, number), 1)):
                 continue  # it raised
             key = (
                 call.grid,
@@ -198,8 +197,7 @@ class Calls:
                 call.shared_bytes,
                 tuple(repr(replace(a, low=None, high=None)) for a in call.arguments),
             )
-            earlier = merged.get(key)
-            if earlier is None:
+            if (earlier := merged.get(key)) is None:
                 merged[key] = replace(call, count=count)
                 continue
             firsts = [f for f in (earlier.first, call.first) if f is not None]
@@ -243,8 +241,7 @@ class KernelOfModule:
         cubin = self.module.read()
         if len(cubin) <= MAX_WHOLE_CUBIN_BYTES:
             return cubin
-        code = only(cubin, self.kernel)
-        if code is None:
+        if (code := only(cubin, self.kernel)) is None:
             raise Unreadable(f"the module of {self.kernel} is damaged: the kernel is not in it")
         return code
 
@@ -390,8 +387,7 @@ class DriverLaunches:
         Launches of Triton's are counted where they are asked for, with their arguments; here only
         what replays of CUDA graphs add to them, less those that were asked for to be captured.
         """
-        launches = self._of(variant)
-        if launches is None:
+        if (launches := self._of(variant)) is None:
             return variant
         counts = [self._count(key, event) for key, event in launches.calls.items()]
         if variant.launches is not None:
@@ -556,8 +552,7 @@ class DriverLaunches:
         return VariantOfKernel(key, Origin.EXTERN, launches.symbol, replace(variant, **more))
 
     def _target(self, stages: Mapping[Stage, StageFile]) -> str | None:
-        held = stages.get(Stage.SASS)
-        if held is None:
+        if (held := stages.get(Stage.SASS)) is None:
             return None
         module = held.content.module if isinstance(held.content, KernelOfModule) else held.content
         name = digest_named(module) or ""
@@ -697,8 +692,7 @@ def _value(raw: bytes, kind: str | None) -> tuple[int | float | bool | str | Non
     if base.endswith(("*", "&")) and len(raw) == 8:
         address = int.from_bytes(raw, "little")
         return hex(address), min(address & -address or HIGHEST_ALIGNMENT, HIGHEST_ALIGNMENT)
-    form = _FORMATS.get(base)
-    if form is None or struct.calcsize(f"<{form}") != len(raw):
+    if (form := _FORMATS.get(base)) is None or struct.calcsize(f"<{form}") != len(raw):
         return None, None
     (plain,) = struct.unpack(f"<{form}", raw)
     return plain, None

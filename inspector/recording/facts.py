@@ -86,8 +86,7 @@ class Processes:
         self._begun: Counter[int] = Counter()
 
     def of(self, event: Event) -> Process | None:
-        pid = as_int(event.get("pid"))
-        if pid is None:
+        if (pid := as_int(event.get("pid"))) is None:
             return None
         self._begun[pid] += event.get("event") == self._kind
         return pid, self._begun[pid]
@@ -474,8 +473,7 @@ def _limited(event: Event, failure: Failure) -> Failure:
 
 def of_loading(event: Event) -> Failure | None:
     """Why the device would not load a binary."""
-    error = as_text(event.get("error"))
-    if error is None:
+    if (error := as_text(event.get("error"))) is None:
         return None
     kind, colon, _ = error.partition(": ")
     named = kind if colon and kind.isidentifier() else None
@@ -503,8 +501,7 @@ def of_graph(event: Event, blob: Blob) -> Failure | None:
     if event.get("event") == "graph_failed":
         return of_compile(event, blob)
     figures = as_map(event.get("figures")) if event.get("event") == "compile_end" else {}
-    text = (as_text(figures.get("fail_reason")) or "").strip()
-    if not text:
+    if not (text := (as_text(figures.get("fail_reason")) or "").strip()):
         return None
     said = error_line(text)
     file = as_text(figures.get("fail_user_frame_filename"))

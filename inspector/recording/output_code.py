@@ -440,8 +440,7 @@ def _fusion(kernel: KernelText, placed: Lines, dynamo: Lines) -> Fusion:
 
 
 def joined(fusions: Iterable[Fusion]) -> Fusion | None:
-    every = tuple(fusions)
-    if not every:
+    if not (every := tuple(fusions)):
         return None
     by_line: dict[tuple[str, int], MadeFrom] = {}
     for origin in (one for fusion in every for one in fusion.made_from):

@@ -355,8 +355,7 @@ def stack_in(text: str) -> tuple[UserFrame, ...]:
     rows = text.split("\n")
     out = []
     for n, row in enumerate(rows):
-        frame = _FRAME.match(row)
-        if frame is None or _TORCHS.search(frame[1]):
+        if (frame := _FRAME.match(row)) is None or _TORCHS.search(frame[1]):
             continue
         code = rows[n + 1].strip() if n + 1 < len(rows) else ""
         code = "" if _FRAME.match(code) else code[:SENTENCE_CHARS]

@@ -170,8 +170,7 @@ def parse_ninja(text: str) -> tuple[Build, ...]:
         if line.startswith("rule "):
             block = rules.setdefault(line[5:].strip(), {})
         elif line.startswith("build "):
-            edge = _edge(line[6:], variables, room)
-            if edge is not None:
+            if (edge := _edge(line[6:], variables, room)) is not None:
                 edges.append(edge)
                 block, scope = edge.variables, variables
         elif equals:
@@ -188,8 +187,7 @@ class _Edge:
 
 
 def _edge(text: str, variables: dict[str, str], room: _Room) -> _Edge | None:
-    found = _COLON.match(text)
-    if found is None:
+    if (found := _COLON.match(text)) is None:
         return None
 
     def explicit(words: list[str]) -> tuple[str, ...]:
@@ -421,8 +419,7 @@ def recorded_event(
     event = _facts(built, blob) | {"cubin": blob(built.cubin)}
     if built.source is not None and built.source.is_file():
         event["source_blob"] = blob(files.read(built.source))
-    reason = why_not(built)
-    if reason is None:
+    if (reason := why_not(built)) is None:
         code = rerun(built, built.argv, cache, say)
         reason = code.why
         event["ptx_command"] = list(code.command)

@@ -158,8 +158,7 @@ def scan(root: Path, allowance: files.Allowance | None = None) -> Iterator[Event
             if entry.is_dir(follow_symlinks=False):
                 below += [directory / entry.name] if entry.name not in PICKLES else []
             elif entry.name.endswith((*KNOWN, ".best_config", ".json", ".py", ".log", ".ninja")):
-                why = _why_not(entry, root)
-                if why is None:
+                if (why := _why_not(entry, root)) is None:
                     names.append(entry.name)
                 elif why:
                     yield _problem(directory / entry.name, why)
@@ -442,8 +441,7 @@ def _compiled(binary: _Binary, written: Mapping[str, output_code.KernelText]) ->
 
 
 def _generated_file(cubin: bytes) -> str | None:
-    match = _FILE.search(cubin)
-    if match is None:
+    if (match := _FILE.search(cubin)) is None:
         return None
     name = match[1].decode()
     folders = (found[1] for found in _FOLDER.finditer(cubin))

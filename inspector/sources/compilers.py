@@ -89,11 +89,9 @@ def death_of(
     """Explain why Triton's compiler ended its process: a sentence, and all messages. It was given
     ``text`` in a file whose name is ``file``, and which the user calls ``name``."""
     messages = _messages(printed, "triton", {file: (name, text)})
-    bad = _bad_ir(printed, name, text.splitlines())
-    if bad is not None:
+    if (bad := _bad_ir(printed, name, text.splitlines())) is not None:
         messages = (bad, *(m for m in messages if m.severity != "error"))
-    failed = first_error(messages)
-    if failed is None:
+    if (failed := first_error(messages)) is None:
         how = f"was ended by signal {-status}" if status < 0 else "ended before its time"
         cause = _cause_of(printed)
         failed = f"Triton's compiler {how}{f': {cause}' if cause else ''}"
@@ -363,8 +361,7 @@ def assembled(recording: Recording, cache: DerivedCache, device: str | None = No
     source = CompilerInput(Path(recording.path), recording.path, "ptx", file.content.read())
     if not _VERSION.search(source.text):
         return _without(recording, "it is a part of a module: it has no .version")
-    own = own_target(source.data)
-    if own is None:
+    if (own := own_target(source.data)) is None:
         return _without(recording, "it has no .target")
     for target in dict.fromkeys(filter(None, (device, own))):
         try:
@@ -648,8 +645,7 @@ def _stages_of(job: StageJob, file: str, results: Path, said: Path, ended: Finis
 def believed(options: Mapping[str, object]) -> dict[str, object]:
     """Options that a recording names, without those of ptxas that would name files."""
     out = dict(options)
-    words = str(out.get("ptx_options") or "").split()
-    if words:
+    if words := str(out.get("ptx_options") or "").split():
         kept = [word for word in words if _PTXAS_OPTION.fullmatch(word)]
         out["ptx_options"] = " ".join(kept) or None
     return out
@@ -658,8 +654,7 @@ def believed(options: Mapping[str, object]) -> dict[str, object]:
 def job_of(variant: Variant, stage: str, until: str = "cubin") -> StageJob:
     """A variant's own stage, for its own target and with its own options. Raises ``Unreadable``
     where the variant is not Triton's, or lacks the stage."""
-    why = not_tritons(variant)
-    if why is not None:
+    if (why := not_tritons(variant)) is not None:
         raise Unreadable(why)
     if stage == "source":
         content = variant.unpassed
@@ -696,8 +691,7 @@ def options_of(variant: Variant) -> dict[str, object]:
     """
     config = {name: variant.config[name] for name in CONFIG if name in variant.config}
     out = believed({**variant.options, **config})
-    file = variant.stages.get(Stage.TTGIR)
-    if file is not None:
+    if (file := variant.stages.get(Stage.TTGIR)) is not None:
         head = file.content.read()[: 1 << 16].decode("utf-8", "replace")
         out |= {f"num_{what}": int(n) for what, n in _WARPS.findall(head)}
     return out

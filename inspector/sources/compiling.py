@@ -416,8 +416,7 @@ def compile_files(request: CompileRequest, say: Say, go_on: GoOn = lambda: True)
                     for options in request.options
                 )
                 job = AheadJob(source, columns, request.given, python, request.limit)
-                said = compile_by_triton(job, writer, go_on)
-                if said is not None:
+                if (said := compile_by_triton(job, writer, go_on)) is not None:
                     say(said)
                     writer.event(event="problem", time=time.time(), where=source.name, text=said)
         recording = open_path(folder)

@@ -287,8 +287,7 @@ def _event(item: Found | str, cache: DerivedCache, path: Path) -> dict[str, obje
 def _file(path: Path, inside: Path | None = None) -> Iterable[dict[str, object]]:
     """Events of a file that the user named, or of one in the folder ``inside`` that was named."""
     with files.opened(path, inside=inside) as file:
-        head = file.take(LOG_HEAD)
-        if not head:
+        if not (head := file.take(LOG_HEAD)):
             raise Unreadable(f"{path} is empty")
         if is_elf(head) or FATBIN_MAGIC in head[:64]:
             yield from _binary(file, head)
@@ -302,8 +301,7 @@ def _file(path: Path, inside: Path | None = None) -> Iterable[dict[str, object]]
 def _text(file: files.File, head: bytes, inside: Path | None) -> Iterable[dict[str, object]]:
     path = file.path
     text = head.decode("utf-8", "surrogateescape")
-    stage = TEXT_STAGES.get(path.suffix.lower())
-    if stage is not None:
+    if (stage := TEXT_STAGES.get(path.suffix.lower())) is not None:
         if (why := files.why_not(path, follow=True)) is not None:
             raise Unreadable(why)
         content = FileContent(path, inside)
@@ -322,8 +320,7 @@ def _binary(file: files.File, head: bytes) -> Iterable[dict[str, object]]:
     if is_cubin(head):
         file.seek(0)
         data = file.whole()
-        cubin = read_cubin(data)
-        if cubin is None:
+        if read_cubin(data) is None:
             raise Unreadable(f"{path} is a damaged cubin", "Compile it again.")
         text = debug_ptx(data)
         yield {

@@ -266,8 +266,7 @@ class Run:
         tool = request.kind == "command" and Path(request.words[0]).name in NVIDIA_TOOLS
         profiled = tool or any(name == "PTXVIEW_PROFILE" for name, _ in request.environment)
         if target is None and request.driver and here is None and not profiled:
-            library = toolchain.driver_library()
-            if library is None:
+            if (library := toolchain.driver_library()) is None:
                 self._writer.event(event="problem", where="driver", text=NO_DRIVER)
             else:
                 self.env["PTXVIEW_DRIVER"] = str(library)

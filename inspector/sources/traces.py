@@ -419,8 +419,7 @@ def _source(source: Mapping[str, object]) -> Event:
 def _launched(entry: Mapping[str, object], launches: dict[str, _Launches], first: int) -> None:
     """Count a launch, and keep its call where it is unlike all before it."""
     metadata = as_map(entry.get("compilation_metadata"))
-    digest = as_text(metadata.get("hash"))
-    if digest is None:
+    if (digest := as_text(metadata.get("hash"))) is None:
         return
     known = launches.setdefault(digest, _Launches(as_int(entry.get("pid")) or 0))
     arguments = as_map(entry.get("extracted_args"))

@@ -352,8 +352,7 @@ class _Trial:
 
     def _assembler(self, variant: Variant, ptx: bytes) -> tuple[tuple[Tool, ...], tuple[str, ...]]:
         """The assembler that made a variant's machine code, with its options; else none."""
-        sass = variant.stages.get(Stage.SASS)
-        if sass is None or variant.target is None:
+        if (sass := variant.stages.get(Stage.SASS)) is None or variant.target is None:
             return (), ()
         folder = None
         if self.request.kernel.origin in TRITON:
@@ -446,8 +445,7 @@ class _Trial:
         self, made: TriedColumn, setting: TrySetting, text: bytes | None
     ) -> TriedColumn:
         """A column of Triton's with options for ptxas: its PTX is assembled once more."""
-        variant = made.variant
-        if variant is None:
+        if (variant := made.variant) is None:
             return replace(made, setting=setting, label=self._label(setting, text))
         ptx = variant.stages[Stage.PTX].content.read()
         by, options = self._assembler(variant, ptx)
@@ -548,8 +546,7 @@ def _cubin_of(variant: Variant) -> Cubin | None:
 
 def block_of(column: TriedColumn, recorded: tuple[int, int, int]) -> tuple[int, int, int]:
     """The threads of a block: what the PTX demands, else Triton's warps, else those recorded."""
-    variant = column.variant
-    if variant is not None and Stage.PTX in variant.stages:
+    if (variant := column.variant) is not None and Stage.PTX in variant.stages:
         text = variant.stages[Stage.PTX].content.read().decode("utf-8", "surrogateescape")
         for name, header in entries(text):
             demanded = bounds(header).get("reqntid") if name == variant.symbol else None

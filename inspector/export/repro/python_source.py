@@ -261,8 +261,7 @@ class _Cutter:
             if isinstance(s, ast.ImportFrom) and any(a.name == "*" for a in s.names)
         ]
         for star in stars:
-            other = self._file(module, star.module, star.level)
-            if other is None:
+            if (other := self._file(module, star.module, star.level)) is None:
                 self._imports[ast.unparse(star)] = None
                 self._outsider(star.module)
             elif name in other.bound:

@@ -490,8 +490,7 @@ def _call_arguments(call: ExtensionCall) -> str:
     places: Places = {}
     named: dict[str, Places] = {}
     for one in call.arguments:
-        match = _PLACE.fullmatch(one.name)
-        if match is None:
+        if (match := _PLACE.fullmatch(one.name)) is None:
             raise UsageError(f"an argument of the name {one.name} cannot be given")
         path = tuple(int(n) for n in _INDEX.findall(match["within"]))
         if match["number"] is not None:

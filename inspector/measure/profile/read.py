@@ -284,8 +284,7 @@ def profile_of(events: Events, window: Window, cache: DerivedCache) -> Profile:
 
 
 def _trace(events: Events, window: Window) -> Content:
-    content = events.blob(window.trace)
-    if content is None:
+    if (content := events.blob(window.trace)) is None:
         raise Unreadable("the trace of this window was not stored")
     return content
 

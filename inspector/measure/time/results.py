@@ -102,8 +102,7 @@ def median(samples: Sequence[float]) -> Median | None:
     if not n:
         return None
     middle = (finite[(n - 1) // 2] + finite[n // 2]) / 2
-    k = rank(n)
-    if k is None:
+    if (k := rank(n)) is None:
         return Median(middle, None, None, n)
     return Median(middle, finite[k - 1], finite[n - k], n)
 
@@ -204,8 +203,7 @@ def with_time(
 ) -> Timing | None:
     """A timing with the median of the child's ``answer`` and the rates; None without samples."""
     samples, clocks = numbers(answer.get("samples")), answer.get("clocks")
-    middle = median(samples)
-    if middle is None:
+    if (middle := median(samples)) is None:
         return None
     clocks = clocks if isinstance(clocks, dict) else {}
     traced, whole = (next(iter(numbers([answer.get(n)])), None) for n in ("traced", "whole"))

@@ -231,8 +231,7 @@ def _left(python: str, jobs: list[Said], end: ChildEnd, gathered: GatheredTimes)
     remaining = [t for t in jobs if t["n"] not in ended]
     if not remaining or gathered.spent:
         return remaining
-    culprit = next((t for t in remaining if t["n"] in begun), None)
-    if culprit is None:
+    if (culprit := next((t for t in remaining if t["n"] in begun), None)) is None:
         raise Unreadable(f"the process that runs calls again ended early: {end.problem}")
     number = culprit["n"]
     assert isinstance(number, int)
