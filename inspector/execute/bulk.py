@@ -64,10 +64,9 @@ class BulkCopies:
             raise self.memory.fault("tensor map", said, n, where) from None
 
     def _region(self, n: int, where: tuple[int, int], address: int, nbytes: int) -> Region:
-        if (number := self.memory.memory.region_at(address)) is not None:
-            region = self.memory.memory.regions[number]
-            if address + nbytes <= region.end:
-                return region
+        region = self.memory.memory.region_at(address)
+        if region is not None and address + nbytes <= region.end:
+            return region
         raise self.memory.outside_global(n, where, address, nbytes)
 
     def _each(

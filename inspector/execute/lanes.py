@@ -123,16 +123,9 @@ class Lanes:
         """Row and column of the first lane of a mask that has one."""
         return divmod(int(np.argmax(self.full(mask).reshape(-1))), self.width)
 
-    def block_of(self, row: int) -> Triple:
-        """The coordinates of the block in a row."""
-        return _place(int(self.numbers[row]), self.grid)
 
-    def thread_of(self, column: int) -> Triple:
-        """The coordinates of the thread in a column."""
-        return _place(column, self.block)
-
-
-def _place(number: int, sizes: Triple) -> Triple:
+def coordinates(number: int, sizes: Triple) -> Triple:
+    """The coordinates of a block in its grid, or of a thread in its block."""
     x, y, _ = sizes
     return number % x, number // x % y, number // (x * y)
 

@@ -24,7 +24,7 @@ from inspector.execute.blocks import BasicBlock, is_waiting
 from inspector.execute.bulk import BulkCopies
 from inspector.execute.faults import Fault, LaunchError, OutOfBudget, Place
 from inspector.execute.kinds import Array, Mask, i64, u32, u64
-from inspector.execute.lanes import Lanes, Triple
+from inspector.execute.lanes import Lanes, Triple, coordinates
 from inspector.execute.memory import Access, ChunkMemory, Memory, Observer
 from inspector.execute.program import Argument, Program
 from inspector.listing.ptx_statement import PtxInstruction
@@ -94,9 +94,8 @@ class Messages:
 
     def _string(self, address: int) -> str:
         """The string at an address of global memory, up to its end."""
-        if (number := self.memory.memory.region_at(address)) is None:
+        if (region := self.memory.memory.region_at(address)) is None:
             return "(null)"
-        region = self.memory.memory.regions[number]
         data = region.data[address - region.base :][:MAX_TEXT_CHARS].tobytes()
         return data.partition(b"\0")[0].decode("utf-8", "replace")
 
@@ -237,8 +236,10 @@ class Machine:
             self.program.name,
             row.line,
             self.program.statement(row.line),
-            None if where is None else self.lanes.block_of(where[0]),
-            None if where is None else self.lanes.thread_of(where[1]),
+            None
+            if where is None
+            else coordinates(int(self.lanes.numbers[where[0]]), self.lanes.grid),
+            None if where is None else coordinates(where[1], self.lanes.block),
         )
         if cause in ("out of bounds", "null", "misaligned") and sentence[:1].isdigit():
             sentence = f"{_VERBS.get(row.base, 'accesses')} {sentence}"

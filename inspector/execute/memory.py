@@ -172,9 +172,9 @@ class Memory:
             if other is not buffer:
                 self._place(other)
 
-    def region_at(self, address: int) -> int | None:
+    def region_at(self, address: int) -> Region | None:
         at = bisect_right(self._starts, address) - 1
-        return at if at >= 0 and address < self.regions[at].end else None
+        return self.regions[at] if at >= 0 and address < self.regions[at].end else None
 
     def nearest(self, address: int, nbytes: int) -> tuple[Buffer, int] | None:
         """The buffer nearest to an access, and how far beyond its end that reaches in bytes.
@@ -337,12 +337,8 @@ class Observer:
         """Lanes read or write memory."""
 
 
-class Piece(NamedTuple):
-    """Elements that some lanes access in one table, ``at`` indices that mean nothing elsewhere."""
-
-    table: Array
-    at: Array
-    mask: Mask
+Piece = tuple[Array, Array, Mask]
+"""A table, indices of the elements that lanes access, and these lanes; others' mean nothing."""
 
 
 class ChunkMemory:
@@ -415,15 +411,15 @@ class ChunkMemory:
         """
         bits, shape = values[0].dtype, self.lanes.shape
         old: list[Array] = [np.zeros(shape, bits) for _ in values]
-        for piece in self._access(
+        for table, at, part in self._access(
             n, "atomic", space, address, bits, len(values), mask, tuple(values)
         ):
-            here = self.lanes.full_mask(piece.mask)
-            index = np.broadcast_to(piece.at, shape)[here]
+            here = self.lanes.full_mask(part)
+            index = np.broadcast_to(at, shape)[here]
             for k, value in enumerate(values):
                 operands = [value] if compare is None else [compare, value]
                 given = [np.broadcast_to(x, shape)[here] for x in operands]
-                before, changed = in_order(piece.table, index + k, what, kind, given, wanted)
+                before, changed = in_order(table, index + k, what, kind, given, wanted)
                 self.changes += changed
                 if wanted and before is not None:
                     old[k][here] = before
@@ -492,8 +488,7 @@ class ChunkMemory:
 
     def shared_words(self, n: int, address: Array, mask: Mask) -> tuple[Array, Array]:
         """Shared memory as 64-bit words, and the index of the one that each lane names."""
-        piece = self._pieces(n, "atomic", "shared", as_shared(address), u64, 1, mask)[0]
-        return piece.table, piece.at
+        return self._pieces(n, "atomic", "shared", as_shared(address), u64, 1, mask)[0][:2]
 
     def split(self, address: Array, mask: Mask) -> list[tuple[str, Array, Mask]]:
         """Space, address in it and lanes, for each space that generic addresses are in."""
@@ -551,7 +546,7 @@ class ChunkMemory:
                 for region, _, part in parts:
                     self.may_write(n, region, self.lanes.first(self.lanes.full_mask(part)))
             return [
-                Piece(region.view(dtype), (offsets >> u64(shift)).view(i64), part)
+                (region.view(dtype), (offsets >> u64(shift)).view(i64), part)
                 for region, offsets, part in parts
             ]
         own: Array = self.lanes.row
@@ -568,7 +563,7 @@ class ChunkMemory:
         index = (offsets >> u64(shift)).view(i64)
         if each:
             index = index + own * (each >> shift)
-        return [Piece(table.view(dtype), index, mask)]
+        return [(table.view(dtype), index, mask)]
 
     def _gather(self, pieces: list[Piece], dtype: Any, count: int) -> list[Array]:
         if len(pieces) == 1:
@@ -608,9 +603,8 @@ class ChunkMemory:
         else:
             row, column = divmod(int(np.argmax(mask)), mask.shape[1])
             first = int(address[min(row, address.shape[0] - 1), min(column, address.shape[1] - 1)])
-        if (number := self.memory.region_at(first)) is None:
+        if (region := self.memory.region_at(first)) is None:
             return None
-        region = self.memory.regions[number]
         offsets = address - u64(region.base)
         if mask is not None:
             offsets = np.where(mask, offsets, u64(first - region.base))

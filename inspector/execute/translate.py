@@ -9,6 +9,7 @@ It gives the predicate of the instruction that ends its block, where that has on
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -74,6 +75,7 @@ SCOPE: Mapping[str, Any] = {
 Handler = Callable[["Translator", PtxInstruction], None]
 
 
+@dataclass
 class Layout:
     """Where a kernel's variables are: offsets in shared and local memory, parameters' offsets.
 
@@ -81,11 +83,10 @@ class Layout:
     code reads them by their index in the machine's table.
     """
 
-    def __init__(self) -> None:
-        self.offsets: dict[str, tuple[str, int]] = {}
-        """State space and offset by name."""
-        self.globals: dict[str, int] = {}
-        """Index in the machine's table of addresses, by name."""
+    offsets: dict[str, tuple[str, int]] = field(default_factory=dict)
+    """State space and offset by name."""
+    globals: dict[str, int] = field(default_factory=dict)
+    """Index in the machine's table of addresses, by name."""
 
 
 class Translator:

@@ -15,11 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from inspector import __version__
-from inspector.analyse.hints.subject import (
-    ExecutedFacts,
-    Finding,
-    HintSubject,
-)
+from inspector.analyse.hints.subject import ExecutedFacts, Finding, HintSubject
 from inspector.analyse.line_annotations import Samples
 from inspector.analyse.occupancy import Device, base_arch
 from inspector.base.errors import PtxviewError, UsageError
@@ -245,17 +241,12 @@ class VariantFacts(Listings):
     """Adds resources and the analysis of variants. Arguments are as for a ``Reader``."""
 
     def __init__(
-        self,
-        recording: Recording,
-        cache: DerivedCache,
-        device: str | None,
-        measured: Measurements,
+        self, recording: Recording, cache: DerivedCache, device: str | None, measured: Measurements
     ) -> None:
         super().__init__(cache)
         if device is not None and base_arch(device) not in tables.devices():
             raise UsageError(
-                f"no device {device} is known",
-                f"Known are: {', '.join(tables.devices())}",
+                f"no device {device} is known", f"Known are: {', '.join(tables.devices())}"
             )
         self.recording = recording
         self.measured = measured

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from inspector.analyse.hints.subject import Finding
 from inspector.analyse.line_annotations import (
@@ -36,16 +36,10 @@ if TYPE_CHECKING:
     from inspector.analyse.sentences.ptx import PtxReader
     from inspector.analyse.sentences.sass import SassReader
 
+    _Function = tuple[Listing, FunctionFacts, PtxReader | SassReader]
+
 _WORDS = re.compile(r"(?<![\w$%.])(?:%[a-z_]\w*|\.[a-z]\w*|SR_\w+)")
 _BESIDE = ("special register", "directive")
-
-
-class _Function(NamedTuple):
-    """The analysis of one function, and the reader of its sentences."""
-
-    listing: Listing
-    facts: FunctionFacts
-    reader: PtxReader | SassReader
 
 
 class Teller(VariantFacts):
@@ -71,13 +65,13 @@ class Teller(VariantFacts):
         def function_at(n: int) -> _Function | None:
             # A file may have thousands of functions, which are read one after the other.
             last = latest[0]
-            if last is None or not last.facts.function.first <= n <= last.facts.function.last:
+            if last is None or not last[1].function.first <= n <= last[1].function.last:
                 last = latest[0] = self._function(variant, stage, n)
             return last
 
         def at(n: int) -> Told:
             here = function_at(n) if every else None
-            of = facts if here is None else here.facts
+            of = facts if here is None else here[1]
             if of is not None and not of.function.first <= n <= of.function.last:
                 of = None
             times = None if of is None else of.schedule
@@ -181,7 +175,7 @@ class Teller(VariantFacts):
         if known is None:
             return None
         listing = self.listing(variant, stage)
-        return _Function(listing, known, self._sentences(variant, stage, known.function))
+        return listing, known, self._sentences(variant, stage, known.function)
 
     def _registers(self, variant: Variant, stage: Stage, n: int) -> tuple[Register, ...]:
         known = self.facts(variant, stage, n) if stage in MACHINE else None
@@ -224,10 +218,11 @@ class Teller(VariantFacts):
 def _words(of: _Function | None, n: int) -> Words:
     if of is None:
         return NO_WORDS
-    line, chains = of.listing.lines[n - 1], of.facts.chains
-    sentence = of.reader.sentence(n)
+    listing, facts, reader = of
+    line, chains = listing.lines[n - 1], facts.chains
+    sentence = reader.sentence(n)
     definitions = {name: chains.definitions(n, name) for name in line.uses}
-    if (times := of.facts.schedule) is None:
+    if (times := facts.schedule) is None:
         return Words(sentence, definitions=definitions)
     return Words(sentence, times.sentences(n), times.waits(n), times.consumer(n), definitions)
 

@@ -172,18 +172,14 @@ def parse_ninja(text: str) -> tuple[Build, ...]:
         elif line.startswith("build "):
             if (edge := _edge(line[6:], variables, room)) is not None:
                 edges.append(edge)
-                block, scope = edge.variables, variables
+                block, scope = edge[3], variables
         elif equals:
             variables[name.strip()] = room.expand(value.lstrip(), variables.get)
-    return tuple(_build(edge, rules.get(edge.rule, {}), variables, room) for edge in edges)
+    return tuple(_build(edge, rules.get(edge[2], {}), variables, room) for edge in edges)
 
 
-@dataclass(frozen=True, slots=True)
-class _Edge:
-    outputs: tuple[str, ...]
-    inputs: tuple[str, ...]
-    rule: str
-    variables: dict[str, str]
+_Edge = tuple[tuple[str, ...], tuple[str, ...], str, dict[str, str]]
+"""Outputs, inputs, the rule and the variables of a build."""
 
 
 def _edge(text: str, variables: dict[str, str], room: _Room) -> _Edge | None:
@@ -196,30 +192,27 @@ def _edge(text: str, variables: dict[str, str], room: _Room) -> _Edge | None:
         return tuple(room.expand(word, variables.get) for word in own)
 
     rule, *inputs = _WORD.findall(found[2]) or [""]
-    return _Edge(explicit(_WORD.findall(found[1])), explicit(inputs), rule, {}) if rule else None
+    return (explicit(_WORD.findall(found[1])), explicit(inputs), rule, {}) if rule else None
 
 
 def _build(edge: _Edge, rule: dict[str, str], variables: dict[str, str], room: _Room) -> Build:
-    special = {
-        "in": " ".join(map(shlex.quote, edge.inputs)),
-        "out": " ".join(map(shlex.quote, edge.outputs)),
-    }
-    outside = ChainMap(special, edge.variables, variables)
+    outputs, inputs, rule_name, own = edge
+    special = {"in": " ".join(map(shlex.quote, inputs)), "out": " ".join(map(shlex.quote, outputs))}
+    outside = ChainMap(special, own, variables)
 
     def value(name: str) -> str | None:
         # As ninja looks it up: the rule's variables come before the file's if the edge has some.
-        first = edge.variables or variables
-        if name in ("command", "in", "out") or name not in rule or name in first:
+        if name in ("command", "in", "out") or name not in rule or name in (own or variables):
             return outside.get(name)
         # A rule's variables are expanded at each use; for torch's rules one level is enough.
         return room.expand(rule[name], outside.get)
 
-    command = room.expand(edge.variables.get("command", rule.get("command", "")), value)
+    command = room.expand(own.get("command", rule.get("command", "")), value)
     try:
         argv = tuple(shlex.split(command))
     except ValueError:
         argv = ()
-    return Build(edge.outputs[0] if edge.outputs else "", edge.inputs, edge.rule, argv)
+    return Build(outputs[0] if outputs else "", inputs, rule_name, argv)
 
 
 class _Room:
@@ -409,10 +402,7 @@ def event_of(built: Found, cache: DerivedCache) -> Event:
 
 
 def recorded_event(
-    built: Found,
-    blob: Callable[[bytes], str],
-    cache: DerivedCache,
-    say: Callable[[str], None],
+    built: Found, blob: Callable[[bytes], str], cache: DerivedCache, say: Callable[[str], None]
 ) -> list[Event]:
     """The events of one cubin of a build that has just been recorded: its PTX, its spills."""
     figures: list[Event] = []

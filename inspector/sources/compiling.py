@@ -337,8 +337,7 @@ def language_of(path: str, asked: str | None) -> str:
             "standard input has no name" if path == "-" else f"{path} has no ending that is known"
         )
         raise UsageError(
-            f"{what}: give the language of it",
-            "--language cuda, ptx, ttir, ttgir, llir or triton",
+            f"{what}: give the language of it", "--language cuda, ptx, ttir, ttgir, llir or triton"
         )
     return language
 
@@ -496,12 +495,7 @@ def _machine_code(
             if source.language == "ptx":
                 return compile_ptx(source, target, options, seconds=request.limit, go_on=go_on)
             return compile_cuda(
-                source,
-                target,
-                options,
-                more=more[source.name],
-                seconds=request.limit,
-                go_on=go_on,
+                source, target, options, more=more[source.name], seconds=request.limit, go_on=go_on
             )
         except PtxviewError as error:
             return error

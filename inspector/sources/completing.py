@@ -24,13 +24,7 @@ from inspector.recording.calls import MAX_WHOLE_CUBIN_BYTES
 from inspector.recording.facts import as_text, message_event
 from inspector.recording.layout import BytesContent, DerivedCache, Writer, read_events, standing
 from inspector.sources import disassembly
-from inspector.sources.builds import (
-    Found,
-    ptxas_event,
-    read_folder,
-    read_object,
-    recorded_event,
-)
+from inspector.sources.builds import Found, ptxas_event, read_folder, read_object, recorded_event
 from inspector.sources.caches import Event
 from inspector.sources.compilers import GoOn, Say, StageJob, StagesMade, compile_on, job_of
 from inspector.sources.disassembly import carries_device_code
@@ -269,10 +263,7 @@ def _named(events: list[Event], kind: str, field: str) -> list[str]:
 
 
 def _measure(
-    recording: Recording,
-    triton_folder: str | None,
-    cache: DerivedCache,
-    still: Callable[[], None],
+    recording: Recording, triton_folder: str | None, cache: DerivedCache, still: Callable[[], None]
 ) -> list[dict[str, object]]:
     """``ptxas`` events for Triton's variants whose spills are not recorded."""
     tools = disassembly.assemblers([triton_folder])

@@ -147,8 +147,7 @@ def prepare(request: RunRequest) -> tuple[Path, Path | None]:
         folder = out
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise RunFailed(
-                f"{folder} exists already and is not empty",
-                "Give another -o, or delete it first.",
+                f"{folder} exists already and is not empty", "Give another -o, or delete it first."
             )
     else:
         # Beside the file, where a user looks for it even if we are killed.
@@ -369,9 +368,7 @@ def load_the_rest() -> None:
 
 
 def run(
-    request: RunRequest,
-    say: Callable[[str], None],
-    preload: Callable[[], None] = load_the_rest,
+    request: RunRequest, say: Callable[[str], None], preload: Callable[[], None] = load_the_rest
 ) -> RunOutcome:
     """Run the program, then complete the recording and pack it if that was asked for. ``preload``
     is called in another thread when the program has run for a second."""

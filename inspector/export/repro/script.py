@@ -369,11 +369,7 @@ _BY_TORCH = re.compile(
     r"-gencode|-arch|--generate-code|-shared$|-L|-lc10|-ltorch|-lcudart$|'-fPIC'$|-std=c\+\+"
 )
 """Options that torch gives to every build, and will give again."""
-FLAGS = {
-    "cflags": "extra_cflags",
-    "cuda_cflags": "extra_cuda_cflags",
-    "ldflags": "extra_ldflags",
-}
+FLAGS = {"cflags": "extra_cflags", "cuda_cflags": "extra_cuda_cflags", "ldflags": "extra_ldflags"}
 """The names of torch's arguments by those of a build file's variables."""
 _WITH_VALUE = ("-isystem", "-ccbin", "-gencode", "--generate-code")
 Places = dict[tuple[int, ...], str]

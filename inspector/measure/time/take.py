@@ -330,14 +330,9 @@ def own(recording: Recording) -> bool:
     return False
 
 
-class _Attempt(NamedTuple):
-    """A launch or call with its child's job and the code for it, or why it cannot be run."""
-
-    launch: PlannedLaunch | ReplayableCall
-    job: Said | None
-    code: bytes = b""
-    warnings: tuple[str, ...] = ()
-    refused: str | None = None
+_Job = tuple[Said, bytes, tuple[str, ...]]
+_Attempt = tuple[PlannedLaunch | ReplayableCall, _Job | str]
+"""A launch or call with its child's job, the code for it and warnings; or why it cannot be run."""
 
 
 def take(
@@ -354,7 +349,7 @@ def take(
     ``stop`` it reports its progress, and raises ``Stopped`` once that is set.
     """
     attempts = list(_attempts(reader, path, prepared))
-    jobs = [(one.job, one.code) for one in attempts if one.job is not None]
+    jobs = [job[:2] for _, job in attempts if not isinstance(job, str)]
     emulated = reader.recording.mode == "target"
     count = len(jobs) * len(wish.stopwatches)
     each = "" if count == 1 else " each"
@@ -384,14 +379,14 @@ def _attempts(reader: Reader, path: Path, prepared: Ready) -> Iterator[_Attempt]
         try:
             cubin = launch.variant.stages[Stage.SASS].content.read()
             job = job_of(launch, cubin, needs.get(launch.variant.hash, LaunchNeeds()))
-            yield _Attempt(launch, job, cubin)
+            yield launch, (job, cubin, ())
         except PtxviewError as error:
-            yield _Attempt(launch, None, refused=error.message)
+            yield launch, error.message
     for call in prepared.calls:
         try:
-            yield _Attempt(call, *job_of_call(call, reader.recording.mode))
+            yield call, job_of_call(call, reader.recording.mode)
         except PtxviewError as error:
-            yield _Attempt(call, None, refused=error.message)
+            yield call, error.message
 
 
 def _rows(
@@ -404,11 +399,12 @@ def _rows(
     variants, arch = reader.recording.variants(), arch_of(gathered.device)
     peaks = peaks_of(gathered.copies)
     places = iter(range(len(attempts)))
-    for launch, job, _, warnings, refused in attempts:
-        bare = replace(_untimed(reader, launch), warnings=warnings)
-        if job is None:
-            yield replace(bare, error=refused)
+    for launch, job in attempts:
+        bare = _untimed(reader, launch)
+        if isinstance(job, str):
+            yield replace(bare, error=job)
             continue
+        bare = replace(bare, warnings=job[2])
         for answer in gathered.rows.get(next(places), []):
             timing = row(bare, answer, peaks)
             if isinstance(launch, ReplayableCall):
