@@ -495,10 +495,7 @@ def _as_real(row: PtxInstruction, to: str, source: str, way: str | None, value: 
     elif to == "f64":
         value = f"{value}.astype(f64)"
     # What numpy cannot hold is limited before it is rounded: limits are exact in every format.
-    for qualifier, function in (("sat", "clamp01"), ("relu", "relu")):
-        if qualifier in row.parts:
-            value = f"floats.{function}({value})"
-    return _flushed(row, to, value)
+    return _flushed(row, to, _limited(row, value, single=False))
 
 
 def _halves_of(t: Translator, row: PtxInstruction, source: str) -> list[str]:

@@ -62,14 +62,7 @@ def from_file(path: Path, inside: Path, beside: Sequence[str]) -> Iterator[dict[
     without its time: ``time_taken_ms`` is how long tuning took. ``beside`` are the names of the
     Python files in its folder.
     """
-    try:
-        stored = files.parsed(files.read(path, files.limits().line, inside=inside), what=str(path))
-    except files.TooLarge as error:
-        yield _problem(path, error.message)
-        return
-    except (Unreadable, ValueError):
-        yield _problem(path, "is no JSON: truncated, or half-written")
-        return
+    stored = _json(path, inside, None, str(path))
     event = None
     if isinstance(stored, dict):
         event = _best(beside, stored) if path.name.endswith(BEST_CONFIG) else _timings(path, stored)
@@ -77,6 +70,14 @@ def from_file(path: Path, inside: Path, beside: Sequence[str]) -> Iterator[dict[
         yield _problem(path, "holds no tuning: half-written, or foreign")
     else:
         yield {"event": "autotune", "from_cache": True, "kept": True, **event}
+
+
+def _json(path: Path, root: Path, allowance: files.Allowance | None, what: str) -> object:
+    """The content of a file of JSON. Raises ``Unreadable``."""
+    try:
+        return files.parsed(files.read(path, files.limits().line, inside=root), allowance, what)
+    except ValueError:
+        raise Unreadable("is no JSON: truncated, or half-written") from None
 
 
 def _best(beside: Sequence[str], stored: Mapping[str, object]) -> dict[str, object] | None:
@@ -198,22 +199,22 @@ def _folder(
     own = [n for n in names if not n.startswith(GROUP)]
     tunings = [n for n in own if n.endswith((BEST_CONFIG, TIMINGS))]
     metadata = [n for n in own if n.endswith(".json") and not n.endswith(TIMINGS)]
-    for name in metadata if by_stem else ():
-        beside = by_stem.get(name.removesuffix(".json"), [])
-        yield from _triton(directory, name, beside, root, allowance)
     if by_stem and not metadata and not tunings and len(own) < len(names):
         yield _problem(directory, "Triton's metadata is missing: a half-written entry")
-    scripts = [n for n in names if n.endswith(".py")] if tunings else []
-    for name in tunings:
-        yield from from_file(directory / name, root, scripts)
     if "build.ninja" in names:
         yield {"event": "build_folder", "directory": str(directory)}
+    reads: list[tuple[str, Iterator[Event]]] = []
+    for name in metadata if by_stem else ():
+        beside = by_stem.get(name.removesuffix(".json"), [])
+        reads.append((name, _triton(directory, name, beside, root, allowance)))
+    scripts = [n for n in names if n.endswith(".py")]
+    reads += ((name, from_file(directory / name, root, scripts)) for name in tunings)
     for name in names:
-        read: Iterator[Event] = iter(())
         if _INDUCTOR_FILE.fullmatch(name):
-            read = _inductor(directory / name, root)
+            reads.append((name, _inductor(directory / name, root)))
         elif name.endswith(".log") and "torch_trace" in name:
-            read = traces.from_torch_trace(directory / name, root)
+            reads.append((name, traces.from_torch_trace(directory / name, root)))
+    for name, read in reads:
         try:
             yield from read
         except Unreadable as error:
@@ -227,15 +228,7 @@ def _triton(
     directory: Path, name: str, beside: list[str], root: Path, allowance: files.Allowance
 ) -> Iterator[Event]:
     """``beside``: the files of the metadata's own name."""
-    try:
-        data = files.read(directory / name, allowance.limits.line, inside=root)
-        metadata = files.parsed(data, allowance, name)
-    except files.TooLarge as error:
-        yield _problem(directory / name, error.message)
-        return
-    except (Unreadable, ValueError):
-        yield _problem(directory / name, "is no JSON: truncated, or half-written")
-        return
+    metadata = _json(directory / name, root, allowance, name)
     if not isinstance(metadata, dict) or not isinstance(metadata.get("hash"), str):
         if beside:
             yield _problem(directory / name, "is not Triton's metadata: half-written, or foreign")

@@ -274,22 +274,12 @@ def assembled(variant: Variant, tools: Sequence[Path], cache: DerivedCache) -> d
         made = reproduction(text, cubin, variant.target, tools, cache)
     except (PtxviewError, OSError):
         return {}
-    return {} if made is None else from_ptxas(made.printed)
+    return {} if made is None else from_ptxas(made[2])
 
 
 def same_code(built: Cubin | None, other: Cubin | None) -> bool:
     """Whether two cubins hold the same functions with the same encodings."""
     return built is not None and other is not None and built.code == other.code
-
-
-@dataclass(frozen=True, slots=True)
-class Reproduction:
-    """An assembler that makes a cubin's machine code of its PTX, with which options, and what it
-    prints with ``-v``."""
-
-    tool: Path
-    options: tuple[str, ...]
-    printed: str
 
 
 def reproduction(
@@ -299,8 +289,9 @@ def reproduction(
     tools: Sequence[Path],
     cache: DerivedCache,
     among: Sequence[tuple[str, ...]] = OPTIONS,
-) -> Reproduction | None:
-    """Which of these assemblers makes the same machine code, with the first options that do.
+) -> tuple[Path, tuple[str, ...], str] | None:
+    """Which of these assemblers makes the same machine code, with the first options that do, and
+    what it prints with ``-v``.
 
     None if none does. Several sets of options may give the same code of one text and not of
     another: who will assemble others has those first that are the likeliest.
@@ -319,7 +310,7 @@ def reproduction(
                 continue
             text, assembled_cubin = printed
             if same_code(built, read_cubin(assembled_cubin)):
-                return Reproduction(tool, options, text)
+                return tool, options, text
     return None
 
 

@@ -369,8 +369,9 @@ class _Trial:
             found = None
         if found is None:
             return (), ()
-        tool = Tool("ptxas", found.tool, version_of(found.tool), "")
-        return (tool,), tuple(word for word in found.options if word != "-lineinfo")
+        path, words, _ = found
+        tool = Tool("ptxas", path, version_of(path), "")
+        return (tool,), tuple(word for word in words if word != "-lineinfo")
 
     def _likeliest(self) -> list[tuple[str, ...]]:
         """Sets of options for ptxas, those first that the Triton that was recorded gives it."""
