@@ -349,7 +349,8 @@ def _rank(code: PtxFunction, blocks: Sequence[BasicBlock], carry: int) -> list[b
     return looped
 
 
-_STRONG = frozenset(("volatile", "acquire", "relaxed", "mmio"))
+ORDERED = frozenset(("volatile", "acquire", "relaxed", "mmio"))
+"""Loads that must be made again: somebody else may have stored."""
 
 
 def _may_spin(
@@ -363,7 +364,7 @@ def _may_spin(
     made = {register for row in instructions for register in defines(row, carry)[0]}
     for row in instructions:
         written, _ = defines(row, carry)
-        if row.base in ("atom", "mbarrier") or (row.base == "ld" and _STRONG & set(row.parts)):
+        if row.base in ("atom", "mbarrier") or (row.base == "ld" and ORDERED & set(row.parts)):
             sources.update(written)
         elif row.base == "ld" and not {"param", "const", "nc"} & set(row.parts):
             address = registers_in(row.operands[1]) if len(row.operands) > 1 else []

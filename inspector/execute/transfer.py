@@ -347,12 +347,11 @@ def _is_in(t: Translator, row: PtxInstruction) -> None:
 # -- warp instructions -----------------------------------------------------------------------------
 
 
-_ALL = "np.full((1, 1), 0xFFFFFFFF, u32)"
-
-
 def _members(t: Translator, row: PtxInstruction, at: int) -> str:
     """The member mask of a ``.sync`` form; all lanes in the others."""
-    return t.read(row.operands[at], "u32") if "sync" in row.parts else _ALL
+    if "sync" in row.parts:
+        return t.read(row.operands[at], "u32")
+    return "np.full((1, 1), 0xFFFFFFFF, u32)"
 
 
 def _shuffle(t: Translator, row: PtxInstruction) -> None:
@@ -428,9 +427,6 @@ def _refuse(reason: str) -> Handler:
     return translate
 
 
-_TEXTURES = "textures and surfaces are not emulated"
-_TENSOR_MEMORY = "the tensor memory of sm_100 (tcgen05) is not emulated"
-
 HANDLERS: Mapping[str, Handler] = {
     "ld": _load,
     "ldu": _load,
@@ -472,7 +468,8 @@ HANDLERS: Mapping[str, Handler] = {
         _nothing,
     ),
     **dict.fromkeys(
-        ("tex", "tld4", "txq", "suld", "sust", "sured", "suq", "istypep"), _refuse(_TEXTURES)
+        ("tex", "tld4", "txq", "suld", "sust", "sured", "suq", "istypep"),
+        _refuse("textures and surfaces are not emulated"),
     ),
-    "tcgen05": _refuse(_TENSOR_MEMORY),
+    "tcgen05": _refuse("the tensor memory of sm_100 (tcgen05) is not emulated"),
 }

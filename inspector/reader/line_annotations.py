@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     _Function = tuple[Listing, FunctionFacts, PtxReader | SassReader]
 
 _WORDS = re.compile(r"(?<![\w$%.])(?:%[a-z_]\w*|\.[a-z]\w*|SR_\w+)")
-_BESIDE = ("special register", "directive")
 
 
 class Teller(VariantFacts):
@@ -210,7 +209,11 @@ class Teller(VariantFacts):
                 out[entry.word] = Explained(entry, isa.qualifiers(line.opcode))
         for word in _WORDS.findall(line.text) if stage in MACHINE else ():
             entry = isa.word(word)
-            if entry is not None and entry.kind in _BESIDE and entry.word not in out:
+            if (
+                entry is not None
+                and entry.kind in ("special register", "directive")
+                and entry.word not in out
+            ):
                 out[entry.word] = Explained(entry, {})
         return tuple(out.values())
 

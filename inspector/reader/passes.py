@@ -35,7 +35,6 @@ STAGES = ("ttir", "ttgir", "llir", "ptx")  # the stages that passes make
 
 # torch writes it beneath a graph: a number that differs where the passes made another object.
 _GRAPH_ID = re.compile(r"\n # graph id: [0-9]{1,40}\s*$")
-_TARGET = re.compile(rb'ttg\.target\s*=\s*"cuda:(\d+)"')
 Count = Callable[[PassRun], tuple[int, int]]  # how many lines came and went with a pass
 
 
@@ -147,7 +146,7 @@ def _job(variant: Variant) -> tuple[StageJob, tuple[str, ...]]:
             f"{begins} on, those that make {' and '.join(later)}"
         )
     if not job.target:
-        told = _TARGET.search(job.text)
+        told = re.search(rb'ttg\.target\s*=\s*"cuda:(\d+)"', job.text)
         job = replace(job, target=f"sm_{told[1].decode()}" if told else DEFAULT_TARGET)
         if not told:
             remarks.append(f"no target is known of it: it is compiled for {DEFAULT_TARGET}")

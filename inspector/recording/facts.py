@@ -517,7 +517,6 @@ def of_graph(event: Event, blob: Blob) -> Failure | None:
 
 # What ninja prints of a build that failed: ``FAILED: cuda.cuda.o``, the command, what it said.
 
-_FAILED = re.compile(r"^FAILED: .*\n(?P<command>.*)\n", re.MULTILINE)
 _ENDS = re.compile(r"^(?:FAILED: |\[\d+/\d+\] |ninja: build stopped)", re.MULTILINE)
 SOURCES = (".cu", ".cpp", ".cc", ".cxx", ".c")
 
@@ -540,7 +539,7 @@ def of_build(event: Event, blob: Blob) -> Iterator[FailedSource]:
     directory = str(event.get("directory") or "")
     digests = {f"{directory}/{name}": d for name, d in as_map(event.get("files")).items()}
     digests |= as_map(event.get("sources"))
-    for block in _FAILED.finditer(log):
+    for block in re.finditer(r"^FAILED: .*\n(?P<command>.*)\n", log, flags=re.MULTILINE):
         end = _ENDS.search(log, block.end())
         said = log[block.end() : len(log) if end is None else end.start()]
         try:

@@ -125,7 +125,6 @@ def architectures(argv: Sequence[str]) -> list[str]:
 
 _REFERENCE = re.compile(r"\$(?:([$ :])|\{([^{}]*)\}|([A-Za-z0-9_-]+)|)")
 _WORD = re.compile(r"(?:[^ $]|\$(?s:.)|\$$)+")
-_COLON = re.compile(r"((?:[^$:]|\$(?s:.))*+):(.*)", re.DOTALL)
 # Marks a joined line; the next line's indentation is not part of it.
 _JOINED = "\0"
 # The text that is expanded may be TIMES as long as the file, or LEAST characters if that is more. A
@@ -183,7 +182,7 @@ _Edge = tuple[tuple[str, ...], tuple[str, ...], str, dict[str, str]]
 
 
 def _edge(text: str, variables: dict[str, str], room: _Room) -> _Edge | None:
-    if (found := _COLON.match(text)) is None:
+    if (found := re.match(r"((?:[^$:]|\$(?s:.))*+):(.*)", text, flags=re.DOTALL)) is None:
         return None
 
     def explicit(words: list[str]) -> tuple[str, ...]:

@@ -123,7 +123,6 @@ def _timings(path: Path, stored: Mapping[str, object]) -> dict[str, object] | No
     }
 
 
-_INDUCTOR_FILE = re.compile(r"c[a-z2-7]{51}\.py")
 KNOWN = {".source", ".ttir", ".ttgir", ".llir", ".ptx", ".cubin"}
 PICKLES = {"fxgraph", "aotautograd"}
 MAX_DEPTH = 6
@@ -210,7 +209,7 @@ def _folder(
     scripts = [n for n in names if n.endswith(".py")]
     reads += ((name, from_file(directory / name, root, scripts)) for name in tunings)
     for name in names:
-        if _INDUCTOR_FILE.fullmatch(name):
+        if re.fullmatch(r"c[a-z2-7]{51}\.py", name):
             reads.append((name, _inductor(directory / name, root)))
         elif name.endswith(".log") and "torch_trace" in name:
             reads.append((name, traces.from_torch_trace(directory / name, root)))
@@ -291,8 +290,6 @@ def _problem(path: Path, text: str) -> Event:
 WRAPPER = (".wrapper.cpp", "_wrapper.cpp")
 LIBRARIES = (".so", ".o")
 KINDS = {".ptx": "ptx", ".ttir": "ttir", ".ttgir": "ttgir", ".llir": "llir"}
-_FILE = re.compile(rb"\0(c[a-z2-7]{51}\.py)\0")
-_FOLDER = re.compile(rb"\0(/[^\0]{1,4096})(?=\0)")
 
 
 def models(root: Path) -> list[Path]:
@@ -434,9 +431,9 @@ def _compiled(binary: _Binary, written: Mapping[str, output_code.KernelText]) ->
 
 
 def _generated_file(cubin: bytes) -> str | None:
-    if (match := _FILE.search(cubin)) is None:
+    if (match := re.search(rb"\0(c[a-z2-7]{51}\.py)\0", cubin)) is None:
         return None
     name = match[1].decode()
-    folders = (found[1] for found in _FOLDER.finditer(cubin))
+    folders = (found[1] for found in re.finditer(rb"\0(/[^\0]{1,4096})(?=\0)", cubin))
     folder = next((f for f in folders if f.endswith(b"/" + name[1:3].encode())), None)
     return name if folder is None else f"{folder.decode('utf-8', 'surrogateescape')}/{name}"

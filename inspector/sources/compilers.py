@@ -343,7 +343,6 @@ def _compiled(
     return Compiled(text, cubin, took, named, argv, failed, messages, printed)
 
 
-_VERSION = re.compile(r"^[^\S\n]*\.version\s", re.MULTILINE)
 SECONDS, UNASKED_SECONDS = 120.0, 6.0
 """Time limits of ptxas for a device that was named, and where nobody asked for machine code."""
 
@@ -359,7 +358,7 @@ def assembled(recording: Recording, cache: DerivedCache, device: str | None = No
     if file is None or any(len(v.stages) > 1 or v.hash != every[0].hash for v in every):
         return recording
     source = CompilerInput(Path(recording.path), recording.path, "ptx", file.content.read())
-    if not _VERSION.search(source.text):
+    if not re.search(r"^[^\S\n]*\.version\s", source.text, flags=re.MULTILINE):
         return _without(recording, "it is a part of a module: it has no .version")
     if (own := own_target(source.data)) is None:
         return _without(recording, "it has no .target")

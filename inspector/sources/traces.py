@@ -317,13 +317,11 @@ ALIGNED = 512
 STAGES = {
     f".{stage.value}": stage.value for stage in (Stage.TTIR, Stage.TTGIR, Stage.LLIR, Stage.PTX)
 }
-_FIRST = re.compile(rb'\s*\{\s*"event_type"\s*:\s*"\w+"')
-_INDEX = re.compile(r"\((\d+),\)")
 Event = dict[str, object]
 
 
 def is_tritonparse(head: bytes) -> bool:
-    return _FIRST.match(head) is not None
+    return re.match(rb'\s*\{\s*"event_type"\s*:\s*"\w+"', head) is not None
 
 
 @dataclass
@@ -492,7 +490,7 @@ def _name_constants(compiled: list[Event], launches: Mapping[str, _Launches]) ->
         names = own.names if own is not none else of_name.get(str(event["name"]), none).names
         named: Event = {}
         for place, value in as_map(as_map(event["metadata"]).get("src_constants")).items():
-            index = _INDEX.fullmatch(place)
+            index = re.fullmatch(r"\((\d+),\)", place)
             if index is not None and int(index[1]) < len(names):
                 named[names[int(index[1])]] = value
         if named:

@@ -55,8 +55,6 @@ TRITON = (Origin.TRITON, Origin.INDUCTOR)
 EDITED, AGAIN, TRIED = "edited", "as recorded", "tried"
 MAX_COLUMNS = 64
 """The first version of Triton that tells ptxas's register allocator its level."""
-# Options that Triton sets by the target where nobody does.
-_OF_TARGET = frozenset(("max_num_imprecise_acc_default", "ptx_version"))
 _OF_LLVM = (
     *("num_warps", "shared", "global_scratch_size", "profile_scratch_size", "tmem_size"),
     "launch_cooperative_grid",
@@ -292,7 +290,9 @@ class _Trial:
             job = replace(job, target=targets_of(own, ())[0])
         if setting.target is not None:
             job = replace(job, target=setting.target)
-            options = {k: v for k, v in options.items() if k not in _OF_TARGET}
+            # Triton sets these by the target where nobody does.
+            for name in ("max_num_imprecise_acc_default", "ptx_version"):
+                options.pop(name, None)
         job = replace(job, name=name, options=options, text=job.text if text is None else text)
         made = compile_on(job, python, seconds=request.limit, go_on=self.go_on)
         unknown = [option for option in made.unknown if option in setting.triton]

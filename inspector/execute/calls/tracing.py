@@ -25,7 +25,7 @@ from inspector.execute import (
     TraceTooLong,
     execute,
 )
-from inspector.execute.blocks import BasicBlock
+from inspector.execute.blocks import ORDERED, BasicBlock
 from inspector.execute.calls.inputs import LaunchInputs
 from inspector.execute.facts import kind_of
 from inspector.execute.kinds import Array, Mask, i64, u64
@@ -36,8 +36,6 @@ from inspector.execute.memory import Access
 SHARED = ("shared",)
 SECTOR = 32
 WORD = 4
-ORDERED = frozenset(("volatile", "acquire", "relaxed", "mmio"))
-"""Loads that must be made again: somebody else may have stored."""
 MAX_SEEN_ADDRESSES = 4_000_000
 """Addresses of lanes of a chunk that are remembered; beyond them, repetitions are not counted."""
 FOLLOWED = 1024

@@ -45,7 +45,6 @@ DEFAULTS = {"num_ctas": 1, "maxnreg": None, "enable_fp_fusion": True, "launch_pd
 """Options of a compilation that are left out of a launch where they are Triton's own."""
 OPTIONS = ("num_warps", "num_stages", *DEFAULTS)
 _DESCRIPTOR = re.compile(r"tensordesc<\w{1,40}\[([0-9, ]{1,200})\]")
-_PLACED = re.compile(r"(\w{1,400})\[(\d{1,4})\]")
 STANDARD = words("argparse base64 inspect os statistics subprocess sys tempfile time zlib")
 
 
@@ -219,7 +218,7 @@ def _kept(inputs: Mapping[str, tuple[str, tuple[int, ...], str]]) -> str:
 def _arguments(launch: TritonLaunch) -> str:
     groups: dict[str, list[Argument]] = {}
     for one in launch.arguments:  # items of a tuple are recorded as name[0]
-        placed = _PLACED.fullmatch(one.name)
+        placed = re.fullmatch(r"(\w{1,400})\[(\d{1,4})\]", one.name)
         groups.setdefault(placed[1] if placed else one.name, []).append(one)
     rows = []
     for name, several in groups.items():
@@ -361,7 +360,6 @@ compared = f"Triton's interpreter, {some} of {every} programs"
 
 
 _PLACE = re.compile(r"(?:arg(?P<number>\d{1,4})|(?P<name>\w{1,400}))(?P<within>(?:\[\d{1,4}\])*)")
-_INDEX = re.compile(r"\[(\d+)\]")
 COMPILED = (".cu", ".cpp", ".cc", ".cxx", ".c")
 """Endings of files that are compiled; all others are included."""
 _BY_TORCH = re.compile(
@@ -488,7 +486,7 @@ def _call_arguments(call: ExtensionCall) -> str:
     for one in call.arguments:
         if (match := _PLACE.fullmatch(one.name)) is None:
             raise UsageError(f"an argument of the name {one.name} cannot be given")
-        path = tuple(int(n) for n in _INDEX.findall(match["within"]))
+        path = tuple(int(n) for n in re.findall(r"\[(\d+)\]", match["within"]))
         if match["number"] is not None:
             places[int(match["number"]), *path] = _argument_value(one)
         else:
