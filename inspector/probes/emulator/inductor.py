@@ -11,7 +11,8 @@ import contextlib
 import copy
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from types import SimpleNamespace
+from typing import Any
 
 from ..calls import graphs as calls_torch
 from ..hooks import guarded
@@ -66,13 +67,14 @@ def _ask_quietly() -> None:
     """
     from torch.utils import _triton
 
-    class Backend(NamedTuple):
-        parse_options: Any
-
     original = getattr(_triton, "_extern_libs_key", None)
     if original is not None:
         _triton._extern_libs_key = lambda backend: original(
-            Backend(lambda options: backend.parse_options({"enable_fp_fusion": True, **options}))
+            SimpleNamespace(
+                parse_options=lambda options: backend.parse_options(
+                    {"enable_fp_fusion": True, **options}
+                )
+            )
         )
 
 

@@ -22,6 +22,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
@@ -446,19 +447,15 @@ def unpack(data: bytes, out: IO[bytes], what: str) -> None:
 def names(folder: Path, most: int | None = None) -> tuple[list[os.DirEntry[str]], bool]:
     """The entries of a folder, by name; and whether there are more. Raises ``Unreadable``."""
     bound = limits().names if most is None else most
-    entries: list[os.DirEntry[str]] = []
     _must_be_within(folder, folder)
     try:
         with os.scandir(folder) as listed:
-            for entry in listed:
-                if len(entries) >= bound:
-                    return sorted(entries, key=lambda e: e.name), True
-                entries.append(entry)
+            entries = list(islice(listed, bound + 1))
     except FileNotFoundError:
         raise Absent(f"{folder} does not exist") from None
     except (OSError, ValueError) as error:
         raise _cannot(folder, error) from None
-    return sorted(entries, key=lambda e: e.name), False
+    return sorted(entries[:bound], key=lambda e: e.name), len(entries) > bound
 
 
 def more_names(folder: Path, bounds: Limits) -> str:
@@ -513,23 +510,14 @@ def parsed(data: bytes, allowance: Allowance | None = None, what: str = "it") ->
         )
     if allowance is not None:
         allowance.take(heavy, what)
-    _must_be_flat(data)
-    try:
-        value: object = json.loads(data)
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None
+    if data.count(b"[") + data.count(b"{") > MAX_JSON_DEPTH:
+        left = _bare(data).translate(None, _OTHER)
+        for _ in range(MAX_JSON_DEPTH):  # the innermost pairs go, a level each time
+            left = left.replace(b"[]", b"").replace(b"{}", b"")
+        if left:
+            raise ValueError("it is nested too deeply, or its brackets do not match")
+    value: object = json.loads(data)
     return value
-
-
-def _must_be_flat(data: bytes) -> None:
-    if data.count(b"[") + data.count(b"{") <= MAX_JSON_DEPTH:
-        return
-    left = _bare(data).translate(None, _OTHER)
-    for _ in range(MAX_JSON_DEPTH):  # the innermost pairs go, a level each time
-        left = left.replace(b"[]", b"").replace(b"{}", b"")
-        if not left:
-            return
-    raise ValueError("it is nested too deeply, or its brackets do not match")
 
 
 # -- zips -----------------------------------------------------------------------------------------
