@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import os
 import tomllib
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,19 +19,8 @@ from inspector.analyse.hints.rules import RULES
 from inspector.base.errors import Exit, Unreadable, UsageError
 from inspector.base.model import Variant
 from inspector.base.text import plural, shown
-from inspector.commands.common import (
-    DEVICE,
-    JSON,
-    PATH,
-    flag,
-    open_reader,
-    option,
-    print_json,
-    select_all,
-    several,
-    takes,
-    write,
-)
+from inspector.commands import common
+from inspector.commands.common import DEVICE, JSON, PATH, flag, open_reader, option, several, takes
 from inspector.diff import check
 from inspector.diff.check import (
     FIGURES,
@@ -61,7 +49,6 @@ HELP = {
     "kernels": ("N", "kernels of a graph of torch.compile"),
     "occupancy": ("PERCENT", "theoretical occupancy"),
 }
-GIT = ".git"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -105,9 +92,10 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     rules = _rules(args)
     reader = open_reader(args.path, args.device)
     before = None if rules.baseline is None else open_reader(rules.baseline, args.device)
-    if before is None and (args.allow or any(part.allowed for part in _each(rules))):
+    parts = (rules.limits, *(part for _, part in rules.kernels))
+    if before is None and (args.allow or any(part.allowed for part in parts)):
         raise UsageError("--allow needs a baseline", "Give --baseline OTHER.")
-    if not any(_each(rules)):
+    if not any(parts):
         raise UsageError(
             "there is nothing to check: no limit was given",
             "Such as --max-registers 128 --no-spills, or [tool.ptxview.check] in pyproject.toml.",
@@ -116,12 +104,6 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     left = [v for v in checked.failed if v.outcome is Outcome.BROKEN or not args.allow_unknown]
     _print(args, checked, passed=not left)
     return Exit.DIFFERENT if left else Exit.OK
-
-
-def _each(rules: Rules) -> Iterator[Limits]:
-    yield rules.limits
-    for _, part in rules.kernels:
-        yield part
 
 
 def _reading(reader: Reader) -> check.Reading:
@@ -171,14 +153,12 @@ def _config(asked: str | None) -> Rules:
 
 def _found() -> Path | None:
     """The nearest pyproject.toml, here or above, but not beyond the repository."""
-    here = Path.cwd()
-    for folder in (here, *here.parents):
-        if not files.may_be_read(folder):
-            return None
-        if (folder / "pyproject.toml").is_file():
+    for folder in (Path.cwd(), *Path.cwd().parents):
+        readable = files.may_be_read(folder)
+        if readable and (folder / "pyproject.toml").is_file():
             return folder / "pyproject.toml"
-        if (folder / GIT).exists():
-            return None
+        if not readable or (folder / ".git").exists():
+            break
     return None
 
 
@@ -186,16 +166,11 @@ def _checked(
     args: argparse.Namespace, rules: Rules, now: check.Reading, before: check.Reading | None
 ) -> report.Checked:
     recording = now.reader.recording
-    chosen = select_all(recording, args.kernel)
-    used = [
-        (kernel, variant)
-        for kernel, variant in chosen
-        if args.all_variants or check.in_use(kernel, variant)
-    ]
+    chosen = common.select_all(recording, args.kernel)
+    used = [one for one in chosen if args.all_variants or check.in_use(*one)]
     if not used and not recording.graphs:
         raise UsageError(f"{recording.path} has no variant to check")
-    for _ in now.reader.figures([variant for _, variant in used]):
-        pass
+    list(now.reader.figures([variant for _, variant in used]))
     fitting = [{_key(v) for _, v in select(recording, part)} for part, _ in rules.kernels]
     for (selector, _), keys in zip(rules.kernels, fitting, strict=True):
         if not keys:
@@ -209,14 +184,11 @@ def _checked(
     for kernel, variant in used:
         allowed = rules.of([_key(variant) in keys for keys in fitting])
         figures = now.figures(kernel, variant, allowed)
-        base = None
-        if before is not None:
-            other = partners.get(_key(variant))
-            new += other is None
-            if other is not None:
-                base = before.figures(before.reader.kernel(other), other, allowed)
-        subject = check.Subject(kernel, variant)
-        verdicts += check.judge(subject, figures, allowed, base)
+        other, base = partners.get(_key(variant)), None
+        if before is not None and other is not None:
+            base = before.figures(before.reader.kernel(other), other, allowed)
+        new += before is not None and other is None
+        verdicts += check.judge(check.Subject(kernel, variant), figures, allowed, base)
     if not args.kernel:
         for graph in recording.graphs:
             verdicts += check.judge_graph(graph.id, len(graph.kernels), rules.limits)
@@ -246,22 +218,19 @@ def _key(variant: Variant) -> tuple[str, str]:
 
 def _print(args: argparse.Namespace, checked: report.Checked, passed: bool) -> None:
     if args.junit is not None:
-        write(args.junit, report.junit(checked))
+        common.write(args.junit, report.junit(checked))
+    heading = report.heading(checked)
     if args.json:
-        print_json(report.document(checked, passed))
-        return
-    if args.markdown:
+        common.print_json(report.document(checked, passed))
+    elif args.markdown:
         printing.lines(report.markdown(checked, passed))
-        return
-    if args.github:
+    elif args.github:
         root = os.environ.get("GITHUB_WORKSPACE") or str(Path.cwd())
         printing.lines(report.workflow_commands(checked, root))
-        printing.narrate(report.heading(checked))
-        return
-    unknown = [v for v in checked.failed if v.outcome is Outcome.UNKNOWN]
-    printing.rows([*report.rows(checked, args.all), Text(shown(report.heading(checked)))])
-    if unknown and not args.allow_unknown:
-        printing.narrate(
-            f"{plural(len(unknown), 'limit')} could not be judged, which fails; "
-            "--allow-unknown lets that pass"
-        )
+        printing.narrate(heading)
+    else:
+        printing.rows([*report.rows(checked, args.all), Text(shown(heading))])
+        unknown = sum(v.outcome is Outcome.UNKNOWN for v in checked.failed)
+        if unknown and not args.allow_unknown:
+            how = "could not be judged, which fails; --allow-unknown lets that pass"
+            printing.narrate(f"{plural(unknown, 'limit')} {how}")

@@ -21,218 +21,133 @@ from inspector.base.text import meant, shown
 from inspector.commands.common import split_program
 from inspector.system import faults, files, printing
 
-Run = Callable[[argparse.ArgumentParser, list[str]], int]
-
 
 @dataclass(frozen=True, slots=True)
 class Subcommand:
-    """A command: ``arguments(parser)`` and ``run(parser, argv) -> int`` of its module.
-
-    Examples are lines to type: a command, and after "#" what it is good for. ``home`` is the
-    module of a command that shares one; its functions are ``arguments_NAME`` and ``run_NAME``.
-    """
+    """A command: ``arguments(parser)`` and ``run(parser, argv) -> int`` of its module."""
 
     name: str
     usage: str
     help: str
     examples: tuple[str, ...]
-    home: str = ""
 
     @property
     def module(self) -> str:
-        return f"inspector.commands.{self.home or self.name}"
+        return f"inspector.commands.{HOMES.get(self.name, self.name)}"
 
     def function(self, name: str) -> Callable[..., int]:
         """``arguments`` or ``run`` of this command."""
-        own = f"{name}_{self.name}" if self.home else name
-        return cast(Run, getattr(importlib.import_module(self.module), own))
+        own = f"{name}_{self.name}" if self.name in HOMES else name
+        return cast(Callable[..., int], getattr(importlib.import_module(self.module), own))
 
 
-COMMANDS = (
-    Subcommand(
-        "run",
-        "ptxview run [options] SCRIPT [ARGS…] | -m MODULE [ARGS…] | -- COMMAND [ARGS…]",
-        "run a program and record every kernel that it makes",
-        (
-            "ptxview run train.py --lr 1e-3  # look at its kernels while it runs",
-            "ptxview run --target sm_90 --no-tui -o x.ptxview train.py  # without a GPU",
-        ),
-    ),
-    Subcommand(
-        "open",
-        "ptxview open [PATH…]",
-        "browse a recording, a cache or a file in the terminal",
-        (
-            "ptxview open  # the newest recording",
-            "ptxview open ~/.triton/cache  # what was compiled before",
-        ),
-    ),
-    Subcommand(
-        "list",
-        "ptxview list [PATH…]",
-        "kernels and variants, as a table",
-        (
-            "ptxview list x.ptxview  # registers, spills, shared memory, hints",
-            "ptxview list x.ptxview --calls  # with which sizes each was called",
-        ),
-    ),
-    Subcommand(
-        "show",
-        "ptxview show [PATH] KERNEL",
-        "one stage of a kernel, or two side by side",
-        (
-            "ptxview show x.ptxview softmax_kernel --stage ptx -a  # a sentence a line",
-            "ptxview show x.ptxview softmax_kernel --stage sass --beside source  # side by side",
-        ),
-    ),
-    Subcommand(
-        "diff",
-        "ptxview diff A B",
-        "what differs: two variants, all of a kernel, recordings",
-        (
-            "ptxview diff before.ptxview after.ptxview --summary  # what became worse",
-            "ptxview diff x.ptxview gelu_kernel gelu_float_kernel --stage ptx  # two kernels",
-        ),
-    ),
-    Subcommand(
-        "time",
-        "ptxview time [PATH] [KERNEL…] | SCRIPT.py",
-        "measured times of recorded launches, or of a script's variants",
-        (
-            "ptxview time x.ptxview  # every recorded launch",
-            "ptxview time bench.py --sweep N=1024:8192:1024  # the variants of a script",
-        ),
-    ),
-    Subcommand(
-        "profile",
-        "ptxview profile [options] SCRIPT [ARGS…] | -m MODULE [ARGS…] | -- COMMAND [ARGS…]",
-        "run a program under torch.profiler: operators, kernels, overhead",
-        (
-            "ptxview profile train.py  # three steps of it",
-            "ptxview profile --stored x.ptxview  # again, what was measured",
-        ),
-    ),
-    Subcommand(
-        "ncu",
-        "ptxview ncu [options] SCRIPT [ARGS…] | -m MODULE [ARGS…] | -- COMMAND [ARGS…]",
-        "run a program under Nsight Compute, and tie what it measures to the kernels",
-        (
-            "ptxview ncu train.py  # sections and samples of all kernels",
-            "ptxview ncu --kernel softmax_kernel --launch-count 1 train.py  # of one",
-        ),
-        "profile",
-    ),
-    Subcommand(
-        "trace",
-        "ptxview trace [PATH] KERNEL",
-        "run a recorded call's PTX on the CPU: what happened at each line",
-        (
-            "ptxview trace x.ptxview softmax_kernel --by source  # what each Python line did",
-            "ptxview trace x.ptxview softmax_kernel --bars sectors  # where memory is touched",
-        ),
-    ),
-    Subcommand(
-        "step",
-        "ptxview step [PATH] KERNEL",
-        "step through a block of a recorded call: every register, forwards and backwards",
-        (
-            "ptxview step x.ptxview softmax_kernel --block 3  # and then: help",
-            "ptxview step x.ptxview softmax_kernel --commands 'until 45; print %r5'  # no prompt",
-        ),
-        "trace",
-    ),
-    Subcommand(
-        "compile",
-        "ptxview compile FILE… [options] [-- OPTIONS]",
-        "compile files for several targets, without a GPU: a column each",
-        (
-            "ptxview compile square.cu --target sm_80,sm_90a,sm_100  # their figures side by side",
-            "ptxview compile square.cu --options=-O1 --options=-O3 --no-tui  # by options",
-        ),
-    ),
-    Subcommand(
-        "passes",
-        "ptxview passes [PATH] KERNEL [PASS]",
-        "the IR after each pass of the compiler that changed it, and which pass did this",
-        (
-            "ptxview passes x.ptxview matmul_kernel#1 --introduces convert_layout  # who made it",
-            "ptxview passes x.ptxview matmul_kernel#1 13  # what the pass of that number changed",
-        ),
-    ),
-    Subcommand(
-        "try",
-        "ptxview try [PATH] KERNEL [--stage STAGE FILE] [options]",
-        "what if: an edited stage of a kernel, or other options, through the rest of its compiler",
-        (
-            "ptxview try x.ptxview softmax_kernel --stage ttgir my.ttgir  # and what differs",
-            "ptxview try x.ptxview softmax_kernel --num-warps 4,8 --num-stages 2,3  # as a table",
-        ),
-        "passes",
-    ),
-    Subcommand(
-        "repro",
-        "ptxview repro [PATH] KERNEL",
-        "a recorded call as one script that stands alone: runs it, checks it, times it",
-        (
-            "ptxview repro x.ptxview softmax_kernel  # and > repro.py keeps it, or -o repro.py",
-            "ptxview repro x.ptxview matmul_kernel --call 0 --check-with none  # run it, time it",
-        ),
-    ),
-    Subcommand(
-        "check",
-        "ptxview check [PATH] [BASELINE]",
-        "a gate for CI: limits that kernels must keep, and nothing worse than before",
-        (
-            "ptxview check x.ptxview --max-registers 128 --no-spills  # exits with 1 if not so",
-            "ptxview check after.ptxview before.ptxview  # nothing worse than before",
-        ),
-    ),
-    Subcommand(
-        "export",
-        "ptxview export [PATH] [KERNEL…] [-o FILE]",
-        "a recording for somebody else: a page, Markdown, a folder, one file",
-        (
-            "ptxview export x.ptxview -o page.html  # one page that opens anywhere",
-            "ptxview export x.ptxview softmax_kernel -o -  # Markdown for an issue",
-        ),
-    ),
-    Subcommand(
-        "explain",
-        "ptxview explain WORD…",
-        "what a word of PTX or SASS means",
-        (
-            "ptxview explain 'ld.global.nc.v4.f32'  # part by part",
-            "ptxview explain mbarrier  # every word of a family",
-        ),
-    ),
-    Subcommand(
-        "mcp",
-        "ptxview mcp [--root FOLDER]… [--allow-run]",
-        "serve an assistant over the Model Context Protocol",
-        (
-            "ptxview mcp  # what a client starts: it reads the working directory, and runs nothing",
-            "ptxview mcp --root ~/kernels --allow-run  # other folders, and leave to run programs",
-        ),
-    ),
-    Subcommand(
-        "doctor",
-        "ptxview doctor",
-        "what is on this machine, and what each lack costs",
-        (
-            "ptxview doctor  # tools, compilers, devices",
-            "ptxview doctor --python ~/env/bin/python  # of another environment",
-        ),
-    ),
-    Subcommand(
-        "completion",
-        "ptxview completion bash|zsh|fish",
-        "print the completion script of a shell",
-        (
-            'ptxview completion bash  # in ~/.bashrc: eval "$(ptxview completion bash)"',
-            "ptxview completion fish  # to ~/.config/fish/completions/ptxview.fish",
-        ),
-        "cli",
-    ),
+TABLE = r"""
+run [options] SCRIPT [ARGS…] | -m MODULE [ARGS…] | -- COMMAND [ARGS…]
+run a program and record every kernel that it makes
+ptxview run train.py --lr 1e-3  # look at its kernels while it runs
+ptxview run --target sm_90 --no-tui -o x.ptxview train.py  # without a GPU
+
+open [PATH…]
+browse a recording, a cache or a file in the terminal
+ptxview open  # the newest recording
+ptxview open ~/.triton/cache  # what was compiled before
+
+list [PATH…]
+kernels and variants, as a table
+ptxview list x.ptxview  # registers, spills, shared memory, hints
+ptxview list x.ptxview --calls  # with which sizes each was called
+
+show [PATH] KERNEL
+one stage of a kernel, or two side by side
+ptxview show x.ptxview softmax_kernel --stage ptx -a  # a sentence a line
+ptxview show x.ptxview softmax_kernel --stage sass --beside source  # side by side
+
+diff A B
+what differs: two variants, all of a kernel, recordings
+ptxview diff before.ptxview after.ptxview --summary  # what became worse
+ptxview diff x.ptxview gelu_kernel gelu_float_kernel --stage ptx  # two kernels
+
+time [PATH] [KERNEL…] | SCRIPT.py
+measured times of recorded launches, or of a script's variants
+ptxview time x.ptxview  # every recorded launch
+ptxview time bench.py --sweep N=1024:8192:1024  # the variants of a script
+
+profile [options] SCRIPT [ARGS…] | -m MODULE [ARGS…] | -- COMMAND [ARGS…]
+run a program under torch.profiler: operators, kernels, overhead
+ptxview profile train.py  # three steps of it
+ptxview profile --stored x.ptxview  # again, what was measured
+
+ncu [options] SCRIPT [ARGS…] | -m MODULE [ARGS…] | -- COMMAND [ARGS…]
+run a program under Nsight Compute, and tie what it measures to the kernels
+ptxview ncu train.py  # sections and samples of all kernels
+ptxview ncu --kernel softmax_kernel --launch-count 1 train.py  # of one
+
+trace [PATH] KERNEL
+run a recorded call's PTX on the CPU: what happened at each line
+ptxview trace x.ptxview softmax_kernel --by source  # what each Python line did
+ptxview trace x.ptxview softmax_kernel --bars sectors  # where memory is touched
+
+step [PATH] KERNEL
+step through a block of a recorded call: every register, forwards and backwards
+ptxview step x.ptxview softmax_kernel --block 3  # and then: help
+ptxview step x.ptxview softmax_kernel --commands 'until 45; print %r5'  # no prompt
+
+compile FILE… [options] [-- OPTIONS]
+compile files for several targets, without a GPU: a column each
+ptxview compile square.cu --target sm_80,sm_90a,sm_100  # their figures side by side
+ptxview compile square.cu --options=-O1 --options=-O3 --no-tui  # by options
+
+passes [PATH] KERNEL [PASS]
+the IR after each pass of the compiler that changed it, and which pass did this
+ptxview passes x.ptxview matmul_kernel#1 --introduces convert_layout  # who made it
+ptxview passes x.ptxview matmul_kernel#1 13  # what the pass of that number changed
+
+try [PATH] KERNEL [--stage STAGE FILE] [options]
+what if: an edited stage of a kernel, or other options, through the rest of its compiler
+ptxview try x.ptxview softmax_kernel --stage ttgir my.ttgir  # and what differs
+ptxview try x.ptxview softmax_kernel --num-warps 4,8 --num-stages 2,3  # as a table
+
+repro [PATH] KERNEL
+a recorded call as one script that stands alone: runs it, checks it, times it
+ptxview repro x.ptxview softmax_kernel  # and > repro.py keeps it, or -o repro.py
+ptxview repro x.ptxview matmul_kernel --call 0 --check-with none  # run it, time it
+
+check [PATH] [BASELINE]
+a gate for CI: limits that kernels must keep, and nothing worse than before
+ptxview check x.ptxview --max-registers 128 --no-spills  # exits with 1 if not so
+ptxview check after.ptxview before.ptxview  # nothing worse than before
+
+export [PATH] [KERNEL…] [-o FILE]
+a recording for somebody else: a page, Markdown, a folder, one file
+ptxview export x.ptxview -o page.html  # one page that opens anywhere
+ptxview export x.ptxview softmax_kernel -o -  # Markdown for an issue
+
+explain WORD…
+what a word of PTX or SASS means
+ptxview explain 'ld.global.nc.v4.f32'  # part by part
+ptxview explain mbarrier  # every word of a family
+
+mcp [--root FOLDER]… [--allow-run]
+serve an assistant over the Model Context Protocol
+ptxview mcp  # what a client starts: it reads the working directory, and runs nothing
+ptxview mcp --root ~/kernels --allow-run  # other folders, and leave to run programs
+
+doctor
+what is on this machine, and what each lack costs
+ptxview doctor  # tools, compilers, devices
+ptxview doctor --python ~/env/bin/python  # of another environment
+
+completion bash|zsh|fish
+print the completion script of a shell
+ptxview completion bash  # in ~/.bashrc: eval "$(ptxview completion bash)"
+ptxview completion fish  # to ~/.config/fish/completions/ptxview.fish
+"""
+"""A paragraph for each command: its usage, its help, and lines to type with what they are for."""
+HOMES = {"ncu": "profile", "step": "trace", "try": "passes", "completion": "cli"}
+"""Modules of commands that share one; their functions are ``arguments_NAME`` and ``run_NAME``."""
+COMMANDS = tuple(
+    Subcommand(usage.split()[0], f"ptxview {usage}", about, tuple(examples))
+    for usage, about, *examples in (part.split("\n") for part in TABLE.strip().split("\n\n"))
 )
 
 # What stands around a program of the user's, whose own exit statuses it gives.
@@ -284,31 +199,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if argv is None else argv)
     printing.with_streams()
     with printing.guarded(), faults.in_threads_said():
-        return _guarded_run(given)
-
-
-def _guarded_run(given: list[str]) -> int:
-    try:
-        return _dispatch(given)
-    except PtxviewError as error:
-        faults.say(error)
-        return error.status
-    except KeyboardInterrupt:
-        return Exit.INTERRUPTED
-    except BrokenPipeError:
-        # The reader of our output has gone, as `| head` does: nobody is left to tell.
-        printing.give_up()
-        return 128 + signal.SIGPIPE
-    except Exception as error:
-        faults.say(error)
-        printing.give_up()
-        return _failed(given)
-
-
-def _failed(given: list[str]) -> int:
-    """The status where it was not the user's program that failed."""
-    ours = given[:1] in RUNS and "--stored" not in given
-    return Exit.RUN_FAILED if ours else Exit.UNREADABLE
+        try:
+            return _dispatch(given)
+        except PtxviewError as error:
+            faults.say(error)
+            return error.status
+        except KeyboardInterrupt:
+            return Exit.INTERRUPTED
+        except BrokenPipeError:
+            # The reader of our output has gone, as `| head` does: nobody is left to tell.
+            printing.give_up()
+            return 128 + signal.SIGPIPE
+        except Exception as error:
+            faults.say(error)
+            printing.give_up()
+            ours = given[:1] in RUNS and "--stored" not in given
+            return Exit.RUN_FAILED if ours else Exit.UNREADABLE
 
 
 def _dispatch(given: list[str]) -> int:
@@ -319,13 +225,20 @@ def _dispatch(given: list[str]) -> int:
         asked: str | None = parser().parse_args(given).schema
         if asked is None:
             return Exit.USAGE
-        _print_schema(asked)
+        from inspector.reader.tables import names, schema
+        from inspector.report.jsons import dumps
+
+        value = schema(asked)
+        if value is None:
+            there = f"There is one of {', '.join(names())}."
+            raise UsageError(f"there is no schema of {shown(asked)}", there)
+        printing.json_line(dumps(value))
         printing.flush()
         return Exit.OK
     command = next((c for c in COMMANDS if c.name == given[0]), None)
     if command is None:
-        names = [c.name for c in COMMANDS]
-        hint = meant(given[0], names) or f"Commands: {', '.join(names)}"
+        known = [c.name for c in COMMANDS]
+        hint = meant(given[0], known) or f"Commands: {', '.join(known)}"
         raise UsageError(f"there is no command {given[0]}", hint)
     own = _Options(
         prog=f"ptxview {command.name}",
@@ -343,19 +256,6 @@ def _dispatch(given: list[str]) -> int:
     with faults.after_program() if given[:1] in RUNS else contextlib.nullcontext():
         printing.flush()
     return status
-
-
-def _print_schema(command: str) -> None:
-    """Print the JSON Schema of a command. Raises ``UsageError`` where there is none."""
-    from inspector.reader.tables import names, schema
-    from inspector.report.jsons import dumps
-
-    value = schema(command)
-    if value is None:
-        raise UsageError(
-            f"there is no schema of {shown(command)}", f"There is one of {', '.join(names())}."
-        )
-    printing.json_line(dumps(value))
 
 
 # -- completion -----------------------------------------------------------------------------------
@@ -430,8 +330,12 @@ def _complete() -> None:
             _add(below, command, before[2:])
         else:
             below.add_parser(command.name, help=command.help)
-    finder = CompletionFinder()
-    finder(top, always_complete_options=False, default_completer=_files, validator=_fits)  # type: ignore[arg-type]
+    CompletionFinder()(
+        top,
+        always_complete_options=False,
+        default_completer=_files,  # type: ignore[arg-type]
+        validator=lambda word, prefix: word.startswith(prefix) and word.isprintable(),
+    )
 
 
 def _add(
@@ -451,10 +355,6 @@ def _add(
     for action in parser._actions:
         if action.choices is None and action.metavar in BY_METAVAR:
             action.completer = BY_METAVAR[action.metavar]  # type: ignore[attr-defined]
-
-
-def _fits(word: str, prefix: str) -> bool:
-    return word.startswith(prefix) and word.isprintable()
 
 
 def _files(prefix: str, **_: object) -> Words:

@@ -36,9 +36,9 @@ LAST_LINE = 10**9
 # -- readers --------------------------------------------------------------------------------------
 
 
-def open_reader(path: str | None, device: str | None = None, reports: Sequence[str] = ()) -> Reader:
+def open_reader(path: str | None, device: str | None = None) -> Reader:
     """A reader on a path, or on the newest recording; see ``open_profiled``."""
-    return open_profiled(path, device, reports).reader
+    return open_profiled(path, device).reader
 
 
 def open_profiled(
@@ -274,11 +274,12 @@ def say(text: str) -> None:
 # -- answers --------------------------------------------------------------------------------------
 
 
-def print_json(value: object) -> None:
+def print_json(value: object) -> int:
     """One JSON document on one line of standard output, written while its ``Rows`` are made."""
     from inspector.report import jsons
 
     printing.json_pieces(jsons.pieces(value))
+    return Exit.OK
 
 
 def beside_texts(
@@ -316,9 +317,8 @@ def print_brief(value: dict[str, object], as_json: bool) -> int:
     from inspector.report import brief
 
     if as_json:
-        print_json(value)
-    else:
-        printing.lines(brief.lines(value))
+        return print_json(value)
+    printing.lines(brief.lines(value))
     return Exit.OK
 
 

@@ -10,7 +10,6 @@ compile for some target.
 from __future__ import annotations
 
 import argparse
-import hashlib
 import re
 import shlex
 import tempfile
@@ -22,35 +21,18 @@ from pathlib import Path
 
 from rich.text import Text
 
-from inspector.analyse.card import Card
-from inspector.analyse.occupancy import occupancy
 from inspector.base.errors import Exit, PtxviewError, Stopped, UsageError
-from inspector.base.model import Compilation, Kernel, Stage, Variant
+from inspector.base.model import Kernel, Stage, Variant
 from inspector.base.text import plural, shown
-from inspector.commands.common import (
-    JSON,
-    OUT,
-    ended_like_ctrl_c,
-    flag,
-    handle,
-    option,
-    option_words,
-    print_beside,
-    print_json,
-    reader_of,
-    say,
-    several,
-    standard_input,
-    takes,
-    takes_compiler,
-)
+from inspector.commands import common
+from inspector.commands.common import JSON, OUT, flag, option, say, several, takes, takes_compiler
 from inspector.commands.open import browse, on_terminal
 from inspector.diff import compare
-from inspector.listing.cubin import read_cubin
+from inspector.measure.experiment import ExperimentColumn, column
 from inspector.reader.reader import Reader
 from inspector.recording.layout import SUFFIX, pack, read_events, remove
 from inspector.report import compiled as report
-from inspector.report.compiled import CompiledCell, CompiledRow, CompiledTable
+from inspector.report.compiled import CompiledRow, CompiledTable
 from inspector.sources import compiling
 from inspector.sources.compilers import CompilerInput, check_options
 from inspector.sources.compiling import (
@@ -66,8 +48,6 @@ from inspector.system import printing
 
 Key = tuple[str, str | None, str, str]
 """What a row is of: a file, a kernel, its configuration and signature."""
-Cells = dict[Key, dict[tuple[str, str], CompiledCell]]
-Heads = dict[Key, tuple[str, str | None, dict[str, object], str]]
 LANGUAGES = ("cuda", "ptx", "ttir", "ttgir", "llir", "triton")
 _TARGET = re.compile(r"(?:sm_|compute_)?(\d{2,3}[af]?)")
 _LIBRARY = re.compile(r"(?:cublas|cusparse|cusolver)\w*\.h: No such file")
@@ -124,20 +104,19 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     """Compile, and show the result."""
     at = argv.index("--") if "--" in argv else len(argv)
     args = parser.parse_args(argv[:at])
-    common = argv[at + 1 :]
+    own_options = argv[at + 1 :]
     if not args.files:
         parser.error("give a file, or - for standard input")
-    with ended_like_ctrl_c():
+    with common.ended_like_ctrl_c():
         if args.watch:
-            return _watch(args, common, argv)
+            return _watch(args, own_options, argv)
         with tempfile.TemporaryDirectory(prefix="ptxview-") as folder:
-            request = request_of(args, common, Path(folder), argv)
-            outcome = compile_files(request, say)
+            outcome = compile_files(request_of(args, own_options, Path(folder), argv), say)
     return finish(args, outcome)
 
 
 def request_of(
-    args: argparse.Namespace, common: Sequence[str], folder: Path, argv: Sequence[str]
+    args: argparse.Namespace, own_options: Sequence[str], folder: Path, argv: Sequence[str]
 ) -> CompileRequest:
     """What the command line asks for; standard input is kept in ``folder``. Raises."""
     if args.files.count("-") > 1:
@@ -148,7 +127,9 @@ def request_of(
         else compiling.read_input(name, args.language)
         for name in dict.fromkeys(args.files)
     )
-    sets = [(*option_words("--options", text), *common) for text in args.options] or [tuple(common)]
+    sets = [(*common.option_words("--options", text), *own_options) for text in args.options] or [
+        tuple(own_options)
+    ]
     for options in sets:
         for source in inputs:
             check_options(options, source.language)
@@ -199,7 +180,7 @@ def targets(asked: Sequence[str]) -> tuple[str, ...]:
 
 def _standard_input(asked: str | None, folder: Path) -> CompilerInput:
     language = compiling.language_of("-", asked)
-    data = standard_input("Compile it from a file.")
+    data = common.standard_input("Compile it from a file.")
     path = folder / f"stdin{compiling.ENDINGS[language]}"
     path.write_bytes(data)
     return compiling.checked(CompilerInput(path, "<stdin>", language, data))
@@ -208,11 +189,11 @@ def _standard_input(asked: str | None, folder: Path) -> CompilerInput:
 def finish(args: argparse.Namespace, outcome: CompileOutcome) -> int:
     """Print the table, JSON or a diff, or open the interface; the exit status."""
     status = Exit.DIFFERENT if outcome.failed else Exit.OK
-    reader = reader_of(outcome.recording)
+    reader = common.reader_of(outcome.recording)
     if args.diff:
         return _diff(args, outcome, reader) or status
     if args.json:
-        print_json(report.as_json(table_of(reader, args.threads)))
+        common.print_json(report.as_json(table_of(reader, args.threads)))
         return status
     # Where nothing compiled there is nothing to browse, and the compilers' messages are printed.
     if on_terminal() and not args.no_tui and outcome.failed < len(outcome.recording.compilations):
@@ -229,16 +210,16 @@ def print_table(table: CompiledTable, path: Path) -> None:
     printing.rows(report.messages(table.compilations))
     said = [m.message for one in table.compilations for m in one.messages]
     if any(_LIBRARY.match(text) for text in said):
-        printing.narrate(
-            "ptxview: headers of cuBLAS, cuSPARSE and cuSOLVER come with a CUDA toolkit, with CUDA "
-            "builds of torch, and with pip install 'ptxview[cuda]'"
+        say(
+            "headers of cuBLAS, cuSPARSE and cuSOLVER come with a CUDA toolkit, with CUDA builds "
+            "of torch, and with pip install 'ptxview[cuda]'"
         )
     failed = sum(one.failed is not None for one in table.compilations)
     if failed:
         say(f"{failed} of {plural(len(table.compilations), 'compilation')} failed")
     say(f"{path}")
     for row in table.rows:
-        names = list(dict.fromkeys(c.name for c in row.cells if c is not None and c.name))
+        names = list(dict.fromkeys(c.label for c in row.cells if c is not None and c.label))
         if len(names) > 1:
             two = shlex.join((str(path), *names[:2]))
             say(f"compare two: ptxview diff {two}")
@@ -254,8 +235,8 @@ def table_of(reader: Reader, threads: int | None = None) -> CompiledTable:
     for kernel, variant in reader.recording.variants():
         made.setdefault((variant.hash, variant.symbol), (kernel, variant))
     list(reader.figures([variant for _, variant in made.values()]))
-    rows: Cells = {}
-    heads: Heads = {}
+    rows: dict[Key, dict[tuple[str, str], ExperimentColumn]] = {}
+    heads: dict[Key, tuple[str, str | None, dict[str, object], str]] = {}
     for one in tried:
         for name in one.symbols or ((one.kernel,) if one.kernel else ()):
             found = made.get((one.hash or "", name))
@@ -263,7 +244,11 @@ def table_of(reader: Reader, threads: int | None = None) -> CompiledTable:
             if found is not None or key not in rows:
                 title = found[0].demangled.removeprefix("void ") if found else name
                 heads[key] = (one.file, title, dict(one.config), one.signature)
-            rows.setdefault(key, {})[one.column] = _cell(reader, one, found, threads)
+            cell = ExperimentColumn("", one, None)
+            if found is not None and one.failed is None:
+                name = common.handle(reader.recording, *found)
+                cell = column(reader, name, one, found[1], threads)
+            rows.setdefault(key, {})[one.column] = cell
     for one in tried:
         if one.symbols or one.kernel is not None:
             continue
@@ -271,55 +256,11 @@ def table_of(reader: Reader, threads: int | None = None) -> CompiledTable:
         whole: Key = (one.file, None, "", "")
         for key in [key for key in rows if key[0] == one.file] or [whole]:
             heads.setdefault(key, (one.file, None, {}, ""))
-            rows.setdefault(key, {}).setdefault(one.column, CompiledCell(one))
-    return CompiledTable(
-        reader.recording.path,
-        columns,
-        tuple(
-            CompiledRow(*heads[key], tuple(cells.get(column) for column in columns))
-            for key, cells in rows.items()
-        ),
-        tried,
+            rows.setdefault(key, {}).setdefault(one.column, ExperimentColumn("", one, None))
+    made_rows = (
+        CompiledRow(*heads[key], tuple(map(cells.get, columns))) for key, cells in rows.items()
     )
-
-
-def _cell(
-    reader: Reader, one: Compilation, found: tuple[Kernel, Variant] | None, threads: int | None
-) -> CompiledCell:
-    if found is None or one.failed is not None:
-        return CompiledCell(one)
-    kernel, variant = found
-    card = reader.card(variant)
-    made = card.of(Stage.SASS)
-    return CompiledCell(
-        one,
-        variant,
-        handle(reader.recording, kernel, variant),
-        reader.resources(variant),
-        made.mix.total if made is not None and made.mix is not None else None,
-        _occupancy(card, threads),
-        _code(variant),
-    )
-
-
-def _occupancy(card: Card, threads: int | None) -> float | None:
-    """In percent; of blocks of ``threads`` threads without dynamic shared memory, where only that
-    is not known."""
-    full = card.occupancy
-    if full is None and threads is not None and card.device is not None:
-        taken, own = card.resources, card.static_shared_bytes
-        shared = None if own is None else own + (card.dynamic_shared_bytes or 0)
-        size = card.threads or threads
-        full = occupancy(card.device, size, taken.registers, shared, barriers=taken.barriers)
-    return None if full is None else full.percent
-
-
-def _code(variant: Variant) -> str | None:
-    """A digest of a kernel's machine code; or None."""
-    file = variant.stages.get(Stage.SASS)
-    cubin = None if file is None else read_cubin(file.content.read())
-    own = None if cubin is None else cubin.code.get(variant.symbol)
-    return None if own is None else hashlib.sha256(own).hexdigest()
+    return CompiledTable(reader.recording.path, columns, tuple(made_rows), tried)
 
 
 def _diff(args: argparse.Namespace, outcome: CompileOutcome, reader: Reader) -> int:
@@ -331,12 +272,12 @@ def _diff(args: argparse.Namespace, outcome: CompileOutcome, reader: Reader) -> 
     status = 0
     for row in table.rows:
         left, right = row.cells[a], row.cells[b]
-        if left is None or right is None or not left.name or not right.name:
+        if left is None or right is None or not left.label or not right.label:
             say(f"{row.kernel or row.file}: it was not compiled in both columns")
             continue
         parser = argparse.ArgumentParser(prog="ptxview diff")
         diff.arguments(parser)
-        words = [str(outcome.path), left.name, right.name, *(["--json"] if args.json else [])]
+        words = [str(outcome.path), left.label, right.label, *(["--json"] if args.json else [])]
         status = max(status, diff.run(parser, words))
     return status
 
@@ -354,7 +295,7 @@ def _column(table: CompiledTable, word: str) -> int:
     raise UsageError(f"{word} {how}", f"Name one by its number: {listed}")
 
 
-def _watch(args: argparse.Namespace, common: Sequence[str], argv: Sequence[str]) -> int:
+def _watch(args: argparse.Namespace, own_options: Sequence[str], argv: Sequence[str]) -> int:
     """Compile, and again on every save. Raises ``UsageError``."""
     out = Path(args.out) if args.out else None
     if "-" in args.files:
@@ -365,7 +306,7 @@ def _watch(args: argparse.Namespace, common: Sequence[str], argv: Sequence[str])
         raise UsageError("--watch writes one file on every save", "Give -o x.ptxview.")
 
     def make() -> CompileRequest:
-        return replace(request_of(args, common, Path(), argv), out=None)
+        return replace(request_of(args, own_options, Path(), argv), out=None)
 
     compiles = Compiles(make, out, say)
     in_interface = on_terminal() and not args.no_tui and not args.json
@@ -436,7 +377,8 @@ class Compiles:
         made = compile_files(self._make(), lambda text: None, go_on)
         # Where nothing compiled there is nothing to compare with: what did before that stays.
         left: CompileOutcome | None = self.outcome
-        if _any_compiled(self.outcome) or self.before is None:
+        some = self.outcome.failed < len(self.outcome.recording.compilations)
+        if some or self.before is None:
             left, self.before = self.before, self.outcome
         self.outcome = made
         if left is not None:
@@ -464,17 +406,13 @@ class Compiles:
             pack(self.outcome.path, self._out)
 
 
-def _any_compiled(outcome: CompileOutcome) -> bool:
-    return any(one.failed is None for one in outcome.recording.compilations)
-
-
 def _watch_plainly(compiles: Compiles, args: argparse.Namespace) -> int:
     """Print the result of each save until Ctrl-C."""
 
     def show(outcome: CompileOutcome) -> None:
-        made = table_of(reader_of(outcome.recording), args.threads)
+        made = table_of(common.reader_of(outcome.recording), args.threads)
         if args.json:
-            print_json(report.as_json(made))
+            common.print_json(report.as_json(made))
         else:
             print_table(made, Path(args.out) if args.out else outcome.path)
         printing.flush()
@@ -494,7 +432,10 @@ def _watch_plainly(compiles: Compiles, args: argparse.Namespace) -> int:
 
 def _print_changes(compiles: Compiles, clock: str, threads: int | None) -> None:
     assert compiles.before is not None
-    readers = reader_of(compiles.before.recording), reader_of(compiles.outcome.recording)
+    readers = (
+        common.reader_of(compiles.before.recording),
+        common.reader_of(compiles.outcome.recording),
+    )
     before, after = (table_of(reader, threads) for reader in readers)
     changes = list(report.changes(before, after))
     tried, failed = compiles.outcome.recording.compilations, compiles.outcome.failed
@@ -505,25 +446,20 @@ def _print_changes(compiles: Compiles, clock: str, threads: int | None) -> None:
         said += "" if changes else ": the same machine code"
     head = Text(f"{clock}  {said}", "bold")
     printing.rows([head, *report.change_lines(changes), *report.messages(tried)])
-    shown_once = set()
-    for change in changes:
-        a, b = (cell.variant if cell else None for cell in (change.before, change.after))
-        if a is not None and b is not None and change.row.kernel not in shown_once:
-            shown_once.add(change.row.kernel)
-            _print_differences(readers, change.title, (a, b))
-
-
-def _print_differences(
-    readers: tuple[Reader, Reader], title: str, pair: tuple[Variant, Variant]
-) -> None:
-    """What an edit changed in the PTX and SASS of one kernel."""
-    for stage in (Stage.PTX, Stage.SASS):
-        if all(stage in one.stages for one in pair):
-            compared = compare.compare(readers, pair, stage)
-            how = "the same but for names" if compared.diff.identical else "before │ after"
-            printing.rows([Text(f"  {stage.value} of {shown(title)}: {how}", "dim")])
-            if not compared.diff.identical:
-                print_beside(compared, MAX_ROWS, "ptxview diff shows all")
+    shown_once: set[str] = set()
+    for title, *cells in changes:
+        a, b = (cell.variant if cell else None for cell in cells)
+        if a is not None and b is not None and a.symbol not in shown_once:
+            shown_once.add(a.symbol)
+            for stage in (Stage.PTX, Stage.SASS):
+                if stage in a.stages and stage in b.stages:
+                    compared = compare.compare(readers, (a, b), stage)
+                    same = compared.diff.identical
+                    how = "the same but for names" if same else "before │ after"
+                    head = Text(f"  {stage.value} of {shown(title)}: {how}", "dim")
+                    printing.rows([head])
+                    if not same:
+                        common.print_beside(compared, MAX_ROWS, "ptxview diff shows all")
 
 
 def _watch_in_interface(compiles: Compiles, args: argparse.Namespace) -> int:
@@ -533,7 +469,7 @@ def _watch_in_interface(compiles: Compiles, args: argparse.Namespace) -> int:
 
     stop = threading.Event()
     fresh: list[Reader] = []
-    first = reader_of(compiles.outcome.recording)
+    first = common.reader_of(compiles.outcome.recording)
     live = Live(lambda: fresh.pop() if fresh else None)
     live.said = "✗ compiled" if compiles.outcome.failed else "✓ compiled"
 
@@ -552,15 +488,15 @@ def _watch_in_interface(compiles: Compiles, args: argparse.Namespace) -> int:
                 why = dict.fromkeys(c.failed for c in made.recording.compilations if c.failed)
                 head = f"{clock}  {plural(made.failed, 'compilation')} failed"
                 live.news.append((head, "\n".join(why), True))
-            if not _any_compiled(made):
+            if made.failed == len(made.recording.compilations):
                 continue  # what was compiled before stays in view
-            after = reader_of(made.recording)
+            after = common.reader_of(made.recording)
             tables = (table_of(reader, args.threads) for reader in (before, after))
             told = "\n".join(x.plain for x in report.change_lines(report.changes(*tables)))
             if told or not made.failed:
                 news = f"{told}\nB shows the difference" if told else "the machine code is the same"
                 live.news.append((f"{clock}  compiled", news, False))
-            fresh[:] = [reader_of(with_before(made.recording, before.recording))]
+            fresh[:] = [common.reader_of(with_before(made.recording, before.recording))]
             before = after
 
     thread = threading.Thread(target=follow, daemon=True, name="compiling")

@@ -9,8 +9,7 @@ renumbered is identical.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,21 +20,8 @@ from inspector.base.errors import Exit, UsageError
 from inspector.base.model import KERNEL_STAGES, Origin, Stage
 from inspector.base.names import base_name
 from inspector.base.text import shown
-from inspector.commands.common import (
-    DEVICE,
-    JSON,
-    amount,
-    beside_texts,
-    flag,
-    handle,
-    open_reader,
-    option,
-    print_brief,
-    print_json,
-    refuse_together,
-    takes,
-    takes_small,
-)
+from inspector.commands import common
+from inspector.commands.common import DEVICE, JSON, amount, flag, handle, option, takes, takes_small
 from inspector.diff import beside, compare, variants
 from inspector.diff.beside import BesideRow
 from inspector.diff.compare import Compared, Files
@@ -78,15 +64,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     """Print what differs."""
     args = parser.parse_args(argv)
-    refuse_together(args, "brief", "lines", "summary", "markdown")
-    return _print(args, _answer(args, _places(parser, args)))
-
-
-def _answer(args: argparse.Namespace, given: list[Selection]) -> Answer:
+    common.refuse_together(args, "brief", "lines", "summary", "markdown")
+    given = _places(parser, args)
     readers: dict[str | None, Reader] = {}
     for one in given:
         if one.path not in readers:
-            readers[one.path] = open_reader(one.path, args.device)
+            readers[one.path] = common.open_reader(one.path, args.device)
         first, *rest = given
         # PATH KERNEL, as in show: the path holds more than a kernel.
         two = len(rest) == 1 and first.path is not None and first.selector is None
@@ -132,37 +115,34 @@ def _single_file(reader: Reader) -> bool:
     return len(paths) == 1 and all(k.origin is Origin.FILE for k in kernels)
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """One comparison in its four forms; only the form that is asked for is made.
+def _print(
+    args: argparse.Namespace,
+    identical: bool,
+    document: Callable[[], dict[str, Any]],
+    summary: Callable[[dict[str, Any]], dict[str, Any]],
+    markdown: Iterable[str],
+    text: Callable[[int], Iterable[RenderableType]],
+) -> int:
+    """Print the form of a comparison that is asked for, the only one that is made.
 
     ``summary`` is made of the JSON. ``text`` takes the width.
     """
-
-    identical: bool
-    json: Callable[[], dict[str, Any]]
-    summary: Callable[[dict[str, Any]], dict[str, Any]]
-    markdown: Iterable[str]
-    text: Callable[[int], Iterable[RenderableType]]
-
-
-def _print(args: argparse.Namespace, answer: Answer) -> int:
     out = printing.out()
     if args.brief:
-        print_brief(answer.summary(answer.json()), args.json)
+        common.print_brief(summary(document()), args.json)
     elif args.json:
-        print_json(answer.json())
+        common.print_json(document())
     elif args.markdown:
-        printing.lines(answer.markdown)
+        printing.lines(markdown)
     else:
-        for part in answer.text(args.width or out.width):
+        for part in text(args.width or out.width):
             out.print(part, soft_wrap=isinstance(part, Text))
-    return Exit.DIFFERENT if args.exit_code and not answer.identical else Exit.OK
+    return Exit.DIFFERENT if args.exit_code and not identical else Exit.OK
 
 
 def _variants(
     readers: tuple[Reader, Reader], given: list[Selection], args: argparse.Namespace
-) -> Answer:
+) -> int:
     """Two variants."""
     selected = [select_one(r.recording, p.selector) for r, p in zip(readers, given, strict=True)]
     whole = all(p.selector is None and _single_file(r) for p, r in zip(given, readers, strict=True))
@@ -172,10 +152,12 @@ def _variants(
     a, b = paths = (readers[0].recording.path, readers[1].recording.path)
 
     def document() -> dict[str, Any]:
-        value = diff_text.variants_json(compared, paths)
+        value: dict[str, Any] = diff_text.variants_json(compared, paths)
         if args.lines is not None:
-            hunks = diff_text.hunks_json(compared.diff)
-            value["hunks"] = [h for h in hunks if _touches(h, args.lines)]
+            first, last = args.lines
+            hunks = [(h, h["a"], h["b"]) for h in value["hunks"]]
+            touched = [h for h, *both in hunks if any(s[0] <= last and s[1] > first for s in both)]
+            value["hunks"] = touched
         return value
 
     def summed(value: dict[str, Any]) -> dict[str, Any]:
@@ -195,26 +177,18 @@ def _variants(
             yield from _text(compared, beside.folded(compared.rows(), args.context), width)
 
     markdown = diff_text.variants_markdown(compared, args.context)
-    return Answer(compared.diff.identical, document, summed, markdown, text)
-
-
-def _touches(hunk: Mapping[str, Any], lines: tuple[int, int]) -> bool:
-    """Whether a hunk of JSON has one of these lines on a side."""
-    return any(side[0] <= lines[1] and side[1] > lines[0] for side in (hunk["a"], hunk["b"]))
+    return _print(args, compared.diff.identical, document, summed, markdown, text)
 
 
 def _between(compared: Compared, lines: tuple[int, int]) -> list[BesideRow]:
     """The rows that have one of these lines on a side. Raises ``UsageError`` if none has."""
     first, last = lines
-    rows = [
-        row
-        for row in compared.rows()
-        if any(n is not None and first <= n <= last for n in (row.a, row.b))
-    ]
+    wanted = range(first, last + 1)
+    rows = [row for row in compared.rows() if row.a in wanted or row.b in wanted]
     if not rows:
         sides = zip("ab", compared.functions, compared.listings, strict=True)
         spans = [
-            f"{mark} has {one.first} to {one.last}" if one else f"{mark} has 1 to {len(of.lines)}"
+            f"{mark} has {one.first if one else 1} to {one.last if one else len(of.lines)}"
             for mark, one, of in sides
         ]
         stage = compared.stage.value
@@ -228,7 +202,7 @@ def _text(compared: Compared | Files, rows: Iterable[BesideRow], width: int) -> 
         yield Text(f"{stage}: identical")
         return
     yield Text(f"{stage}:  {diff_text.LEGEND}", style="dim")
-    yield from beside_texts(compared, rows, width)
+    yield from common.beside_texts(compared, rows, width)
 
 
 def _marked(paths: tuple[str, str]) -> Iterator[Text]:
@@ -236,7 +210,7 @@ def _marked(paths: tuple[str, str]) -> Iterator[Text]:
         yield Text.assemble((f"{mark} ", "bold cyan"), shown(path))
 
 
-def _files(a: Reader, b: Reader, args: argparse.Namespace) -> Answer:
+def _files(a: Reader, b: Reader, args: argparse.Namespace) -> int:
     """Two files of several kernels."""
     compared = compare.compare_files(a, b, Stage(args.stage) if args.stage else None, args.exact)
     paths = (a.recording.path, b.recording.path)
@@ -248,7 +222,8 @@ def _files(a: Reader, b: Reader, args: argparse.Namespace) -> Answer:
         if not args.summary:
             yield from _text(compared, beside.folded(compared.rows(), args.context), width)
 
-    return Answer(
+    return _print(
+        args,
         compared.diff.identical,
         lambda: diff_text.files_json(compared, paths),
         lambda value: brief.many_compared(value, "functions", *paths),
@@ -257,7 +232,7 @@ def _files(a: Reader, b: Reader, args: argparse.Namespace) -> Answer:
     )
 
 
-def _table(reader: Reader, selector: str | None, args: argparse.Namespace) -> Answer:
+def _table(reader: Reader, selector: str | None, args: argparse.Namespace) -> int:
     """All variants of a kernel."""
     chosen = select(reader.recording, selector)
     failed = [
@@ -294,7 +269,8 @@ def _table(reader: Reader, selector: str | None, args: argparse.Namespace) -> An
             yield Text(shown(base_name(own[0].kernel.name)), "bold cyan")
             yield diff_text.variants(own, width, stage)
 
-    return Answer(
+    return _print(
+        args,
         True,
         lambda: diff_text.table_json(rows),
         lambda value: brief.tabled(value, reader.recording.path),
@@ -303,7 +279,7 @@ def _table(reader: Reader, selector: str | None, args: argparse.Namespace) -> An
     )
 
 
-def _recordings(a: Reader, b: Reader, args: argparse.Namespace) -> Answer:
+def _recordings(a: Reader, b: Reader, args: argparse.Namespace) -> int:
     """Two recordings."""
     stage = Stage(args.stage) if args.stage else None
     pairs = [
@@ -322,7 +298,8 @@ def _recordings(a: Reader, b: Reader, args: argparse.Namespace) -> Answer:
         if not same:
             yield diff_text.recordings(pairs, width)
 
-    return Answer(
+    return _print(
+        args,
         same,
         lambda: diff_text.recordings_json(paths, pairs, versions),
         lambda value: brief.many_compared(value, "pairs", *paths),

@@ -17,7 +17,7 @@ from inspector.commands.common import JSON, option, print_json, takes
 from inspector.recording.layout import recordings_folder, user_cache
 from inspector.report.jsons import SCHEMA
 from inspector.system import printing, toolchain
-from inspector.system.toolchain import PURPOSE, Tool, every
+from inspector.system.toolchain import PURPOSE, every
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,15 +32,8 @@ def examine(asked: str | None) -> dict[str, Any]:
         raise UsageError(f"{python} cannot be started", "Give the path of a Python interpreter.")
     tools: list[dict[str, object]] = []
     for name, (purpose, remedy) in PURPOSE.items():
-        found: list[Tool] = list(every(name))
-        tools.append(
-            {
-                "name": name,
-                "found": [{**asdict(t), "path": str(t.path)} for t in found],
-                "for": purpose,
-                "get": remedy,
-            }
-        )
+        found = [{**asdict(tool), "path": str(tool.path)} for tool in every(name)]
+        tools.append({"name": name, "found": found, "for": purpose, "get": remedy})
     library = toolchain.driver_library()
     return {
         "schema": SCHEMA,
@@ -73,8 +66,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     args = parser.parse_args(argv)
     report = examine(args.python)
     if args.json:
-        print_json(report)
-        return Exit.OK
+        return print_json(report)
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column(no_wrap=True, style="bold")
     table.add_column(no_wrap=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import re
+from operator import itemgetter
 
 from inspector.analyse.isa import KINDS, PTX, SASS, Isa
 from inspector.base.errors import Exit, UsageError
@@ -54,15 +55,14 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
             "--list prints all that there are.",
         )
     found = [meaning(isa, word) for word in args.words]
-    if args.json:
-        for one in found:
+    out = printing.out()
+    for n, one in enumerate(found):
+        if args.json:
             print_json(shown_words.as_json(one))
-    else:
-        out = printing.out()
-        for n, one in enumerate(found):
-            if n:
-                out.print()
-            shown_words.show(one, out)
+            continue
+        if n:
+            out.print()
+        shown_words.show(one, out)
     return Exit.OK if all(one.known for one in found) else Exit.DIFFERENT
 
 
@@ -93,18 +93,15 @@ def opcode_of(isa: Isa, text: str) -> str | None:
         return text.split()[0]
     line = text.rstrip().removesuffix(";") + ";"
     bare = _ADDRESS.sub("", line, count=1)
-    read = {}
-    for language, stage, given in (
-        (PTX, Stage.PTX, line),
-        (SASS, Stage.SASS, f"        /*0000*/                   {bare.lstrip()}"),
+    read = []
+    for stage, given, known in (
+        (Stage.PTX, line, isa.ptx),
+        (Stage.SASS, f"        /*0000*/                   {bare.lstrip()}", isa.sass),
     ):
         opcodes = [at.opcode for at in parse(stage, given).lines if at.opcode]
-        if opcodes:
-            read[language] = opcodes[0]
-    for language, known in ((PTX, isa.ptx), (SASS, isa.sass)):
-        if language in read and known(read[language]) is not None:
-            return read[language]
-    return next(iter(read.values()), None) if " " in text else None
+        read += [(known(opcode) is None, opcode) for opcode in opcodes[:1]]
+    unknown, opcode = min(read, key=itemgetter(0), default=(True, None))
+    return None if unknown and " " not in text else opcode
 
 
 def _as_spelt(word: str, given: str) -> str:
@@ -122,10 +119,8 @@ def _list(isa: Isa, which: str, more: list[str], as_json: bool) -> int:
     kinds = {_KINDS[w] for w in asked if w in _KINDS}
     wrong = [w for w in asked if w not in (PTX, SASS, "all") and w not in _KINDS]
     if wrong:
-        raise UsageError(
-            f"There is no language or kind {wrong[0]}.",
-            f"Languages: ptx, sass. Kinds: {', '.join(_KINDS)}.",
-        )
+        known = f"Languages: ptx, sass. Kinds: {', '.join(_KINDS)}."
+        raise UsageError(f"There is no language or kind {wrong[0]}.", known)
     for entry in isa.entries():
         if (languages and entry.language not in languages) or (kinds and entry.kind not in kinds):
             continue

@@ -11,22 +11,12 @@ import contextlib
 import os
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from inspector.base.errors import Exit, PtxviewError, UsageError
 from inspector.base.text import shown
-from inspector.commands.common import (
-    DEVICE,
-    flag,
-    open_reader,
-    option,
-    print_json,
-    reader_of,
-    say,
-    select_all,
-    takes,
-)
+from inspector.commands import common
+from inspector.commands.common import DEVICE, flag, open_reader, option, say, select_all, takes
 from inspector.export import collected
 from inspector.export.collected import SAID, WHAT, Remover
 from inspector.export.markdown import contents, markdown
@@ -101,10 +91,10 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
                 # A recording without its sources has kernels of other hashes: names find them.
                 name = "recording" if "paths" in without else path.name
                 rest = _rest(path, selectors, without)
-                reader = reader_of(rest.recording(name), args.device)
+                reader = common.reader_of(rest.recording(name), args.device)
             found = select_all(reader.recording, () if without else selectors)
-            export = Export(reader, found, times(path), [SAID[what] for what in without], left_out)
-            size = _written(export, form, target, compilers=bool(selectors))
+            given = (times(path), [SAID[what] for what in without], bool(selectors))
+            size = _written(reader, found, form, target, given, left_out)
     except BrokenPipeError:
         raise
     except OSError as error:
@@ -115,10 +105,8 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         ) from None
     for text in left_out:
         say(f"left out: {text}")
-    if target is None:
-        return Exit.OK
-    if args.json:
-        print_json(
+    if args.json and target is not None:
+        return common.print_json(
             {
                 "schema": jsons.SCHEMA,
                 "path": str(target),
@@ -130,9 +118,9 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
                 "left_out": left_out,
             }
         )
-        return Exit.OK
-    lacking = f", without {', '.join(without)}" if without else ""
-    printing.lines([f"{shown(str(target))}  {said_of(found)}, {size / 1e6:.1f} MB{lacking}"])
+    if target is not None:
+        lacking = f", without {', '.join(without)}" if without else ""
+        printing.lines([f"{shown(str(target))}  {said_of(found)}, {size / 1e6:.1f} MB{lacking}"])
     return Exit.OK
 
 
@@ -140,8 +128,7 @@ def _rest(path: Path, selectors: Sequence[str], without: tuple[str, ...]) -> col
     """The recording as events, its selected kernels, without what is taken out."""
     every = collected.collect(path)
     if selectors:
-        original = every.recording(str(path))
-        every = collected.some_of(every, select_all(original, selectors))
+        every = collected.some_of(every, select_all(every.recording(str(path)), selectors))
     return Remover(without).collected(every) if without else every
 
 
@@ -182,9 +169,8 @@ def _target(path: Path, form: str, output: str | None) -> Path | None:
     if target.exists() and path.exists() and target.samefile(path):
         raise UsageError(f"{target} is what is to be exported", "Name another with -o.")
     if not target.parent.is_dir():
-        raise UsageError(
-            f"{target.parent} is not a folder", "Make it first, or name another with -o."
-        )
+        make = "Make it first, or name another with -o."
+        raise UsageError(f"{target.parent} is not a folder", make)
     if form == "folder" and target.exists() and (not target.is_dir() or files.names(target)[0]):
         raise UsageError(f"{target} is not empty", "Name a new folder with -o.")
     return target
@@ -193,27 +179,24 @@ def _target(path: Path, form: str, output: str | None) -> Path | None:
 def _without(text: str) -> tuple[str, ...]:
     words = [word.strip() for word in text.split(",") if word.strip()]
     if odd := [word for word in words if word not in WHAT]:
-        raise UsageError(
-            f"{odd[0]} cannot be taken out",
-            f"--without knows: {', '.join(WHAT)}, or several of them.",
-        )
+        known = f"--without knows: {', '.join(WHAT)}, or several of them."
+        raise UsageError(f"{odd[0]} cannot be taken out", known)
     return tuple(what for what in WHAT if what in words)
 
 
-@dataclass(frozen=True, slots=True)
-class Export:
-    """What a page, Markdown or a folder is made of; ``left_out`` takes what was left out."""
+def _written(
+    reader: Reader,
+    found: list[Found],
+    form: str,
+    target: Path | None,
+    given: tuple[StoredTimes, list[str], bool],
+    left_out: list[str],
+) -> int:
+    """Write a page, Markdown or a folder; the bytes of it, 0 on standard output.
 
-    reader: Reader
-    found: list[Found]
-    times: StoredTimes
-    removed: list[str]
-    left_out: list[str]
-
-
-def _written(one: Export, form: str, target: Path | None, compilers: bool) -> int:
-    """Write a page, Markdown or a folder; the bytes of it, 0 on standard output."""
-    reader, found = one.reader, one.found
+    ``given`` are times, sentences on what was removed, and whether compilers may be asked.
+    """
+    stored, removed, compilers = given
     if not found and not reader.recording.graphs:
         raise PtxviewError(
             f"{reader.recording.path} holds no kernels", "Did the program compile any?"
@@ -222,25 +205,18 @@ def _written(one: Export, form: str, target: Path | None, compilers: bool) -> in
         assert target is not None
         size = 0
         with _appearing(target) as part:
-            for name, data in contents(
-                reader, found, one.times, one.removed, compilers, one.left_out.append
-            ):
+            for name, data in contents(reader, found, *given, left_out.append):
                 path = part / name
                 path.parent.mkdir(exist_ok=True, parents=True)
                 path.write_bytes(data)
                 size += len(data)
         return size
     if form == "markdown":
-        text = "\n".join(markdown(reader, found, one.times, one.removed)) + "\n"
+        text = "\n".join(markdown(reader, found, stored, removed)) + "\n"
         pieces: Iterable[str] = (text,)
     else:
         pieces = page(
-            reader,
-            found,
-            times=one.times,
-            removed=one.removed,
-            compilers=compilers,
-            left_out=one.left_out,
+            reader, found, times=stored, removed=removed, compilers=compilers, left_out=left_out
         )
     if target is None:
         for piece in pieces:

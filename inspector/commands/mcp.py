@@ -33,7 +33,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     """Serve until standard input ends."""
     args = parser.parse_args(argv)
-    server = Server(_roots(args.root), args.allow_run)
+    for name in args.root:
+        if not Path(name).is_dir():
+            raise UsageError(f"--root {name}: there is no such folder")
+    given = args.root or (Path.cwd(), recordings_folder())
+    server = Server(tuple(Path(one).resolve() for one in given), args.allow_run)
     if find_spec("mcp") is None:
         raise ToolMissing(
             "the protocol's SDK is not installed", "Get it with: pip install 'ptxview[mcp]'"
@@ -44,13 +48,3 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         say("waiting for a client of the Model Context Protocol; Ctrl-D ends it")
     speak(server)
     return Exit.OK
-
-
-def _roots(given: list[str]) -> tuple[Path, ...]:
-    """The folders that may be read, without links."""
-    if not given:
-        return Path.cwd(), recordings_folder().resolve()
-    for name in given:
-        if not Path(name).is_dir():
-            raise UsageError(f"--root {name}: there is no such folder")
-    return tuple(Path(name).resolve() for name in given)

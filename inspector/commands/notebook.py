@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Any, NoReturn, Self
 
 from inspector.base.errors import PtxviewError, RunFailed, UsageError
-from inspector.base.model import Kernel, Recording, Variant
+from inspector.base.model import Kernel, Recording
 from inspector.base.text import plural, shown
 from inspector.commands.common import reader_of
 from inspector.reader.reader import Reader
@@ -217,8 +217,7 @@ def _begun(out: Path | None) -> running.Run:
     name = Path(sys.argv[0]).stem if sys.argv and sys.argv[0] else "program"
     name = "notebook" if "ipykernel" in name or "ipykernel" in sys.modules else name
     target = os.environ.get("PTXVIEW_TARGET")
-    request = running.RunRequest("script", (name,), out=out, target=target)
-    return running.Run(request, here=words)
+    return running.Run(running.RunRequest("script", (name,), out=out, target=target), here=words)
 
 
 def _record_into(run: running.Run, probes: Any) -> None:
@@ -267,11 +266,13 @@ def _table_alone(reader: Reader) -> str:
     """A page with the table of ``ptxview list`` and no stages."""
     from inspector.report import tables
 
-    def hints(kernel: Kernel, variant: Variant) -> str:
-        return tables.figure(reader.hint_count(variant))
-
     rec = reader.recording
-    table = tables.kernels(rec, reader.resources, TABLE_COLUMNS, hints=hints)
+    table = tables.kernels(
+        rec,
+        reader.resources,
+        TABLE_COLUMNS,
+        hints=lambda kernel, variant: tables.figure(reader.hint_count(variant)),
+    )
     rows = "\n".join(shown(str(row)) for row in table.renderables)
     more = (
         f"<pre>{escape(rows)}</pre>"

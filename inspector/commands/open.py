@@ -13,16 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from inspector.base.errors import Exit, ToolMissing, UsageError
-from inspector.commands.common import (
-    MORE,
-    NCU,
-    PATH,
-    flag,
-    open_profiled,
-    option,
-    profiled,
-    takes,
-)
+from inspector.commands.common import MORE, NCU, PATH, flag, open_profiled, option, profiled, takes
 from inspector.system import printing
 from inspector.tui.main.settings import config_path
 
@@ -64,7 +55,9 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     args = parser.parse_args(argv)
     if args.web:
         return _serve(args)
-    if args.no_tui or not (on_terminal() or in_browser()):
+    # textual-serve has started this process: its terminal is a browser's.
+    in_browser = os.environ.get("TEXTUAL_DRIVER", "").startswith("textual.drivers.web_driver:")
+    if args.no_tui or not (on_terminal() or in_browser):
         from inspector.commands import list as listing
 
         plain = argparse.ArgumentParser()
@@ -76,7 +69,11 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         joined = open_profiled(args.path, reports=args.ncu, more=args.more)
         browse(lambda: (joined.reader, None), joined.reader.recording.path)
         return Exit.OK
-    if args.path is None or not Path(args.path).exists() or _is_packed(Path(args.path)):
+    from inspector.system.files.unpacking import is_archive
+
+    path = Path(args.path or "")
+    packed = path.suffix != ".ptxview" and path.is_file() and is_archive(path)
+    if args.path is None or packed or not path.exists():
         # What is wrong with it is said without a screen, and an archive is unpacked before, too:
         # signals, at which its folder is removed, reach the main thread.
         args.path = str(_where(args.path))
@@ -95,19 +92,6 @@ def on_terminal() -> bool:
     """Whether a person sits at every end."""
     # Textual draws on standard error.
     return printing.at_terminal() and printing.to_terminal()
-
-
-def in_browser() -> bool:
-    """Whether the terminal is a browser's: textual-serve has started this process."""
-    return os.environ.get("TEXTUAL_DRIVER", "").startswith("textual.drivers.web_driver:")
-
-
-def _is_packed(path: Path) -> bool:
-    if path.suffix == ".ptxview" or not path.is_file():
-        return False
-    from inspector.system.files import unpacking
-
-    return unpacking.is_archive(path)
 
 
 def _where(path: str | None) -> Path:

@@ -17,26 +17,10 @@ from rich.text import Text
 
 from inspector.analyse.passes import PassFilter, PassRun
 from inspector.base.errors import Exit, PtxviewError, UsageError
-from inspector.base.model import Stage, Variant
+from inspector.base.model import Stage
 from inspector.base.text import counted, plural, shown
-from inspector.commands.common import (
-    JSON,
-    KERNEL,
-    beside_texts,
-    ended_like_ctrl_c,
-    flag,
-    open_reader,
-    option,
-    option_words,
-    print_beside,
-    print_json,
-    say,
-    several,
-    split_path,
-    standard_input,
-    takes,
-    takes_compiler,
-)
+from inspector.commands import common
+from inspector.commands.common import JSON, KERNEL, option, say, several, takes, takes_compiler
 from inspector.commands.compile import targets
 from inspector.diff import compare
 from inspector.diff.beside import change_of, folded, lines_changed
@@ -47,6 +31,7 @@ from inspector.recording.layout import kept_cache
 from inspector.report import compiled as report
 from inspector.report import diff_text, tables
 from inspector.report.compiled import Difference
+from inspector.report.jsons import SCHEMA
 from inspector.sources.compilers import check_options
 from inspector.sources.opening import is_there, newest, open_path
 from inspector.sources.trying import (
@@ -77,7 +62,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
             "--stage": option(None, "those that make this stage", choices=STAGES),
             "--introduces": option("OP", "passes that add an operation: convert_layout, a glob"),
             "--removes": option("OP", "those after which there are fewer"),
-            "--full": flag("unchanged passes, too; with PASS all lines"),
+            "--full": common.flag("unchanged passes, too; with PASS all lines"),
             "--context": option("N", "equal lines around a change (3)", type=int, default=3),
             "--width": option("N", "columns of the diff of PASS", type=int),
             "--json": JSON,
@@ -90,7 +75,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     """List the passes, or show what one changed; 1 where the compiler did not come to its end."""
     args = parser.parse_args(argv)
     path, selector, asked = _words(args.words)
-    reader = open_reader(path)
+    reader = common.open_reader(path)
     graph = select_graph(reader.recording, selector)
     whose: dict[str, object] = dict.fromkeys(("kernel", "variant", "graph"))
     if graph is not None:
@@ -120,6 +105,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         if chosen is not None:
             hunks = change_of(chosen, bare=False).diff.hunks if chosen.changed else ()
         facts = {
+            "schema": SCHEMA,
             **whose,
             "target": made.target or None,
             "triton": made.triton or None,
@@ -127,8 +113,9 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
             "begins": made.begins,
             "failed": made.failed,
             "remarks": list(made.remarks),
+            "passes": [report.pass_json(one, hunks) for one in listed],
         }
-        print_json(report.passes_json(facts, listed, hunks))
+        common.print_json(facts)
     else:
         line = Text(shown("  ".join(filter(None, head))), "bold")
         if chosen is not None:
@@ -137,7 +124,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
             printing.rows([line])
             _print_passes(made, wanted, args)
         for remark in made.remarks:
-            say(f"{shown(remark)}")
+            say(shown(remark))
         if made.failed is not None:
             say(f"the compiler did not come to its end: {shown(made.failed)}")
     return Exit.OK if made.failed is None else Exit.DIFFERENT
@@ -174,7 +161,7 @@ def _print_passes(made: PassList, wanted: PassFilter, args: argparse.Namespace) 
     said = f"{counted(len(made.passes), 'pass')} ran, {changed} changed something"
     if args.introduces or args.removes or args.stage:
         said += f"; {len(listed)} of them as asked"
-    say(f"{said}")
+    say(said)
 
 
 def _pass_texts(chosen: PassRun, args: argparse.Namespace) -> Iterator[Text]:
@@ -195,7 +182,7 @@ def _pass_texts(chosen: PassRun, args: argparse.Namespace) -> Iterator[Text]:
         return
     yield Text(diff_text.LEGEND.replace("in a", "before").replace("in b", "after"), "dim")
     rows = change.rows() if args.full else folded(change.rows(), args.context)
-    yield from beside_texts(change, rows, args.width)
+    yield from common.beside_texts(change, rows, args.width)
 
 
 def arguments_try(parser: argparse.ArgumentParser) -> None:
@@ -230,12 +217,12 @@ def run_try(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     """Compile, compare and print; 1 where something did not compile."""
     args = parser.parse_args(argv)
     request = _try_request(parser, args)
-    with ended_like_ctrl_c():
+    with common.ended_like_ctrl_c():
         outcome = try_stage(request, say)
     made = experiment_of(outcome, kept_cache())
     differences = list(_differences(made, args.diff))
     if args.json:
-        print_json(report.trial_json(made, differences))
+        common.print_json(report.trial_json(made, differences))
     else:
         _print(made, differences, args.diff)
     return Exit.DIFFERENT if outcome.failed else Exit.OK
@@ -246,7 +233,7 @@ def _try_request(parser: argparse.ArgumentParser, args: argparse.Namespace) -> T
     stage, file = _stage(parser, args)
     if len(args.words) > 2 or not args.words:
         parser.error("give a KERNEL, or a PATH and a KERNEL")
-    path, selector = split_path(args.words)
+    path, selector = common.split_path(args.words)
     recording = open_path(newest() if path is None else Path(path))
     kernel, variant = select_one(recording, selector)
     settings = _settings(args)
@@ -265,7 +252,7 @@ def _try_request(parser: argparse.ArgumentParser, args: argparse.Namespace) -> T
             why = variant.missing.get(stage, "it was not recorded")
             raise UsageError(f"there is no {stage.value} of {kernel.demangled} to edit: {why}")
         check(kernel, stage, settings)
-        text, name = read_edited(file, stage) if file != "-" else standard_input(), file
+        text, name = read_edited(file, stage) if file != "-" else common.standard_input(), file
         if file == "-":
             name = "<stdin>"
             if not text.strip():
@@ -292,31 +279,23 @@ def _stage(
 def _settings(args: argparse.Namespace) -> tuple[TrySetting, ...]:
     """Each combination of the options, in the order in which they were given. Raises."""
     archs: Sequence[str | None] = targets(args.target) or (None,)
-    named = {
-        "num_warps": _numbers("--num-warps", args.num_warps),
-        "num_stages": _numbers("--num-stages", args.num_stages),
-        "maxnreg": _numbers("--maxnreg", args.maxnreg),
-    }
+    names = ("num_warps", "num_stages", "maxnreg")
+    named = {n: _numbers(f"--{n.replace('_', '-')}", getattr(args, n)) for n in names}
     if any(n & (n - 1) for n in named["num_warps"]):
         raise UsageError("--num-warps are powers of two: 1, 2, 4, 8, 16, 32")
     given = {name: values for name, values in named.items() if values}
-    sets = [option_words("--ptxas-options", text) for text in args.ptxas_options] or [()]
+    sets = [common.option_words("--ptxas-options", text) for text in args.ptxas_options] or [()]
     for words in sets:
         check_options(words, "ptx")
-    triton = [
-        dict(zip(given, values, strict=True)) for values in itertools.product(*given.values())
-    ]
-    made = [
-        TrySetting(target, values, words)
-        for target, values, words in itertools.product(archs, triton, sets)
-    ]
+    chosen = itertools.product(*given.values())
+    triton = [dict(zip(given, values, strict=True)) for values in chosen]
+    made = [TrySetting(*one) for one in itertools.product(archs, triton, sets)]
     if len(made) > MAX_COLUMNS:
         raise UsageError(
             f"these options make {len(made)} combinations, of at most {MAX_COLUMNS}",
             "Give fewer values, or some after the others.",
         )
-    labels = {one.label: one for one in made}
-    return tuple(labels.values())
+    return tuple({one.label: one for one in made}.values())
 
 
 def _numbers(option: str, texts: Sequence[str]) -> tuple[int, ...]:
@@ -330,22 +309,21 @@ def _numbers(option: str, texts: Sequence[str]) -> tuple[int, ...]:
 
 def _differences(made: Experiment, asked: str | None) -> Iterator[Difference]:
     """The columns that compiled, compared with the recorded variant."""
-    columns = [one for one in made.tried if one.variant is not None]
+    columns = [(one, one.variant) for one in made.tried if one.variant is not None]
     if asked == "none" or (asked is None and len(columns) != 1):
         return
-    edited_ptx = made.outcome.request.stage is Stage.PTX
-    usual = Stage.SASS if edited_ptx else Stage.PTX
+    usual = Stage.SASS if made.outcome.request.stage is Stage.PTX else Stage.PTX
     base = made.base.variant
-    for one in columns:
-        assert one.variant is not None and base is not None
-        pair: tuple[Variant, Variant] = (base, one.variant)
+    for one, variant in columns:
+        assert base is not None
+        pair = (base, variant)
         try:
             stage = compare.stage_of(*pair, Stage(asked) if asked else usual)
             compared = compare.compare((made.reader, made.reader), pair, stage)
         except PtxviewError as error:
-            yield Difference(one, None, error.message)
+            yield one, error.message
             continue
-        yield Difference(one, compared)
+        yield one, compared
 
 
 def _print(made: Experiment, differences: Sequence[Difference], asked: str | None) -> None:
@@ -365,11 +343,11 @@ def _print(made: Experiment, differences: Sequence[Difference], asked: str | Non
 
 
 def _print_difference(one: Difference, base: str, max_rows: int | None) -> None:
-    head = Text.assemble((f"{base} → ", "dim"), (shown(one.column.label), "bold"))
-    compared = one.compared
-    if compared is None:
+    column, compared = one
+    head = Text.assemble((f"{base} → ", "dim"), (shown(column.label), "bold"))
+    if isinstance(compared, str):
         printing.rows([Text(), head])
-        say(f"{one.why}")
+        say(compared)
         return
     stage, width = compared.stage.value, min(printing.out().width, 100)
     summed = diff_text.lines(compared.summary, compared.explanation, width)
@@ -377,4 +355,4 @@ def _print_difference(one: Difference, base: str, max_rows: int | None) -> None:
     said = Text(f"{stage}: identical") if same else Text(f"{stage}:  {diff_text.LEGEND}", "dim")
     printing.rows([Text(), head, *summed, said])
     if not same:
-        print_beside(compared, max_rows, f"--diff {stage} shows all")
+        common.print_beside(compared, max_rows, f"--diff {stage} shows all")

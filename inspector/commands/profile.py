@@ -23,16 +23,8 @@ from pathlib import Path
 from inspector.base.errors import Exit, PtxviewError, RunFailed, ToolMissing, Unreadable, UsageError
 from inspector.base.model import Recording
 from inspector.base.text import counted, shown, words
-from inspector.commands.common import (
-    flag,
-    option,
-    print_json,
-    profiled,
-    say,
-    split_program,
-    takes,
-    takes_program,
-)
+from inspector.commands import common
+from inspector.commands.common import flag, option, say, split_program, takes, takes_program
 from inspector.commands.list import print_launches
 from inspector.commands.run import request_of, summary
 from inspector.measure.ncu import report as ncu_files
@@ -114,8 +106,9 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         return Exit.USAGE if stored else Exit.RUN_FAILED
     if stored:
         return _stored(args, rest)
-    environment = (("PTXVIEW_PROFILE", _wish(args)),)
-    request = request_of("profile", kind, words, args, environment)
+    names = ("wait", "warmup", "active", "repeat", "step", "seconds")
+    wish = {n: getattr(args, n) for n in names} | {"stack": args.stacks is not None}
+    request = request_of("profile", kind, words, args, (("PTXVIEW_PROFILE", json.dumps(wish)),))
     for path in (args.trace, args.stacks):
         if path and not os.access(Path(path).resolve().parent, os.W_OK | os.X_OK):
             raise RunFailed(f"{path} cannot be written", "Give another place.")
@@ -145,12 +138,6 @@ def _checked(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
             )
 
 
-def _wish(args: argparse.Namespace) -> str:
-    """The probe's settings as JSON."""
-    wish = {n: getattr(args, n) for n in ("wait", "warmup", "active", "repeat", "step", "seconds")}
-    return json.dumps({**wish, "stack": args.stacks is not None})
-
-
 @contextlib.contextmanager
 def _program_on_stderr() -> Iterator[None]:
     """Within it, programs that are started write to standard error what they print."""
@@ -178,7 +165,7 @@ def _show(args: argparse.Namespace, path: Path, rec: Recording, ran: RunOutcome 
     """Print what a recording's profile says, and write the requested files."""
     windows, profile, problems = profiles(path, rec, kept_cache(), args.window)
     if args.json:
-        print_json(profile_report.document(str(path), windows, profile, problems))
+        common.print_json(profile_report.document(str(path), windows, profile, problems))
     for said in problems:
         say(f"{shown(said)}")
     if profile is None:
@@ -224,22 +211,17 @@ def _write(path: Path, data: bytes) -> None:
         raise Unreadable(f"{path} cannot be written: {error.strerror or error}") from None
 
 
-def _age(ended: float | None) -> str:
-    """How long ago that was."""
-    try:
-        taken = datetime.datetime.fromtimestamp(ended or 0, datetime.UTC)
-    except (OverflowError, ValueError, OSError):
-        return "at an unknown time"
-    return timings.age(taken.isoformat(), datetime.datetime.now(datetime.UTC))
-
-
 def _print(
     args: argparse.Namespace, rec: Recording, many: int, profile: Profile, ran: bool
 ) -> None:
     """The tables: on standard error beside a program, whose standard output is its own."""
     out = printing.err() if ran else printing.out()
     if not ran:
-        out.print(_age(profile.window.ended), style="bold")
+        age = "at an unknown time"
+        with contextlib.suppress(OverflowError, ValueError, OSError):
+            taken = datetime.datetime.fromtimestamp(profile.window.ended or 0, datetime.UTC)
+            age = timings.age(taken.isoformat(), datetime.datetime.now(datetime.UTC))
+        out.print(age, style="bold")
     for part in profile_report.whole(profile, many, rec.mode, out.width, args.top):
         out.print(part, soft_wrap=True)
 
@@ -285,8 +267,7 @@ def run_ncu(parser: argparse.ArgumentParser, argv: list[str]) -> int:
 def _measure(args: argparse.Namespace, made: Run, tool: Path, folder: Path) -> int:
     log, report = folder / "ncu.log", folder / "report.ncu-rep"
     wish = (args.set, args.kernel, args.launch_count, args.launch_skip, args.children)
-    options = ncu_files.arguments(report.with_suffix(""), log, *wish)
-    command = [str(tool), *options, *made.argv]
+    command = [str(tool), *ncu_files.arguments(report.with_suffix(""), log, *wish), *made.argv]
     error: PtxviewError | None = None
     found = Report(())
     with made.lasting():
@@ -307,7 +288,7 @@ def _measure(args: argparse.Namespace, made: Run, tool: Path, folder: Path) -> i
         say(f"the recording is kept: {outcome.path}")
         raise error
     if outcome.recording is not None:
-        print_launches(profiled(outcome.recording, report=found), printing.err())
+        print_launches(common.profiled(outcome.recording, report=found), printing.err())
         if len(found.launches) >= args.launch_count:
             many = args.launch_count
             first = "the first launch was" if many == 1 else f"the first {many} launches were"

@@ -11,25 +11,17 @@ import argparse
 import base64
 import zlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from pathlib import Path, PurePath
+from typing import Any
 
 import numpy as np
 
 from inspector.base.errors import Exit, UsageError
 from inspector.base.model import Argument, Call, Kernel, Origin, Stage, Variant
 from inspector.base.text import shown
-from inspector.commands.common import (
-    KERNEL,
-    flag,
-    open_reader,
-    option,
-    print_json,
-    say,
-    split_path,
-    takes,
-    write,
-)
+from inspector.commands import common
+from inspector.commands.common import KERNEL, flag, open_reader, option, print_json, say, takes
 from inspector.commands.trace import read_arrays, triple
 from inspector.execute.calls.inputs import Array
 from inspector.export.repro.python_source import CutSource, cut_function
@@ -81,34 +73,23 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     """Write the script."""
     args = parser.parse_args(argv)
-    path, selector = split_path(args.words)
+    path, selector = common.split_path(args.words)
     written = _script(open_reader(path), args.variant or selector, args)
     if args.output is not None:
-        write(args.output, written.text, "surrogateescape")
+        common.write(args.output, written["text"], "surrogateescape")
         say(f"wrote {args.output}; python {args.output} runs it")
     if args.json:
-        print_json({"schema": 1, **asdict(written)})
+        print_json({"schema": 1, **written})
     elif args.output is None:
-        printing.verbatim(written.text)
+        printing.verbatim(written["text"])
     return Exit.OK
 
 
-@dataclass(frozen=True, slots=True)
-class WrittenScript:
-    """A script, and what it is of; ``variant`` is None of an extension's function."""
-
-    kernel: str
-    variant: str | None
-    call: int | None
-    calls: int
-    check: str
-    outside: tuple[str, ...]
-    unknown: tuple[str, ...]
-    text: str
-
-
-def _script(reader: Reader, selector: str | None, args: argparse.Namespace) -> WrittenScript:
-    recording, events = reader.recording, _events(reader)
+def _script(reader: Reader, selector: str | None, args: argparse.Namespace) -> dict[str, Any]:
+    """The JSON of a script: its text, and what it is of; an extension's function has no variant."""
+    recording = reader.recording
+    place = Path(recording.real or recording.path)
+    events = read_events(place) if is_recording(place) else Events(place, (), ())
     if selector is not None and not select(recording, selector):
         functions = [c for c in select_calls(recording, selector) if c.kind == "extension"]
         if functions:
@@ -130,7 +111,7 @@ def _script(reader: Reader, selector: str | None, args: argparse.Namespace) -> W
 
 def _extension(
     reader: Reader, events: Events, calls: list[Call], kernel: str, args: argparse.Namespace
-) -> WrittenScript:
+) -> dict[str, Any]:
     for name in ("grid", "inputs"):
         if getattr(args, name) is not None:
             raise UsageError(f"--{name} is of a Triton kernel's launch, and this is a function's")
@@ -177,14 +158,21 @@ def _extension(
             reference=reference,
         )
     )
-    outside = () if reference is None else reference.outside
-    check = "none" if reference is None else "reference"
-    return WrittenScript(kernel, None, number, len(calls), check, outside, (), text)
+    return {
+        "kernel": kernel,
+        "variant": None,
+        "call": number,
+        "calls": len(calls),
+        "check": "none" if reference is None else "reference",
+        "outside": () if reference is None else reference.outside,
+        "unknown": (),
+        "text": text,
+    }
 
 
 def _triton(
     reader: Reader, events: Events, kernel: Kernel, variant: Variant, args: argparse.Namespace
-) -> WrittenScript:
+) -> dict[str, Any]:
     number, call = chosen_call(kernel.demangled, variant.calls, args.call)
     grid = args.grid or (None if call is None else call.grid)
     given = {} if args.inputs is None else read_arrays(args.inputs)
@@ -223,17 +211,16 @@ def _triton(
         reference=reference,
         inputs=_kept(given) or None,
     )
-    outside = (*source.outside, *(() if reference is None else reference.outside))
-    return WrittenScript(
-        kernel.demangled,
-        variant.id,
-        number,
-        len(variant.calls),
-        check,
-        outside,
-        source.unknown,
-        triton_script(launch),
-    )
+    return {
+        "kernel": kernel.demangled,
+        "variant": variant.id,
+        "call": number,
+        "calls": len(variant.calls),
+        "check": check,
+        "outside": (*source.outside, *(() if reference is None else reference.outside)),
+        "unknown": source.unknown,
+        "text": triton_script(launch),
+    }
 
 
 def _chosen(reader: Reader, selector: str | None) -> tuple[Kernel, Variant]:
@@ -254,18 +241,6 @@ def _chosen(reader: Reader, selector: str | None) -> tuple[Kernel, Variant]:
 
 def _recorded_on(reader: Reader) -> str:
     return str((reader.recording.device or {}).get("name") or "")
-
-
-def _events(reader: Reader) -> Events:
-    path = Path(reader.recording.real or reader.recording.path)
-    return read_events(path) if is_recording(path) else Events(path, (), ())
-
-
-def _compiled(events: Events, variant: Variant) -> list[Mapping[str, object]]:
-    """What a variant's compiles had as their source, those with a file's text first."""
-    compiles = (e for e in events.events if e.get("event") == "triton")
-    same = [as_map(e.get("source")) for e in compiles if e.get("hash") == variant.hash]
-    return sorted(same, key=lambda source: source.get("blob") is None)
 
 
 def _with(passed: tuple[Argument, ...], given: Mapping[str, Array]) -> tuple[Argument, ...]:
@@ -323,7 +298,10 @@ def _source(
     """The kernel's text with all that it needs, and a word on whose text that is."""
     name = variant.symbol
     generated = "what torch.compile generated"
-    for source in _compiled(events, variant):
+    compiles = (e for e in events.events if e.get("event") == "triton")
+    same = [as_map(e.get("source")) for e in compiles if e.get("hash") == variant.hash]
+    # Those with a file's text first.
+    for source in sorted(same, key=lambda source: source.get("blob") is None):
         path = as_text(source.get("file")) or ""
         whole, part = (text_of(events.blob(source.get(key))) for key in ("blob", "cut"))
         first = source.get("first") if source.get("blob") else 1
@@ -394,5 +372,4 @@ def _check(wish: str) -> tuple[str, CutSource | None]:
             f"--check-with {wish} is nothing to compare with",
             "It is interpreter, none, or FILE.py:FUNCTION.",
         )
-    text = files.text(Path(file))
-    return "reference", cut_function(text, file, function, jitted=False)
+    return "reference", cut_function(files.text(Path(file)), file, function, jitted=False)

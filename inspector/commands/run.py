@@ -27,15 +27,8 @@ from typing import TYPE_CHECKING, Any
 
 from inspector.base.errors import Exit, PtxviewError, RunFailed
 from inspector.base.text import ended_by, plural, words
-from inspector.commands.common import (
-    flag,
-    option,
-    reader_of,
-    say,
-    split_program,
-    takes,
-    takes_program,
-)
+from inspector.commands import common
+from inspector.commands.common import flag, option, reader_of, say, takes, takes_program
 from inspector.commands.open import browse, on_terminal
 from inspector.sources.running import Follower, Run, RunOutcome, RunRequest, load_the_rest
 from inspector.sources.running import run as record
@@ -113,20 +106,19 @@ def request_of(
             "there is nothing to run", f"ptxview {command} SCRIPT, -m MODULE, or -- COMMAND"
         )
     target = getattr(args, "target", None)
-    if target is not None and not re.fullmatch(r"sm_\d{2,3}[af]?", target):
-        raise RunFailed(f"{target} is not a target", "A target is written like sm_90.")
     if target is not None:
         # Imported here: most programs have no --target, and would wait for the tables.
         from inspector.reader.tables import devices
 
+        if not re.fullmatch(r"sm_\d{2,3}[af]?", target):
+            raise RunFailed(f"{target} is not a target", "A target is written like sm_90.")
         if target.rstrip("af") not in devices():
             known = ", ".join(devices())
             raise RunFailed(f"no device is known of {target}", f"Known are: {known}.")
-    out = Path(args.out) if args.out else None
     return RunRequest(
         kind=kind,
         words=tuple(words),
-        out=out,
+        out=Path(args.out) if args.out else None,
         target=target,
         python=args.python,
         environment=environment,
@@ -136,7 +128,7 @@ def request_of(
 
 def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     """Record a run; the program's own exit status."""
-    own, kind, words = split_program(argv, VALUED["run"])
+    own, kind, words = common.split_program(argv, VALUED["run"])
     try:
         args = parser.parse_args(own)
     except SystemExit as stop:
@@ -153,7 +145,10 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
                 reader = reader_of(rec)
                 _print(reader)
                 if args.time:
-                    _times(reader, outcome.path, args.python or _typed(request))
+                    # An interpreter may be the command that the user typed.
+                    typed = kind == "command" and Path(words[0]).name.startswith("python")
+                    python = args.python or (words[0] if typed else None)
+                    _times(reader, outcome.path, python)
     return outcome.status
 
 
@@ -177,12 +172,6 @@ def _print(reader: Reader) -> None:
         print_kernels(reader, err, seconds=seconds)
     tables.graphs(rec, err)
     tables.problems(rec, err)
-
-
-def _typed(request: RunRequest) -> str | None:
-    """The interpreter that the user typed himself as the command to run, if he did."""
-    first = request.words[0] if request.kind == "command" else ""
-    return first if Path(first).name.startswith("python") else None
 
 
 def _times(reader: Reader, path: Path, python: str | None) -> None:
@@ -261,11 +250,9 @@ def summary(outcome: RunOutcome) -> str:
 
         what = tables.heading(rec)
     elif rec is not None:
-        what = (
-            "no process that was looked into launched a kernel"
-            if rec.mode == "gpu"
-            else "the program made no kernels"
-        )
+        what = "the program made no kernels"
+        if rec.mode == "gpu":
+            what = "no process that was looked into launched a kernel"
         if any(one.why == "none" for one in rec.unwatched):
             what = "nothing was recorded: no interpreter of Python could be watched"
         elif rec.unwatched:
@@ -299,13 +286,16 @@ class ProgramSession:
         self._relays = False
         self._cooked: list[Any] = []
         self._goes_on = threading.Event()
-        self._say: Callable[[str], None] = self._into_output
+        # Until the interface has gone, what we say is among the program's output.
+        self._say: Callable[[str], None] = lambda text: self.live.text.feed(
+            f"ptxview: {text}\r\n".encode("utf-8", "surrogateescape")
+        )
         if (elsewhere := self._run.elsewhere()) is not None:
             self._say(elsewhere)
-        self._drained = threading.Event()
-        self._done = threading.Event()
-        threading.Thread(target=self._read, daemon=True, name="output").start()
-        threading.Thread(target=self._attend, daemon=True, name="program").start()
+        self._reading = threading.Thread(target=self._read, daemon=True, name="output")
+        self._attending = threading.Thread(target=self._attend, daemon=True, name="program")
+        self._reading.start()
+        self._attending.start()
 
     def reader(self) -> Reader:
         """A reader of what is recorded so far."""
@@ -316,7 +306,7 @@ class ProgramSession:
     def _look(self) -> Reader | None:
         if self._follower is None:
             return None
-        if self._done.is_set() and self.outcome is not None:
+        if self.outcome is not None and not self._attending.is_alive():
             self._follower = None  # nothing more is to come
             return None if self.outcome.recording is None else reader_of(self.outcome.recording)
         found = self._follower.look()
@@ -335,7 +325,6 @@ class ProgramSession:
             self.live.feed(data)
             if self._relays:
                 self._print()
-        self._drained.set()
 
     def _attend(self) -> None:
         status = 128 + signal.SIGKILL  # of the session's leader, if no event says more
@@ -348,13 +337,12 @@ class ProgramSession:
                 self.live.killed_by = int(value)
             elif what == "ended":
                 status = int(value)
-        self._drained.wait(DRAIN_SECONDS)
+        self._reading.join(DRAIN_SECONDS)
         self.live.status, self.live.ended = status, time.monotonic()
         self.live.state = ProgramState.FINISHING
         with contextlib.suppress(Exception):
             self.outcome = self._run.ended(status, lambda text: self._say(text))
         self.live.state = ProgramState.ENDED
-        self._done.set()
 
     def _stop(self, number: int) -> None:
         """The program was stopped, by Ctrl-Z as a rule: so are we, and go on together.
@@ -381,9 +369,6 @@ class ProgramSession:
     def _continued(self, number: int, frame: FrameType | None) -> None:
         self._goes_on.set()
 
-    def _into_output(self, text: str) -> None:
-        self.live.text.feed(f"ptxview: {text}\r\n".encode("utf-8", "surrogateescape"))
-
     # The real terminal
 
     def _print(self) -> None:
@@ -397,8 +382,12 @@ class ProgramSession:
         # The interface had these for itself, and is gone.
         signal.signal(signal.SIGTSTP, signal.SIG_DFL)
         signal.signal(signal.SIGCONT, self._continued)
-        self._cooked = termios.tcgetattr(sys.stdin.fileno())
-        with _raw_terminal(self._program) as fileno:
+        fileno = sys.stdin.fileno()
+        self._cooked = termios.tcgetattr(fileno)
+        # Key by key; what the program writes has its line ends already.
+        tty.setraw(fileno, termios.TCSANOW)
+        try:
+            self._program.resize(*os.get_terminal_size(printing.descriptor()))
             self._print()
             self._relays = True
             self._program.order("foreground")
@@ -410,22 +399,24 @@ class ProgramSession:
                         os.write(self._program.master, typed or b"\x04")
                     if not typed:
                         break
-            while self.live.running and not self._done.wait(0.05):
-                pass
+            while self.live.running and self._attending.is_alive():
+                self._attending.join(0.05)
             self._print()
+        finally:
+            termios.tcsetattr(fileno, termios.TCSADRAIN, self._cooked)
 
     def finish(self) -> RunOutcome | None:
         """Wait until the program has ended and its recording is complete; None if that failed."""
         self._say = say
-        while not self._done.wait(0.1):
-            pass
+        while self._attending.is_alive():
+            self._attending.join(0.1)
         self._print()
         self._program.close()
         return self.outcome
 
     def _hung_up(self) -> None:
         """The terminal is gone: nobody can leave the interface, and there is nothing to restore."""
-        self._done.wait(HANG_UP_SECONDS)
+        self._attending.join(HANG_UP_SECONDS)
         os._exit(128 + signal.SIGHUP)
 
     @contextlib.contextmanager
@@ -434,7 +425,7 @@ class ProgramSession:
         hurried: list[int] = []
 
         def hand_on(number: int, frame: FrameType | None) -> None:
-            gone = number == signal.SIGHUP and _terminal_is_gone()
+            gone = number == signal.SIGHUP and not os.isatty(sys.stdin.fileno())
             if self.live.running:
                 self._program.order("signal" if number in TO_ALL else "kill", number)
             elif number not in ENDING:  # it was meant for the program, which has ended
@@ -461,25 +452,3 @@ class ProgramSession:
         finally:
             for number, do in before.items():
                 signal.signal(number, do)
-
-
-def _terminal_is_gone() -> bool:
-    try:
-        termios.tcgetattr(sys.stdin.fileno())
-    except termios.error:
-        return True
-    return False
-
-
-@contextlib.contextmanager
-def _raw_terminal(program: Attended) -> Iterator[int]:
-    """Standard input handed on key by key; given back as it was."""
-    fileno = sys.stdin.fileno()
-    before = termios.tcgetattr(fileno)
-    tty.setraw(fileno, termios.TCSANOW)
-    # What the program writes has its line ends already.
-    try:
-        program.resize(*os.get_terminal_size(printing.descriptor()))
-        yield fileno
-    finally:
-        termios.tcsetattr(fileno, termios.TCSADRAIN, before)

@@ -8,10 +8,11 @@ it is tied to in the other stages.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import datetime
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.text import Text
 
@@ -28,23 +29,7 @@ from inspector.base.model import (
 from inspector.base.names import base_name
 from inspector.base.text import plural, shown
 from inspector.commands import common
-from inspector.commands.common import (
-    JSON,
-    KERNEL,
-    LAST_LINE,
-    NCU,
-    flag,
-    handle,
-    open_profiled,
-    option,
-    print_brief,
-    print_json,
-    refuse_together,
-    say,
-    split_path,
-    takes,
-    takes_small,
-)
+from inspector.commands.common import JSON, KERNEL, NCU, flag, option, say, takes, takes_small
 from inspector.listing.language import language_of
 from inspector.listing.line import Function, Line, Listing
 from inspector.measure.ncu.attach import Profiled
@@ -57,9 +42,6 @@ from inspector.report import calls as graph_report
 from inspector.report import card, jsons, profile, tables, timings
 from inspector.sources.opening import open_path, open_text
 from inspector.system import printing
-
-if TYPE_CHECKING:
-    from inspector.reader.line_annotations import Region
 
 CHEAP_INSTRUCTIONS, MAX_INSTRUCTIONS = 10_000_000, 200_000_000
 """Lane-instructions that ``--execute`` spends, and after which it gives up: about a second, and
@@ -96,8 +78,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     """Print a stage."""
     args = parser.parse_args(argv)
-    refuse_together(args, "brief", "annotate", "beside")
-    path, selector = split_path(args.words)
+    common.refuse_together(args, "brief", "annotate", "beside")
+    path, selector = common.split_path(args.words)
     if args.words[:1] == ["-"]:
         path, selector = "-", next(iter(args.words[1:]), None)
     profiled = _opened(path, args)
@@ -108,13 +90,19 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     if graph is not None:
         return _graph(reader, graph, args)
     kernel, variant = select_one(reader.recording, selector)
-    for said in tables.lines(kernel, variant) if not args.json else ():
-        say(f"{said}")
+    for line in tables.lines(kernel, variant) if not args.json else ():
+        say(line)
     stage = Stage(args.stage) if args.stage else _default(variant)
     beside = Stage(args.beside) if args.beside else None
     for asked in (stage, beside):
-        if asked in GRAPH_STAGES:
-            raise _of_graphs(reader, kernel, asked)
+        if asked is not None and asked in GRAPH_STAGES:
+            hint = "Only graphs of torch.compile have one, and it is in none that has."
+            for one in reader.recording.graphs:
+                if kernel.id in one.kernels and asked in reader.graph_stages(one):
+                    hint = f"Show it of a graph: ptxview show {one.id} --stage {asked.value}"
+                    break
+            said = f"{kernel.called} is a kernel, and {asked.value} is of a whole graph"
+            raise UsageError(said, hint)
     if args.execute:
         _execute(reader, kernel, variant, args)
     if args.brief and args.lines is None:
@@ -128,14 +116,17 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         names = ("n", "text", "sentence", "notes")
         rows = [{name: line[name] for name in names} for line in values]
         short = {"kernel": kernel.name, "variant": variant.id, "stage": stage.value}
-        return print_brief({"schema": jsons.SCHEMA, **short, "lines": rows}, args.json)
+        return common.print_brief({"schema": jsons.SCHEMA, **short, "lines": rows}, args.json)
     if args.json:
         value = _json(profiled, kernel, variant, stage, lines)
         if beside is not None:
-            tied = None if lines is None else _across(reader, variant, stage, beside, lines)
+            tied = None
+            if lines is not None:  # from the first to the last line that these are tied to
+                links = reader.links(variant, stage, beside)
+                linked = [n for at in range(lines[0], lines[1] + 1) for n in links.get(at, ())]
+                tied = (min(linked), max(linked)) if linked else (1, 0)
             value["beside"] = _json(profiled, kernel, variant, beside, tied)
-        print_json(value)
-        return Exit.OK
+        return common.print_json(value)
     if beside is not None:
         links, titles = reader.links(variant, stage, beside), (stage, variant.symbol, beside)
         part = _part(reader, variant, stage, lines)
@@ -148,15 +139,6 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     return _print(text, stage, variant.stages[stage].origin_path, lines[0] if lines else 1)
 
 
-def _across(
-    reader: Reader, variant: Variant, stage: Stage, other: Stage, lines: tuple[int, int]
-) -> tuple[int, int]:
-    """The lines of the other stage from the first to the last that these are tied to."""
-    links = reader.links(variant, stage, other)
-    linked = [n for line in range(lines[0], lines[1] + 1) for n in links.get(line, ())]
-    return (min(linked), max(linked)) if linked else (1, 0)
-
-
 def _opened(path: str | None, args: argparse.Namespace) -> Profiled:
     """What is to be shown; PTX that stands alone with the machine code that ptxas makes of it."""
     if path == "-":
@@ -164,14 +146,14 @@ def _opened(path: str | None, args: argparse.Namespace) -> Profiled:
     elif args.language is not None:
         raise UsageError("--language is of standard input", "Files are known by their endings.")
     elif path is None or Path(path).suffix.lower() != ".ptx" or not Path(path).is_file():
-        return open_profiled(path, args.device, args.ncu)
+        return common.open_profiled(path, args.device, args.ncu)
     elif args.device is None and Path(path).stat().st_size > MAX_ASSEMBLED_BYTES:
         if not args.json:
-            printing.narrate(
-                f"ptxview: not assembled, for it is larger than {MAX_ASSEMBLED_BYTES >> 20} MiB: "
+            say(
+                f"not assembled, for it is larger than {MAX_ASSEMBLED_BYTES >> 20} MiB: "
                 "--device sm_90 does, and takes ptxas' time"
             )
-        return open_profiled(path, None, args.ncu)
+        return common.open_profiled(path, None, args.ncu)
     else:
         recording = open_path(Path(path))
     # Imported here: the rest assembles nothing.
@@ -185,8 +167,8 @@ def _opened(path: str | None, args: argparse.Namespace) -> Profiled:
                 say(f"no machine code: {one.failed}")
             elif one.tool is not None or one.symbols:
                 names = plural(len(one.symbols), "kernel")
-                printing.narrate(
-                    f"ptxview: {names} assembled for {one.target}: -a tells registers and spills, "
+                say(
+                    f"{names} assembled for {one.target}: -a tells registers and spills, "
                     "--stage sass shows the machine code"
                 )
     report = reports.load([Path(r) for r in args.ncu]) if args.ncu else None
@@ -239,13 +221,11 @@ def _execute(reader: Reader, kernel: Kernel, variant: Variant, args: argparse.Na
 
 
 def _default(variant: Variant) -> Stage:
-    if Stage.PTX in variant.stages:
-        return Stage.PTX
     if not variant.stages and variant.error is not None:
         raise UsageError(f"{base_name(variant.symbol)} came to no stage that could be shown")
     if not variant.stages:
         raise UsageError(f"only the name of {variant.symbol} was recorded")
-    return max(variant.stages, key=lambda s: s.rank)
+    return max(variant.stages, key=lambda s: (s is Stage.PTX, s.rank))
 
 
 def _graph(reader: Reader, graph: Graph, args: argparse.Namespace) -> int:
@@ -264,54 +244,35 @@ def _graph(reader: Reader, graph: Graph, args: argparse.Namespace) -> int:
         from inspector.report import brief
 
         sizes = {each: len(reader.graph_listing(graph, each).lines) for each in there}
-        return print_brief(brief.graph(reader.recording.path, graph, sizes), args.json)
+        return common.print_brief(brief.graph(reader.recording.path, graph, sizes), args.json)
     for said in tables.of_graph(graph) if not args.json else ():
-        say(f"{said}")
+        say(said)
     # JSON has the whole text; a terminal shows its operations.
     usual = Stage.OUTPUT_CODE if args.json or args.lines is not None else Stage.OPERATIONS
     usual = usual if Stage.OUTPUT_CODE in there else there[-1]
     stage = Stage(args.stage) if args.stage else usual
     beside = Stage(args.beside) if args.beside else None
     listing = reader.graph_listing(graph, stage)
-    lines = (1, len(listing.lines))
-    if args.lines is not None:
-        lines = _within(args.lines, listing, stage)
+    lines = None if args.lines is None else _within(args.lines, listing, stage)
     if args.json:
         value = _graph_json(reader, graph, stage, lines)
         if beside is not None:
-            whole = (1, len(reader.graph_listing(graph, beside).lines))
-            value["beside"] = _graph_json(reader, graph, beside, whole)
+            value["beside"] = _graph_json(reader, graph, beside, None)
         if Stage.OUTPUT_CODE in there:
             value["graph"] = graph_report.document(graph, reader.graph_view(graph), there)
-        print_json(value)
-        return Exit.OK
+        return common.print_json(value)
     if beside is not None:
         right, links = reader.graph_listing(graph, beside), reader.graph_links(graph, stage, beside)
         titles = (stage, f"graph {graph.id}", beside)
-        return _print_beside(listing.between(*lines), right, links, titles)
+        left = listing.lines if lines is None else listing.between(*lines)
+        return _print_beside(left, right, links, titles)
     text = reader.graph_text(graph, stage)
-    if args.lines is not None:
+    if lines is not None:
         text = "".join(f"{each}\n" for each in listing.texts(*lines))
     if stage is Stage.OPERATIONS:
         printing.lines([shown(each) for each in text.split("\n")])
         return Exit.OK
-    held = graph.stages[stage]
-    return _print(text, stage, held.origin_path, lines[0])
-
-
-def _of_graphs(reader: Reader, kernel: Kernel, stage: Stage) -> UsageError:
-    """A kernel alone has no stage of a graph's: those that it is in have it."""
-    graphs = [
-        graph.id
-        for graph in reader.recording.graphs
-        if kernel.id in graph.kernels and stage in reader.graph_stages(graph)
-    ]
-    hint = (
-        f"Show it of a graph: ptxview show {graphs[0]} --stage {stage.value}"
-        if graphs
-        else ("Only graphs of torch.compile have one, and it is in none that has.")
-    )
-    return UsageError(f"{kernel.called} is a kernel, and {stage.value} is of a whole graph", hint)
+    return _print(text, stage, graph.stages[stage].origin_path, lines[0] if lines else 1)
 
 
 def _no_stage(reader: Reader, graph: Graph, stage: Stage) -> UsageError:
@@ -331,38 +292,31 @@ def _no_stage(reader: Reader, graph: Graph, stage: Stage) -> UsageError:
 
 
 def _graph_json(
-    reader: Reader, graph: Graph, stage: Stage, lines: tuple[int, int]
+    reader: Reader, graph: Graph, stage: Stage, lines: tuple[int, int] | None
 ) -> dict[str, object]:
     """A stage of a graph, with its lines' links to the others."""
     listing = reader.graph_listing(graph, stage)
-    links = {
-        other: reader.graph_links(graph, stage, other)
-        for other in reader.graph_stages(graph)
-        if other is not stage
-    }
+    others = [other for other in reader.graph_stages(graph) if other is not stage]
+    links = {other: reader.graph_links(graph, stage, other) for other in others}
     held = graph.stages.get(stage)
+    functions = []  # lines of each compiled kernel's text in its graph's output_code
+    for kernel, variant in reader.recording.variants() if stage is Stage.OUTPUT_CODE else ():
+        own = variant.lines_in(Stage.OUTPUT_CODE)
+        if own and kernel.id in graph.kernels and variant.stages.get(Stage.OUTPUT_CODE) == held:
+            at, resources = Function(kernel.name, *own), reader.resources(variant)
+            functions.append(jsons.function(kernel.name, variant.id, resources, at))
     return {
         "schema": jsons.SCHEMA,
         "stage": stage.value,
         "text_from": "ptxview" if held is None else held.text_from,
         "error": jsons.failure(graph.error),
-        "functions": _in_graph(reader, graph) if stage is Stage.OUTPUT_CODE else [],
+        "functions": functions,
         "notes": [],
-        "lines": jsons.Rows(jsons.line(line, links) for line in listing.between(*lines)),
+        "lines": jsons.Rows(
+            jsons.line(line, links)
+            for line in (listing.lines if lines is None else listing.between(*lines))
+        ),
     }
-
-
-def _in_graph(reader: Reader, graph: Graph) -> list[dict[str, object]]:
-    """Lines of each compiled kernel's text in its graph's ``output_code``."""
-    text = graph.stages[Stage.OUTPUT_CODE]
-    return [
-        jsons.function(
-            kernel.name, variant.id, reader.resources(variant), Function(kernel.name, *lines)
-        )
-        for kernel, variant in reader.recording.variants()
-        if kernel.id in graph.kernels and variant.stages.get(Stage.OUTPUT_CODE) == text
-        if (lines := variant.lines_in(Stage.OUTPUT_CODE))
-    ]
 
 
 def _print(text: str, stage: Stage, path: str | None, first: int = 1) -> int:
@@ -388,10 +342,9 @@ def _print_beside(
     titles: tuple[Stage, str, Stage],
 ) -> int:
     """Print lines of one stage beside the tied lines of another."""
-    out = printing.out()
-    others = {line.n: line for line in right.lines}
     stage, name, other = titles
-    heads = (f"{stage.value}: {name}", other.value)
+    others = {line.n: line for line in right.lines}
+    out, heads = printing.out(), (f"{stage.value}: {name}", other.value)
     out.print(tables.beside(left, others, links, out.width, heads))
     if not links:
         printing.narrate(f"No line of {stage.value} says that it belongs to one of {other.value}.")
@@ -516,7 +469,7 @@ def _within(lines: tuple[int, int], listing: Listing, stage: Stage) -> tuple[int
     many = len(listing.lines)
     first, last = max(lines[0], 1), min(lines[1], many)
     if first > last:
-        last_asked = "" if lines[1] == LAST_LINE else lines[1]
+        last_asked = "" if lines[1] == common.LAST_LINE else lines[1]
         asked = str(lines[0]) if lines[0] == lines[1] else f"{lines[0]}:{last_asked}"
         raise UsageError(f"{stage.value} has the lines 1 to {many}, and none in {asked}")
     return first, last
@@ -536,9 +489,15 @@ def _print_brief_kernel(
     taken, resources = times(reader.recording.path).of(kernel, variant), reader.resources(variant)
     time_us = None if taken is None else taken.median_us
     first = brief.glance(variant, resources, reader.hint_count(variant), time_us)
-    hottest = [_region(listing, one) for one in regions(reader, variant, stage)]
+    hottest: list[dict[str, Any]] = []
+    for one in regions(reader, variant, stage):
+        lines = listing.between(one.first, one.last)
+        text = next((line.text.strip() for line in lines if line.opcode is not None), "")
+        source = one.source and jsons.members(one.source, "file line")
+        own = jsons.members(one, "first last by percent depth live")
+        hottest.append({**own, "text": text, "source": source})
     value = brief.kernel(
-        (reader.recording.path, handle(reader.recording, kernel, variant)),
+        (reader.recording.path, common.handle(reader.recording, kernel, variant)),
         kernel,
         variant,
         stage,
@@ -547,27 +506,15 @@ def _print_brief_kernel(
         findings,
         hottest,
     )
-    return print_brief(value, as_json)
-
-
-def _region(listing: Listing, region: Region) -> dict[str, Any]:
-    lines, source = listing.between(region.first, region.last), region.source
-    return {
-        **jsons.members(region, "first last by percent depth live"),
-        "text": next((line.text.strip() for line in lines if line.opcode is not None), ""),
-        "source": None if source is None else {"file": source.file, "line": source.line},
-    }
+    return common.print_brief(value, as_json)
 
 
 def _size(reader: Reader, variant: Variant, stage: Stage) -> dict[str, Any]:
     """A stage's lines and those of the kernel in it; None where it is costly to know."""
     out: dict[str, Any] = {"stage": stage.value, "lines": None, "first": None, "last": None}
-    if variant.stages[stage].costly:
-        return out
-    try:
-        out["lines"] = len(reader.listing(variant, stage).lines)
-        if (own := reader.function(variant, stage)) is not None:
-            out |= {"first": own.first, "last": own.last}
-    except PtxviewError:
-        pass
+    with contextlib.suppress(PtxviewError):
+        if not variant.stages[stage].costly:
+            out["lines"] = len(reader.listing(variant, stage).lines)
+            own = reader.function(variant, stage)
+            out |= {"first": own.first, "last": own.last} if own is not None else {}
     return out

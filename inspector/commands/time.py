@@ -20,18 +20,8 @@ from rich.console import Console
 
 from inspector.base.errors import Exit, UsageError
 from inspector.base.model import Call
-from inspector.commands.common import (
-    JSON,
-    PYTHON,
-    amount,
-    flag,
-    open_reader,
-    option,
-    print_json,
-    several,
-    takes,
-    write,
-)
+from inspector.commands import common
+from inspector.commands.common import JSON, PYTHON, amount, flag, option, print_json, several, takes
 from inspector.measure.time.ranking import fixed, peaks_by_sheet, race, sweep
 from inspector.measure.time.results import (
     CACHES,
@@ -96,7 +86,7 @@ def time_script(args: argparse.Namespace) -> int:
     wish = TimeWish(args.stopwatch, args.cache, args.seconds, args.limit, python=args.python)
     result = race(Path(args.words[0]), sizes, swept, wish, printing.narrate)
     if args.csv is not None:
-        write(args.csv, races.csv_text(result))
+        common.write(args.csv, races.csv_text(result))
     if args.json:
         print_json(races.race_document(result))
     else:
@@ -120,9 +110,6 @@ def _print_race(result: Race, with_roofline: bool) -> None:
     printing.lines([*races.launched(rows), *races.race_footnotes(result, calls)])
     if with_roofline:
         draw(roofline(result, sheet), NO_ROOFLINE)
-
-
-SCRIPT_ONLY = ("sweep", "size", "csv")
 
 
 def positive(text: str) -> int:
@@ -184,17 +171,15 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         parser.error("--seconds, --limit and --calls are greater than 0")
     if args.words and args.words[0].endswith(".py") and not is_recording(Path(args.words[0])):
         return time_script(args)
-    for name in SCRIPT_ONLY:
+    for name in ("sweep", "size", "csv"):
         if getattr(args, name):
-            raise UsageError(
-                f"--{name} is for a script that declares variants",
-                "Name such a script: ptxview time kernels/square.py",
-            )
+            advice = "Name such a script: ptxview time kernels/square.py"
+            raise UsageError(f"--{name} is for a script that declares variants", advice)
     if args.stored and (args.roofline or args.bytes or args.flops):
         raise UsageError("--roofline, --bytes and --flops are of times that are taken now")
     words = list(args.words)
     path = standing(Path(words.pop(0))) if words and is_there(Path(words[0])) else newest()
-    reader = open_reader(str(path))
+    reader = common.open_reader(str(path))
     found, calls = chosen(reader, words)
     if len(found) == 1 and words and not calls:
         need_compiled(*found[0])
@@ -272,12 +257,10 @@ def keep(path: Path, session: Session) -> None:
 def _stored(path: Path, only: tuple[tuple[Found, ...], tuple[Call, ...]] | None, json: bool) -> int:
     stored_sessions = sessions(path)
     if only is not None:
-        variants = {v.id for _, v in only[0]}
-        names = {c.name for c in only[1]}
+        named = {*(v.id for _, v in only[0]), *(c.name for c in only[1])}
 
         def fits(one: Timing) -> bool:
-            of = {one.variant, *(k.variant for k in one.kernels)}
-            return bool(of & variants) or one.kernel in names
+            return bool(named & {one.variant, one.kernel, *(k.variant for k in one.kernels)})
 
         stored_sessions = [replace(s, rows=tuple(filter(fits, s.rows))) for s in stored_sessions]
     stored_sessions = [s for s in stored_sessions if s.rows]

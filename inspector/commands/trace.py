@@ -6,7 +6,9 @@ The inputs are new ones of the recorded kind, unless they are given.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import io
+import itertools
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -17,21 +19,11 @@ from rich.text import Text
 from inspector.base.errors import Exit, PtxviewError, Unreadable, UsageError
 from inspector.base.model import KERNEL_STAGES, Stage
 from inspector.base.text import counted, shown
-from inspector.commands.common import (
-    JSON,
-    KERNEL,
-    amount,
-    choose,
-    flag,
-    option,
-    print_json,
-    say,
-    span,
-    takes,
-)
+from inspector.commands import common
+from inspector.commands.common import JSON, KERNEL, amount, flag, option, print_json, say, takes
 from inspector.execute import ExecutedLine, LaunchError, approximations
 from inspector.execute.calls.inputs import Array
-from inspector.execute.calls.stepper import StepAnswer, Stepper
+from inspector.execute.calls.stepper import Stepper
 from inspector.execute.calls.tracing import (
     BUDGET,
     Triple,
@@ -91,7 +83,7 @@ def place(text: str) -> Triple:
 
 def chosen_launch(args: argparse.Namespace) -> ChosenLaunch:
     """What the words and options mean. Raises PtxviewError; nothing has been run yet."""
-    reader, kernel, variant = choose(args)
+    reader, kernel, variant = common.choose(args)
     need_compiled(kernel, variant)
     given = {} if args.inputs is None else read_arrays(args.inputs)
     wish = LaunchWish(args.call, args.grid, args.threads, args.shared, given, args.seed)
@@ -140,7 +132,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         {
             "--blocks": option("all|N|X,Y,Z", "default: all if cheap", type=wanted, default="auto"),
             "--by": option("STAGE", "lines of another stage, by sums", choices=ROLLED),
-            "--lines": option("A[:B]", "lines of this range alone", type=span),
+            "--lines": option("A[:B]", "lines of this range alone", type=common.span),
             "--bars": option(None, "figure of the bars (lanes)", choices=bars, default="lanes"),
             "--json": JSON,
         },
@@ -153,15 +145,12 @@ def wanted(text: str) -> Wanted:
         return text
     if "," in text:
         return [place(text)]
-    try:
-        count = amount(text)
-    except argparse.ArgumentTypeError:
-        count = 0
-    if count < 1:
-        raise argparse.ArgumentTypeError(
-            f"{text} is neither all, nor a number of blocks from 1 on, nor one's place: 3,1,0"
-        )
-    return count
+    with contextlib.suppress(argparse.ArgumentTypeError):
+        if (count := amount(text)) > 0:
+            return count
+    raise argparse.ArgumentTypeError(
+        f"{text} is neither all, nor a number of blocks from 1 on, nor one's place: 3,1,0"
+    )
 
 
 def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
@@ -179,20 +168,9 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         )
     except LaunchError as error:
         raise UsageError(error.message, error.hint) from None
-    told = report.TracedKernel(
-        chosen.kernel.demangled,
-        variant.id,
-        variant.target or "",
-        tables.config(variant),
-        chosen.call,
-        len(variant.calls),
-        chosen.seed,
-        chosen.given,
-        launched,
-        launched.facts.totals(lambda opcode: reference.isa().cost("ptx", opcode)),
-        chosen.source,
-        approximations(chosen.program, reference.table("approximate")),
-    )
+    totals = launched.facts.totals(lambda opcode: reference.isa().cost("ptx", opcode))
+    differing = approximations(chosen.program, reference.table("approximate"))
+    told = report.TracedKernel(chosen, launched, totals, differing)
     executed = launched.executed
     found = () if executed is None else reader.counted(variant, executed)
     changed = (args.call, args.inputs, args.grid, args.threads, args.shared)
@@ -200,12 +178,14 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     if executed is not None and as_recorded and args.blocks in ("auto", "all"):
         reader.keep_executed(variant, executed)  # hints are about this call
     lines = launched.facts.lines()
-    listed = _between(lines if links is None else launched.facts.lines(links), args.lines)
+    listed = lines if links is None else launched.facts.lines(links)
+    if args.lines is not None:
+        listed = tuple(x for x in listed if args.lines[0] <= x.n <= args.lines[1])
     if args.json:
         of_stage = {} if links is None else {stage: listed}
         print_json(report.document(told, listed if links is None else lines, of_stage, found))
     else:
-        _print_head(told.kernel, told.variant, told.target, told.settings)
+        _print_head(chosen)
         if launched.fault is not None:
             _labelled(report.fault_rows(told, launched.fault), "red")
         _labelled(report.summary(told), "dim")
@@ -220,15 +200,10 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     return Exit.DIFFERENT if ended else Exit.OK
 
 
-def _between(
-    lines: tuple[ExecutedLine, ...], only: tuple[int, int] | None
-) -> tuple[ExecutedLine, ...]:
-    return lines if only is None else tuple(x for x in lines if only[0] <= x.n <= only[1])
-
-
-def _print_head(*words: str) -> None:
-    head = "  ".join(filter(None, words))
-    printing.rows([Text(shown(head), "bold")])
+def _print_head(chosen: ChosenLaunch) -> None:
+    variant = chosen.variant
+    words = (chosen.kernel.demangled, variant.id, variant.target, tables.config(variant))
+    printing.rows([Text(shown("  ".join(filter(None, words))), "bold")])
 
 
 def _print_lines(
@@ -294,22 +269,21 @@ def run_step(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         say(f"values have no names from the source: {why}")
     stepper = Stepper.of(traced, names, chosen.source, args.lane)
     if not args.json:
-        variant = chosen.variant
-        _print_head(
-            chosen.kernel.demangled, variant.id, variant.target or "", tables.config(variant)
-        )
+        _print_head(chosen)
     for remark in stepper.inputs.remarks:
         printing.narrate(f"inputs: {remark}")
     if traced.ended is not None:
         say(f"{traced.ended}")
     misunderstood = False
-    _tell(stepper.run("where"), args.json)
-    for command in _commands(args.commands, args.json):
+    for command in itertools.chain(("where",), _commands(args.commands, args.json)):
         answer = stepper.run(command)
         misunderstood |= not answer.understood
         if answer.ends:
             break
-        _tell(answer, args.json)
+        if args.json:
+            print_json(step.document(answer))
+        else:
+            printing.rows(step.rows(answer, printing.out().width))
     if misunderstood and args.commands is not None:
         return Exit.USAGE
     return Exit.OK if traced.ended is None else Exit.DIFFERENT
@@ -325,10 +299,3 @@ def _commands(given: str | None, quiet: bool) -> Iterator[str]:
                 printing.lines(["", f"(step) {command}"])
             if command or typed:
                 yield command
-
-
-def _tell(answer: StepAnswer, json: bool) -> None:
-    if json:
-        print_json(step.document(answer))
-        return
-    printing.rows(step.rows(answer, printing.out().width))

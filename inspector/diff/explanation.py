@@ -138,10 +138,12 @@ class Summary:
 def summarise(
     a: VariantSide, b: VariantSide, stage: Stage, same: Mapping[Stage, bool] | None = None
 ) -> Summary:
-    machine = _machine(a, b, stage)
+    wanted = (stage, *MACHINE) if stage in MACHINE else MACHINE
+    machine = next((s for s in wanted if a.card.of(s) and b.card.of(s)), None)
     left = a.card.of(machine) if machine else None
     right = b.card.of(machine) if machine else None
-    rules_a, rules_b = {f.rule for f in a.findings}, {f.rule for f in b.findings}
+    ranked = sorted((same or {}).items(), key=lambda item: item[0].rank)
+    first = next((n for n, (_, alike) in enumerate(ranked) if not alike), 0)
     return Summary(
         stage,
         machine,
@@ -149,29 +151,25 @@ def summarise(
         _counts(a.opcodes, b.opcodes),
         _counts(_costs(left), _costs(right)),
         _changed_accesses(left.accesses if left else (), right.accesses if right else ()),
-        tuple(f for f in b.findings if f.rule not in rules_a and _has_stage(a, f)),
-        tuple(f for f in a.findings if f.rule not in rules_b and _has_stage(b, f)),
+        _alone(b, a),
+        _alone(a, b),
         config(a.variant, b.variant),
         tuple(_arguments(a, b)),
         _own_lines(a.source, b.source),
-        _first(same or {}),
+        ranked[first][0] if first else None,
         changed_versions(a.made_by, b.made_by),
     )
 
 
-def _has_stage(other: VariantSide, finding: Finding) -> bool:
-    """Whether the other side has a stage that the hint was seen in, so that it could be there."""
-    seen = [stage for stage, lines in finding.lines.items() if lines]
-    return not seen or any(stage in other.variant.stages for stage in seen)
-
-
-def _first(alike_by_stage: Mapping[Stage, bool]) -> Stage | None:
-    above = False
-    for stage in sorted(alike_by_stage, key=lambda s: s.rank):
-        if not alike_by_stage[stage]:
-            return stage if above else None
-        above = True
-    return None
+def _alone(own: VariantSide, other: VariantSide) -> tuple[Finding, ...]:
+    """The hints of one side alone, where the other has a stage that they were seen in."""
+    rules = {finding.rule for finding in other.findings}
+    out = []
+    for finding in own.findings:
+        seen = {stage for stage, lines in finding.lines.items() if lines}
+        if finding.rule not in rules and (not seen or seen & other.variant.stages.keys()):
+            out.append(finding)
+    return tuple(out)
 
 
 # -- figures --------------------------------------------------------------------------------------
@@ -250,12 +248,6 @@ def parameters(listing: Listing, function: Function) -> tuple[CompiledParameter,
 # -- parts ----------------------------------------------------------------------------------------
 
 
-def _machine(a: VariantSide, b: VariantSide, stage: Stage) -> Stage | None:
-    wanted = (stage, *MACHINE) if stage in MACHINE else MACHINE
-    common = (s for s in wanted if a.card.of(s) is not None and b.card.of(s) is not None)
-    return next(common, None)
-
-
 def _total(side: VariantSide, stage: Stage) -> int | None:
     content = side.card.of(stage)
     return content.mix.total if content is not None and content.mix is not None else None
@@ -269,27 +261,28 @@ def _costs(content: StageContent | None) -> Mapping[str, int]:
 
 
 def _counts(a: Mapping[str, int], b: Mapping[str, int]) -> tuple[FigureChange, ...]:
-    out = [FigureChange(name, a.get(name, 0), b.get(name, 0)) for name in dict.fromkeys((*a, *b))]
-    changed = [c for c in out if c.differs]
-    return tuple(sorted(changed, key=lambda c: (-abs(b.get(c.name, 0) - a.get(c.name, 0)), c.name)))
+    both = {name: (a.get(name, 0), b.get(name, 0)) for name in (*a, *b)}
+    changed = sorted((-abs(y - x), name) for name, (x, y) in both.items() if x != y)
+    return tuple(FigureChange(name, *both[name]) for _, name in changed)
 
 
 def _changed_accesses(a: Iterable[Access], b: Iterable[Access]) -> tuple[AccessChange, ...]:
     left, right = ({(x.kind, x.space, x.width): x.count for x in side} for side in (a, b))
-    keys = dict.fromkeys((*left, *right))
-    changes = (AccessChange(*key, left.get(key, 0), right.get(key, 0)) for key in keys)
-    return tuple(change for change in changes if change.a != change.b)
+    both = {key: (left.get(key, 0), right.get(key, 0)) for key in (*left, *right)}
+    return tuple(AccessChange(*key, x, y) for key, (x, y) in both.items() if x != y)
 
 
 def _arguments(a: VariantSide, b: VariantSide) -> Iterator[FigureChange]:
     """Yield types and specializations of arguments by name, and the launch's grid."""
-    left, right = ({p.name: _told(p) for p in side.parameters or ()} for side in (a, b))
-    if a.parameters is None or b.parameters is None:
-        left, right = (
-            {name: kind for name, kind in side.variant.signature.items() if kind != "constexpr"}
-            for side in (a, b)
-        )
     compiled = a.parameters is not None and b.parameters is not None
+    sides = []
+    for side in (a, b):
+        if compiled:
+            sides.append({p.name: _told(p) for p in side.parameters or ()})
+        else:
+            every = side.variant.signature.items()
+            sides.append({name: kind for name, kind in every if kind != "constexpr"})
+    left, right = sides
     for name in dict.fromkeys((*left, *right)) if compiled or (left and right) else ():
         if left.get(name) != right.get(name):
             yield FigureChange(name, left.get(name), right.get(name))
@@ -307,13 +300,12 @@ def _own_lines(a: tuple[str, ...] | None, b: tuple[str, ...] | None) -> tuple[in
     """Lines that only one side has, blanks and the indentation of the whole left out."""
     if a is None or b is None:
         return None
-    left, right = _bare(a), _bare(b)
+    left, right = (
+        dedent("\n".join(line.rstrip() for line in lines if line.strip())).splitlines()
+        for lines in (a, b)
+    )
     alike = LCSseq.similarity(left, right)
     return len(left) - alike, len(right) - alike
-
-
-def _bare(lines: tuple[str, ...]) -> list[str]:
-    return dedent("\n".join(line.rstrip() for line in lines if line.strip())).splitlines()
 
 
 # -- what rules see -------------------------------------------------------------------------------
@@ -495,39 +487,27 @@ _INSTRUCTIONS = {
 def explain(a: VariantSide, b: VariantSide, summary: Summary, identical: bool) -> tuple[str, ...]:
     """The sentences, causes first; ``identical``: the text of the compared stage is the same."""
     d = Delta(a, b, summary)
-    causes = [text for rule in CAUSES for text in rule(d)]
+    versions = ", ".join(f"{c.name} {c.a} → {c.b}" for c in summary.versions)
+    causes = [versions] if versions else []
+    causes += [text for rule in CAUSES for text in rule(d)]
     effects = [text for rule in EFFECTS for text in rule(d)][:MAX_EFFECTS]
     errors = (("a", a.variant.error), ("b", b.variant.error))
     out = [f"{name} {error.how}: {error.said}" for name, error in errors if error is not None]
-    out += _main(causes, effects, identical, summary)
+    same = f"the {summary.stage.value} is the same but for names"
+    what = ", ".join(effects) or (same if identical and causes else "")
+    if len(causes) == 1:
+        out.append(f"{causes[0]}: {what}" if what else causes[0])
+    elif causes:
+        out += [*causes, f"together: {what}"] if what else causes
+    elif identical:
+        out.append(f"{same}; {what}" if what else same)
+    elif what:
+        out.append(f"nothing that was recorded was chosen differently: {what}")
     out += [text for rule in CONSEQUENCES for text in rule(d)]
     return tuple(out)
 
 
-def _main(
-    causes: list[str], effects: list[str], identical: bool, summary: Summary
-) -> Iterator[str]:
-    same = f"the {summary.stage.value} is the same but for names"
-    what = ", ".join(effects) or (same if identical and causes else "")
-    if len(causes) == 1:
-        yield f"{causes[0]}: {what}" if what else causes[0]
-    elif causes:
-        yield from causes
-        if what:
-            yield f"together: {what}"
-    elif identical:
-        yield f"{same}; {what}" if what else same
-    elif what:
-        yield f"nothing that was recorded was chosen differently: {what}"
-
-
 # -- what was chosen ------------------------------------------------------------------------------
-
-
-def _compilers(d: Delta) -> Iterator[str]:
-    changes = [f"{c.name} {c.a} → {c.b}" for c in d.summary.versions]
-    if changes:
-        yield ", ".join(changes)
 
 
 def _warps_and_tile(d: Delta) -> Iterator[str]:
@@ -609,7 +589,7 @@ def _source(d: Delta) -> Iterator[str]:
         yield f"source: {plural(deleted, 'line')} in a alone, {inserted} in b alone"
 
 
-CAUSES = (_compilers, _warps_and_tile, _settings, _types, _multiples, _flags, _source)
+CAUSES = (_warps_and_tile, _settings, _types, _multiples, _flags, _source)
 
 
 # -- effects -------------------------------------------------------------------------------------

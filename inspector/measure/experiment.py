@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, field, replace
 
+from inspector.analyse.occupancy import occupancy
 from inspector.base.model import Call, Compilation, Kernel, Resources, Stage, Variant
 from inspector.listing.cubin import read_cubin
 from inspector.reader.reader import Reader
@@ -69,7 +70,8 @@ def experiment_of(outcome: TryOutcome, cache: DerivedCache) -> Experiment:
     kernel = replace(outcome.kernel, variants=variants)
     reader = Reader(replace(outcome.recording, kernels=(kernel,)), cache)
     list(reader.figures(variants))
-    return Experiment(outcome, reader, kernel, tuple(_column(reader, one) for one in made))
+    columns = tuple(column(reader, one.label, one.compilation, one.variant) for one in made)
+    return Experiment(outcome, reader, kernel, columns)
 
 
 def _with_call(one: TriedColumn, call: Call | None) -> TriedColumn:
@@ -82,20 +84,33 @@ def _with_call(one: TriedColumn, call: Call | None) -> TriedColumn:
     return replace(one, variant=replace(variant, calls=(own,)))
 
 
-def _column(reader: Reader, one: TriedColumn) -> ExperimentColumn:
-    variant = one.variant
+def column(
+    reader: Reader,
+    label: str,
+    compilation: Compilation,
+    variant: Variant | None,
+    threads: int | None = None,
+) -> ExperimentColumn:
+    """The figures of a variant; its occupancy with blocks of ``threads`` threads without dynamic
+    shared memory, where only that is not known."""
     if variant is None:
-        return ExperimentColumn(one.label, one.compilation, None)
+        return ExperimentColumn(label, compilation, None)
     card = reader.card(variant)
+    full = card.occupancy
+    if full is None and threads is not None and card.device is not None:
+        taken, own = card.resources, card.static_shared_bytes
+        shared = None if own is None else own + (card.dynamic_shared_bytes or 0)
+        size = card.threads or threads
+        full = occupancy(card.device, size, taken.registers, shared, barriers=taken.barriers)
     sass, file = card.of(Stage.SASS), variant.stages.get(Stage.SASS)
     cubin = None if file is None else read_cubin(file.content.read())
     code = None if cubin is None else cubin.code.get(variant.symbol)
     return ExperimentColumn(
-        one.label,
-        one.compilation,
+        label,
+        compilation,
         variant,
         reader.resources(variant),
         sass.mix.total if sass is not None and sass.mix is not None else None,
-        None if card.occupancy is None else card.occupancy.percent,
+        None if full is None else full.percent,
         None if code is None else hashlib.sha256(code).hexdigest(),
     )

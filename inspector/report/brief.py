@@ -91,7 +91,7 @@ def _cut(value: object, chars: int, members: int, name: str = "") -> Any:
 
 def _shortened(text: str, most: int) -> str:
     """A text of at most ``most`` bytes of JSON: a character outside ASCII takes six or twelve."""
-    if len(text) <= most // 12 or (size := len(jsons.dumps(text))) <= most:
+    if (size := len(jsons.dumps(text))) <= most:
         return text
     kept = text[: most * len(text) // size]
     while kept and len(jsons.dumps(kept)) > most - 6:
@@ -161,11 +161,6 @@ def table(rows: Sequence[Mapping[str, object]]) -> list[str]:
     return [line.plain for line in grid(list(rows[0]), cells, maxsize)]
 
 
-def _is_table(rows: Sequence[Value]) -> bool:
-    short = all(len(word(each)) <= MAX_CELL for row in rows for each in row.values())
-    return short and len({tuple(row) for row in rows}) == 1
-
-
 def lines(summary: Value) -> Iterator[str]:
     """Yield a summary as text: a line for each member, lists of short rows as tables."""
     for name, value in summary.items():
@@ -174,14 +169,13 @@ def lines(summary: Value) -> Iterator[str]:
             yield from (f"  {key:<14}{word(each)}" for key, each in value.items())
         elif isinstance(value, list) and value and isinstance(value[0], Mapping):
             yield f"{name}:"
+            short = all(len(word(each)) <= MAX_CELL for row in value for each in row.values())
+            rows = [f"{'; '.join(f'{k}: {word(v)}' for k, v in row.items())}" for row in value]
             if name == "next":
-                yield from (f"  {one['command']}  # {one['answers']}" for one in value)
-            elif not _is_table(value):
-                yield from (
-                    f"  {'; '.join(f'{k}: {word(v)}' for k, v in row.items())}" for row in value
-                )
-            else:
-                yield from (f"  {row}" for row in table(value))
+                rows = [f"{one['command']}  # {one['answers']}" for one in value]
+            elif short and len({tuple(row) for row in value}) == 1:
+                rows = table(value)
+            yield from (f"  {row}" for row in rows)
         elif name != "schema":
             yield f"{name:<18}{word(value)}"
 
@@ -196,11 +190,36 @@ def kernel(
     findings: Sequence[Finding],
     hottest: Sequence[Value],
 ) -> Value:
-    missing = {s: variant.missing[s] for s in variant.missing if s not in variant.stages}
-    hints = []
+    hints: list[Value] = []
     for finding in findings:
         own = {s.value: list(lines[:MAX_HINT_LINES]) for s, lines in finding.lines.items()}
         hints.append({**jsons.note(finding.note), "lines": own})
+    questions: list[Value] = []
+
+    def show(stage: str, first: int | None, last: int, *more: str) -> str:
+        lines = () if first is None else ("--lines", f"{max(first, 1)}:{last}")
+        return ask(side[0], "show", side[1], "--stage", stage, *lines, *more)
+
+    for place in hottest[:2]:
+        around = 0 if place["last"] > place["first"] else CONTEXT_LINES
+        last = min(place["last"], place["first"] + MAX_SPAN_LINES) + around
+        command = show(stage.value, place["first"] - around, last, "-a")
+        questions.append(_question(command, PLACES[place["by"]]))
+    for finding in findings:
+        at = next(((s, n) for s, n in finding.lines.items() if n), None)
+        if at is not None:
+            of, (line, *_) = at
+            command = show(of.value, line - CONTEXT_LINES, line + CONTEXT_LINES, "-a")
+            questions.append(_question(command, f"where {shown(finding.rule)} was seen"))
+            break
+    for one in stages:
+        if not hottest if one["stage"] == stage.value else Stage(one["stage"]) in SHOWN_STAGES:
+            last = min(one["last"] or 0, (one["first"] or 0) + MAX_SPAN_LINES)
+            command = show(one["stage"], one["first"], last)
+            questions.append(_question(command, f"its {one['stage']}"))
+    if len(kernel.variants) > 1:
+        command = ask(side[0], "diff", kernel.name, "--variants", "--brief")
+        questions.append(_question(command, "its variants beside one another"))
     return bounded(
         {
             "schema": jsons.SCHEMA,
@@ -211,45 +230,12 @@ def kernel(
             "stage": stage.value,
             "figures": figures,
             "stages": list(stages),
-            "missing": missing,
+            "missing": {s: why for s, why in variant.missing.items() if s not in variant.stages},
             "hints": hints,
             "hottest": list(hottest),
-            "next": list(_kernel_questions(side, kernel, stage, stages, findings, hottest)),
+            "next": questions,
         }
     )
-
-
-def _kernel_questions(
-    side: Side,
-    kernel: Kernel,
-    stage: Stage,
-    stages: Sequence[Value],
-    findings: Sequence[Finding],
-    hottest: Sequence[Value],
-) -> Iterator[Value]:
-    def show(stage: str, first: int | None, last: int, *more: str) -> str:
-        lines = () if first is None else ("--lines", f"{max(first, 1)}:{last}")
-        return ask(side[0], "show", side[1], "--stage", stage, *lines, *more)
-
-    for place in hottest[:2]:
-        around = 0 if place["last"] > place["first"] else CONTEXT_LINES
-        last = min(place["last"], place["first"] + MAX_SPAN_LINES) + around
-        yield _question(show(stage.value, place["first"] - around, last, "-a"), PLACES[place["by"]])
-    for finding in findings:
-        at = next(((s, n) for s, n in finding.lines.items() if n), None)
-        if at is not None:
-            of, (line, *_) = at
-            command = show(of.value, line - CONTEXT_LINES, line + CONTEXT_LINES, "-a")
-            yield _question(command, f"where {shown(finding.rule)} was seen")
-            break
-    for one in stages:
-        own = one["stage"] == stage.value
-        if not hottest if own else Stage(one["stage"]) in SHOWN_STAGES:
-            last = min(one["last"] or 0, (one["first"] or 0) + MAX_SPAN_LINES)
-            yield _question(show(one["stage"], one["first"], last), f"its {one['stage']}")
-    if len(kernel.variants) > 1:
-        command = ask(side[0], "diff", kernel.name, "--variants", "--brief")
-        yield _question(command, "its variants beside one another")
 
 
 def graph(path: str, one: Graph, sizes: Mapping[Stage, int]) -> Value:
@@ -293,24 +279,17 @@ def listed(
     )
     failed = [n for n in places if rows[n].get("failed")]
     several = [k for k, n in Counter(row["kernel"] for row in rows).most_common(1) if n > 1]
-    questions = [
-        *(
-            _question(ask(path, "show", name(n), "--brief"), "one of them in short")
-            for n in places[:1]
-        ),
-        *(
-            _question(ask(path, "show", name(n)), "one that failed: why, with its lines")
-            for n in failed[:1]
-        ),
-        *(
-            _question(
-                ask(path, "diff", base_name(kernel), "--variants", "--brief"),
-                "the variants of one beside one another",
-            )
-            for kernel in several
-        ),
-        _question(ask(path, "list"), "all of them"),
-    ]
+    questions = []
+    if places:
+        command = ask(path, "show", name(places[0]), "--brief")
+        questions.append(_question(command, "one of them in short"))
+    if failed:
+        command = ask(path, "show", name(failed[0]))
+        questions.append(_question(command, "one that failed: why, with its lines"))
+    for kernel in several:
+        command = ask(path, "diff", base_name(kernel), "--variants", "--brief")
+        questions.append(_question(command, "the variants of one beside one another"))
+    questions.append(_question(ask(path, "list"), "all of them"))
     return bounded(
         {
             "schema": jsons.SCHEMA,

@@ -10,7 +10,7 @@ from sys import maxsize
 from rich.text import Text
 
 from inspector.analyse.graph_text import CALL_HEAD, MAX_COLUMN_CHARS, call_cells, heading
-from inspector.analyse.graph_view import FxNode, GraphCall, GraphView, Place, buffer_bytes
+from inspector.analyse.graph_view import GraphView, Place, buffer_bytes
 from inspector.base.model import Argument, Call, Graph, Recording, Stage
 from inspector.base.names import short_name
 from inspector.base.text import counted, kibibytes, plural, shown, word_for
@@ -32,8 +32,7 @@ def lines(rec: Recording) -> Iterator[Text]:
         held.sort(key=lambda each: (each[1].first is None, each[1].first or 0))
         all_in_all = [v.launches for v in kernel.variants if v.launches is not None]
         yield from _of(kernel.called, held, sum(all_in_all))
-    names = dict.fromkeys((c.kind, c.name) for c in rec.calls)
-    for kind, name in names:
+    for kind, name in dict.fromkeys((c.kind, c.name) for c in rec.calls):
         calls = [("", c) for c in rec.calls if (c.kind, c.name) == (kind, name)]
         yield from _of(f"{kind} {name}".rstrip(), calls, sum(c.count for _, c in calls))
 
@@ -58,17 +57,14 @@ def _of(name: str, calls: Sequence[tuple[str, Call]], total: int) -> Iterator[Te
 
 def described(call: Call) -> list[str]:
     """A call in words: its grid and block, then its arguments."""
-    out = [] if call.grid is None else [_launch(call)]
+    out, block = [], call.block
+    if call.grid is not None:
+        text = f"{sizes(call.grid)} {word_for(prod(call.grid or (0,)), 'block')}"
+        if block is not None:
+            text += f" of {sizes(block)} {word_for(prod(block or (0,)), 'thread')}"
+        out.append(text + (f", {kibibytes(call.shared_bytes)} shared" if call.shared_bytes else ""))
     out += [argument(a) for a in call.arguments if a.type != "constexpr"]
     return out + ([f"first in {' → '.join(call.operators)}"] if call.operators else [])
-
-
-def _launch(call: Call) -> str:
-    grid, block = call.grid or (0,), call.block
-    text = f"{sizes(call.grid)} {word_for(prod(grid), 'block')}"
-    if block is not None:
-        text += f" of {sizes(block)} {word_for(prod(block or (0,)), 'thread')}"
-    return f"{text}, {kibibytes(call.shared_bytes)} shared" if call.shared_bytes else text
 
 
 def argument(one: Argument) -> str:
@@ -169,30 +165,28 @@ def document(graph: Graph, view: GraphView, stages: Sequence[Stage]) -> dict[str
 
 
 def operations(view: GraphView) -> list[dict[str, object]]:
-    return [_call(call) for call in view.calls]
-
-
-def _call(call: GraphCall) -> dict[str, object]:
-    return {
-        "call": call.number,
-        "line": call.n,
-        **members(call, "name kernel extern operators modules"),
-        "from": [_place(place) for place in call.places],
-        "nodes": [_node(node) for node in call.nodes],
-        "fused": list(call.operations),
-        **members(call, "backward bytes bytes_read bytes_written bytes_from"),
-        "reuses": [{"buffer": new, "of": old} for new, old in call.reuses],
-        "tuned": call.tuned,
-    }
+    return [
+        {
+            "call": call.number,
+            "line": call.n,
+            **members(call, "name kernel extern operators modules"),
+            "from": [_place(place) for place in call.places],
+            "nodes": [
+                members(node, "name target aten module module_type")
+                | {"from": _place(node.place), "dynamo": node.source}
+                for node in call.nodes
+            ],
+            "fused": list(call.operations),
+            **members(call, "backward bytes bytes_read bytes_written bytes_from"),
+            "reuses": [{"buffer": new, "of": old} for new, old in call.reuses],
+            "tuned": call.tuned,
+        }
+        for call in view.calls
+    ]
 
 
 def _place(place: Place | None) -> dict[str, object] | None:
     return None if place is None else dict(zip(("file", "line", "code"), place, strict=True))
-
-
-def _node(node: FxNode) -> dict[str, object]:
-    own = members(node, "name target aten module module_type")
-    return {**own, "from": _place(node.place), "dynamo": node.source}
 
 
 def table(graphs: Iterable[tuple[Graph, GraphView]]) -> Iterable[str]:

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from rich.text import Text
 
-from inspector.analyse.accesses import Access, Product
 from inspector.analyse.card import Card, Estimate, StageContent
 from inspector.analyse.hints.subject import Finding
 from inspector.analyse.line_annotations import LineAnnotations, Samples, Told
@@ -41,14 +40,30 @@ def _rows(card: Card) -> Iterator[tuple[str, str]]:
     reserved = (held.static_shared_bytes or 0) - (card.static_shared_bytes or 0)
     more = f", and {reserved} of the driver's, which tables count" if reserved else ""
     yield "shared memory", f"{shared} bytes a block (static + dynamic){more}"
-    yield "launch", _launch(card)
+    threads = f"{figure(card.threads)} threads a block"
+    if card.launch is None or card.blocks is None:
+        yield "launch", f"{threads}; no launch is known"
+    else:
+        grid = _TIMES.join(map(str, card.launch.grid or ()))
+        out = f"{threads}, {plural(card.blocks, 'block')} ({grid})"
+        if card.waves is not None and card.device is not None:
+            out += f": {card.waves:.3g} full waves across {card.device.sms} SMs"
+        yield "launch", out
     for text in card.measured:
         yield "ncu", shown(text)
-    yield "occupancy", _occupancy(card)
-    if card.occupancy is not None and card.occupancy.limiters:
-        yield "  limited by", " and ".join(card.occupancy.limiters)
-    if card.occupancy is not None:
-        yield from (("  more with", step.text) for step in card.occupancy.next_steps)
+    full = card.occupancy
+    if full is None:
+        yield "occupancy", f"{UNKNOWN} {unknown_occupancy(card)}"
+    else:
+        device = full.device
+        yield (
+            "occupancy",
+            f"{full.percent:.4g} % in theory: {plural(full.blocks, 'block')} an SM, "
+            f"{full.warps} of {device.max_warps_per_sm} warps ({device.name}, {device.arch})",
+        )
+        if full.limiters:
+            yield "  limited by", " and ".join(full.limiters)
+        yield from (("  more with", step.text) for step in full.next_steps)
     for made in card.made:
         yield from _made(made)
     yield "global memory", _estimate(card.tensor_bytes, "bytes a launch")
@@ -59,28 +74,6 @@ def _rows(card: Card) -> Iterator[tuple[str, str]]:
         yield "  for each byte", f"{ratio:.3g} operations (estimate)"
     if card.made_by:
         yield "made by", shown(", ".join(f"{n} {version}" for n, version in card.made_by.items()))
-
-
-def _launch(card: Card) -> str:
-    threads = f"{figure(card.threads)} threads a block"
-    if card.launch is None or card.blocks is None:
-        return f"{threads}; no launch is known"
-    grid = _TIMES.join(map(str, card.launch.grid or ()))
-    out = f"{threads}, {plural(card.blocks, 'block')} ({grid})"
-    if card.waves is not None and card.device is not None:
-        out += f": {card.waves:.3g} full waves across {card.device.sms} SMs"
-    return out
-
-
-def _occupancy(card: Card) -> str:
-    full = card.occupancy
-    if full is None:
-        return f"{UNKNOWN} {unknown_occupancy(card)}"
-    device = full.device
-    return (
-        f"{full.percent:.4g} % in theory: {plural(full.blocks, 'block')} an SM, "
-        f"{full.warps} of {device.max_warps_per_sm} warps ({device.name}, {device.arch})"
-    )
 
 
 def unknown_occupancy(card: Card) -> str | None:
@@ -120,30 +113,22 @@ def _made(made: StageContent) -> Iterator[tuple[str, str]]:
             named = ", ".join(f"{n} {name}" for name, n in sorted(made.declared.items()))
             yield "  declares", f"{named}: virtual registers, which ptxas reallocates"
         for space in dict.fromkeys(access.space for access in made.accesses):
-            here = [_access(a) for a in made.accesses if a.space == space]
+            here = []
+            for one in (one for one in made.accesses if one.space == space):
+                which = "" if one.guarded == one.count else f"{one.guarded} "
+                guard = f" ({which}under a predicate)" if one.guarded else ""
+                here.append(f"{one.kind} {one.count}{_TIMES}{figure(one.width)} B{guard}")
             yield f"  {space}", f"{', '.join(here)} a thread"
     for n, product in enumerate(made.products):
-        label = stage if made.mix is None and n == 0 else "  tensor cores"
-        yield label, _product(product)
+        shape = "m{}n{}k{}".format(*product.shape) if product.shape else f"shape {UNKNOWN}"
+        said = f"{' '.join((product.opcode, shape, *product.types))}{_TIMES}{product.count}"
+        yield stage if made.mix is None and n == 0 else "  tensor cores", said
     if made.branches is not None and made.loops is not None:
         loops = plural(made.loops, "loop")
         if made.deepest and made.deepest > 1:
             loops += f", {made.deepest} deep"
         many = "branch" if made.branches == 1 else "branches"
         yield "  control", f"{made.branches} {many}, {loops}"
-
-
-def _access(access: Access) -> str:
-    text = f"{access.kind} {access.count}{_TIMES}{figure(access.width)} B"
-    if not access.guarded:
-        return text
-    which = "" if access.guarded == access.count else f"{access.guarded} "
-    return f"{text} ({which}under a predicate)"
-
-
-def _product(product: Product) -> str:
-    shape = "m{}n{}k{}".format(*product.shape) if product.shape else f"shape {UNKNOWN}"
-    return f"{' '.join((product.opcode, shape, *product.types))}{_TIMES}{product.count}"
 
 
 def _estimate(estimate: Estimate | None, of: str) -> str:
@@ -288,15 +273,11 @@ def sampled(samples: Samples, all_of: int) -> list[str]:
 
 def peak(one: Told, annotations: LineAnnotations) -> str:
     """That a line holds the kernel's peak of live registers, of how many."""
-    counts = one.live if one.rolled is None else one.rolled.live
+    counts, of = one.live if one.rolled is None else one.rolled.live, annotations.allocated
     live = (counts or {}).get("gpr", 0)
-    of = (
-        plural(live, "allocated register")
-        if annotations.allocated is None
-        else f"{live} of {plural(annotations.allocated, 'allocated register')}"
-    )
+    many = plural(live if of is None else of, "allocated register")
     where = "the kernel's peak" if one.rolled is None else "its SASS holds the kernel's peak"
-    return f"{where}: {of} live"
+    return f"{where}: {many if of is None else f'{live} of {many}'} live"
 
 
 def hint(finding: Finding) -> Text:

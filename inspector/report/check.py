@@ -153,8 +153,11 @@ def workflow_commands(checked: Checked, root: str) -> Iterator[str]:
     for verdict in checked.failed:
         properties = {"title": f"ptxview check: {name_of(verdict)}"}
         source = verdict.place.source
-        if source is not None and (path := _below(source.file, root)) is not None:
-            properties = {"file": path, "line": str(source.line), **properties}
+        if source is not None:
+            path = posixpath.normpath(posixpath.join(root, source.file))
+            if posixpath.commonpath((path, root)) == posixpath.normpath(root):
+                path = posixpath.relpath(path, root)
+                properties = {"file": path, "line": str(source.line), **properties}
         said = ",".join(f"{k}={_escaped(v, ':,')}" for k, v in properties.items())
         variant = verdict.subject.variant
         config = tables.config(variant) if variant else ""
@@ -162,14 +165,6 @@ def workflow_commands(checked: Checked, root: str) -> Iterator[str]:
         if at := where(verdict.place):
             text += f" [{at}]"
         yield f"::error {said}::{_escaped(text)}"
-
-
-def _below(path: str, root: str) -> str | None:
-    path = posixpath.normpath(path)
-    if not path.startswith("/"):
-        return None if path.startswith("..") else path
-    inside = posixpath.commonpath((path, root)) == posixpath.normpath(root)
-    return posixpath.relpath(path, root) if inside else None
 
 
 def _escaped(text: str, more: str = "") -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import PurePath
 
 from rich.cells import cell_len
@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from inspector.analyse.passes import BY_ARRIVAL, PassRun
-from inspector.base.model import Compilation, CompilerMessage, Resources, Stage, Variant
+from inspector.base.model import Compilation, CompilerMessage, Stage
 from inspector.base.text import plural, shown, some
 from inspector.diff.compare import Compared
 from inspector.diff.hunks import Hunk
@@ -28,32 +28,17 @@ MOST_LINES = 40
 
 
 @dataclass(frozen=True, slots=True)
-class CompiledCell:
-    """One kernel in one column.
-
-    ``variant`` is None where it did not compile; ``name`` is what selects it in the recording.
-    ``instructions`` are SASS's, ``occupancy`` is in percent, ``code`` is a digest of the kernel's
-    machine code; None where they are not known.
-    """
-
-    compilation: Compilation
-    variant: Variant | None = None
-    name: str = ""
-    resources: Resources = field(default_factory=Resources)
-    instructions: int | None = None
-    occupancy: float | None = None
-    code: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class CompiledRow:
-    """A kernel of a file, or the whole file where nothing of it was compiled, in every column."""
+    """A kernel of a file, or the whole file where nothing of it was compiled, in every column.
+
+    The label of a cell is what selects its variant in the recording.
+    """
 
     file: str
     kernel: str | None
     config: Mapping[str, object]
     signature: str
-    cells: tuple[CompiledCell | None, ...]
+    cells: tuple[ExperimentColumn | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +60,7 @@ def label(column: Column, among: Sequence[Column]) -> str:
     return target
 
 
-FIGURES: tuple[tuple[str, Callable[[CompiledCell], str]], ...] = (
+FIGURES: tuple[tuple[str, Callable[[ExperimentColumn], str]], ...] = (
     ("registers", lambda c: tables.figure(c.resources.registers)),
     ("spills, bytes", lambda c: tables.spills(c.resources)),
     ("stack, bytes", lambda c: tables.figure(c.resources.stack_bytes)),
@@ -83,7 +68,7 @@ FIGURES: tuple[tuple[str, Callable[[CompiledCell], str]], ...] = (
     ("instructions", lambda c: tables.figure(c.instructions)),
     ("occupancy", lambda c: tables.figure(c.occupancy, "{:.0f} %")),
     ("compiled in", lambda c: tables.figure(c.compilation.seconds, "{:.2f} s")),
-    ("variant", lambda c: c.name),
+    ("variant", lambda c: c.label),
 )
 
 
@@ -110,11 +95,13 @@ def lines(table: CompiledTable, width: int) -> Iterator[Text]:
         yield Text("")
 
 
-def figures_of(cells: Sequence[CompiledCell | None]) -> list[tuple[str, list[str]]]:
+def figures_of(cells: Sequence[ExperimentColumn | None]) -> list[tuple[str, list[str]]]:
     return [(title, [_cell(title, make, cell) for cell in cells]) for title, make in FIGURES]
 
 
-def _cell(title: str, make: Callable[[CompiledCell], str], cell: CompiledCell | None) -> str:
+def _cell(
+    title: str, make: Callable[[ExperimentColumn], str], cell: ExperimentColumn | None
+) -> str:
     if cell is None or cell.variant is None or cell.compilation.failed is not None:
         return "error" if cell is not None and title == FIGURES[0][0] else ""
     return shown(make(cell))
@@ -164,7 +151,10 @@ def messages(compilations: Sequence[Compilation]) -> Iterator[Text]:
     columns = tuple(dict.fromkeys(one.column for one in compilations))
     said: dict[CompilerMessage, dict[str, None]] = {}
     for one in compilations:
-        for message in _of(one):
+        # Where a compiler failed without a word, why.
+        silent = one.failed is not None and all(m.severity != "error" for m in one.messages)
+        why = [CompilerMessage("error", one.failed or "", "", one.file)] if silent else []
+        for message in (*why, *one.messages):
             said.setdefault(message, {})[label(one.column, columns)] = None
     for message, names in list(said.items())[:MOST_LINES]:
         where = place(message)
@@ -188,25 +178,9 @@ def messages(compilations: Sequence[Compilation]) -> Iterator[Text]:
         )
 
 
-def _of(one: Compilation) -> Iterable[CompilerMessage]:
-    """What a compiler said; where it failed without a word, why."""
-    if one.failed is not None and not any(m.severity == "error" for m in one.messages):
-        yield CompilerMessage("error", one.failed, "", one.file)
-    yield from one.messages
-
-
-@dataclass(frozen=True, slots=True)
-class RowChange:
-    """A kernel in one column whose code is not what it was: None where it was, or is, not there."""
-
-    row: CompiledRow
-    column: str
-    before: CompiledCell | None
-    after: CompiledCell | None
-
-    @property
-    def title(self) -> str:
-        return f"{self.row.kernel or PurePath(self.row.file).name} {self.column}"
+RowChange = tuple[str, ExperimentColumn | None, ExperimentColumn | None]
+"""A kernel in one column whose code changed: what it is called, and the cell before and after,
+None where it was, or is, not there."""
 
 
 def changes(before: CompiledTable, after: CompiledTable) -> Iterator[RowChange]:
@@ -218,30 +192,31 @@ def changes(before: CompiledTable, after: CompiledTable) -> Iterator[RowChange]:
             at = places.get(column)
             was = None if old is None or at is None else old.cells[at]
             if _hash(was) != _hash(cell):
-                yield RowChange(row, label(column, after.columns), was, cell)
+                name = row.kernel or PurePath(row.file).name
+                yield f"{name} {label(column, after.columns)}", was, cell
 
 
 def _key(row: CompiledRow) -> tuple[object, ...]:
     return row.file, row.kernel, repr(sorted(row.config.items())), row.signature
 
 
-def _hash(cell: CompiledCell | None) -> str | None:
+def _hash(cell: ExperimentColumn | None) -> str | None:
     """Return the digest of the kernel's own code, not of its file."""
     return None if cell is None or cell.variant is None else cell.code or cell.variant.hash
 
 
 def change_lines(changed: Iterable[RowChange]) -> Iterator[Text]:
     """A line for each cell that changed: ``square sm_90a: registers 8 → 12``."""
-    for one in changed:
-        cells = [dict(figures_of([cell])) for cell in (one.before, one.after)]
-        pairs = [(title, cells[0][title][0], cells[1][title][0]) for title, _ in FIGURES[:-2]]
+    for title, before, after in changed:
+        cells = [dict(figures_of([cell])) for cell in (before, after)]
+        pairs = [(name, cells[0][name][0], cells[1][name][0]) for name, _ in FIGURES[:-2]]
         figures = [f"{t.partition(',')[0]} {a} → {b}" for t, a, b in pairs if a != b and a and b]
-        if one.before is None or one.before.variant is None:
-            figures = ["compiles" if one.before is not None else "is new"]
-        elif one.after is None or one.after.variant is None:
+        if before is None or before.variant is None:
+            figures = ["compiles" if before is not None else "is new"]
+        elif after is None or after.variant is None:
             figures = ["does not compile"]
         said = ", ".join(figures) or "other code, the same figures"
-        yield Text(f"  {shown(one.title)}: {shown(said)}")
+        yield Text(f"  {shown(title)}: {shown(said)}")
 
 
 def as_json(table: CompiledTable) -> dict[str, object]:
@@ -261,14 +236,14 @@ def as_json(table: CompiledTable) -> dict[str, object]:
     }
 
 
-def _cell_json(cell: CompiledCell | None) -> dict[str, object] | None:
+def _cell_json(cell: ExperimentColumn | None) -> dict[str, object] | None:
     if cell is None:
         return None
     variant = cell.variant if cell.compilation.failed is None else None
     return {
         "compiled": variant is not None,
         "failed": cell.compilation.failed,
-        "select": cell.name if variant is not None else None,
+        "select": cell.label if variant is not None else None,
         "variant": None if variant is None else variant.id,
         "hash": None if variant is None else variant.hash,
         "target": None if variant is None else variant.target,
@@ -279,13 +254,8 @@ def _cell_json(cell: CompiledCell | None) -> dict[str, object] | None:
     }
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """A column compared with the recorded variant at one stage; ``why`` it is not, else ""."""
-
-    column: ExperimentColumn
-    compared: Compared | None
-    why: str = ""
+Difference = tuple[ExperimentColumn, Compared | str]
+"""A column compared with the recorded variant at one stage, or why it is not."""
 
 
 def trial_title(trial: Experiment) -> Text:
@@ -307,25 +277,14 @@ def trial_title(trial: Experiment) -> Text:
 
 def trial_table(trial: Experiment, width: int) -> Iterator[Text]:
     """Yield the metrics, the recorded variant's first; other columns follow below."""
-    cells = [
-        CompiledCell(c.compilation, c.variant, "", c.resources, c.instructions, c.occupancy, c.code)
-        for c in trial.columns
-    ]
     heads = [shown(one.label) for one in trial.columns]
-    return grid(heads, [row for row in figures_of(cells) if row[0] != "variant"], width)
+    return grid(heads, figures_of(trial.columns)[:-1], width)
 
 
 def first_error(trial: Experiment, file: str) -> CompilerMessage | None:
     """The first error that has a line of a file."""
-    return next(
-        (
-            m
-            for one in trial.tried
-            for m in one.compilation.messages
-            if m.severity == "error" and m.file == file and m.line is not None
-        ),
-        None,
-    )
+    said = (m for one in trial.tried for m in one.compilation.messages if m.line is not None)
+    return next((m for m in said if m.severity == "error" and m.file == file), None)
 
 
 def trial_sentences(trial: Experiment) -> Iterator[str]:
@@ -428,17 +387,17 @@ def _column_json(trial: Experiment, n: int, one: ExperimentColumn) -> dict[str, 
 
 
 def _difference(trial: Experiment, one: Difference) -> dict[str, object]:
-    compared = one.compared
-    text: dict[str, object] = {"stage": None, "identical": None, "hunks": []}
-    if compared is not None:
-        text = diff_text.text_json(compared.stage, compared.diff)
-    return {
-        "column": one.column.label,
-        "against": trial.base.label,
+    column, compared = one
+    value: dict[str, object] = {"column": column.label, "against": trial.base.label}
+    value |= {"stage": None, "identical": None, "hunks": [], "resources": [], "explanation": []}
+    if isinstance(compared, str):
+        return value | {"why": compared}
+    text = diff_text.text_json(compared.stage, compared.diff)
+    return value | {
         **{name: text[name] for name in ("stage", "identical", "hunks")},
-        "resources": [] if compared is None else diff_text.changes_json(compared.summary.resources),
-        "explanation": [] if compared is None else list(compared.explanation),
-        "why": one.why if compared is None else None,
+        "resources": diff_text.changes_json(compared.summary.resources),
+        "explanation": list(compared.explanation),
+        "why": None,
     }
 
 
@@ -500,14 +459,8 @@ def pass_note(run: PassRun) -> str:
     return "" if run.lines and any(run.lines) else "names, locations or the order of attributes"
 
 
-def passes_json(
-    facts: Mapping[str, object], passes: Iterable[PassRun], hunks: tuple[Hunk, ...] | None
-) -> dict[str, object]:
-    """The list as JSON; with ``hunks`` it is of one pass, and has its texts."""
-    return {"schema": SCHEMA, **facts, "passes": [_pass_json(run, hunks) for run in passes]}
-
-
-def _pass_json(run: PassRun, hunks: tuple[Hunk, ...] | None) -> dict[str, object]:
+def pass_json(run: PassRun, hunks: tuple[Hunk, ...] | None) -> dict[str, object]:
+    """A pass as JSON; with ``hunks`` it has its texts."""
     changes = run.operations
     came, went = run.lines or (0, 0)
     known = run.lines is not None or not run.changed

@@ -71,15 +71,9 @@ class TimelineRow:
     ``within`` says of a kernel that did not compile that its time is also in a compile's row.
     """
 
-    compile: FrameCompile | None
-    kernel: KernelCompile | None
+    of: FrameCompile | KernelCompile
     stretches: tuple[Stretch, ...]
     within: bool = False
-
-    @property
-    def began(self) -> float | None:
-        one = self.compile or self.kernel
-        return None if one is None else one.began
 
 
 class Phases:
@@ -124,7 +118,7 @@ class Phases:
                 own = timed.get(one.process, [])
                 at = bisect_left(own, first, key=_began)
                 inside = own[at : bisect_right(own, last, key=_began)]
-            out.append(TimelineRow(one, None, self.stretches(one, inside)))
+            out.append(TimelineRow(one, self.stretches(one, inside)))
         merged = union(busy)
         for kernel in rec.kernel_compiles:
             if kernel.failed is None and (kernel.hit is True or kernel.seconds is None):
@@ -132,8 +126,8 @@ class Phases:
             at = bisect_right(merged, _began(kernel), key=itemgetter(0)) - 1
             within = kernel.began is not None and at >= 0 and kernel.began <= merged[at][1]
             if kernel.failed is not None or not within:
-                out.append(TimelineRow(None, kernel, _innermost(_of_kernel(kernel)), within))
-        return sorted(out, key=lambda row: row.began if row.began is not None else float("inf"))
+                out.append(TimelineRow(kernel, _innermost(_of_kernel(kernel)), within))
+        return sorted(out, key=lambda row: (row.of.began is None, row.of.began or 0.0))
 
 
 def of_all(rows: Iterable[TimelineRow]) -> list[Stretch]:
@@ -240,11 +234,8 @@ def _began(kernel: KernelCompile) -> float:
     return kernel.began or 0.0
 
 
-COLOURS = {"D": "blue", "A": "cyan", "I": "green", "T": "magenta", "p": "red"} | {
-    "b": "yellow",
-    "n": "red",
-    "u": "green",
-}
+COLOURS = {"D": "blue", "A": "cyan", "I": "green", "T": "magenta", "p": "red"}
+COLOURS |= {"b": "yellow", "n": "red", "u": "green"}
 CACHES = {
     "fx_graph": "FX graph",
     "fx_graph_bundled": "FX graph (bundled)",
@@ -394,7 +385,7 @@ def lines(rec: Recording, phases: Phases, width: int) -> Iterator[CompileLine]:
     yield from timeline(rows, width, ranks.of_processes(rec))
     yield from map(CompileLine, _caches(rec))
     between = (
-        CompileLine(text, None if one is None else one.place, None if one is None else one.kernel)
+        CompileLine(text, getattr(one, "place", None), getattr(one, "kernel", None))
         for text, one in ranks.lines(rec)
     )
     for part in (between, choices(rec), breaks(rec), recompiled(rec), shapes(rec), failed(rec)):
@@ -454,45 +445,40 @@ def timeline(
     """
     labels = [_label(row, rank_of) for row in rows]
     for n, (row, many) in enumerate(zip(rows, map(Counter(labels).get, labels), strict=True)):
-        if row.kernel is not None and row.kernel.hash and (many or 0) > 1:
-            labels[n] += f" {shown(row.kernel.hash[:IDENT_DIGITS])}"
+        if isinstance(row.of, KernelCompile) and row.of.hash and (many or 0) > 1:
+            labels[n] += f" {shown(row.of.hash[:IDENT_DIGITS])}"
     wide = min(max((cell_len(label) for label in labels), default=0), MAX_LABEL, width // 2)
     room = width - wide - 11
     axis = Axis(rows, room) if room >= MIN_BAR else None
     for row, label in zip(rows, labels, strict=True):
-        one = row.compile or row.kernel
-        took = seconds(one.seconds) if one is not None and one.seconds is not None else UNKNOWN
-        bad = one is not None and one.failed
-        text = Text(padded(label, wide), "bold red" if bad else "").append(f" {took:>8}  ", "")
+        one = row.of
+        took = UNKNOWN if one.seconds is None else seconds(one.seconds)
+        text = Text(padded(label, wide), "bold red" if one.failed else "")
+        text.append(f" {took:>8}  ", "")
         if axis is not None:
             for letter in axis.bar(row.stretches):
                 text.append(letter, f"{COLOURS[letter]} reverse" if letter != " " else "")
         text.no_wrap = True
         text.rstrip()
-        yield CompileLine(text, _place(one), None if row.kernel is None else row.kernel.hash)
+        yield CompileLine(text, _begins(one), getattr(one, "hash", None))
 
 
-def _place(one: FrameCompile | KernelCompile | None) -> UserFrame | None:
-    return one.place if isinstance(one, KernelCompile) else None if one is None else _begins(one)
-
-
-def _begins(one: FrameCompile) -> UserFrame | None:
-    """Where a compile's function begins, or goes on after a break."""
+def _begins(one: FrameCompile | KernelCompile) -> UserFrame | None:
+    """Where a compile's function begins, or goes on after a break; a kernel's place."""
+    if isinstance(one, KernelCompile):
+        return one.place
     resumed = resumed_at(one.function)
     line = resumed[1] if resumed is not None else one.line
     return UserFrame(one.file, line, one.function) if one.file and line else None
 
 
 def _label(row: TimelineRow, rank_of: Mapping[int | None, str]) -> str:
-    of = row.compile or row.kernel
-    rank = rank_of.get(of.process) if of is not None else None
+    of, rank = row.of, rank_of.get(row.of.process)
     before = "" if rank is None else f"{shown(rank)}  "
     if isinstance(of, FrameCompile):
         mark = (" ↻" if of.failures else "") + (FAILED if of.failed else "")
         way = "" if of.direction == "forward" else f" ({of.direction})"
         return f"{before}{shown(of.id)}{mark} {called(of)}{way}"
-    if of is None:
-        return before
     mark = f"{FAILED.strip()} " if of.failed else ""
     return before + ("  " if row.within else "") + mark + _named(of)
 
@@ -516,36 +502,26 @@ def _where(file: str, line: int | None) -> str:
 
 
 def _caches(rec: Recording) -> Iterator[Text]:
-    counts = lookups(rec)
-    said = []
-    for cache, name in CACHES.items():
-        if cache in counts:
-            each = (f"{n} {word_for(n, outcome)}" for outcome, n in sorted(counts[cache].items()))
-            said.append(f"{name} {', '.join(each)}")
+    counts, said = lookups(rec), []
+    for cache in (cache for cache in CACHES if cache in counts):
+        each = (f"{n} {word_for(n, outcome)}" for outcome, n in sorted(counts[cache].items()))
+        said.append(f"{CACHES[cache]} {', '.join(each)}")
     if said:
         yield Text("caches: " + " · ".join(map(shown, said)))
-    looked = [lookup for one in rec.frame_compiles for lookup in one.caches]
-    reasons = {lookup.reason: lookup.cache for lookup in looked if lookup.reason}
-    for reason, cache in reasons.items():
+    looked = (lookup for one in rec.frame_compiles for lookup in one.caches if lookup.reason)
+    for reason, cache in {lookup.reason: lookup.cache for lookup in looked}.items():
         yield Text(shown(f"  {CACHES.get(cache, cache)} was not asked: {reason}"))
 
 
 def choices(rec: Recording) -> Iterator[CompileLine]:
     """What max-autotune chose for each operation, of how many, and whose time that is."""
-    told = [
-        CompileLine(
-            Text(
-                shown(
-                    f"  {kernel.name}: {choice_words.chosen(tuning)}; "
-                    f"{choice_words.candidates(tuning)}"
-                )
-            ),
-            kernel=kernel.id,
-        )
-        for kernel in rec.kernels
-        for tuning in kernel.autotune
-        if tuning.operation is not None
-    ]
+    told = []
+    for kernel in rec.kernels:
+        for one in kernel.autotune:
+            if one.operation is not None:
+                said = f"{choice_words.chosen(one)}; {choice_words.candidates(one)}"
+                text = Text(shown(f"  {kernel.name}: {said}"))
+                told.append(CompileLine(text, kernel=kernel.id))
     if told:
         yield from (CompileLine(Text("max-autotune", "bold cyan")), *told)
 
@@ -560,7 +536,11 @@ def breaks(rec: Recording) -> Iterator[CompileLine]:
     for place in places:
         first = place.first
         often = f"  {len(place.breaks)}×" if len(place.breaks) > 1 else ""
-        told = [Text.assemble("  ", (shown(_line(first.place)), "bold"), often)]
+        at, line = first.place, "a line that torch did not name"
+        if at is not None:
+            inside = f" in {at.function}" if at.function else ""
+            line = f"{at.file}:{at.line}{inside}" + (f"  {at.code}" if at.code else "")
+        told = [Text.assemble("  ", (shown(line), "bold"), often)]
         told.append(Text(f"    {shown(first.reason)}"))
         if first.explanation:
             told.append(Text(f"    {shown(first.explanation)}", "dim"))
@@ -570,13 +550,6 @@ def breaks(rec: Recording) -> Iterator[CompileLine]:
             steps = " → ".join(f"{_where(f.file, f.line)} in {f.function}" for f in first.stack)
             told.append(Text(f"    called by: {shown(steps)}"))
         yield from (CompileLine(text, first.place) for text in told)
-
-
-def _line(frame: UserFrame | None) -> str:
-    if frame is None:
-        return "a line that torch did not name"
-    inside = f" in {frame.function}" if frame.function else ""
-    return f"{frame.file}:{frame.line}{inside}" + (f"  {frame.code}" if frame.code else "")
 
 
 def _costs(place: BreakPlace) -> Iterator[str]:
@@ -604,8 +577,11 @@ def recompiled(rec: Recording) -> Iterator[CompileLine]:
         head = Text.assemble(f"  {shown(one.id)} ", (called(one), "bold"), f"  {cost}")
         yield CompileLine(head, _begins(one))
         for failure in one.failures:
+            of = f" (guard of {failure.compile})" if failure.compile else ""
+            code = f"  {failure.code}" if failure.code else ""
+            said = f"{failure.guard}{of}{_at(failure.stack) or code}"
             place = failure.stack[-1] if failure.stack else _made_at(failure, one)
-            yield CompileLine(Text(f"    {shown(_failure(failure))}"), place or _begins(one))
+            yield CompileLine(Text(f"    {shown(said)}"), place or _begins(one))
 
 
 def _made_at(failure: GuardFailure, one: FrameCompile) -> UserFrame | None:
@@ -614,12 +590,6 @@ def _made_at(failure: GuardFailure, one: FrameCompile) -> UserFrame | None:
     if not file or not one.file.endswith(file) or not line.isdecimal() or len(line) > 9:
         return None
     return UserFrame(one.file, int(line), one.function, failure.code)
-
-
-def _failure(failure: GuardFailure) -> str:
-    of = f" (guard of {failure.compile})" if failure.compile else ""
-    code = f"  {failure.code}" if failure.code else ""
-    return f"{failure.guard}{of}{_at(failure.stack) or code}"
 
 
 def _at(stack: Sequence[UserFrame]) -> str:
@@ -665,7 +635,7 @@ def failed(rec: Recording) -> Iterator[CompileLine]:
         first = shown(first_error(one.failed or ""))
         name = _named(one) if isinstance(one, KernelCompile) else f"{shown(one.id)} {called(one)}"
         after = "" if one.seconds is None else f" after {seconds(one.seconds)}"
-        yield CompileLine(Text(f"  {name} failed{after}: {first}"), _place(one))
+        yield CompileLine(Text(f"  {name} failed{after}: {first}"), _begins(one))
 
 
 # -- JSON -----------------------------------------------------------------------------------------
@@ -673,7 +643,7 @@ def failed(rec: Recording) -> Iterator[CompileLine]:
 
 def document(rec: Recording, phases: Phases) -> dict[str, object]:
     rows = phases.rows(rec)
-    stretches = {id(row.compile): row.stretches for row in rows if row.compile is not None}
+    stretches = {id(row.of): row.stretches for row in rows}
     everything = of_all(rows)
     bad = uncompiled(rec)
     return {
@@ -792,8 +762,7 @@ def guard_lines(told: Iterable[tuple[FrameCompile, list[Guard]]]) -> Iterator[Te
         yield Text.assemble(f"{shown(one.id)} ", (called(one), "bold"), count)
         for guard in sorted(guards, key=lambda guard: not guard.code):
             made_by = "".join(f"  {shown(part)}" for part in (guard.code, guard.place) if part)
-            head = f"  {guard.kind:<16} {shown(guard.expression)}"
-            yield Text.assemble(head, (made_by, "dim"))
+            yield Text.assemble(f"  {guard.kind:<16} {shown(guard.expression)}", (made_by, "dim"))
 
 
 def guards_json(one: FrameCompile, guards: list[Guard]) -> dict[str, object]:

@@ -73,17 +73,13 @@ def files_json(one: Files, paths: tuple[str, str]) -> dict[str, object]:
 
 
 def text_json(stage: Stage, diff: ListingDiff) -> dict[str, object]:
+    """What differs in a text, without the hunks that say nothing of the code."""
     return {
         "stage": stage.value,
         "identical": diff.identical,
         "functions": _functions(diff),
-        "hunks": hunks_json(diff),
+        "hunks": [members(hunk, "op a b") for hunk in loud(diff.hunks)],
     }
-
-
-def hunks_json(diff: ListingDiff) -> list[dict[str, object]]:
-    """Return the hunks, without differences that say nothing of the code."""
-    return [members(hunk, "op a b") for hunk in loud(diff.hunks)]
 
 
 def _functions(diff: ListingDiff) -> list[dict[str, object]]:
@@ -138,16 +134,12 @@ def recordings_json(
         "versions": changes_json(versions),
         "identical": all(state is Fate.SAME for state in states),
         "counts": {fate.value: states.count(fate) for fate in Fate},
-        "pairs": [_pair(*one) for one in pairs],
+        "pairs": [_pair(one) for one in pairs],
     }
 
 
-def _pair(
-    a: RecordedVariant | None,
-    b: RecordedVariant | None,
-    state: Fate,
-    figures: tuple[FigureChange, ...],
-) -> dict[str, object]:
+def _pair(pair: Paired) -> dict[str, object]:
+    a, b, state, figures = pair
     names = [one.kernel.name for one in (a, b) if one is not None]
     return {
         "kernel": next(iter(names), ""),
@@ -160,10 +152,10 @@ def _pair(
 
 
 def table_json(rows: Iterable[VariantRow]) -> dict[str, object]:
-    return {"schema": SCHEMA, "variants": [_row(row) for row in rows]}
+    return {"schema": SCHEMA, "variants": [_row_json(row) for row in rows]}
 
 
-def _row(row: VariantRow) -> dict[str, object]:
+def _row_json(row: VariantRow) -> dict[str, object]:
     variant = row.variant
     return {
         "kernel": row.kernel.name,
@@ -271,25 +263,18 @@ def fitted(text: str) -> tuple[str, list[int]]:
     A tab of the indentation is two cells, another one a blank; of a wide gap, such as the one
     before a comment, two blanks are left; control characters are shown.
     """
-    out: list[str] = []
-    at: list[int] = []
-    size, inner = 0, False
+    out, at, inner = "", [0], False
     body = len(text.rstrip())
     gaps = {k for match in _GAP.finditer(text) for k in range(match.start() + 2, match.end())}
     for k, c in enumerate(text):
-        at.append(size)
+        piece = shown(c)
         if c == "\t":
-            piece = "  " if not inner else "" if out and out[-1] == " " else " "
-        else:
-            piece = shown(c)
-            inner = inner or c != " "
-        if k in gaps or (k >= body and c.isspace()):
-            piece = ""
-        if piece:
-            out.append(piece)
-            size += len(piece)
-    at.append(size)
-    return "".join(out), at
+            piece = "  " if not inner else "" if out.endswith(" ") else " "
+        inner = inner or c not in " \t"
+        if k not in gaps and (k < body or not c.isspace()):
+            out += piece
+        at.append(len(out))
+    return out, at
 
 
 def _cuts(text: str, room: int) -> list[tuple[int, int]]:
@@ -372,7 +357,7 @@ def hints(summary: Summary) -> Iterator[tuple[str, str]]:
 def lines(summary: Summary, explanation: Sequence[str], width: int) -> Iterator[Text]:
     """Yield the summary in lines of at most ``width`` cells."""
     for sentence in explanation:
-        yield from _wrapped("• ", shown(sentence), width, "")
+        yield from _wrapped("• ", shown(sentence), width)
     if explanation:
         yield Text()
     groups = figure_groups(summary)
@@ -389,7 +374,7 @@ def lines(summary: Summary, explanation: Sequence[str], width: int) -> Iterator[
         text = ", ".join(f"{called(c)} {said[0]}" for c, said in alike)
         yield from _wrapped("alike: ", text.replace(" %", "\u00a0%"), width, "dim")
     for word, text in hints(summary):
-        yield from _wrapped(f"hint {word}: ", text, width, "")
+        yield from _wrapped(f"hint {word}: ", text, width)
 
 
 def figures(summary: Summary) -> Iterator[tuple[FigureChange, tuple[str, str]]]:
@@ -433,7 +418,7 @@ def hint(finding: Finding) -> str:
     return f"{finding.rule}: {shown(first)}"
 
 
-def _wrapped(label: str, text: str, width: int, style: str) -> Iterator[Text]:
+def _wrapped(label: str, text: str, width: int, style: str = "") -> Iterator[Text]:
     return (Text(head + part, style) for head, part in wrapped(label, text, width))
 
 
@@ -520,8 +505,7 @@ def recordings(pairs: Iterable[Paired], width: int) -> Table:
 
 
 def kernel(a: RecordedVariant | None, b: RecordedVariant | None) -> str:
-    names = dict.fromkeys(e.kernel.called for e in (a, b) if e is not None)
-    return shown(" → ".join(names))
+    return shown(" → ".join(dict.fromkeys(e.kernel.called for e in (a, b) if e is not None)))
 
 
 def deltas(figures: Iterable[FigureChange]) -> str:
@@ -554,12 +538,9 @@ def functions(
 
 def counts(pairs: Iterable[Paired]) -> str:
     states = [state for _, _, state, _ in pairs]
-    words = {"changed": Fate.CHANGED, "added": Fate.ADDED, "removed": Fate.REMOVED}
-    parts = [
-        f"{n} {word}"
-        for word, fate in (words | {"the same": Fate.SAME}).items()
-        if (n := states.count(fate))
-    ]
+    words = {Fate.CHANGED: "changed", Fate.ADDED: "added", Fate.REMOVED: "removed"}
+    words[Fate.SAME] = "the same"
+    parts = [f"{states.count(f)} {word}" for f, word in words.items() if f in states]
     return f"{plural(len(states), 'variant')}: {', '.join(parts)}" if parts else "no variants"
 
 
@@ -637,8 +618,10 @@ def unified(
     gone: list[str] = []
     new: list[str] = []
     for row in rows:
-        left = _text(lines[0], row.a)
-        right = _text(lines[1], row.b)
+        left, right = (
+            "" if n is None else fitted(side[n - 1].text)[0]
+            for side, n in zip(lines, (row.a, row.b), strict=True)
+        )
         if row.sign in (Sign.CHANGED, Sign.UNLIKE, Sign.DELETED, Sign.INSERTED):
             gone += [f"- {left}"] if row.a is not None else []
             new += [f"+ {right}"] if row.b is not None else []
@@ -654,10 +637,6 @@ def unified(
         else:
             yield f"! {right}  ← line {row.other}"
     yield from (*gone, *new)
-
-
-def _text(lines: Sequence[Line], n: int | None) -> str:
-    return "" if n is None else fitted(lines[n - 1].text)[0]
 
 
 def rows_of(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:

@@ -21,7 +21,6 @@ from inspector.base.model import (
     Recording,
     Resources,
     Stage,
-    Tuning,
     Variant,
 )
 from inspector.listing.line import Function, Line
@@ -187,19 +186,16 @@ def kernel(
         "ops": None if k.fusion is None else plain(k.fusion.ops),
         "made_from": None if k.fusion is None else plain(k.fusion.made_from),
         "variants": [_variant(v, figures(v)) | dict(more(k, v)) for v in k.variants],
-        "autotune": [_tuning(t) for t in k.autotune],
+        "autotune": [
+            {
+                **members(t, "key by"),
+                "winner": None if t.winner is None else t.winner.variant,
+                "best_config": None if t.winner is None else plain(t.winner.config),
+                **members(t, "stopwatch method from_cache seconds operation uses configurations"),
+            }
+            for t in k.autotune
+        ],
         "tried_for": k.tried_for,
-    }
-
-
-def _tuning(t: Tuning) -> dict[str, object]:
-    """Return one run of a tuner; ``best_config`` is the winner's configuration."""
-    return {
-        **members(t, "key by"),
-        "winner": None if t.winner is None else t.winner.variant,
-        "best_config": None if t.winner is None else plain(t.winner.config),
-        **members(t, "stopwatch method from_cache seconds operation"),
-        **members(t, "uses configurations"),
     }
 
 

@@ -11,7 +11,7 @@ from inspector.base.names import short_name
 from inspector.base.text import counted, shown, some
 from inspector.measure.ncu.attach import UNRECORDED, Attached, Key, NcuMeasured
 from inspector.measure.ncu.report import Dim3, NcuLaunch, Report
-from inspector.measure.profile.trace import Chain, GpuWork, Overhead, Profile, Window
+from inspector.measure.profile.trace import GpuWork, Overhead, Profile, Window
 from inspector.report.jsons import SCHEMA, members, samples
 from inspector.report.tables import UNKNOWN, figure, grid
 
@@ -33,7 +33,7 @@ def document(
         "schema": SCHEMA,
         "recording": path,
         "windows": [_window(w) for w in windows],
-        "window": _window(profile.window) if profile is not None else None,
+        "window": None if profile is None else _window(profile.window),
         "problems": list(problems),
     }
     lists = "operators kernels chains compiling warnings notes"
@@ -135,23 +135,18 @@ def chains(profile: Profile, top: int) -> Iterator[str]:
     """Who launched what: ``aten::square → aten::pow → kernel``, the longest on the GPU first."""
     by_name = {k.name: k for k in profile.kernels}
     for chain in profile.chains[:top]:
-        yield shown(_chain(chain, by_name.get(chain.kernel)))
+        short, work = short_name(chain.kernel), by_name.get(chain.kernel)
+        path = list(chain.path or ("launched beside every operator",))
+        # torch.compile's launchers have their kernel's name in the trace.
+        words = [*(path[:-1] if path[-1] in (short, chain.kernel) else path), short]
+        text = f"{' → '.join(words)}  {chain.calls:,} × {time(chain.gpu_us / chain.calls)}"
+        if work is not None and work.kernel is not None:
+            text += f"  [{variants(work)}]"
+            text += f"  fuses {', '.join(work.fused)}" if work.fused else ""
+        yield shown(text)
     left = len(profile.chains) - top
     if left > 0:
         yield f"… and {left} more (--top)"
-
-
-def _chain(chain: Chain, work: GpuWork | None) -> str:
-    short = short_name(chain.kernel)
-    path = list(chain.path or ("launched beside every operator",))
-    # torch.compile's launchers have their kernel's name in the trace.
-    words = [*(path[:-1] if path[-1] in (short, chain.kernel) else path), short]
-    text = f"{' → '.join(words)}  {chain.calls:,} × {time(chain.gpu_us / chain.calls)}"
-    if work is not None and work.kernel is not None:
-        text += f"  [{variants(work)}]"
-        if work.fused:
-            text += f"  fuses {', '.join(work.fused)}"
-    return text
 
 
 def busy(overhead: Overhead) -> float | None:
@@ -292,14 +287,8 @@ def launches_json(
     rows = []
     for one in attached:
         kernel, of = (None, None) if one.key is None else name(one.key)
-        rows.append(
-            {
-                "kernel": kernel,
-                "variant": of,
-                "unattached": one.why or None,
-                **launch_json(one.launch, rules=False),
-            }
-        )
+        who = {"kernel": kernel, "variant": of, "unattached": one.why or None}
+        rows.append({**who, **launch_json(one.launch, rules=False)})
     return {"pages": list(report.pages), "launches": rows, "problems": list(report.problems)}
 
 

@@ -113,10 +113,11 @@ def figure(
     if steepest and levels:
         high = max(high, MARGIN * min(level for _, level in levels) / steepest)
     top = max((level for _, level in levels), default=math.inf)
-    lines = [
-        PlotLine(name, _slant(band, low, high, top), True, f"{band / 1e9:,.0f} GB/s")
-        for name, band in slants
-    ]
+    lines = []
+    for name, band in slants:
+        end = min(high, top / band)
+        ends = tuple((x, x * band / 1e12) for x in (min(low, end / MARGIN), end))
+        lines.append(PlotLine(name, ends, True, f"{band / 1e9:,.0f} GB/s"))
     for unit, level in levels:
         first = low if steepest is None else level / steepest
         if first < high:
@@ -130,12 +131,6 @@ def figure(
         said = f"{figures[0]} FLOP/byte, {figures[1]} TFLOP/s{_part(spot, slants, levels)}"
         lines.append(PlotLine(spot.name, ((spot.intensity, spot.flops / 1e12),), said=said))
     return Figure(title, "FLOP/byte", "TFLOP/s", tuple(lines), log=True)
-
-
-def _slant(band: float, low: float, high: float, top: float) -> tuple[tuple[float, float], ...]:
-    end = min(high, top / band)
-    start = min(low, end / MARGIN)
-    return (start, start * band / 1e12), (end, end * band / 1e12)
 
 
 def _part(
@@ -336,8 +331,7 @@ def race_title(race: Race, which: int) -> str:
 
 def race_table(rows: Sequence[RaceRow], width: int) -> Group:
     """Return one size: a row a variant, ranked by the first stopwatch, the fastest first."""
-    watches = list(dict.fromkeys(r.timing.stopwatch for r in rows if r.timing.stopwatch))
-    others = watches[1:]
+    others = list(dict.fromkeys(r.timing.stopwatch for r in rows if r.timing.stopwatch))[1:]
     heads = ["", "variant", "µs", "95 %", *map(str, others)]
     if not others:
         heads += ["× fastest", "GB/s"]
@@ -438,10 +432,7 @@ def swept(race: Race, unit: str) -> Figure | None:
     if unit == "gb_per_s" and peak is not None and min(sizes) < max(sizes):
         ends = ((min(sizes), peak), (max(sizes), peak))
         lines.append(PlotLine("copy, measured", ends, True, f"{peak:,.0f} GB/s"))
-    others = [
-        f"{n}={v}"
-        for n, v in {**race.defaults, **race.rows[0].sizes}.items()
-        if n != race.swept and v is not None
-    ]
+    sizes_of = {**race.defaults, **race.rows[0].sizes, race.swept: None}
+    others = [f"{n}={v}" for n, v in sizes_of.items() if v is not None]
     words = " · ".join(filter(None, (name_of(race.script), ", ".join(others))))
     return Figure(words, race.swept, FIGURE_UNITS[unit], tuple(lines))

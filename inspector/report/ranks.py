@@ -153,8 +153,9 @@ def _functions(every: Ranks, frames: Frames) -> Iterator[RankDifference]:
         groups = _grouped(every, counts.__getitem__)
         if len(groups) < 2:
             continue
+        often = {0: "did not", 1: "compiled it once", 2: "compiled it twice"}
         parts = [
-            f"{_named(group)} compiled it {_times(count)}" if count else f"{_named(group)} did not"
+            f"{_named(group)} {often.get(count, f'compiled it {count} times')}"
             for count, group in sorted(groups.items(), reverse=True)
         ]
         guards = dict.fromkeys(failure.guard for _, one in compiles for failure in one.failures[:1])
@@ -212,10 +213,6 @@ def _graph_caches(every: Ranks, frames: Frames) -> Iterator[RankDifference]:
                 {rank.name: tuple(by_rank.get(rank, ())) for rank in every},
                 function=function,
             )
-
-
-def _times(count: int) -> str:
-    return {1: "once", 2: "twice"}.get(count, f"{count} times")
 
 
 def _named(several: Ranks) -> str:

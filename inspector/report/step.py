@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from rich.text import Text
 
-from inspector.base.model import Location
 from inspector.base.text import plural, shown
 from inspector.execute.calls.stepper import (
     LaneStrip,
@@ -43,7 +42,11 @@ def rows(answer: StepAnswer, width: int) -> Iterator[Text]:
 
 
 def _place(at: StepPlace, width: int) -> Iterator[Text]:
-    where = "" if at.source is None else f" · {_source(at.source)}"
+    where = ""
+    if at.source is not None:
+        inner, outer = at.source, at.source.frames()[-1]
+        places = [f"{shown(x.file.rsplit('/', 1)[-1])}:{x.line}" for x in (inner, outer)]
+        where = f" · {' from '.join(places[: 1 if outer is inner else 2])}"
     yield Text(cut(f"step {at.step:,} of {at.steps:,} · PTX line {at.line}{where}", width), "bold")
     yield Text("  " + cut(statement(at.statement), width - 2), "cyan")
     for value in at.values:
@@ -71,16 +74,6 @@ def lanes_said(at: StepPlace) -> tuple[str, str, str]:
     )
 
 
-def _source(place: Location) -> str:
-    inner = f"{shown(place.file.rsplit('/', 1)[-1])}:{place.line}"
-    outer = place.frames()[-1]
-    return (
-        inner
-        if outer is place
-        else f"{inner} from {shown(outer.file.rsplit('/', 1)[-1])}:{outer.line}"
-    )
-
-
 def said(value: LaneValue, whole: bool = False) -> str:
     """``%r5 (row) s32 = 781``, with where it was written if ``whole``."""
     name = f" ({shown(value.name)})" if value.name else ""
@@ -92,10 +85,9 @@ def told(value: LaneValue) -> str:
     """A register's value, an address as a place in its tensor."""
     if value.value is None:
         return "not written yet"
-    if value.address_in is not None:
-        name, offset = value.address_in
-        return f"{shown(name)} + {offset:,}"
-    return number(value.value, value.kind)
+    if value.address_in is None:
+        return number(value.value, value.kind)
+    return f"{shown(value.address_in[0])} + {value.address_in[1]:,}"
 
 
 def number(value: float | int | tuple[float | int, ...] | None, kind: str) -> str:
@@ -108,9 +100,7 @@ def number(value: float | int | tuple[float | int, ...] | None, kind: str) -> st
         return "true" if value else "false"
     if isinstance(value, int):
         return hex(value) if abs(value) >= 1 << 40 else str(value)
-    if math.isnan(value) or math.isinf(value):
-        return str(value)
-    return f"{value:.7g}"
+    return f"{value:.7g}"  # also inf and nan
 
 
 def given(result: LineResult, width: int | None = None) -> str:
@@ -271,19 +261,19 @@ def document(answer: StepAnswer) -> dict[str, object]:
             jsons.members(s, "register name first values active") | {"type": s.kind or None}
             for s in answer.strips
         ],
-        "lines": [{"n": one.n, "text": one.text, **_result(one.result)} for one in answer.listing],
+        "lines": [_line_json(one) for one in answer.listing],
     }
 
 
-def _result(result: LineResult | None) -> dict[str, object]:
-    """Return a line's first register, or the value that it stored."""
+def _line_json(line: ListedLine) -> dict[str, object]:
+    """A line with its first register, or the value that it stored."""
+    result, stored = line.result, getattr(line.result, "stored", False)
     first = _value_json(result.values[0]) if result is not None and result.values else None
-    stored = result is not None and result.stored
     return {
+        **jsons.members(line, "n text"),
         "value": None if stored else first,
         "stored": first if stored else None,
-        "step": None if result is None else result.step,
-        "runs": None if result is None else result.runs,
+        **{name: getattr(result, name, None) for name in ("step", "runs")},
     }
 
 

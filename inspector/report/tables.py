@@ -182,7 +182,9 @@ def specialised(variant: Variant, names: Iterable[str] | None = None) -> tuple[s
 def labels(variants: Sequence[Variant]) -> list[VariantLabel]:
     """Return a label for each variant with the settings in which they differ."""
     keys = [key for key in differing([v.config for v in variants]) if key not in FORMATTED_APART]
-    flags = _own_flags([v.config.get("flags") for v in variants])
+    given = [v.config.get("flags") for v in variants]
+    flags = [[str(f) for f in one] if isinstance(one, list | tuple) else [] for one in given]
+    common = set(flags[0]).intersection(*flags) if flags else set()
     types = differing([_types(v) for v in variants])
     taken = differing([{n: granted(s) for n, s in v.specialization.items()} for v in variants])
     targets = [str(v.config.get("target") or v.target or "") for v in variants]
@@ -193,7 +195,8 @@ def labels(variants: Sequence[Variant]) -> list[VariantLabel]:
         config = variant.config
         chosen = [key for key in keys if config.get(key) is not None]
         rest = _few([f"{name}:{kind}" for name, kind in _types(variant).items() if name in types])
-        rest += _few(specialised(variant, (n for n in taken if n not in config))) + _few(own)
+        rest += _few(specialised(variant, (n for n in taken if n not in config)))
+        rest += _few([flag for flag in own if flag not in common])
         rest += [target] if target and len(set(targets)) > 1 else []
         whole = " ".join([*(setting(key, config[key]) for key in chosen), *rest])
         short = " ".join([*(_brief(key, config[key], constants) for key in chosen), *rest])
@@ -220,13 +223,6 @@ def _types(variant: Variant) -> Mapping[str, str]:
 def _few(parts: Sequence[str]) -> list[str]:
     """Return the first part and the number of others."""
     return list(parts) if len(parts) < 2 else [parts[0], f"+{len(parts) - 1}"]
-
-
-def _own_flags(flags: Sequence[object]) -> list[list[str]]:
-    """Return the flags of each variant that not all have."""
-    sets = [[str(f) for f in one] if isinstance(one, list | tuple) else [] for one in flags]
-    many = Counter(flag for one in sets for flag in set(one))
-    return [[flag for flag in one if many[flag] < len(sets)] for one in sets]
 
 
 def _idents(idents: Sequence[str]) -> list[str]:
@@ -334,8 +330,8 @@ def heading(rec: Recording) -> str:
 
 
 def failed(rec: Recording) -> int:
-    errors = (*(v.error for _, v in rec.variants()), *(graph.error for graph in rec.graphs))
-    return sum(error is not None for error in errors)
+    refused = sum(variant.error is not None for _, variant in rec.variants())
+    return refused + sum(graph.error is not None for graph in rec.graphs)
 
 
 def tuned(variant: Variant) -> str:
@@ -379,7 +375,12 @@ def kernels(
     """
     named = {kernel.id: f"  {shown(kernel.called)}" for kernel in rec.kernels}
     named |= {name: f"  {text}" for name, text in titles(rec).items()}
-    rows = list(_rows(rec, named, figures, time, hints))
+    rows: list[tuple[str, ...]] = []
+    for heading in dict.fromkeys(map(under, rec.kernels)):
+        rows.append((heading, *[""] * (len(HEADS) - 1)))
+        for kernel in rec.kernels:
+            if under(kernel) == heading:
+                rows += _of_kernel(kernel, named[kernel.id], figures, time, hints)
     full = {
         head: max([len(head), *(cell_len(row[n]) for row in rows)])
         for n, head in enumerate(HEADS)
@@ -396,17 +397,6 @@ def kernels(
             cells[SPILLS] = (row[SPILLS], "bold red")
         lines.append(laid_out(HEADS, cells, sizes, NUMBERS))
     return Group(*lines)
-
-
-def _rows(
-    rec: Recording, named: Mapping[str, str], figures: Figures, time: Clock, hints: Clock
-) -> Iterator[tuple[str, ...]]:
-    """Yield a row for each origin and each variant, with a cell for each head."""
-    for heading in dict.fromkeys(map(under, rec.kernels)):
-        yield (heading, *[""] * (len(HEADS) - 1))
-        for kernel in rec.kernels:
-            if under(kernel) == heading:
-                yield from _of_kernel(kernel, named[kernel.id], figures, time, hints)
 
 
 def _of_kernel(
@@ -526,9 +516,7 @@ MAX_MESSAGES = 12
 def how(variant: Variant) -> str | None:
     """``did not compile: square.py:5:28: …``; None of one that was compiled and could be loaded."""
     error = variant.error
-    if error is None:
-        return None
-    return shown(f"{error.how}: {error.said}")
+    return None if error is None else shown(f"{error.how}: {error.said}")
 
 
 def refused(error: Failure) -> str:

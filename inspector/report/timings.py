@@ -9,14 +9,7 @@ from rich.console import Group
 
 from inspector.base.names import base_name
 from inspector.base.text import microseconds, plural, shown
-from inspector.measure.time.results import (
-    COLD,
-    KernelTime,
-    Session,
-    StoredTime,
-    Timing,
-    timing_row,
-)
+from inspector.measure.time.results import COLD, KernelTime, Session, StoredTime, Timing, timing_row
 from inspector.report.jsons import SCHEMA, members
 from inspector.report.tables import UNKNOWN, grid
 
@@ -153,21 +146,6 @@ def _beside(session: Session, watches: Sequence[str]) -> tuple[list[str], list[l
     return [*WHO, *(f"{watch}, {states[watch]}" for watch in watches)], rows
 
 
-def _amounts(session: Session) -> str:
-    """Whence the bytes and operations are, in words; old records without a source are estimates."""
-    whence = {
-        "bytes": [t.bytes_from for t in session.rows if t.bytes is not None],
-        "operations": [t.flops_from for t in session.rows if t.flops is not None],
-    }
-    if not any("given" in sources for sources in whence.values()):
-        return "estimates: each tensor's bytes once, operations counted in TTIR"
-    return " and ".join(
-        f"{what} as {'given' if 'given' in sources else 'estimated'}"
-        for what, sources in whence.items()
-        if sources
-    )
-
-
 def heading(session: Session) -> str:
     """Where, with what and how this was measured."""
     device = session.device
@@ -190,9 +168,19 @@ def footnotes(session: Session) -> Iterator[str]:
             yield f"  {watch:<10} {LESSONS.get(watch, '')}"
     for state in dict.fromkeys(t.cache for t in session.rows if t.cache):
         yield f"{state}: {STATES.get(state, '')}"
-    if any(t.bytes is not None for t in session.rows):
+    # Old records without a source are estimates.
+    moved = [t.bytes_from for t in session.rows if t.bytes is not None]
+    flops = [t.flops_from for t in session.rows if t.flops is not None]
+    if moved:
+        amounts = "estimates: each tensor's bytes once, operations counted in TTIR"
+        if "given" in (*moved, *flops):
+            amounts = " and ".join(
+                f"{what} as {'given' if 'given' in sources else 'estimated'}"
+                for what, sources in (("bytes", moved), ("operations", flops))
+                if sources
+            )
         yield (
-            f"GB/s and TFLOP/s are of {_amounts(session)}; of copy: of the bandwidth that a copy "
+            f"GB/s and TFLOP/s are of {amounts}; of copy: of the bandwidth that a copy "
             "of 1 GB reached in the same run"
         )
     calls = [t for t in session.rows if t.kind != "triton" and t.stopwatch == "cupti"]
@@ -219,8 +207,7 @@ def footnotes(session: Session) -> Iterator[str]:
 def age(taken: str, now: datetime.datetime) -> str:
     """``3 days ago`` of an ISO 8601 time; the time itself where it cannot be read."""
     try:
-        then = datetime.datetime.fromisoformat(taken)
-        seconds = (now - then).total_seconds()
+        seconds = (now - datetime.datetime.fromisoformat(taken)).total_seconds()
     except (ValueError, TypeError):
         return shown(taken)
     for unit, one in (("day", 86400), ("hour", 3600), ("minute", 60)):

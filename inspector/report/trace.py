@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from rich.text import Text
 
 from inspector.analyse.hints.subject import Finding
-from inspector.base.model import Location, Stage
+from inspector.base.model import Stage
 from inspector.base.text import counted, kibibytes, plural, shown, word_for
 from inspector.execute import Approximation, Buffer, Fault
 from inspector.execute.calls.tracing import SHARED, TracedLaunch
 from inspector.execute.facts import GLOBAL, ExecutedLine, MemoryUse, Totals, ValueFacts, kind_of
 from inspector.listing.line import Listing
+from inspector.measure.recorded_launch import ChosenLaunch
 from inspector.report import jsons
 from inspector.report.calls import sizes
 from inspector.report.tables import UNKNOWN, clean, cut, figure, wrapped
@@ -38,25 +39,15 @@ _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 @dataclass(frozen=True, slots=True)
 class TracedKernel:
-    """A traced kernel: its names, its call, and the execution.
+    """A traced kernel: its launch, and the execution.
 
-    ``call`` is the recorded call's number, None where a user gave the whole launch; ``seed`` is
-    None where every input was given. ``source`` says where a line of PTX comes from.
     ``approximate`` are the lines whose results a GPU's may differ from.
     """
 
-    kernel: str
-    variant: str
-    target: str
-    settings: str
-    call: int | None
-    calls: int
-    seed: int | None
-    given: tuple[str, ...]
+    chosen: ChosenLaunch
     launched: TracedLaunch
     totals: Totals
-    source: Callable[[int], Location | None]
-    approximate: tuple[Approximation, ...] = ()
+    approximate: tuple[Approximation, ...]
 
 
 def sample_of(ran: int, of: int) -> str:
@@ -164,19 +155,15 @@ def summary(told: TracedKernel) -> Iterator[tuple[str, str]]:
             f"{counted(use.requests, 'request')}, {counted(use.wavefronts, 'wavefront')}, "
             f"least {count(use.least_wavefronts)}: {over}",
         )
-    if places := hottest(told):
-        yield "hottest", ", ".join(f"{where} {percent(share)}" for where, share in places)
+    if hot := hottest(told):
+        yield "hottest", ", ".join(f"{where} {percent(share)}" for where, share in hot)
     flops = counted(totals.operations, "floating-point operation")
     if totals.intensity is not None:
         flops += f", {totals.intensity:.3g} for each byte of global memory's sectors"
     yield "operations", flops
-    yield from _approximate(told.approximate)
-
-
-def _approximate(those: Iterable[Approximation]) -> Iterator[tuple[str, str]]:
-    """What a GPU computes otherwise, and how far it may be off, an opcode each."""
+    # What a GPU computes otherwise, and how far it may be off, an opcode each.
     lines: dict[tuple[str, str], list[int]] = {}
-    for one in those:
+    for one in told.approximate:
         lines.setdefault((one.opcode, one.bound), []).append(one.line)
     for n, ((opcode, bound), where) in enumerate(lines.items()):
         places = ", ".join(map(str, where[:3])) + (" …" if len(where) > 3 else "")
@@ -191,7 +178,7 @@ def hottest(told: TracedKernel, most: int = 3) -> list[tuple[str, float]]:
     """The lines of the source that warps executed most instructions of, each with its share."""
     counts: Counter[tuple[str, int]] = Counter()
     for line in told.launched.facts.lines():
-        place = told.source(line.n)
+        place = told.chosen.source(line.n)
         if place is not None and line.executed:
             outer = place.frames()[-1]
             counts[outer.file.rsplit("/", 1)[-1], outer.line] += line.executed
@@ -200,13 +187,14 @@ def hottest(told: TracedKernel, most: int = 3) -> list[tuple[str, float]]:
 
 
 def _called(told: TracedKernel) -> str:
-    launch = told.launched.launch
-    which = "a launch of your own"
-    if told.call is not None:
-        which = f"recorded call {told.call}" + (f" of {told.calls}" if told.calls > 1 else "")
+    launch, chosen = told.launched.launch, told.chosen
+    calls, which = len(chosen.variant.calls), "a launch of your own"
+    if chosen.call is not None:
+        which = f"recorded call {chosen.call}" + (f" of {calls}" if calls > 1 else "")
     shared = f", {kibibytes(launch.shared)} shared" if launch.shared else ""
-    inputs = [f"{', '.join(told.given)} given"] if told.given else []
-    inputs += [f"new inputs of the same kind, seed {told.seed}"] if told.seed is not None else []
+    inputs = [f"{', '.join(chosen.given)} given"] if chosen.given else []
+    if chosen.seed is not None:
+        inputs.append(f"new inputs of the same kind, seed {chosen.seed}")
     return (
         f"{which}: grid {sizes(launch.grid)}, block {sizes(launch.block)}{shared}; "
         f"{', '.join(inputs) or 'no arguments'}"
@@ -240,11 +228,10 @@ def fault_rows(told: TracedKernel, fault: Fault) -> Iterator[tuple[str, str]]:
     if fault.buffer is not None and (one := told.launched.inputs.tensor(fault.buffer)) is not None:
         yield "tensor", f"{one}, {one.size:,} bytes at {one.address:#x}"
     yield "PTX", f"line {place.line}: {place.statement}"
-    at = told.source(place.line)
-    if at is not None:
+    if (at := told.chosen.source(place.line)) is not None:
         yield "source", f"{at.file}:{at.line}"
     indices = any(b.dtype.startswith(("int", "uint")) for b in told.launched.inputs.memory.buffers)
-    if fault.cause in ("out of bounds", "null") and told.seed is not None and indices:
+    if fault.cause in ("out of bounds", "null") and told.chosen.seed is not None and indices:
         yield (
             "",
             "The inputs are new: an index read from them need not be one that the program had.",
@@ -269,21 +256,14 @@ def _of(spaces: tuple[str, ...], tell: Callable[[MemoryUse], str]) -> Callable[[
     return cell
 
 
-def _lanes(line: ExecutedLine) -> str:
-    return "" if line.lanes_per_warp is None else f"{line.lanes_per_warp:.3g}"
-
-
-def _off(line: ExecutedLine) -> str:
-    share = line.predicated_off
-    return percent(share) if share else ""
-
-
 COLUMNS = (
     FigureColumn("warps", lambda line: short(line.executed),
                  "times that warps executed it: ncu's inst_executed"),
-    FigureColumn("lanes", _lanes,
+    FigureColumn("lanes", lambda line: figure(line.lanes_per_warp, "{:.3g}")
+                 if line.lanes_per_warp is not None else "",
                  "lanes of a warp that ran it: thread_inst_executed_true of each inst_executed"),
-    FigureColumn("off", _off, "lanes that came and did not, by predicate, of thread_inst_executed"),
+    FigureColumn("off", lambda line: percent(line.predicated_off) if line.predicated_off else "",
+                 "lanes that came and did not, by predicate, of thread_inst_executed"),
     FigureColumn("diverge", lambda line: percent(line.divergent / line.branches)
                  if line.branches and line.divergent else "",
                  "warps that parted at a branch: smsp__sass_branch_targets_threads_divergent"),
@@ -350,7 +330,10 @@ def rows(
     beside = room * 3 // 5 if wide else room
     for line in lines:
         cells = " ".join(f"{c.cell(line):>{w}}" for c, w in columns)
-        text = cut(_text(listing, line.n), beside)
+        # Of PTX the words alone, of other languages as it is indented.
+        text = clean(listing.lines[line.n - 1].text) if line.n <= len(listing.lines) else ""
+        text = " ".join(text.split()) if listing.language in ("ptx", "sass") else text.rstrip()
+        text = cut(text, beside)
         row = Text.assemble(
             (f"{line.n:>{numbers}} {cells} ", "dim"),
             (bar(BARS[drawn](line) / most), "cyan"),
@@ -385,14 +368,6 @@ def _fit(lines: Sequence[ExecutedLine], width: int) -> list[tuple[FigureColumn, 
             break
         out = [(c, w) for c, w in out if c.head != head]
     return out
-
-
-def _text(listing: Listing, n: int) -> str:
-    """A line's text; of PTX its words alone, of other languages as it is indented."""
-    if n > len(listing.lines):
-        return ""
-    text = clean(listing.lines[n - 1].text)
-    return " ".join(text.split()) if listing.language in ("ptx", "sass") else text.rstrip()
 
 
 def _value(value: ValueFacts, where: Where) -> str:
@@ -444,17 +419,18 @@ def document(
     rolled: Mapping[Stage, Iterable[ExecutedLine]],
     found: Iterable[Finding] = (),
 ) -> dict[str, object]:
-    launched = told.launched
-    launch = launched.launch
+    chosen, launched, launch = told.chosen, told.launched, told.launched.launch
     spent, where = launched.spent, launched.inputs.at
     return {
         "schema": jsons.SCHEMA,
-        **jsons.members(told, "kernel variant call"),
+        "kernel": chosen.kernel.demangled,
+        "variant": chosen.variant.id,
+        "call": chosen.call,
         "grid": list(launch.grid),
         "block": list(launch.block),
         "shared_bytes": launch.shared,
-        "seed": told.seed,
-        "given": list(told.given),
+        "seed": chosen.seed,
+        "given": list(chosen.given),
         "remarks": list(launched.inputs.remarks),
         "blocks": {"run": launched.ran, "of": launch.blocks, "sampled": launched.sampled},
         "work": launched.work,
@@ -477,6 +453,7 @@ def document(
 
 
 def _totals(totals: Totals) -> dict[str, object]:
+    shared = totals.use(SHARED)
     out: dict[str, object] = {
         "warp_instructions": totals.instructions,
         "thread_instructions": totals.threads,
@@ -552,7 +529,7 @@ def fault_json(told: TracedKernel, fault: Fault) -> dict[str, object]:
         "cause": fault.cause,
         "text": fault.message,
         **jsons.members(place, "line statement"),
-        "source": jsons.plain(told.source(place.line)),
+        "source": jsons.plain(told.chosen.source(place.line)),
         **jsons.members(place, "block thread"),
         "space": fault.space or None,
         "address": fault.address,

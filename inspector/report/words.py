@@ -68,14 +68,22 @@ def show(meaning: Meaning, out: Console) -> None:
     elif meaning.members:
         out.print(Text.assemble((shown(meaning.word), "bold"), f"  {_family(meaning)}"))
     else:
-        out.print(_unknown(meaning))
+        lacking = " and no ".join(shown(q) for q in meaning.unknown)
+        why = f": no {lacking} is known there" if lacking else ""
+        word = shown(meaning.word) or '""'
+        said = Text.assemble((word, "bold"), f" is not in the reference{why}.")
+        for n, near in enumerate(meaning.nearest, 1):
+            last = n == len(meaning.nearest)
+            said.append(" Did you mean " if n == 1 else " or " if last else ", ")
+            said.append(near, "bold").append("?" if last else "")
+        out.print(said)
     if meaning.members:
         if meaning.entry:
             out.print(Text("Further forms:"))
         _rows(((e.word, e.summary) for e in meaning.members), out)
     for other in meaning.also:
-        said = f", {_what(other)}: {shown(other.summary)}"
-        out.print(Text.assemble("Also ", (other.word, "bold"), said))
+        what = f", {_what(other)}: {shown(other.summary)}"
+        out.print(Text.assemble("Also ", (other.word, "bold"), what))
 
 
 def _entry(meaning: Meaning, entry: ReferenceEntry, out: Console) -> None:
@@ -105,18 +113,6 @@ def _entry(meaning: Meaning, entry: ReferenceEntry, out: Console) -> None:
 def _family(meaning: Meaning) -> str:
     languages = dict.fromkeys(NAMES.get(e.language, e.language) for e in meaning.members)
     return plural(len(meaning.members), f"{' and '.join(languages)} instruction")
-
-
-def _unknown(meaning: Meaning) -> Text:
-    lacking = " and no ".join(shown(q) for q in meaning.unknown)
-    why = f": no {lacking} is known there" if lacking else ""
-    said = Text.assemble((shown(meaning.word) or '""', "bold"), f" is not in the reference{why}.")
-    for n, near in enumerate(meaning.nearest):
-        last = n == len(meaning.nearest) - 1
-        said.append(" Did you mean " if not n else " or " if last else ", ")
-        said.append(near, "bold")
-        said.append("?" if last else "")
-    return said
 
 
 def _qualifiers(meaning: Meaning) -> Mapping[str, str]:

@@ -32,14 +32,7 @@ from inspector.base.text import lines_shown, visible
 from inspector.reader.tables import names, schema
 from inspector.recording.layout import user_cache
 from inspector.report.jsons import dumps
-from inspector.serve.tools import (
-    TOOLS,
-    Server,
-    ToolCall,
-    checked,
-    input_schema,
-    tool_named,
-)
+from inspector.serve.tools import TOOLS, Server, ToolCall, checked, input_schema, tool_named
 from inspector.system import printing
 from inspector.system.files import ROOTS
 from inspector.system.process import run_tool

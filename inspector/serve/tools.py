@@ -112,22 +112,20 @@ def _actions(command: str) -> dict[str, argparse.Action]:
     }
 
 
-def _schema_of(action: argparse.Action) -> dict[str, object]:
-    one: dict[str, object] = {"type": ["string", "number"]}
-    if action.nargs == 0:
-        one = {"type": "boolean"}
-    elif action.choices is not None:
-        one = {"enum": [str(choice) for choice in action.choices]}
-    if isinstance(action, argparse._AppendAction):
-        one = {"type": "array", "items": one}
-    return {**one, "description": (action.help or "").replace("%%", "%")}
-
-
 def input_schema(tool: ServedTool) -> dict[str, object]:
     known = _actions(tool.name)
-    options = {
-        name.replace("-", "_"): _schema_of(known[name]) for name in tool.options if name in known
-    }
+    options = {}
+    for name in (name for name in tool.options if name in known):
+        action = known[name]
+        one: dict[str, object] = {"type": ["string", "number"]}
+        if action.nargs == 0:
+            one = {"type": "boolean"}
+        elif action.choices is not None:
+            one = {"enum": [str(choice) for choice in action.choices]}
+        if isinstance(action, argparse._AppendAction):
+            one = {"type": "array", "items": one}
+        about = (action.help or "").replace("%%", "%")
+        options[name.replace("-", "_")] = {**one, "description": about}
     return {
         "type": "object",
         "properties": {**{name: dict(one) for name, one in tool.own.items()}, **options, **CURSOR},

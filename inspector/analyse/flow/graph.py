@@ -146,19 +146,25 @@ def read_ptx(listing: Listing, function: Function) -> Steps:
             lines.append(line)
         for r in (*defs, *uses):
             kinds[code.registers[r]] = None
-        last = _last_line(listing, line, function.last)
+        last, end = line, min(function.last, len(listing.lines))
+        while last < end and listing.lines[last].kind is Kind.INSTRUCTION:
+            if listing.lines[last].opcode is not None:
+                break
+            last += 1
         steps.append(Step(line, last, tuple(defs), tuple(kills), tuple(uses)))
     jumps: dict[int, Jump] = {}
     for line, ways in leaving.items():
-        jump: Jump | None = None
         for at, row in ways:
-            if row.base in _WAYS:
-                if at in reading.branches:
-                    row = reading.resolved(row, reading.branches[at])
-                jump = _merged(jump, _jump(code, lines, row))
-            elif jump is not None:
-                jump = jump._replace(falls=True)
-        if jump is not None:
+            if row.base not in _WAYS:
+                jumps[line] = jumps[line]._replace(falls=True)
+                continue
+            if at in reading.branches:
+                row = reading.resolved(row, reading.branches[at])
+            jump = _jump(code, lines, row)
+            if line in jumps:  # of two jumps of one line, the last says whether it goes on
+                first = jumps[line]
+                way = Way.BRANCH if first.way is Way.BRANCH else jump.way
+                jump = Jump(way, first.targets + jump.targets, jump.falls)
             jumps[line] = jump
     return Steps(steps, jumps, code.names, code.registers, tuple(kinds))
 
@@ -172,24 +178,6 @@ def _jump(code: PtxFunction, lines: Sequence[int], row: PtxInstruction) -> Jump:
     places = (code.labels.get(label, len(lines)) for label in labels)
     targets = (lines[at] for at in places if at < len(lines))
     return Jump(way, tuple(dict.fromkeys(targets)), row.guard is not None or row.base == "call")
-
-
-def _merged(first: Jump | None, second: Jump) -> Jump:
-    """Two jumps of one line: the last says whether it goes on."""
-    if first is None:
-        return second
-    way = Way.BRANCH if first.way is Way.BRANCH else second.way
-    return Jump(way, first.targets + second.targets, second.falls)
-
-
-def _last_line(listing: Listing, first: int, end: int) -> int:
-    last = first
-    while last < min(end, len(listing.lines)):
-        following = listing.lines[last]
-        if following.kind is not Kind.INSTRUCTION or following.opcode is not None:
-            break
-        last += 1
-    return last
 
 
 _LABEL = re.compile(r"`\(([^()\n]*)\)")
@@ -328,7 +316,7 @@ def find_loops(successors: Sequence[Sequence[int]], entries: Iterable[int]) -> l
     cut: set[int] = set()  # headers of the loops around
     while work:
         nodes, depth = work.pop()
-        for part in _components(nodes, successors, cut):
+        for part in _components(nodes, successors, predecessors, cut):
             inside = set(part)
             entered = [
                 n for n in part if n in entries or any(p not in inside for p in predecessors[n])
@@ -354,51 +342,37 @@ def _reached(successors: Sequence[Sequence[int]], entries: Iterable[int]) -> set
 
 
 def _components(
-    nodes: Sequence[int], successors: Sequence[Sequence[int]], cut: set[int]
+    nodes: Sequence[int],
+    successors: Sequence[Sequence[int]],
+    predecessors: Sequence[Sequence[int]],
+    cut: set[int],
 ) -> list[list[int]]:
-    """Strongly connected parts of the graph of ``nodes`` without edges into ``cut``. Tarjan's
+    """Strongly connected parts of the graph of ``nodes`` without edges into ``cut``. Kosaraju's
     algorithm without recursion. A single node is one where it goes on with itself."""
-    inside = set(nodes)
-    index: dict[int, int] = {}
-    low: dict[int, int] = {}
-    stack: list[int] = []
-    on_stack: set[int] = set()
+    unseen = set(nodes)
+    finished: dict[int, None] = {}
+    work = list(nodes)
+    while work:
+        node = work[-1]
+        if node in unseen:
+            unseen.discard(node)
+            work += [other for other in successors[node] if other in unseen and other not in cut]
+        else:
+            finished.setdefault(work.pop())
+    left = set(nodes)
     out: list[list[int]] = []
-    for root in nodes:
-        if root in index:
-            continue
-        index[root] = low[root] = len(index)
-        stack.append(root)
-        on_stack.add(root)
-        work = [(root, iter(successors[root]))]
+    for root in reversed(finished):
+        part: list[int] = []
+        work = [root] if root in left else []
+        left.discard(root)
         while work:
-            node, rest = work[-1]
-            for other in rest:
-                if other not in inside or other in cut:
-                    continue
-                if other not in index:
-                    index[other] = low[other] = len(index)
-                    stack.append(other)
-                    on_stack.add(other)
-                    work.append((other, iter(successors[other])))
-                    break
-                if other in on_stack:
-                    low[node] = min(low[node], index[other])
-            else:
-                work.pop()
-                if work:
-                    parent = work[-1][0]
-                    low[parent] = min(low[parent], low[node])
-                if low[node] == index[node]:
-                    part: list[int] = []
-                    while True:
-                        member = stack.pop()
-                        on_stack.discard(member)
-                        part.append(member)
-                        if member == node:
-                            break
-                    if len(part) > 1 or (node in successors[node] and node not in cut):
-                        out.append(part)
+            node = work.pop()
+            part.append(node)
+            before = [] if node in cut else [p for p in predecessors[node] if p in left]
+            left.difference_update(before)
+            work += before
+        if len(part) > 1 or (part and root in successors[root] and root not in cut):
+            out.append(part)
     return out
 
 

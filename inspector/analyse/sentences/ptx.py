@@ -7,7 +7,7 @@ chapter "Instruction Set".
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from inspector.analyse.isa import Isa
 from inspector.analyse.sentences import forms
@@ -33,13 +33,13 @@ from inspector.base.text import plural
 from inspector.listing.line import Function, Kind, Line, Listing
 from inspector.listing.ptx_statement import (
     AHEAD,
+    SINK,
     AddressOperand,
     ImmediateOperand,
     Operand,
     PairOperand,
     PtxInstruction,
     RegisterOperand,
-    SinkOperand,
     SpecialOperand,
     SymbolOperand,
     VectorOperand,
@@ -62,9 +62,8 @@ _BITWISE = ("and", "or", "xor", "not", "lop3", "prmt")
 """Instructions whose larger numbers are masks, told in hexadecimal."""
 _ARGUMENTS = "abcefgh"
 """Names of the operands after the result."""
-_GIVEN = {"p": ("d", True), "but": ("args", 1), "at2": ("at", 1), "space2": ("space", 1),
-          "to": ("type", 0)}  # fmt: skip
-"""Pieces that are those of another method with an argument."""
+_REAL_ONE = (("f32",), ("f16",), ("bf16",))
+_ALL_THREADS = "all threads of the block are"
 
 
 def byte_picks(a: str, b: str, selector: int) -> str:
@@ -83,20 +82,21 @@ class Pieces:
         self.one = one
         self.reader = reader
         self.parts = one.parts
-        self.tables = reader.tables
-        self.types = tuple(part for part in one.parts[1:] if _TYPE.match(part))
+        self.tables: Mapping[str, Mapping[str, str]] = reader.tables
+        self.types: tuple[str, ...] = tuple(part for part in one.parts[1:] if _TYPE.match(part))
         first = one.operands[0] if one.operands else None
-        self.addresses = [o for o in one.operands if isinstance(o, AddressOperand)]
+        self.addresses: list[AddressOperand] = [
+            o for o in one.operands if isinstance(o, AddressOperand)
+        ]
         writes = not isinstance(first, AddressOperand) and has_result(one.base, one.opcode)
         self.result = first if writes else None
-        self.args = one.operands if self.result is None else one.operands[1:]
+        self.args: tuple[Operand, ...] = one.operands if self.result is None else one.operands[1:]
 
     def get(self, name: str) -> str:
         if name in _ARGUMENTS:
             return self._argument(_ARGUMENTS.index(name))
-        method, *given = _GIVEN.get(name, (name,))
-        made = getattr(self, f"_{method}", None)
-        return str(made(*given)) if callable(made) else self.words(name)
+        made = _PIECES.get(name)
+        return self.words(name) if made is None else made(self)
 
     def words(self, table: str) -> str:
         """What the opcode's qualifiers are called in a table of pieces, in order."""
@@ -168,13 +168,10 @@ class Pieces:
     def _argument(self, i: int) -> str:
         return self.say(self.args[i]) if i < len(self.args) else ""
 
-    def _d(self, second: bool = False) -> str:
+    def _d(self, i: int = 0) -> str:
         one = self.result
-        if isinstance(one, PairOperand):
-            one = one.second if second else one.first
-        elif second:
-            return ""
-        return "" if one is None or isinstance(one, SinkOperand) else self.say(one)
+        pair = (one.first, one.second) if isinstance(one, PairOperand) else (one, None)
+        return "" if (said := pair[i]) is None or said is SINK else self.say(said)
 
     def _last(self) -> str:
         return self.say(self.args[-1]) if self.args else ""
@@ -186,9 +183,6 @@ class Pieces:
     def _at(self, i: int = 0) -> str:
         return self.place(self.addresses[i]) if i < len(self.addresses) else ""
 
-    def _name(self) -> str:
-        return self.say(self.addresses[0].base) if self.addresses else ""
-
     def number(self, i: int) -> int | None:
         return integer(self.args[i]) if -len(self.args) <= i < len(self.args) else None
 
@@ -197,9 +191,6 @@ class Pieces:
     def _type(self, at: int = -1) -> str:
         type_ = self.types[at] if self.types else ""
         return self.tables["types"].get(type_, type_)
-
-    def _from(self) -> str:
-        return self._type() if len(self.types) > 1 else ""
 
     def _data(self) -> str:
         type_ = self.types[-1] if self.types else ""
@@ -222,10 +213,6 @@ class Pieces:
     def _count(self) -> str:
         vectors = [o for o in self.one.operands if isinstance(o, VectorOperand)]
         return f"{len(vectors[0].elements) if vectors else 1} registers"
-
-    def _float(self) -> str:
-        table = self.tables.get("float", {})
-        return next((table[t] for t in self.types if t in table), "")
 
     def _saturate(self) -> str:
         if "satfinite" in self.parts:
@@ -257,9 +244,6 @@ class Pieces:
         text = named(formula(table), names)
         return "all ones" if text == "1" else text
 
-    def _pin(self) -> str:
-        return self._last() if len(self.args) > 4 else ""
-
     def _picks(self) -> str:
         selector, a, b = self.number(2), self._argument(0), self._argument(1)
         if selector is None or self.parts[-1] != "b32":
@@ -287,17 +271,7 @@ class Pieces:
         joined = self.words("boolean")
         return f", {joined} {self._argument(2)}" if joined and len(self.args) > 2 else ""
 
-    def _settype(self) -> str:
-        return "1.0" if self.types and self.types[0] in ("f32", "f16", "bf16") else "all ones"
-
     # -- threads ----------------------------------------------------------------------------
-
-    def _waits(self) -> str:
-        return "none" if self.number(0) == 0 else f"at most {self._argument(0)}"
-
-    def _who(self) -> str:
-        who = f"{self._argument(1)} threads" if len(self.args) > 1 else "all threads of the block"
-        return f"{who} are"
 
     def _lanes(self) -> str:
         mask = self.number(-1)
@@ -344,7 +318,7 @@ class Pieces:
         matrices = several if many and many[1] != "1" else f"one {size} matrix"
         return f"{matrices} of {bits}-bit elements"
 
-    def _eachlane(self) -> str:
+    def _each_lane(self) -> str:
         tile, many = self._part(_TILE), self._part(_MANY)
         lanes = (int(many[1]) if many else 1) * (int(tile[1]) if tile else 8)
         return f"0…{min(32, lanes) - 1}"
@@ -376,9 +350,6 @@ class Pieces:
         rest = self.args[5 if "sp" in self.parts else 4 :]
         return next((self.say(a) for a in rest if isinstance(a, kinds)), "")
 
-    def _tmem(self) -> str:
-        return ", ".join(p for p in self.parts if _TENSOR_MEMORY.match(p))
-
     # -- copies -----------------------------------------------------------------------------
 
     def _source(self) -> str:
@@ -394,17 +365,10 @@ class Pieces:
         """Which address is a tensor map with its coordinates."""
         return next((i for i, a in enumerate(self.addresses) if a.more), 0)
 
-    def _map(self) -> str:
-        return self.say(self.addresses[self._tensor()].base) if self.addresses else ""
-
     def _coordinates(self) -> str:
         vector = next((a.more[0] for a in self.addresses if a.more), None)
         elements = vector.elements if isinstance(vector, VectorOperand) else (vector,)
         return "" if vector is None else " at " + ", ".join(self.say(e) for e in elements if e)
-
-    def _dimensions(self) -> str:
-        many = self._part(_DIMENSIONS)
-        return f"{many[1] if many else 'several'}-dimensional"
 
     def _direction(self) -> str:
         if self._tensor() == 0:
@@ -595,3 +559,59 @@ class PtxReader:
             if register in names and any(map(self.wording.is_address, others)):
                 return True
         return False
+
+
+_PIECES: Mapping[str, Callable[[Pieces], str]] = {
+    # operands
+    "d": Pieces._d,
+    "p": lambda of: of._d(1),
+    "last": Pieces._last,
+    "args": Pieces._args,
+    "but": lambda of: of._args(1),
+    "at": Pieces._at,
+    "at2": lambda of: of._at(1),
+    "name": lambda of: of.say(of.addresses[0].base) if of.addresses else "",
+    "pin": lambda of: of._last() if len(of.args) > 4 else "",
+    # types and sizes
+    "to": lambda of: of._type(0),
+    "from": lambda of: of._type() if len(of.types) > 1 else "",
+    "data": Pieces._data,
+    "space": Pieces._space,
+    "space2": lambda of: of._space(1),
+    "count": Pieces._count,
+    "float": lambda of: next((x for t in of.types if (x := of.tables["float"].get(t))), ""),
+    "saturate": Pieces._saturate,
+    # integers and comparisons
+    "power": Pieces._power,
+    "field": Pieces._field,
+    "truth": Pieces._truth,
+    "picks": Pieces._picks,
+    "set": Pieces._set,
+    "also": Pieces._also,
+    "settype": lambda of: "1.0" if of.types[:1] in _REAL_ONE else "all ones",
+    # threads
+    "waits": lambda of: "none" if of.number(0) == 0 else f"at most {of._argument(0)}",
+    "who": lambda of: f"{of._argument(1)} threads are" if len(of.args) > 1 else _ALL_THREADS,
+    "lanes": Pieces._lanes,
+    # matrices
+    "shape": Pieces._shape,
+    "share": Pieces._share,
+    "tiles": Pieces._tiles,
+    "eachlane": Pieces._each_lane,
+    "sum": Pieces._sum,
+    "half": Pieces._half,
+    "flag": Pieces._flag,
+    "enable": Pieces._enable,
+    "tmem": lambda of: ", ".join(filter(_TENSOR_MEMORY.match, of.parts)),
+    # copies and calls
+    "source": Pieces._source,
+    "map": lambda of: of.say(of.addresses[of._tensor()].base) if of.addresses else "",
+    "coordinates": Pieces._coordinates,
+    "dimensions": lambda of: f"{(of._part(_DIMENSIONS) or ['', 'several'])[1]}-dimensional",
+    "direction": Pieces._direction,
+    "completion": Pieces._completion,
+    "call": Pieces._call,
+    "parameter": Pieces._parameter,
+    "where": Pieces._where,
+}
+"""What fills a place of a template; any other place names a table of words for qualifiers."""

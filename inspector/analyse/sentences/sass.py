@@ -26,7 +26,6 @@ from inspector.analyse.sentences.sass_parts import (
     joined,
     many,
     take_apart,
-    value,
     where,
 )
 from inspector.listing.line import Function, Kind, Line, Listing
@@ -294,7 +293,6 @@ def plain(i: SassInstruction) -> Pieces:
 # What the driver and the compiler put there.
 
 _TARGET = re.compile(r"sm_?(\d{2,3})[af]?\b|EF_CUDA_SM(\d{2,3})")
-_AXES = "xyz"
 
 
 def architecture(listing: Listing, context: Context) -> int | None:
@@ -306,54 +304,6 @@ def architecture(listing: Listing, context: Context) -> int | None:
         if says and (match := _TARGET.search(text)):
             return int(match[1] or match[2])
     return None
-
-
-class Banks(SassWording):
-    """``layouts`` is the table ``banks`` of sass_sentences.toml: offsets in bank 0 by first sm."""
-
-    def __init__(self, layouts: Mapping[str, Any], sm: int | None, context: Context) -> None:
-        self._context = context
-        fitting = [int(first) for first in layouts if sm is not None and int(first) <= sm]
-        self._layout = layouts[str(max(fitting))] if fitting else {}
-
-    def bank(self, bank: str, text: str, size: int) -> str:
-        """``c[0x0][0x210]`` in words, ``size`` bytes of it."""
-        whole = f"c[{bank}][{text}]"
-        offset = 0 if text in ("RZ", "") else value(text)
-        if bank != "0x0" or not isinstance(offset, int) or offset < 0 or not self._layout:
-            return whole
-        for kind, launched in (("block", self._context.block), ("grid", self._context.grid)):
-            place = offset - self._layout[kind]
-            if place in (0, 4, 8):
-                count = f" ({launched[place // 4]})" if launched is not None else ""
-                return f"the {kind}'s size in {_AXES[place // 4]}{count}"
-        if name := self._layout["named"].get(hex(offset)):
-            return str(name)
-        place = offset - self._layout["parameters"]
-        return self._parameter(place, size, whole) if 0 <= place < 0x8000 else whole
-
-    def _parameter(self, offset: int, size: int, whole: str) -> str:
-        parameter = self._context.parameter_at(offset)
-        if parameter is None:
-            return f"the parameter at byte {offset} ({whole})"
-        inside = [
-            p
-            for p in self._context.parameters
-            if p.offset is not None and offset <= p.offset < offset + size
-        ]
-        if len(inside) > 1 and inside[0] is parameter:
-            names = [p.name or str(p.index) for p in inside]
-            return f"the parameters {', '.join(names[:-1])} and {names[-1]}"
-        byte = offset - (parameter.offset or 0)
-        text = f"the parameter {parameter.name or parameter.index}"
-        if parameter.name is None and parameter.type:
-            text += f": {parameter.type}"
-        if byte == 4 and parameter.size == 8:
-            text = f"the upper half of {text}"
-        elif byte:
-            text = f"byte {byte} on of {text}"
-        scalar = parameter.type and "*" not in parameter.type and parameter.value is not None
-        return f"{text} ({parameter.value})" if scalar else text
 
 
 HANDLERS: Mapping[str, tuple[Handler, str]] = {
@@ -410,7 +360,9 @@ class SassReader:
         self._isa = isa
         self._table = templates
         self._context = context or Context()
-        self._words = Banks(templates["banks"], architecture(listing, self._context), self._context)
+        self._words = SassWording(
+            templates["banks"], architecture(listing, self._context), self._context
+        )
 
     def sentence(self, n: int) -> str | None:
         of = self._function or Function("", 1, len(self._listing.lines))

@@ -124,10 +124,52 @@ def registers(file: str, first: int, count: int) -> str:
 
 
 class SassWording:
-    """Puts operands in words."""
+    """Puts operands in words. ``layouts`` is the table ``banks`` of sass_sentences.toml: offsets in
+    constant bank 0 by first sm."""
+
+    def __init__(self, layouts: Mapping[str, Any], sm: int | None, context: Context) -> None:
+        self._context = context
+        fitting = [int(first) for first in layouts if sm is not None and int(first) <= sm]
+        self._layout = layouts[str(max(fitting))] if fitting else {}
 
     def bank(self, bank: str, text: str, size: int) -> str:
-        raise NotImplementedError
+        """``c[0x0][0x210]`` in words, ``size`` bytes of it."""
+        whole = f"c[{bank}][{text}]"
+        offset = 0 if text in ("RZ", "") else value(text)
+        if bank != "0x0" or not isinstance(offset, int) or offset < 0 or not self._layout:
+            return whole
+        for kind, launched in (("block", self._context.block), ("grid", self._context.grid)):
+            place = offset - self._layout[kind]
+            if place in (0, 4, 8):
+                count = f" ({launched[place // 4]})" if launched is not None else ""
+                return f"the {kind}'s size in {'xyz'[place // 4]}{count}"
+        if name := self._layout["named"].get(hex(offset)):
+            return str(name)
+        place = offset - self._layout["parameters"]
+        return self._parameter(place, size, whole) if 0 <= place < 0x8000 else whole
+
+    def _parameter(self, offset: int, size: int, whole: str) -> str:
+        parameter = self._context.parameter_at(offset)
+        if parameter is None:
+            return f"the parameter at byte {offset} ({whole})"
+        inside = [
+            p
+            for p in self._context.parameters
+            if p.offset is not None and offset <= p.offset < offset + size
+        ]
+        if len(inside) > 1 and inside[0] is parameter:
+            names = [p.name or str(p.index) for p in inside]
+            return f"the parameters {', '.join(names[:-1])} and {names[-1]}"
+        byte = offset - (parameter.offset or 0)
+        text = f"the parameter {parameter.name or parameter.index}"
+        if parameter.name is None and parameter.type:
+            text += f": {parameter.type}"
+        if byte == 4 and parameter.size == 8:
+            text = f"the upper half of {text}"
+        elif byte:
+            text = f"byte {byte} on of {text}"
+        scalar = parameter.type and "*" not in parameter.type and parameter.value is not None
+        return f"{text} ({parameter.value})" if scalar else text
 
     def plain(self, operand: SassOperand, width: int = 1, *, bits: bool = False) -> str:
         """Without its sign. ``width`` registers; ``bits``: numbers as hexadecimal."""
