@@ -7,7 +7,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from pygments.token import Token
 from rich.cells import cell_len
@@ -21,9 +21,6 @@ from inspector.base.model import Location
 from inspector.tui.code.folding import Fold
 from inspector.tui.code.highlight import Highlighter, Spans, named_frames
 from inspector.tui.widgets.theme import token_style
-
-if TYPE_CHECKING:
-    from inspector.tui.code.code_view import CodeView
 
 CELLS_PER_LANE = 18
 """Cells of a pane for each lane: most of the width is for the code."""
@@ -370,9 +367,9 @@ Part = tuple[int, int | None]
 
 
 class CodeRows:
-    """Makes the rows of a view's listing."""
+    """Makes the rows of a listing for its ``CodeView``."""
 
-    def __init__(self, view: CodeView) -> None:
+    def __init__(self, view: Any) -> None:
         self.source: Highlighter | None = None
         self.gutter = Gutter(wanted=CHOICES[0])
         self.pattern: re.Pattern[str] | None = None
