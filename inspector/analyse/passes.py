@@ -95,15 +95,9 @@ _MODULE = re.compile(rb"\s*(?:; ModuleID|source_filename|target )")
 _FUNCTION = re.compile(rb"# Machine code for function ([^:\n]+)")
 
 
-@dataclass(slots=True)
-class _Part:
-    kind: str
-    text: str
-    body: bytes
-    at: int  # the byte at which the name in the heading begins
-
-
-def _parts(printed: bytes, mark: bytes) -> Iterator[_Part]:
+def _parts(printed: bytes, mark: bytes) -> Iterator[tuple[str, str, bytes, int]]:
+    """What is printed, heading by heading: its kind and text, what follows it without blank lines,
+    and the byte at which the name in the heading begins."""
     headings = [m for m in _HEADER.finditer(printed) if m["mark"] in (None, mark)]
     ends = [*(match.start() for match in headings[1:]), len(printed)]
     for match, end in zip(headings, ends, strict=False):
@@ -114,7 +108,8 @@ def _parts(printed: bytes, mark: bytes) -> Iterator[_Part]:
             kind, text, named = "after", match["after"] + match["on"], match.start("after")
         else:
             text, named = match[kind], match.start(kind)
-        yield _Part(kind, text.decode("utf-8", "replace"), printed[match.end() : end], named)
+        body = printed[match.end() : end].strip(b"\n").rstrip()
+        yield kind, text.decode("utf-8", "replace"), body, named
 
 
 class _Reader:
@@ -127,16 +122,16 @@ class _Reader:
         self._latest: dict[str, bytes] = {}
         self._running: list[tuple[str, float | None]] = []
 
-    def read(self, part: _Part) -> None:
-        match part.kind:
+    def read(self, kind: str, text: str, body: bytes, at: int) -> None:
+        match kind:
             case "stage":
-                self._stage = part.text
+                self._stage = text
             case "pipeline":
-                self._pipeline, self._waiting = pipeline_of(part.text), []
+                self._pipeline, self._waiting = pipeline_of(text), []
             case "ended":
-                self._mlir(_trimmed(part.body))
+                self._mlir(body)
             case "module":
-                self._latest = {"": _trimmed(part.body)}
+                self._latest = {"": body}
                 self._running = []
             case "over":  # a pass manager begins some that print nothing when they end
                 self._running = []
@@ -144,13 +139,17 @@ class _Reader:
                 self._latest = {}
                 self._running = []
             case "before":
-                self._before(part)
+                found = _MLIR_NAME.fullmatch(text)
+                if found is not None and not found["failed"]:
+                    argument = found["new"] or found["old"] or ""
+                    symbol = found["symbol"] or ""
+                    self._waiting.append((found["name"], argument, found["op"], symbol, body))
             case "running":
-                self._running.append((_name_on(part.text)[0], self._arrived(part.at)))
+                self._running.append((_name_on(text)[0], self._arrived(at)))
             case "after":
-                self._after(part)
+                self._after(text, body, at)
             case "machine":
-                self._machine(part)
+                self._machine(text, body)
 
     def end(self) -> None:
         """What was begun and did not end: the last pass is the one that the compiler failed in."""
@@ -160,21 +159,15 @@ class _Reader:
             name, scope = _name_on(self._running[-1][0])
             self._add(LLVM, name, "", scope)
 
-    def _before(self, part: _Part) -> None:
-        found = _MLIR_NAME.fullmatch(part.text)
-        if found is None or found["failed"]:
-            return
-        argument = found["new"] or found["old"] or ""
-        self._waiting.append(
-            (found["name"], argument, found["op"], found["symbol"] or "", _trimmed(part.body))
-        )
-
     def _mlir(self, final: bytes | None) -> None:
         """The passes of one pass manager, whose last text is the module that it left."""
         ran = [(w[1], w[2]) for w in self._waiting]
         pipeline = self._pipeline
         if final is None:  # the first of its passes are known, and not the last
-            pipeline = pipeline[: _begun(ran, pipeline)]
+            begun = 0
+            for one in ran:
+                begun += begun < len(pipeline) and _is(one, pipeline[begun])
+            pipeline = pipeline[:begun]
         tops = [i for i, top in enumerate(_own_passes(ran, pipeline)) if top]
         for i, j in zip(tops, [*tops[1:], len(self._waiting)], strict=True):
             name, argument, _, symbol, before = self._waiting[i]
@@ -183,32 +176,31 @@ class _Reader:
             self._add(MLIR, name, argument, symbol, before, after, inside=inside)
         self._waiting = []
 
-    def _after(self, part: _Part) -> None:
+    def _after(self, text: str, body: bytes, at: int) -> None:
         """A pass of LLVM's has ended: the whole module follows, or what it ran on."""
-        name, scope = _name_on(part.text)
+        name, scope = _name_on(text)
         argument = ""
         if not scope:  # of the code generator, which says it behind the title
-            head, _, on = part.text.partition(" (function: ")
+            head, _, on = text.partition(" (function: ")
             head, _, loop = head.partition(" (loop: ")
             name, argument = _titled(head.strip())
             scope = (on or loop).rstrip(")")
-        body = _trimmed(part.body)
         key = "" if _MODULE.match(body) else scope
         before = self._latest.get(key)
         self._latest[key] = body
-        began, ended = self._began(name), self._arrived(part.at)
+        began, ended = self._began(name), self._arrived(at)
         took = None  # what was read at once arrived who knows when
         if began is not None and ended is not None and ended > began:
             took = (ended - began) * 1000
         self._add(LLVM, name, argument, scope, body if before is None else before, body, took)
 
-    def _machine(self, part: _Part) -> None:
-        function = _FUNCTION.search(part.body)
+    def _machine(self, text: str, body: bytes) -> None:
+        function = _FUNCTION.search(body)
         scope = function[1].decode("utf-8", "replace") if function else ""
-        body = _SLOT.sub(b"", _trimmed(part.body))
+        body = _SLOT.sub(b"", body)
         before = self._latest.get(f"machine {scope}", b"")
         self._latest[f"machine {scope}"] = body
-        self._add(MACHINE, *_titled(part.text), scope, before, body)
+        self._add(MACHINE, *_titled(text), scope, before, body)
 
     def _add(
         self,
@@ -264,10 +256,6 @@ def _titled(text: str) -> tuple[str, str]:
     return (found["name"], found["argument"] or "") if found else (text, "")
 
 
-def _trimmed(body: bytes) -> bytes:
-    return body.strip(b"\n").rstrip()
-
-
 def pipeline_of(text: str) -> list[tuple[str, str]]:
     """The passes of MLIR's textual pipeline, each with the operation that it runs on.
     ``builtin.module(inline,any(cse),llvm.func(canonicalize-llvm-ir))``."""
@@ -310,14 +298,6 @@ def _own_passes(ran: Sequence[tuple[str, str]], pipeline: Sequence[tuple[str, st
     return own
 
 
-def _begun(ran: Sequence[tuple[str, str]], pipeline: Sequence[tuple[str, str]]) -> int:
-    at = 0
-    for one in ran:
-        if at < len(pipeline) and _is(one, pipeline[at]):
-            at += 1
-    return at
-
-
 def _is(ran: tuple[str, str], listed: tuple[str, str]) -> bool:
     return ran[0] == listed[0] and listed[1] in (ran[1], "any")
 
@@ -332,7 +312,7 @@ def passes_of(
     """
     reader = _Reader(arrivals)
     for part in _parts(printed, mark.encode()):
-        reader.read(part)
+        reader.read(*part)
     reader.end()
     return tuple(_with_times(reader.passes, timed, mark))
 

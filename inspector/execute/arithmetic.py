@@ -74,14 +74,12 @@ TABLE: Mapping[str, tuple[str, str]] = {
 }
 """Types of operands and result, and the result: ``t`` is the type that the opcode names, ``u`` its
 bits, ``b`` those of a number that may be written out, ``last`` the second type named."""
-_FLAGS = ("hi", "l", "wrap", "shiftamt")
-_OF_TWO_TYPES = ("dp4a", "dp2a", "slct")
 
 
 def _by_table(t: Translator, row: PtxInstruction) -> None:
     types, expression = TABLE[row.base]
     named = types_of(row)
-    if len(named) != (2 if row.base in _OF_TWO_TYPES else 1):
+    if len(named) != (2 if row.base in ("dp4a", "dp2a", "slct") else 1):
         raise Untranslatable("operands of several types are not known here")
     kind = named[0]
     bits = "pred" if kind == "pred" else f"u{WIDTHS[kind]}"
@@ -97,7 +95,7 @@ def _by_table(t: Translator, row: PtxInstruction) -> None:
         mask=t.mask,
         mode=next((p for p in row.parts if p in PERMUTE_MODES), ""),
         signs=f"{named[0][0] == 's'}, {named[-1][0] == 's'}",
-        **{flag: flag in row.parts for flag in _FLAGS},
+        **{flag: flag in row.parts for flag in ("hi", "l", "wrap", "shiftamt")},
     )
     t.write(row.operands[0], t.result(made, meant.get(result, result)))
 
@@ -352,8 +350,7 @@ _BOOLEAN = {"and": "&", "or": "|", "xor": "^"}
 
 
 def _compared(row: PtxInstruction, a: str, b: str, real: bool) -> str:
-    made = (OF_FLOATS if real else COMPARISONS).get(row.parts[1])
-    if made is None:
+    if (made := (OF_FLOATS if real else COMPARISONS).get(row.parts[1])) is None:
         raise Untranslatable("this comparison is not known here")
     return made.format(a, b)
 
@@ -403,8 +400,6 @@ def _set(t: Translator, row: PtxInstruction) -> None:
 
 _ROUNDINGS = ("rn", "rz", "rm", "rp", "rna", "rs", "rni", "rzi", "rmi", "rpi")
 _TO_WHOLE = {"rni": "np.rint", "rzi": "np.trunc", "rmi": "np.floor", "rpi": "np.ceil"}
-_SMALL = ("e4m3", "e5m2", "e2m1", "e2m3", "e3m2")
-"""Formats of at most eight bits, which are converted in pairs."""
 UNKNOWN_CONVERSION = "this conversion is not known here"
 
 
@@ -496,10 +491,7 @@ def _as_real(row: PtxInstruction, to: str, source: str, way: str | None, value: 
     elif to == "f64":
         value = f"{value}.astype(f64)"
     # What numpy cannot hold is limited before it is rounded: limits are exact in every format.
-    for qualifier, function in (("sat", "clamp01"), ("relu", "relu")):
-        if qualifier in row.parts:
-            value = f"floats.{function}({value})"
-    return _flushed(row, to, value)
+    return _flushed(row, to, _limited(row, value, single=False))
 
 
 def _halves_of(t: Translator, row: PtxInstruction, source: str) -> list[str]:
@@ -535,7 +527,7 @@ def _convert_packed(
         halves = [t.result(v, to[:-2], way or "rn") for v in halves]
     elif to == "ue8m0x2":
         halves = [f"floats.to_scale({v}, {way!r})" for v in halves]
-    elif to[:4] in _SMALL:
+    elif to[:4] in floats.SMALL:
         relu = "relu" in row.parts
         halves = [f"floats.to_small({v}, {to[:4]!r}, {relu})" for v in halves]
     else:

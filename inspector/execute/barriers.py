@@ -83,8 +83,7 @@ class Barriers:
         used = number if number.size == 1 else self.lanes.full(number)[full]
         for n in np.unique(used).tolist():
             lanes = full & (number == n)
-            barrier = self._barriers.get(n)
-            if barrier is None:
+            if (barrier := self._barriers.get(n)) is None:
                 none = np.zeros(self.lanes.shape, bool)
                 barrier = self._barriers[n] = _Barrier(none, np.zeros(self.lanes.blocks, i64))
             counts = np.zeros(self.lanes.blocks, i64)

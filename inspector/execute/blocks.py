@@ -175,13 +175,11 @@ class _Names:
             given = self.operand(guard)
             moved = replace(guard, number=guard.number + self.first)
             guard = given if isinstance(given, RegisterOperand) else moved
-        operands = tuple(self.operand(o) for o in row.operands)
-        return replace(row, operands=operands, guard=guard)
+        return replace(row, operands=tuple(self.operand(o) for o in row.operands), guard=guard)
 
     def operand(self, operand: Operand) -> Operand:
         if isinstance(operand, RegisterOperand):
-            given = self.registers.get(operand.number)
-            if given is None:
+            if (given := self.registers.get(operand.number)) is None:
                 return RegisterOperand(operand.number + self.first, operand.negated)
             if isinstance(given, RegisterOperand) and operand.negated:
                 return RegisterOperand(given.number, not given.negated)
@@ -351,7 +349,8 @@ def _rank(code: PtxFunction, blocks: Sequence[BasicBlock], carry: int) -> list[b
     return looped
 
 
-_STRONG = frozenset(("volatile", "acquire", "relaxed", "mmio"))
+ORDERED = frozenset(("volatile", "acquire", "relaxed", "mmio"))
+"""Loads that must be made again: somebody else may have stored."""
 
 
 def _may_spin(
@@ -365,7 +364,7 @@ def _may_spin(
     made = {register for row in instructions for register in defines(row, carry)[0]}
     for row in instructions:
         written, _ = defines(row, carry)
-        if row.base in ("atom", "mbarrier") or (row.base == "ld" and _STRONG & set(row.parts)):
+        if row.base in ("atom", "mbarrier") or (row.base == "ld" and ORDERED & set(row.parts)):
             sources.update(written)
         elif row.base == "ld" and not {"param", "const", "nc"} & set(row.parts):
             address = registers_in(row.operands[1]) if len(row.operands) > 1 else []
@@ -419,8 +418,7 @@ def _liveness(
     for block in blocks:
         made = {d for k in range(block.first, block.last) for d in ranges[k].defs}
         block.local = frozenset(made - everywhere)
-        gone = (block.live_in | made) - block.live_out - block.local
-        block.dying = tuple(sorted(gone))
+        block.dying = tuple(sorted((block.live_in | made) - block.live_out - block.local))
     return frozenset(r for r, n in sites.items() if n == 1 and r not in in_loops)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -22,7 +23,6 @@ _OFFSET = (1 << 56) - 1
 class BulkCopies:
     def __init__(self, memory: ChunkMemory, phases: Phases) -> None:
         self.memory, self.phases, self.lanes = memory, phases, memory.lanes
-        self._maps: dict[bytes, TensorMap] = {}
 
     def replace(
         self,
@@ -57,21 +57,16 @@ class BulkCopies:
             region = self._region(n, where, address, SIZE)
             at = address - region.base
             data = region.data[at : at + SIZE].tobytes()
-        made = self._maps.get(data)
-        if made is None:
-            try:
-                made = self._maps[data] = TensorMap.decode(data.ljust(SIZE, b"\0"))
-            except ValueError as error:
-                said = f"a copy by a tensor map: {error}"
-                raise self.memory.fault("tensor map", said, n, where) from None
-        return made
+        try:
+            return TensorMap.decode(data.ljust(SIZE, b"\0"))
+        except ValueError as error:
+            said = f"a copy by a tensor map: {error}"
+            raise self.memory.fault("tensor map", said, n, where) from None
 
     def _region(self, n: int, where: tuple[int, int], address: int, nbytes: int) -> Region:
-        number = self.memory.memory.region_at(address)
-        if number is not None:
-            region = self.memory.memory.regions[number]
-            if address + nbytes <= region.end:
-                return region
+        region = self.memory.memory.region_at(address)
+        if region is not None and address + nbytes <= region.end:
+            return region
         raise self.memory.outside_global(n, where, address, nbytes)
 
     def _each(
@@ -154,8 +149,7 @@ class BulkCopies:
                 n, where, target, points, scatter, origin
             )
             if inside.any():
-                values = elements[places][inside]
-                self._write(n, where, address[inside], values, tile.kind, what)
+                self._write(n, where, address[inside], elements[places][inside], tile.kind, what)
 
     def _write(
         self, n: int, where: tuple[int, int], address: Array, values: Array, kind: str, what: str
@@ -227,8 +221,7 @@ class BulkCopies:
             data = self.memory.shared[where[0], offset : offset + count].copy()
             bits = UNSIGNED[{"64": 64, "32": 32, "16": 16}.get(kind[-2:], 8)] if what else u8
             values = data.view(bits)
-            item = values.dtype.itemsize
-            address = to + np.arange(0, count, item, dtype=i64)
+            address = to + np.arange(0, count, values.dtype.itemsize, dtype=i64)
             self._write(n, where, address, values, kind, what)
 
     def _aligned(self, n: int, where: tuple[int, int], address: int) -> None:
@@ -332,6 +325,7 @@ class TensorMap:
         return row.tobytes().ljust(SIZE, b"\0")
 
     @staticmethod
+    @cache
     def decode(data: bytes) -> TensorMap:
         """The tensor map in 128 bytes. Raises ValueError if it is no known map."""
         row = np.frombuffer(data[: _LAYOUT.itemsize], _LAYOUT)[0]

@@ -242,20 +242,26 @@ class Facts(Observer):
         if not self.values or register >= len(self.program.code.registers):
             return
         key = (instruction, register)
-        kept = self._values.get(key)
-        if kept is None:
+        if (kept := self._values.get(key)) is None:
             facts = ValueFacts(self.program.code.names[register], self.kinds[register])
             kept = self._values[key] = _Values(facts)
         kept.add(lanes, value, mask)
 
     def access(self, lanes: Lanes, access: Access) -> None:
         key = (access.instruction, access.space, access.way)
-        kept = self._accesses.get(key)
-        if kept is None:
+        if (kept := self._accesses.get(key)) is None:
             kept = self._accesses[key] = AccessFacts(space=access.space, way=access.way)
             self._rows[access.instruction].accesses.append(kept)
         if access.way.startswith("matrix"):
-            _matrix(kept, access.address)
+            # Eight rows of 16 bytes: one wavefront, unless their banks collide
+            rows = access.address
+            words = (rows[..., None] >> u64(2)) + np.arange(4, dtype=u64)
+            words = words.reshape(-1, 32)
+            kept.requests += len(words)
+            kept.lanes += 32 * len(words)
+            kept.bytes_wanted += 128 * len(words)
+            kept.wavefronts += _waves(words, np.ones(words.shape, bool))
+            kept.least_wavefronts += len(words)
             return
         if access.lane is not None:
             _bulk(kept, access)
@@ -271,7 +277,13 @@ class Facts(Observer):
         kept.lanes += count
         kept.bytes_wanted += count * access.nbytes
         if access.space in ("global", "const"):
-            _sectors(kept, address, active, access.nbytes)
+            nbytes = access.nbytes
+            steps = np.arange(0, nbytes, SECTOR, dtype=u64)
+            spread = ((address[..., None] + steps) >> u64(5)).reshape(len(address), -1)
+            kept.sectors += int(_distinct(spread, np.repeat(active, len(steps), 1)).sum())
+            kept.tag_requests += int(_distinct(address >> u64(7), active).sum())
+            places = _distinct(address // u64(nbytes), active)
+            kept.least_sectors += int((-(-places * nbytes // SECTOR)).sum())
         elif access.space == "shared":
             _wavefronts(kept, address, active, access.nbytes)
 
@@ -449,15 +461,6 @@ def _distinct(values: Array, on: Array) -> Array:
     return _ordered(values, on)[1].sum(1)
 
 
-def _sectors(kept: AccessFacts, address: Array, active: Array, nbytes: int) -> None:
-    steps = np.arange(0, nbytes, SECTOR, dtype=u64)
-    spread = ((address[..., None] + steps) >> u64(5)).reshape(len(address), -1)
-    kept.sectors += int(_distinct(spread, np.repeat(active, len(steps), 1)).sum())
-    kept.tag_requests += int(_distinct(address >> u64(7), active).sum())
-    places = _distinct(address // u64(nbytes), active)
-    kept.least_sectors += int((-(-places * nbytes // SECTOR)).sum())
-
-
 def _wavefronts(kept: AccessFacts, address: Array, active: Array, nbytes: int) -> None:
     """Of shared memory: 8-byte accesses go by halves of a warp, 16-byte ones by quarters."""
     per = max(1, nbytes // 4)
@@ -468,17 +471,6 @@ def _wavefronts(kept: AccessFacts, address: Array, active: Array, nbytes: int) -
     on = np.ascontiguousarray(on).reshape(-1, group * per)
     kept.wavefronts += _waves(words, on)
     kept.least_wavefronts += int(on.any(1).sum())
-
-
-def _matrix(kept: AccessFacts, rows: Array) -> None:
-    """Eight rows of 16 bytes: one wavefront, unless their banks collide."""
-    words = (rows[..., None] >> u64(2)) + np.arange(4, dtype=u64)
-    words = words.reshape(-1, 32)
-    kept.requests += len(words)
-    kept.lanes += 32 * len(words)
-    kept.bytes_wanted += 128 * len(words)
-    kept.wavefronts += _waves(words, np.ones(words.shape, bool))
-    kept.least_wavefronts += len(words)
 
 
 def _bulk(kept: AccessFacts, access: Access) -> None:
@@ -604,8 +596,7 @@ class Trace(Observer):
 
     def bits(self, register: int, step: int) -> Array | None:
         """A register's bits by thread after a step; None where nothing has written it yet."""
-        writer = self.writer(register, step)
-        if writer is None or self.lanes is None:
+        if (writer := self.writer(register, step)) is None or self.lanes is None:
             return None
         kept = dict(self.steps[writer].changes)[register]
         return np.broadcast_to(kept, (self.lanes.threads,)) if kept.size == 1 else kept
@@ -655,5 +646,4 @@ class Trace(Observer):
         return False
 
     def _first(self, after: int, wanted: Callable[[TraceStep], bool]) -> int | None:
-        later = range(after + 1, len(self.steps))
-        return next((n for n in later if wanted(self.steps[n])), None)
+        return next((n for n in range(after + 1, len(self.steps)) if wanted(self.steps[n])), None)

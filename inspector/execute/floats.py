@@ -117,8 +117,7 @@ def fused(a: Array, b: Array, c: Array) -> Array:
 
 def fused_wide(a: Array, b: Array, c: Array) -> Array:
     """``fma`` of narrow operands in double precision, to be rounded once to their format."""
-    product = np.multiply(a, b, dtype=f64)
-    return to_odd(*two_sum(product, c.astype(f64)))
+    return to_odd(*two_sum(np.multiply(a, b, dtype=f64), c.astype(f64)))
 
 
 _SMALL_PRODUCT, _LARGE = 2.0**-960, 2.0**990
@@ -352,8 +351,7 @@ def to_small(x: Array, kind: str, relu: bool = False) -> Array:
     size = np.abs(wide)
     _, e = np.frexp(np.where(np.isfinite(size), size, 1.0))
     scale = np.maximum(e - 1, 1 - bias) - mantissa
-    steps = np.rint(np.ldexp(size, -scale))
-    value = np.ldexp(steps, scale)
+    value = np.ldexp(np.rint(np.ldexp(size, -scale)), scale)
     top = float(SMALL[kind][greatest])
     value = np.where(np.isnan(size), 0.0, np.minimum(value, top))
     _, e = np.frexp(value)
@@ -366,8 +364,7 @@ def to_small(x: Array, kind: str, relu: bool = False) -> Array:
     )
     sign = np.signbit(wide).astype(i64) << (exponent + mantissa)
     nan = 0x7F if kind in ("e4m3", "e5m2") else greatest
-    out = np.where(np.isnan(x), nan, code | sign)
-    return out.astype(u8)
+    return np.where(np.isnan(x), nan, code | sign).astype(u8)
 
 
 def from_small(bits: Array, kind: str) -> Array:
@@ -394,8 +391,7 @@ def to_scale(x: Array, way: str | None) -> Array:
 
 def from_long(value: Array, way: str, double: bool) -> Array:
     """64-bit integers to single or double precision in a direction."""
-    shift = value.dtype.type(32)
-    high = (value >> shift).astype(f64) * 2.0**32
+    high = (value >> value.dtype.type(32)).astype(f64) * 2.0**32
     low = (value & value.dtype.type(0xFFFFFFFF)).astype(f64)
     if double:
         return directed("add", way, high, low)

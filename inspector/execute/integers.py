@@ -92,33 +92,12 @@ def funnel_shift(a: Array, b: Array, amount: Array, left: bool, wrap: bool) -> A
 
 def logic3(a: Array, b: Array, c: Array, table: int) -> Array:
     """``lop3``: bit k of ``table`` is the result where the three bits are those of k."""
-    formula = _LOGIC3.get(table)
-    if formula is not None:
-        result: Array = formula(a, b, c)
-        return result
     out: Array | None = None
     for k in range(8):
         if table >> k & 1:
             term = (a if k & 4 else ~a) & (b if k & 2 else ~b) & (c if k & 1 else ~c)
             out = term if out is None else out | term
     return np.zeros((1, 1), u32) if out is None else out
-
-
-_LOGIC3 = {
-    0x80: lambda a, b, c: a & b & c,
-    0xFE: lambda a, b, c: a | b | c,
-    0x96: lambda a, b, c: a ^ b ^ c,
-    0xEA: lambda a, b, c: (a & b) | c,
-    0xF8: lambda a, b, c: a | (b & c),
-    0x78: lambda a, b, c: a ^ (b & c),
-    0x6A: lambda a, b, c: (a & b) ^ c,
-    0xC8: lambda a, b, c: b & (a | c),
-    0xE0: lambda a, b, c: a & (b | c),
-    0xCA: lambda a, b, c: (a & b) | (~a & c),
-    0xC0: lambda a, b, c: a & b,
-    0xFC: lambda a, b, c: a | b,
-    0x3C: lambda a, b, c: a ^ b,
-}
 
 
 def permute(a: Array, b: Array, selector: Array, mode: str) -> Array:
@@ -152,8 +131,7 @@ PERMUTE_MODES: Mapping[str, Callable[[Array, int], Array]] = {
 
 def extract_bits(a: Array, position: Array, length: Array) -> Array:
     """``bfe`` of any width; signed by the type of ``a``, whose bits the field's sign fills."""
-    wide = a.astype(i64 if a.dtype.kind == "i" else u64)
-    field = shift_right(wide, position & u32(255))
+    field = shift_right(a.astype(i64 if a.dtype.kind == "i" else u64), position & u32(255))
     above = u32(64) - np.minimum(length & u32(255), u32(64))
     return shift_right(shift_left(field, above), above).astype(a.dtype)
 
@@ -177,8 +155,7 @@ def bit_mask(position: Array, length: Array, wrap: bool) -> Array:
 
 def _bits(a: Array) -> Array:
     """The bits of integers along a last dimension, the lowest first."""
-    parts = np.ascontiguousarray(a)[..., None].view(u8)
-    return np.unpackbits(parts, axis=-1, bitorder="little")
+    return np.unpackbits(np.ascontiguousarray(a)[..., None].view(u8), axis=-1, bitorder="little")
 
 
 def population(a: Array) -> Array:

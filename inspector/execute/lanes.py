@@ -57,19 +57,13 @@ class Lanes:
         self.live: Mask = None if self.width == self.threads else self.column < u32(self.threads)
         """Lanes that have not ended; those that pad the last warp never began."""
         self.shared = shared
-        self._made: dict[str, Array] = {}
 
     def special(self, name: str) -> Array:
+        """The value of a special register."""
         if name in CLOCKS:
             kind = u64 if name in WIDE else u32
             ticks = self.ticks >> 32 if name.endswith("_hi") else self.ticks
             return np.array([[ticks]]).astype(kind)
-        made = self._made.get(name)
-        if made is None:
-            made = self._made[name] = self._special(name)
-        return made
-
-    def _special(self, name: str) -> Array:
         bare, _, axis = name.lstrip("%").partition(".")
         n = "xyz".index(axis) if axis else 0
         if bare == "tid":
@@ -127,19 +121,11 @@ class Lanes:
 
     def first(self, mask: Array) -> tuple[int, int]:
         """Row and column of the first lane of a mask that has one."""
-        at = int(np.argmax(self.full(mask).reshape(-1)))
-        return divmod(at, self.width)
-
-    def block_of(self, row: int) -> Triple:
-        """The coordinates of the block in a row."""
-        return _place(int(self.numbers[row]), self.grid)
-
-    def thread_of(self, column: int) -> Triple:
-        """The coordinates of the thread in a column."""
-        return _place(column, self.block)
+        return divmod(int(np.argmax(self.full(mask).reshape(-1))), self.width)
 
 
-def _place(number: int, sizes: Triple) -> Triple:
+def coordinates(number: int, sizes: Triple) -> Triple:
+    """The coordinates of a block in its grid, or of a thread in its block."""
     x, y, _ = sizes
     return number % x, number // x % y, number // (x * y)
 
@@ -331,13 +317,9 @@ def multiply(
     right = fragment_b(lanes, b, kinds[2], k, n)
     warps, down = left.shape[0], m // 8
     product = np.matmul(left, right).reshape(warps, down, 8, 4, 2).transpose(0, 2, 3, 1, 4)
-    addend = _elements(lanes, c, kinds[3]).reshape(warps, 8, 4, down, 2)
-    total = product + addend
-    return _results(lanes, total, kinds[0], saturate)
-
-
-def _results(lanes: Lanes, total: Array, kind: str, saturate: bool) -> list[Array]:
-    """D's registers: (warps, group, thread, down, 2) numbers as bits."""
+    total = product + _elements(lanes, c, kinds[3]).reshape(warps, 8, 4, down, 2)
+    # D's registers: (warps, group, thread, down, 2) numbers as bits
+    kind = kinds[0]
     if kind == "f16":
         bits = np.ascontiguousarray(total.astype(f16)).view(u32)[..., 0]
     elif kind == "s32":
@@ -464,6 +446,5 @@ def multiply_group(
 
 def move_transposed(lanes: Lanes, a: Array) -> Array:
     """``movmatrix.trans``: an 8×8 matrix of 16 bits, rows to columns."""
-    values = _warps(lanes, a).view(u16).reshape(-1, 8, 8)
-    out = np.ascontiguousarray(values.transpose(0, 2, 1))
+    out = np.ascontiguousarray(_warps(lanes, a).view(u16).reshape(-1, 8, 8).transpose(0, 2, 1))
     return out.view(u32).reshape(lanes.shape)

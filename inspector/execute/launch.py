@@ -24,7 +24,7 @@ from inspector.execute.blocks import BasicBlock, is_waiting
 from inspector.execute.bulk import BulkCopies
 from inspector.execute.faults import Fault, LaunchError, OutOfBudget, Place
 from inspector.execute.kinds import Array, Mask, i64, u32, u64
-from inspector.execute.lanes import Lanes, Triple
+from inspector.execute.lanes import Lanes, Triple, coordinates
 from inspector.execute.memory import Access, ChunkMemory, Memory, Observer
 from inspector.execute.program import Argument, Program
 from inspector.listing.ptx_statement import PtxInstruction
@@ -94,10 +94,8 @@ class Messages:
 
     def _string(self, address: int) -> str:
         """The string at an address of global memory, up to its end."""
-        number = self.memory.memory.region_at(address)
-        if number is None:
+        if (region := self.memory.memory.region_at(address)) is None:
             return "(null)"
-        region = self.memory.memory.regions[number]
         data = region.data[address - region.base :][:MAX_TEXT_CHARS].tobytes()
         return data.partition(b"\0")[0].decode("utf-8", "replace")
 
@@ -238,8 +236,10 @@ class Machine:
             self.program.name,
             row.line,
             self.program.statement(row.line),
-            None if where is None else self.lanes.block_of(where[0]),
-            None if where is None else self.lanes.thread_of(where[1]),
+            None
+            if where is None
+            else coordinates(int(self.lanes.numbers[where[0]]), self.lanes.grid),
+            None if where is None else coordinates(where[1], self.lanes.block),
         )
         if cause in ("out of bounds", "null", "misaligned") and sentence[:1].isdigit():
             sentence = f"{_VERBS.get(row.base, 'accesses')} {sentence}"
@@ -259,7 +259,13 @@ class Machine:
                     self.pending, self.polled = self.polled, {}
                     continue
                 if self.barriers.waiting:
-                    raise self._stuck_at_barrier()
+                    line = self.barriers.waiting[0].line
+                    rows = self.program.code.instructions
+                    number = next(
+                        n for n, row in enumerate(rows) if row.line == line and is_waiting(row)
+                    )
+                    said = "at a barrier that the others never reach"
+                    raise self._deadlock(self.barriers.waiting_lanes(), said, number)
                 return True
             ranks = self.blocks
             at = min(self.pending, key=lambda n: ranks[n].rank)
@@ -286,12 +292,31 @@ class Machine:
         elif end.base == "bra":
             self._branch(block, mask, result)
         elif end.base == "brx":
-            self._branch_indexed(block, mask, result)
+            left = self.lanes.full_mask(mask)
+            for k, target in enumerate(block.successors):
+                here = left & (result == k)
+                self._go(block, target, here)
+                left = left & ~here
+            if left.any():
+                said, where = "a branch goes beyond its table", self.lanes.first(left)
+                raise self.fault("out of bounds", said, block.last - 1, where)
         elif is_waiting(end):
-            self._wait(block, mask, result)
+            guard, operands = result
+            assert block.end is not None
+            yes, no = _parted(mask, guard) if guard is not None else (mask, NOBODY)
+            self._go(block, block.successors[0], no)
+            if yes is None or yes.any():
+                self._go_on(self.barriers.reach(block.end, operands, yes, block.successors[0]))
         else:
             self._end(block, mask, result)
-        self._forget(block)
+        # Frees the registers that no lane looks at any more
+        needed = [self.blocks[n].live_in for n in (*self.pending, *self.polled)]
+        if self.barriers.waiting:
+            return
+        one_way = len(block.successors) == 1
+        for register in block.dying if one_way else (*block.dying, *block.live_out):
+            if not any(register in live for live in needed):
+                self.registers[register] = self.program.empty[register]
 
     def _guarded(self, end: PtxInstruction, mask: Mask, result: Any) -> Mask:
         guard = result[0] if is_waiting(end) else result
@@ -309,31 +334,12 @@ class Machine:
         self._go(block, block.successors[0], yes)
         self._go(block, block.successors[1], no)
 
-    def _branch_indexed(self, block: BasicBlock, mask: Mask, index: Array) -> None:
-        left = self.lanes.full_mask(mask)
-        for k, target in enumerate(block.successors):
-            here = left & (index == k)
-            self._go(block, target, here)
-            left = left & ~here
-        if left.any():
-            said, where = "a branch goes beyond its table", self.lanes.first(left)
-            raise self.fault("out of bounds", said, block.last - 1, where)
-
-    def _wait(self, block: BasicBlock, mask: Mask, result: tuple[Array | None, Any]) -> None:
-        guard, operands = result
-        assert block.end is not None
-        yes, no = _parted(mask, guard) if guard is not None else (mask, NOBODY)
-        self._go(block, block.successors[0], no)
-        if yes is None or yes.any():
-            self._go_on(self.barriers.reach(block.end, operands, yes, block.successors[0]))
-
     def _go_on(self, released: list[Release]) -> None:
         for one in released:
             mask: Mask = None if one.mask.all() else one.mask
             if one.register is not None and one.value is not None:
                 old = self.registers[one.register]
-                value = one.value.astype(old.dtype)
-                self.registers[one.register] = np.where(one.mask, value, old)
+                self.registers[one.register] = np.where(one.mask, one.value.astype(old.dtype), old)
             self._put(self.pending, one.target, mask)
 
     def _end(self, block: BasicBlock, mask: Mask, guard: Array | None) -> None:
@@ -371,16 +377,6 @@ class Machine:
             self.lanes.live = self.lanes.live & ~mask
         self._left = bool(self.barriers.waiting)
 
-    def _forget(self, block: BasicBlock) -> None:
-        """Frees the registers that no lane looks at any more."""
-        needed = [self.blocks[n].live_in for n in (*self.pending, *self.polled)]
-        if self.barriers.waiting:
-            return
-        one_way = len(block.successors) == 1
-        for register in block.dying if one_way else (*block.dying, *block.live_out):
-            if not any(register in live for live in needed):
-                self.registers[register] = self.program.empty[register]
-
     def _idle(self) -> bool:
         """Whether going round changes nothing: no memory, and no register that lives there."""
         if any(self.blocks[n].timed for n in self.polled):
@@ -398,15 +394,7 @@ class Machine:
         near = range(block.first, min(block.last + 64, len(rows)))
         polls = (n for n in near if rows[n].base in ("atom", "ld", "mbarrier"))
         said = "for ever for what nobody is left to store"
-        waiting = self.lanes.full_mask(self.polled[at])
-        return self._deadlock(waiting, said, next(polls, block.first))
-
-    def _stuck_at_barrier(self) -> Fault:
-        line = self.barriers.waiting[0].line
-        rows = self.program.code.instructions
-        number = next(n for n, row in enumerate(rows) if row.line == line and is_waiting(row))
-        said = "at a barrier that the others never reach"
-        return self._deadlock(self.barriers.waiting_lanes(), said, number)
+        return self._deadlock(self.lanes.full_mask(self.polled[at]), said, next(polls, block.first))
 
     def _deadlock(self, waiting: Array, said: str, instruction: int) -> Fault:
         threads = int(waiting.sum())

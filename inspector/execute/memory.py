@@ -80,15 +80,11 @@ class Region:
         self.data: Array = np.frombuffer(memoryview(raw), u8)
         self.buffers: list[Buffer] = []
         self.writable = True
-        self.views: dict[Any, Array] = {}
 
     def view(self, dtype: Any) -> Array:
         """The memory as elements of a type, from ``base`` on."""
-        made = self.views.get(dtype)
-        if made is None:
-            size = np.dtype(dtype).itemsize
-            made = self.views[dtype] = self.data[: self.data.size // size * size].view(dtype)
-        return made
+        size = np.dtype(dtype).itemsize
+        return self.data[: self.data.size // size * size].view(dtype)
 
 
 class Memory:
@@ -176,9 +172,9 @@ class Memory:
             if other is not buffer:
                 self._place(other)
 
-    def region_at(self, address: int) -> int | None:
+    def region_at(self, address: int) -> Region | None:
         at = bisect_right(self._starts, address) - 1
-        return at if at >= 0 and address < self.regions[at].end else None
+        return self.regions[at] if at >= 0 and address < self.regions[at].end else None
 
     def nearest(self, address: int, nbytes: int) -> tuple[Buffer, int] | None:
         """The buffer nearest to an access, and how far beyond its end that reaches in bytes.
@@ -341,12 +337,8 @@ class Observer:
         """Lanes read or write memory."""
 
 
-class Piece(NamedTuple):
-    """Elements that some lanes access in one table, ``at`` indices that mean nothing elsewhere."""
-
-    table: Array
-    at: Array
-    mask: Mask
+Piece = tuple[Array, Array, Mask]
+"""A table, indices of the elements that lanes access, and these lanes; others' mean nothing."""
 
 
 class ChunkMemory:
@@ -419,15 +411,15 @@ class ChunkMemory:
         """
         bits, shape = values[0].dtype, self.lanes.shape
         old: list[Array] = [np.zeros(shape, bits) for _ in values]
-        for piece in self._access(
+        for table, at, part in self._access(
             n, "atomic", space, address, bits, len(values), mask, tuple(values)
         ):
-            here = self.lanes.full_mask(piece.mask)
-            index = np.broadcast_to(piece.at, shape)[here]
+            here = self.lanes.full_mask(part)
+            index = np.broadcast_to(at, shape)[here]
             for k, value in enumerate(values):
                 operands = [value] if compare is None else [compare, value]
                 given = [np.broadcast_to(x, shape)[here] for x in operands]
-                before, changed = in_order(piece.table, index + k, what, kind, given, wanted)
+                before, changed = in_order(table, index + k, what, kind, given, wanted)
                 self.changes += changed
                 if wanted and before is not None:
                     old[k][here] = before
@@ -496,8 +488,7 @@ class ChunkMemory:
 
     def shared_words(self, n: int, address: Array, mask: Mask) -> tuple[Array, Array]:
         """Shared memory as 64-bit words, and the index of the one that each lane names."""
-        piece = self._pieces(n, "atomic", "shared", as_shared(address), u64, 1, mask)[0]
-        return piece.table, piece.at
+        return self._pieces(n, "atomic", "shared", as_shared(address), u64, 1, mask)[0][:2]
 
     def split(self, address: Array, mask: Mask) -> list[tuple[str, Array, Mask]]:
         """Space, address in it and lanes, for each space that generic addresses are in."""
@@ -510,8 +501,7 @@ class ChunkMemory:
         out: list[tuple[str, Array, Mask]] = []
         left = self.lanes.full_mask(mask)
         for number, space in enumerate(_BY_WINDOW):
-            here = both(mask, window == u64(number))
-            if here is not None and here.any():
+            if (here := both(mask, window == u64(number))) is not None and here.any():
                 at = as_shared(address) if number else address
                 out.append((space, np.where(here, at, u64(0)), here))
                 left = left & ~here
@@ -556,7 +546,7 @@ class ChunkMemory:
                 for region, _, part in parts:
                     self.may_write(n, region, self.lanes.first(self.lanes.full_mask(part)))
             return [
-                Piece(region.view(dtype), (offsets >> u64(shift)).view(i64), part)
+                (region.view(dtype), (offsets >> u64(shift)).view(i64), part)
                 for region, offsets, part in parts
             ]
         own: Array = self.lanes.row
@@ -573,7 +563,7 @@ class ChunkMemory:
         index = (offsets >> u64(shift)).view(i64)
         if each:
             index = index + own * (each >> shift)
-        return [Piece(table.view(dtype), index, mask)]
+        return [(table.view(dtype), index, mask)]
 
     def _gather(self, pieces: list[Piece], dtype: Any, count: int) -> list[Array]:
         if len(pieces) == 1:
@@ -611,13 +601,10 @@ class ChunkMemory:
         if mask is None:
             first = int(address.flat[0])
         else:
-            at = int(np.argmax(mask))
-            row, column = divmod(at, mask.shape[1])
+            row, column = divmod(int(np.argmax(mask)), mask.shape[1])
             first = int(address[min(row, address.shape[0] - 1), min(column, address.shape[1] - 1)])
-        number = self.memory.region_at(first)
-        if number is None:
+        if (region := self.memory.region_at(first)) is None:
             return None
-        region = self.memory.regions[number]
         offsets = address - u64(region.base)
         if mask is not None:
             offsets = np.where(mask, offsets, u64(first - region.base))

@@ -107,31 +107,28 @@ class Program:
     def cannot(self) -> tuple[Obstacle, ...]:
         """Every line that cannot be run, and why; empty where the whole kernel can."""
         if self._obstacles is None:
-            self._obstacles = self._translate()
+            # Translates every block once, in the form without an observer
+            out = [
+                Obstacle(line, text.split(None, 1)[0][:40], "this statement is not understood")
+                for line, text in self.code.unread
+            ]
+            for row in self.code.instructions:
+                unknown = [t for t in targets_of(self.code, row) if t not in self.code.labels]
+                if unknown or (row.base in ("bra", "brx") and not targets_of(self.code, row)):
+                    out.append(Obstacle(row.line, row.opcode, "its label is nowhere"))
+            for block in self.blocks.blocks:
+                try:
+                    self._sources[block.index] = self.translator.block(
+                        block, careful=False, watched=False
+                    )
+                except (Untranslatable, *MALFORMED):
+                    out += self._obstacles_in(block)
+            self._obstacles = tuple(sorted(out, key=lambda obstacle: obstacle.line))
         return self._obstacles
 
     def check(self) -> None:
         if obstacles := self.cannot():
             raise CannotRun(self.name, obstacles)
-
-    def _translate(self) -> tuple[Obstacle, ...]:
-        """Translates every block once, in the form without an observer."""
-        out = [
-            Obstacle(line, text.split(None, 1)[0][:40], "this statement is not understood")
-            for line, text in self.code.unread
-        ]
-        for row in self.code.instructions:
-            unknown = [t for t in targets_of(self.code, row) if t not in self.code.labels]
-            if unknown or (row.base in ("bra", "brx") and not targets_of(self.code, row)):
-                out.append(Obstacle(row.line, row.opcode, "its label is nowhere"))
-        for block in self.blocks.blocks:
-            try:
-                self._sources[block.index] = self.translator.block(
-                    block, careful=False, watched=False
-                )
-            except (Untranslatable, *MALFORMED):
-                out += self._obstacles_in(block)
-        return tuple(sorted(out, key=lambda obstacle: obstacle.line))
 
     def _obstacles_in(self, block: BasicBlock) -> list[Obstacle]:
         """Each instruction of a block that has no translation."""
@@ -156,8 +153,7 @@ class Program:
     def function(self, block: BasicBlock, *, careful: bool, watched: bool) -> Code:
         """The function of a basic block (see ``Translator.block``), compiled when first wanted."""
         key = (block.index, careful, watched)
-        made = self._functions.get(key)
-        if made is None:
+        if (made := self._functions.get(key)) is None:
             source = None if careful or watched else self._sources.get(block.index)
             if source is None:
                 source = self.translator.block(block, careful=careful, watched=watched)
@@ -186,8 +182,7 @@ class Program:
 
     def addresses(self, memory: Memory) -> list[int]:
         """Where the module's variables are in ``memory``; made there when first asked for."""
-        placed = memory.modules.get(self.module_key)
-        if placed is None:
+        if (placed := memory.modules.get(self.module_key)) is None:
             placed = memory.modules[self.module_key] = {}
             arrays: dict[str, Array] = {}
             for name in self._globals:

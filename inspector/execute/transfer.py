@@ -33,8 +33,7 @@ def space_of(row: PtxInstruction) -> str:
 
 
 def _word(row: PtxInstruction, known: tuple[str, ...]) -> str:
-    found = next((p for p in row.parts[1:] if p in known), None)
-    if found is None:
+    if (found := next((p for p in row.parts[1:] if p in known), None)) is None:
         raise Untranslatable(UNKNOWN_OPERATION)
     return found
 
@@ -99,8 +98,7 @@ def _atomic(t: Translator, row: PtxInstruction) -> None:
         return
     for k, register in enumerate(t.elements(target)):
         if halves:
-            pair = f"L[{2 * k}].astype(u32) | (L[{2 * k + 1}].astype(u32) << u32(16))"
-            t.write(register, pair)
+            t.write(register, f"L[{2 * k}].astype(u32) | (L[{2 * k + 1}].astype(u32) << u32(16))")
         else:
             t.write(register, f"L[{k}]", f"b{width}")
 
@@ -253,7 +251,11 @@ def _copy(t: Translator, row: PtxInstruction) -> None:
     parts = row.parts
     if "bulk" not in parts:
         if "mbarrier" in parts and "arrive" in parts:
-            _arrive_after_copies(t, row)
+            # Copies are done when they are issued, so that the arrival is at once; else it is
+            # counted
+            if "noinc" in parts_of(row):
+                address = _shared(t, row.operands[0])
+                t.emit(f"m.phases.arrive({t.number}, {address}, None, None, {t.mask})")
         else:
             _copy_few(t, row)
         return
@@ -265,13 +267,6 @@ def _copy(t: Translator, row: PtxInstruction) -> None:
         _tile(t, row)
     else:
         _bytes(t, row)
-
-
-def _arrive_after_copies(t: Translator, row: PtxInstruction) -> None:
-    """Copies are done when they are issued, so that the arrival is at once; else it is counted."""
-    if "noinc" in parts_of(row):
-        address = _shared(t, row.operands[0])
-        t.emit(f"m.phases.arrive({t.number}, {address}, None, None, {t.mask})")
 
 
 def parts_of(row: PtxInstruction) -> tuple[str, ...]:
@@ -352,12 +347,11 @@ def _is_in(t: Translator, row: PtxInstruction) -> None:
 # -- warp instructions -----------------------------------------------------------------------------
 
 
-_ALL = "np.full((1, 1), 0xFFFFFFFF, u32)"
-
-
 def _members(t: Translator, row: PtxInstruction, at: int) -> str:
     """The member mask of a ``.sync`` form; all lanes in the others."""
-    return t.read(row.operands[at], "u32") if "sync" in row.parts else _ALL
+    if "sync" in row.parts:
+        return t.read(row.operands[at], "u32")
+    return "np.full((1, 1), 0xFFFFFFFF, u32)"
 
 
 def _shuffle(t: Translator, row: PtxInstruction) -> None:
@@ -433,9 +427,6 @@ def _refuse(reason: str) -> Handler:
     return translate
 
 
-_TEXTURES = "textures and surfaces are not emulated"
-_TENSOR_MEMORY = "the tensor memory of sm_100 (tcgen05) is not emulated"
-
 HANDLERS: Mapping[str, Handler] = {
     "ld": _load,
     "ldu": _load,
@@ -477,7 +468,8 @@ HANDLERS: Mapping[str, Handler] = {
         _nothing,
     ),
     **dict.fromkeys(
-        ("tex", "tld4", "txq", "suld", "sust", "sured", "suq", "istypep"), _refuse(_TEXTURES)
+        ("tex", "tld4", "txq", "suld", "sust", "sured", "suq", "istypep"),
+        _refuse("textures and surfaces are not emulated"),
     ),
-    "tcgen05": _refuse(_TENSOR_MEMORY),
+    "tcgen05": _refuse("the tensor memory of sm_100 (tcgen05) is not emulated"),
 }

@@ -9,6 +9,7 @@ It gives the predicate of the instruction that ends its block, where that has on
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -74,6 +75,7 @@ SCOPE: Mapping[str, Any] = {
 Handler = Callable[["Translator", PtxInstruction], None]
 
 
+@dataclass
 class Layout:
     """Where a kernel's variables are: offsets in shared and local memory, parameters' offsets.
 
@@ -81,11 +83,10 @@ class Layout:
     code reads them by their index in the machine's table.
     """
 
-    def __init__(self) -> None:
-        self.offsets: dict[str, tuple[str, int]] = {}
-        """State space and offset by name."""
-        self.globals: dict[str, int] = {}
-        """Index in the machine's table of addresses, by name."""
+    offsets: dict[str, tuple[str, int]] = field(default_factory=dict)
+    """State space and offset by name."""
+    globals: dict[str, int] = field(default_factory=dict)
+    """Index in the machine's table of addresses, by name."""
 
 
 class Translator:
@@ -164,8 +165,7 @@ class Translator:
 
     def instruction(self, number: int, row: PtxInstruction) -> None:
         """Appends the lines of one instruction. Raises Untranslatable."""
-        handler = self.handlers.get(row.base)
-        if handler is None:
+        if (handler := self.handlers.get(row.base)) is None:
             raise Untranslatable("there is no such instruction here")
         self.number, self.guarded, self.written = number, row.guard is not None, []
         self.temporaries = 0
@@ -248,11 +248,9 @@ class Translator:
 
     def symbol(self, name: str, offset: int) -> str:
         """The address of a variable: in its own space, or in global memory."""
-        placed = self.layout.offsets.get(name)
-        if placed is not None:
+        if (placed := self.layout.offsets.get(name)) is not None:
             return self.constant(placed[1] + offset, np.uint64)
-        index = self.layout.globals.get(name)
-        if index is None:
+        if (index := self.layout.globals.get(name)) is None:
             raise Untranslatable(f"{name} is nothing whose address is known here")
         added = f" + {self.constant(offset, np.uint64)}" if offset else ""
         return f"(m.globals[{index}]{added})"

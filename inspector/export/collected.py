@@ -88,8 +88,7 @@ class Collected:
 def collect(path: Path) -> Collected:
     events, blob = raw_events(path)
     contents: dict[str, bytes] = {}
-    plain = [_plain(event, contents) for event in events]
-    return Collected(plain, contents, kept(path), blob)
+    return Collected([_plain(event, contents) for event in events], contents, kept(path), blob)
 
 
 def some_of(given: Collected, found: Sequence[Found]) -> Collected:
@@ -159,8 +158,7 @@ def _plain(event: Event, contents: dict[str, bytes]) -> dict[str, object]:
         if not hasattr(part, "read"):
             return part
         with suppress(PtxviewError):
-            data = part.read()
-            return _keep(contents, data)
+            return _keep(contents, part.read())
         return None
 
     if event.get("costly"):
@@ -285,7 +283,16 @@ class Remover:
         # A record of times names kernels and shapes, and the stopwatch; a report of ncu has it all.
         out.timings = [mapped(t, self._changed) for t in given.timings]
         out.events = [mapped(e, lambda part: digests.get(part, part)) for e in events]  # type: ignore[call-overload]
-        self._look_through(out)
+        # Nothing that was to be taken out is left. Raises ``PtxviewError`` if something is
+        needles = sorted(p for p in self._paths if p != self._path(p) and len(p) > 5)
+        patterns = [*(re.escape(_encoded(p)) for p in needles), _encoded(self._who.pattern)]
+        search = re.compile(b"|".join(patterns)).search
+        for data in (*out.contents.values(), out.as_json()):
+            if (match := search(data)) is not None:
+                raise PtxviewError(
+                    f"{match[0][:80].decode('utf-8', 'replace')} could not be removed",
+                    "Nothing was written. Leave its kernel out, and please report it.",
+                )
         return out
 
     def _event(self, event: Event) -> dict[str, object]:
@@ -379,18 +386,6 @@ class Remover:
                 # nvcc names what is local to a file by it: _GLOBAL__N__8f2f_7_cuda_cu_1234.
                 self._mangled[_ODD.sub("_", part)] = _ODD.sub("_", word)
         return word
-
-    def _look_through(self, out: Collected) -> None:
-        """Nothing that was to be taken out is left. Raises ``PtxviewError`` if something is."""
-        needles = sorted(p for p in self._paths if p != self._path(p) and len(p) > 5)
-        patterns = [*(re.escape(_encoded(p)) for p in needles), _encoded(self._who.pattern)]
-        search = re.compile(b"|".join(patterns)).search
-        for data in (*out.contents.values(), out.as_json()):
-            if (match := search(data)) is not None:
-                raise PtxviewError(
-                    f"{match[0][:80].decode('utf-8', 'replace')} could not be removed",
-                    "Nothing was written. Leave its kernel out, and please report it.",
-                )
 
 
 def _encoded(text: str) -> bytes:

@@ -85,8 +85,7 @@ def _of(reader: Reader, found: Found) -> Iterator[str]:
     for stage in (Stage.SOURCE, Stage.OUTPUT_CODE, Stage.PTX):
         if stage is Stage.OUTPUT_CODE and Stage.SOURCE in variant.stages and not kernel.fusion:
             continue
-        lines = _excerpt(reader, found, stage)
-        if lines:
+        if lines := _excerpt(reader, found, stage):
             cuda = is_cuda(variant.stages[stage].origin_path)
             language = LANGUAGES.get(stage, "cuda" if cuda else "python")
             yield from details(stage.value, lines, language, LONGEST[stage])
@@ -96,8 +95,7 @@ def _of(reader: Reader, found: Found) -> Iterator[str]:
 def _excerpt(reader: Reader, found: Found, stage: Stage) -> list[str]:
     """The kernel's own lines of a stage; of PTX without those that only debuggers need."""
     _, variant = found
-    file = variant.stages.get(stage)
-    if file is None or file.costly:
+    if (file := variant.stages.get(stage)) is None or file.costly:
         return []
     try:
         own = reader.function(variant, stage)

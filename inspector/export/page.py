@@ -15,13 +15,12 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cache
 from itertools import combinations
 from pathlib import Path
 from typing import Any, cast
 
 from pygments.lexer import Lexer
-from pygments.token import Comment, Keyword, Name, Number, Operator, String, Token, _TokenType
+from pygments.token import Comment, Keyword, Name, Number, Operator, String, _TokenType
 
 from inspector import __version__
 from inspector.analyse.line_annotations import virtual
@@ -42,26 +41,25 @@ from inspector.report import calls, card, diff_text, jsons, tables, timings
 from inspector.system import files
 
 PLAIN = "-"
-CLASSES: tuple[tuple[_TokenType, str], ...] = (
-    (Comment.Preproc, "p"),
-    (Comment, "c"),
-    (Keyword.Type, "t"),
-    (Keyword.Declaration, "d"),
-    (Keyword.Constant, "m"),
-    (Keyword, "k"),
-    (Name.Function, "f"),
-    (Name.Class, "f"),
-    (Name.Builtin, "b"),
-    (Name.Decorator, "p"),
-    (Name.Label, "l"),
-    (Name.Variable, "v"),
-    (Name.Constant, "t"),
-    (Name.Exception, "t"),
-    (Number, "m"),
-    (String, "s"),
-    (Operator.Word, "k"),
-    (Token, PLAIN),
-)
+CLASSES: dict[_TokenType, str] = {
+    Comment.Preproc: "p",
+    Comment: "c",
+    Keyword.Type: "t",
+    Keyword.Declaration: "d",
+    Keyword.Constant: "m",
+    Keyword: "k",
+    Name.Function: "f",
+    Name.Class: "f",
+    Name.Builtin: "b",
+    Name.Decorator: "p",
+    Name.Label: "l",
+    Name.Variable: "v",
+    Name.Constant: "t",
+    Name.Exception: "t",
+    Number: "m",
+    String: "s",
+    Operator.Word: "k",
+}
 """Classes of the page's style sheet; a token belongs to the nearest above it."""
 
 MAX_LINE_CHARS = 5000
@@ -90,16 +88,11 @@ def _lines(lines: Sequence[str], lexer: Lexer) -> Iterator[str]:
                 row = []
             if not piece:
                 continue
-            kind, length = _class_of(token), len(piece)
+            kind = next((CLASSES[of] for of in reversed(token.split()) if of in CLASSES), PLAIN)
+            length = len(piece)
             if row and row[-1][1] == kind:
                 length += row.pop()[0]
             row.append((length, kind))
-
-
-@cache
-def _class_of(token: _TokenType) -> str:
-    classes = dict(CLASSES)
-    return next((classes[of] for of in reversed(token.split()) if of in classes), PLAIN)
 
 
 Found = tuple[Kernel, Variant]

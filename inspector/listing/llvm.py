@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cached_property, lru_cache
 
 from inspector.base.model import Location
 from inspector.base.text import words
@@ -28,17 +29,14 @@ class Metadata:
 
     def __init__(self, texts: list[str]) -> None:
         self._texts = texts
-        self._nodes: dict[int, tuple[str, str]] | None = None
-        self._locations: dict[int, Location | None] = {}
-        self._files: dict[int, str | None] = {}
+        self.location = lru_cache(None)(self._resolve)
+        """The location of a DILocation, or of a DISubprogram (where the function begins)."""
+        self._file = lru_cache(None)(self._file_of)
 
-    def _node(self, number: int) -> tuple[str, str]:
-        if self._nodes is None:
-            self._nodes = {}
-            for text in self._texts:
-                if text[:1] == "!" and (match := _NODE.match(text)):
-                    self._nodes[int(match[1])] = (match[2], text[match.end() :])
-        return self._nodes.get(number, ("", ""))
+    @cached_property
+    def _nodes(self) -> dict[int, tuple[str, str]]:
+        found = (_NODE.match(text) for text in self._texts if text[:1] == "!")
+        return {int(m[1]): (m[2], m.string[m.end() :]) for m in found if m}
 
     def of_line(self, text: str) -> Location | None:
         """The location that a line's ``!dbg`` (or a debug record's last operand) names."""
@@ -51,14 +49,8 @@ class Metadata:
             return self.location(int(record[1]))
         return None
 
-    def location(self, number: int) -> Location | None:
-        """The location of a DILocation, or of a DISubprogram (where the function begins)."""
-        if number not in self._locations:
-            self._locations[number] = self._resolve(number, frozenset())
-        return self._locations[number]
-
-    def _resolve(self, number: int, seen: frozenset[int]) -> Location | None:
-        kind, body = self._node(number)
+    def _resolve(self, number: int, seen: frozenset[int] = frozenset()) -> Location | None:
+        kind, body = self._nodes.get(number, ("", ""))
         if kind == "DILocation":
             return self._read(body, seen | {number})
         if kind == "DISubprogram":
@@ -75,28 +67,20 @@ class Metadata:
         call = references.get("inlinedAt")
         if call is not None and call not in seen and len(seen) < 256:
             outer = self._resolve(call, seen)
-        file = self._file_of(references.get("scope", -1))
+        file = self._file(references.get("scope", -1))
         column = int(numbers["column"]) if "column" in numbers else None
-        return Location(file or "", line, column, outer)
+        return Location(file, line, column, outer)
 
-    def _file_of(self, scope: int) -> str | None:
-        if scope in self._files:
-            return self._files[scope]
-        node, file = scope, None
+    def _file_of(self, scope: int) -> str:
         seen: set[int] = set()
-        while node not in seen:
-            seen.add(node)
-            kind, body = self._node(node)
-            references = {key: int(value) for key, value in _REFERENCE.findall(body)}
+        while scope not in seen:
+            seen.add(scope)
+            kind, body = self._nodes.get(scope, ("", ""))
             if kind == "DIFile":
-                file = _path(body)
-                break
-            following = references.get("file", references.get("scope"))
-            if following is None:
-                break
-            node = following
-        self._files[scope] = file
-        return file
+                return _path(body)
+            references = {key: int(value) for key, value in _REFERENCE.findall(body)}
+            scope = references.get("file", references.get("scope", -1))
+        return ""
 
 
 def _path(body: str) -> str:

@@ -30,7 +30,6 @@ class Aliases:
     def __init__(self, texts: list[str]) -> None:
         self._where: dict[str, str] = {}
         self._done: dict[str, Location | None] = {}
-        self._inline: dict[str, Location | None] = {}
         for text in texts:
             if "#" in text and (match := _ALIAS_LINE.match(text)):
                 self._where.setdefault(match[1], text[match.end() :])

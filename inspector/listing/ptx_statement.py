@@ -82,8 +82,6 @@ SPECIAL = words(
 ) | frozenset([f"%pm{i}" for i in range(8)] + [f"%envreg{i}" for i in range(32)])
 """Special registers, read-only values of the hardware: they are neither defined nor used."""
 
-GUARD = re.compile(r"@(!?)\s*+([%\w$]++)\s*+")
-"""The guard of an instruction: whether it is inverted, and its predicate."""
 PLAIN = re.compile(
     r"[ \t]*+(?:@(!?+)[ \t]*+(%[\w$]++)[ \t]++)?([a-z][\w.]*+(?:::[\w.]++)*+)"
     r"(?:[ \t]++([%\w$.,{}\[\]+\-|! \t]*+))?;[ \t]*+(?://.*+)?\r?\Z",

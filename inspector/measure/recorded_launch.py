@@ -83,8 +83,7 @@ class ChosenLaunch:
         symbols = {
             p.symbol: p.name for p in reader.context(variant).parameters if p.symbol and p.name
         }
-        ptx = reader.listing(variant, Stage.PTX)
-        return register_names(self.program, ptx, ttir, symbols), why
+        return register_names(self.program, reader.listing(variant, Stage.PTX), ttir, symbols), why
 
 
 def choose_launch(
@@ -121,7 +120,7 @@ def choose_launch(
     recorded_bytes = None if call is None else call.shared_bytes
     known = (wish.shared, recorded_bytes, variant.known.dynamic_shared_bytes, 0)
     shared = next(size for size in known if size is not None)
-    launch = TraceLaunch(_whole(grid), _whole(block), shared)
+    launch = TraceLaunch(grid, block, shared)
     recorded = call if call is not None and call.kind != "cuda" else None
     names = tuple(
         p.name or p.symbol or f"parameter {p.index}" for p in reader.context(variant).parameters
@@ -136,10 +135,6 @@ def choose_launch(
     hidden = tuple(bytes_each * launch.blocks for bytes_each in needs.scratch)
     inputs = InputWish(wish.seed, wish.given, hidden, bounds.streamed, bounds.raising())
     return ChosenLaunch(reader, kernel, variant, program, launch, number, names, recorded, inputs)
-
-
-def _whole(sizes: Sequence[int]) -> Triple:
-    return sizes[0], sizes[1], sizes[2]
 
 
 def chosen_call(

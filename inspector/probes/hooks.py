@@ -158,6 +158,15 @@ def guarded(function: Callable[..., Any], name: str | None = None) -> Any:
     return like(function)(call)
 
 
+def at_end_of_child(function: Callable[[], object], name: str) -> None:
+    """Call ``function`` when this forked child ends, if multiprocessing's: without ``atexit``."""
+    util = sys.modules.get("multiprocessing.util")
+    if util is not None:
+        ends = guarded(function)
+        again = guarded(lambda _: util.Finalize(None, ends, exitpriority=0), name)
+        util.register_after_fork(util, again)
+
+
 def _failed(name: str, error: BaseException) -> bool:
     """Count and report the failure of a hook; True if the exception is the program's own."""
     try:

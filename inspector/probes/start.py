@@ -17,7 +17,7 @@ HEURISTICS = f"{INDUCTOR}.runtime.triton_heuristics"
 PROBES = (
     ("torch", "compiles.libraries", "attach"),
     (TRITON, "compiles.triton_compiles", "attach"),
-    (TUNER, "calls.triton_launches", "attach_autotuner"),
+    (TUNER, "calls.subjects", "attach"),
     ("torch._dynamo.convert_frame", "compiles.inductor_graphs", "attach"),
     (f"{INDUCTOR}.graph", "compiles.inductor_graphs", "attach"),
     (f"{INDUCTOR}.graph", "compiles.inductor_graphs", "attach_inductor"),
@@ -25,7 +25,7 @@ PROBES = (
     (f"{INDUCTOR}.scheduler", "compiles.inductor_graphs", "attach_inductor"),
     (f"{INDUCTOR}.debug", "compiles.inductor_graphs", "attach_inductor"),
     (f"{INDUCTOR}.output_code", "calls.graphs", "attach_graphs"),
-    (f"{INDUCTOR}.graph", "calls.graphs", "attach_compilation"),
+    (f"{INDUCTOR}.graph", "calls.subjects", "attach"),
     (f"{INDUCTOR}.runtime.benchmarking", "calls.graphs", "attach_benchmarks"),
     (HEURISTICS, "compiles.triton_compiles", "attach_launchers"),
     ("torch.utils.cpp_extension", "compiles.libraries", "attach_builds"),

@@ -13,11 +13,11 @@ import re
 import threading
 import time
 import weakref
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from . import private_names
-from .hooks import Args, Before, Kwargs, argument, arguments, per_recording, succeeded, timed
+from .hooks import Args, Kwargs, argument, arguments, per_recording, succeeded, timed
 from .writer import blob, emit, file_blob
 
 MAX_KERNELS = 1000
@@ -78,60 +78,51 @@ def _listed(names: object) -> list[Any]:
     return list(names) if isinstance(names, list | tuple | set | frozenset) else []
 
 
-def _given(args: Args, kwargs: Kwargs, place: int, name: str) -> Any:
-    """An argument of a call, by its place or its name; None if it is not given."""
-    return args[place] if len(args) > place else kwargs.get(name)
-
-
 # -- compilers of one function --------------------------------------------------------------------
 
 
-def _jiterator(args: Args, kwargs: Kwargs) -> None:
+def _jiterator(by: str, function: Any, *_: Any, **given: Any) -> None:
     """A kernel is made when its function is first called."""
-    record("torch.cuda.jiterator", [args[0].kernel_name], getattr(args[0], "code_string", None))
+    record(by, [function.kernel_name], getattr(function, "code_string", None))
 
 
-def _cupy(args: Args, kwargs: Kwargs) -> None:
+def _cupy(by: str, source: Any, options: Any = (), *_: Any, **given: Any) -> None:
     """All of CuPy's kernels go through here, its own ones too."""
-    source, options = _given(args, kwargs, 0, "source"), _given(args, kwargs, 1, "options")
-    names = _listed(kwargs.get("name_expressions")) or kernels(source)
-    record("CuPy", names, source, _listed(options))
+    names = _listed(given.get("name_expressions")) or kernels(source)
+    record(by, names, source, _listed(options))
 
 
-def _jax(args: Args, kwargs: Kwargs) -> None:
+def _jax(by: str, backend: Any, computation: Any, *_: Any, **given: Any) -> None:
     """XLA makes the kernels of a whole module at once."""
-    backend = _given(args, kwargs, 0, "backend")
     if str(getattr(backend, "platform", "")) in ("gpu", "cuda"):
-        computation = _given(args, kwargs, 1, "computation")
         name = str(computation.operation.attributes["sym_name"]).strip('"')
-        record("JAX (XLA)", [f"{name} (all of its module)"])
+        record(by, [f"{name} (all of its module)"])
 
 
-def _of_source(by: str, name: str) -> Before:
-    """Return a hook before a compiler whose first argument is the source."""
-
-    def before(args: Args, kwargs: Kwargs) -> None:
-        source = _given(args, kwargs, 0, name)
-        record(by, kernels(source), source)
-
-    return before
+def _of_source(by: str, *args: Any, **given: Any) -> None:
+    """A compiler whose first argument is the source."""
+    source = args[0] if args else given.get("src", given.get("source"))
+    record(by, kernels(source), source)
 
 
-_bindings = _of_source("NVRTC (cuda.bindings)", "src")
-COMPILERS: dict[str, tuple[str, Before]] = {
-    "torch.cuda.jiterator": ("_JittedFunction.__call__", _jiterator),
-    "cupy.cuda.compiler": ("_compile_module_with_cache", _cupy),
-    "jax._src.compiler": ("compile_or_get_cached", _jax),
-    "cuda.bindings.nvrtc": ("nvrtcCreateProgram", _bindings),
-    "cuda.nvrtc": ("nvrtcCreateProgram", _bindings),
-    "pycuda.compiler": ("compile", _of_source("PyCUDA", "source")),
+COMPILERS: dict[str, tuple[str, str, Callable[..., None]]] = {
+    "torch.cuda.jiterator": ("_JittedFunction.__call__", "torch.cuda.jiterator", _jiterator),
+    "cupy.cuda.compiler": ("_compile_module_with_cache", "CuPy", _cupy),
+    "jax._src.compiler": ("compile_or_get_cached", "JAX (XLA)", _jax),
+    "cuda.bindings.nvrtc": ("nvrtcCreateProgram", "NVRTC (cuda.bindings)", _of_source),
+    "cuda.nvrtc": ("nvrtcCreateProgram", "NVRTC (cuda.bindings)", _of_source),
+    "pycuda.compiler": ("compile", "PyCUDA", _of_source),
 }
-"""Modules with the function that compiles, and the hook before it."""
+"""Modules with the function that compiles, its name for people, and what notes a call of it."""
 
 
 def attach(module: Any) -> None:
     """Observe the compiler of one of ``COMPILERS``."""
-    function, before = COMPILERS[module.__name__]
+    function, by, note = COMPILERS[module.__name__]
+
+    def before(args: Args, kwargs: Kwargs) -> None:
+        note(by, *args, **kwargs)
+
     private_names.wrap(f"{module.__name__}:{function}", before)
 
 
@@ -142,7 +133,15 @@ def attach_nvrtc(module: Any) -> None:
     """``torch.cuda._utils``: compiles CUDA C++ at run time, and loads modules."""
     asked = arguments("kernel_source", "kernel_name")
     private_names.wrap("torch.cuda._utils:_nvrtc_compile", asked, _compiled)
-    private_names.wrap("torch.cuda._utils:_cuda_load_module", _loading)
+
+    def loading(args: Args, kwargs: Kwargs) -> None:
+        given = {**dict(zip(("ptx", "kernel_names"), args, strict=False)), **kwargs}
+        code = given.get("ptx")
+        if hash(_encoded(code)) not in _texts:
+            names = _listed(given.get("kernel_names")) or kernels(code)
+            record("torch.cuda (a module of PTX or cubin)", names, ptx=_ptx(code))
+
+    private_names.wrap("torch.cuda._utils:_cuda_load_module", loading)
 
 
 def _compiled(given: tuple[Any, Any], compiled: Any, error: BaseException | None) -> None:
@@ -154,13 +153,6 @@ def _compiled(given: tuple[Any, Any], compiled: Any, error: BaseException | None
         if len(compiled) > 1 and isinstance(compiled[1], str):
             more["symbol"] = compiled[1]
     record("torch.cuda._compile_kernel (NVRTC)", [name], source, **more)
-
-
-def _loading(args: Args, kwargs: Kwargs) -> None:
-    code, names = _given(args, kwargs, 0, "ptx"), _given(args, kwargs, 1, "kernel_names")
-    if hash(_encoded(code)) not in _texts:
-        maker = "torch.cuda (a module of PTX or cubin)"
-        record(maker, _listed(names) or kernels(code), ptx=_ptx(code))
 
 
 # -- numba.cuda -----------------------------------------------------------------------------------
@@ -192,20 +184,21 @@ def attach_numba(module: Any) -> None:
     """``numba.cuda``: a ``_Kernel`` is a function compiled for types of arguments, ``compile``
     gives the PTX of a function, and a library has LLVM IR, PTX and machine code of a kernel."""
     if module.__name__ == "numba.cuda.dispatcher":
-        private_names.wrap("numba.cuda.dispatcher:_Kernel.__init__", _before_kernel, _made)
+        asked = timed("self", "py_func", "argtypes")
+        private_names.wrap("numba.cuda.dispatcher:_Kernel.__init__", asked, _made)
     elif module.__name__ == "numba.cuda.compiler":
         private_names.wrap("numba.cuda.compiler:compile", _before_compile, _numba_compiled)
     else:
         library = "numba.cuda.codegen:CUDACodeLibrary"
+
+        def given(library: Any, result: Any) -> None:
+            if hasattr(_now, "library"):
+                _now.library = library
+
         # The first calls the second, which earlier versions have alone.
         name = "get_asm_strs" if hasattr(module.CUDACodeLibrary, "get_asm_strs") else "get_asm_str"
-        private_names.wrap(f"{library}.{name}", argument(0), succeeded(_asked))
+        private_names.wrap(f"{library}.{name}", argument(0), succeeded(given))
         private_names.wrap(f"{library}.get_cubin", timed("self"), _linked)
-
-
-def _before_kernel(args: Args, kwargs: Kwargs) -> Making:
-    given = dict(zip(("self", "py_func", "argtypes"), args, strict=False), **kwargs)
-    return given["self"], given["py_func"], given.get("argtypes"), time.time()
 
 
 def _made(making: Making, result: Any, error: BaseException | None) -> None:
@@ -236,11 +229,6 @@ def _numba_compiled(making: Making, result: Any, error: BaseException | None) ->
     entry = _ENTRY.search(code) if isinstance(code, str) else None
     if entry is not None:  # else a device function, or LTO's intermediate code
         _tell(event, code, library, entry[1])
-
-
-def _asked(library: Any, result: Any) -> None:
-    if hasattr(_now, "library"):
-        _now.library = library
 
 
 def _linked(token: tuple[Any, float], cubin: Any, error: BaseException | None) -> None:

@@ -15,11 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from inspector import __version__
-from inspector.analyse.hints.subject import (
-    ExecutedFacts,
-    Finding,
-    HintSubject,
-)
+from inspector.analyse.hints.subject import ExecutedFacts, Finding, HintSubject
 from inspector.analyse.line_annotations import Samples
 from inspector.analyse.occupancy import Device, base_arch
 from inspector.base.errors import PtxviewError, UsageError
@@ -245,17 +241,12 @@ class VariantFacts(Listings):
     """Adds resources and the analysis of variants. Arguments are as for a ``Reader``."""
 
     def __init__(
-        self,
-        recording: Recording,
-        cache: DerivedCache,
-        device: str | None,
-        measured: Measurements,
+        self, recording: Recording, cache: DerivedCache, device: str | None, measured: Measurements
     ) -> None:
         super().__init__(cache)
         if device is not None and base_arch(device) not in tables.devices():
             raise UsageError(
-                f"no device {device} is known",
-                f"Known are: {', '.join(tables.devices())}",
+                f"no device {device} is known", f"Known are: {', '.join(tables.devices())}"
             )
         self.recording = recording
         self.measured = measured
@@ -322,8 +313,7 @@ class VariantFacts(Listings):
     def _executed_key(self, variant: Variant) -> str:
         text = variant.stages[Stage.PTX].content.read()
         # Names are a stranger's: not every one of them can be encoded.
-        told = ascii((variant.symbol, variant.calls))
-        return self.cache.key("executed", __version__, text, told)
+        return self.cache.key("executed", __version__, text, ascii((variant.symbol, variant.calls)))
 
     def device(self, variant: Variant) -> Device | None:
         """The device of the figures; None for an unknown architecture."""

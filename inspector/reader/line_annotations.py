@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from inspector.analyse.hints.subject import Finding
 from inspector.analyse.line_annotations import (
@@ -36,16 +36,9 @@ if TYPE_CHECKING:
     from inspector.analyse.sentences.ptx import PtxReader
     from inspector.analyse.sentences.sass import SassReader
 
+    _Function = tuple[Listing, FunctionFacts, PtxReader | SassReader]
+
 _WORDS = re.compile(r"(?<![\w$%.])(?:%[a-z_]\w*|\.[a-z]\w*|SR_\w+)")
-_BESIDE = ("special register", "directive")
-
-
-class _Function(NamedTuple):
-    """The analysis of one function, and the reader of its sentences."""
-
-    listing: Listing
-    facts: FunctionFacts
-    reader: PtxReader | SassReader
 
 
 class Teller(VariantFacts):
@@ -71,13 +64,13 @@ class Teller(VariantFacts):
         def function_at(n: int) -> _Function | None:
             # A file may have thousands of functions, which are read one after the other.
             last = latest[0]
-            if last is None or not last.facts.function.first <= n <= last.facts.function.last:
+            if last is None or not last[1].function.first <= n <= last[1].function.last:
                 last = latest[0] = self._function(variant, stage, n)
             return last
 
         def at(n: int) -> Told:
             here = function_at(n) if every else None
-            of = facts if here is None else here.facts
+            of = facts if here is None else here[1]
             if of is not None and not of.function.first <= n <= of.function.last:
                 of = None
             times = None if of is None else of.schedule
@@ -141,8 +134,7 @@ class Teller(VariantFacts):
         if facts is None or facts.schedule is None:
             return {}, {}
         most = {name: count for name, (count, _) in facts.live.peak.items()}
-        rolled = roll_up(links, facts.live.at, facts.schedule.stall, most.get("gpr"))
-        return rolled, most
+        return roll_up(links, facts.live.at, facts.schedule.stall, most.get("gpr")), most
 
     def _notes(self, variant: Variant, stage: Stage) -> Mapping[int, tuple[Note, ...]]:
         """Notes by line: where a hint was seen, or what is linked with where it was seen."""
@@ -154,8 +146,7 @@ class Teller(VariantFacts):
         return out
 
     def _places(self, variant: Variant, stage: Stage, finding: Finding) -> Sequence[int]:
-        own = finding.lines.get(stage)
-        if own:
+        if own := finding.lines.get(stage):
             return own
         for other, lines in finding.lines.items():
             try:
@@ -173,8 +164,7 @@ class Teller(VariantFacts):
         """Of the instructions that became of an access, those that are one."""
         from inspector.analyse.accesses import accesses
 
-        own = self.function(variant, stage)
-        if own is None:
+        if (own := self.function(variant, stage)) is None:
             return set()
         found = accesses(self.listing(variant, stage), own)
         return lines & {n for one in found if one.space != "constant" for n in one.lines}
@@ -184,7 +174,7 @@ class Teller(VariantFacts):
         if known is None:
             return None
         listing = self.listing(variant, stage)
-        return _Function(listing, known, self._sentences(variant, stage, known.function))
+        return listing, known, self._sentences(variant, stage, known.function)
 
     def _registers(self, variant: Variant, stage: Stage, n: int) -> tuple[Register, ...]:
         known = self.facts(variant, stage, n) if stage in MACHINE else None
@@ -219,7 +209,11 @@ class Teller(VariantFacts):
                 out[entry.word] = Explained(entry, isa.qualifiers(line.opcode))
         for word in _WORDS.findall(line.text) if stage in MACHINE else ():
             entry = isa.word(word)
-            if entry is not None and entry.kind in _BESIDE and entry.word not in out:
+            if (
+                entry is not None
+                and entry.kind in ("special register", "directive")
+                and entry.word not in out
+            ):
                 out[entry.word] = Explained(entry, {})
         return tuple(out.values())
 
@@ -227,11 +221,11 @@ class Teller(VariantFacts):
 def _words(of: _Function | None, n: int) -> Words:
     if of is None:
         return NO_WORDS
-    line, chains = of.listing.lines[n - 1], of.facts.chains
-    sentence = of.reader.sentence(n)
+    listing, facts, reader = of
+    line, chains = listing.lines[n - 1], facts.chains
+    sentence = reader.sentence(n)
     definitions = {name: chains.definitions(n, name) for name in line.uses}
-    times = of.facts.schedule
-    if times is None:
+    if (times := facts.schedule) is None:
         return Words(sentence, definitions=definitions)
     return Words(sentence, times.sentences(n), times.waits(n), times.consumer(n), definitions)
 
@@ -289,8 +283,7 @@ def regions(reader: Teller, variant: Variant, stage: Stage) -> tuple[Region, ...
     shares = [(annotations.share(n) or 0.0, n) for n in annotations.hottest]
     hot = sorted(shares, key=lambda one: (-one[0], one[1]))[:SAMPLED]
     out = [Region(n, n, "samples", source(n, n), round(percent, 2)) for percent, n in hot]
-    facts = reader.own(variant, stage)
-    if facts is None:
+    if (facts := reader.own(variant, stage)) is None:
         return tuple(out)
     flow = facts.flow
     inner = [

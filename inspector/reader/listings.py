@@ -15,7 +15,7 @@ from typing import TypeVar, cast
 from inspector.analyse.line_annotations import SourceGroups, by_links, by_places, of_source, places
 from inspector.analyse.links import Relation, StageNames, beginning, composed, model_lines, relate
 from inspector.base.errors import PtxviewError, Unreadable
-from inspector.base.model import Fusion, Stage, StageFile, Variant
+from inspector.base.model import Stage, Variant
 from inspector.base.names import base_name
 from inspector.listing import parse
 from inspector.listing.cubin import is_elf, read_cubin
@@ -80,25 +80,22 @@ class Listings:
 
     def text(self, variant: Variant, stage: Stage) -> StageText:
         """The text of a stage. Raises ``Unreadable`` with the reason if it is missing."""
-        file = variant.stages.get(stage)
-        if file is None:
+        if (file := variant.stages.get(stage)) is None:
             why = variant.missing.get(stage, "it was not recorded")
             raise Unreadable(f"there is no {stage.value} of {variant.symbol}: {why}")
         if stage is Stage.SASS:
-            return self._sass(variant, file)
+            cubin = file.content.read()
+            if file.text_from != DISASSEMBLED and not is_elf(cubin):  # a report has the text alone
+                return StageText(decode(cubin), file.text_from)
+            plain, annotated, tool = disassemble(cubin, self.cache)
+            known = read_cubin(cubin)
+            if variant.locations_cubin is not None and (known is None or not known.has_lines):
+                with suppress(PtxviewError):
+                    annotated = (
+                        disassemble(variant.locations_cubin.read(), self.cache)[1] or annotated
+                    )
+            return StageText(plain, f"nvdisasm {tool} -c", annotated)
         return StageText(decode(file.content.read()), file.text_from)
-
-    def _sass(self, variant: Variant, file: StageFile) -> StageText:
-        cubin = file.content.read()
-        if file.text_from != DISASSEMBLED and not is_elf(cubin):  # a report has the text alone
-            return StageText(decode(cubin), file.text_from)
-        plain, annotated, tool = disassemble(cubin, self.cache)
-        known = read_cubin(cubin)
-        if variant.locations_cubin is not None and (known is None or not known.has_lines):
-            with suppress(PtxviewError):
-                lined = disassemble(variant.locations_cubin.read(), self.cache)[1]
-                annotated = lined or annotated
-        return StageText(plain, f"nvdisasm {tool} -c", annotated)
 
     def listing(self, variant: Variant, stage: Stage) -> Listing:
         """The lines of a stage. Raises ``PtxviewError`` with the reason if they are missing."""
@@ -116,8 +113,7 @@ class Listings:
         if stage in (Stage.SOURCE, Stage.OUTPUT_CODE):
             lines = variant.lines_in(stage)
             return Function(base_name(variant.symbol), *lines) if lines is not None else None
-        listing = self.listing(variant, stage)
-        functions = functions_of(stage, listing, variant.symbol)
+        functions = functions_of(stage, self.listing(variant, stage), variant.symbol)
         return next((f for f in functions if f.name == variant.symbol), None) or (
             functions[0] if len(functions) == 1 else None
         )
@@ -153,7 +149,15 @@ class Listings:
         if upper is Stage.SOURCE and variant.copied is not None and lower is Stage.OUTPUT_CODE:
             return _to_copy(variant, self.listing(variant, upper), self.listing(variant, lower))
         if upper is Stage.SOURCE and variant.copied is None and variant.fusion is not None:
-            return self._to_model(variant, variant.fusion, lower)
+            # The user's lines that a generated kernel was made from, by way of ``output_code``
+            file = variant.stages.get(Stage.SOURCE)
+            if file is None or file.origin_path is None or Stage.OUTPUT_CODE not in variant.stages:
+                return Relation(())
+            code, span = self.listing(variant, Stage.OUTPUT_CODE), variant.span
+            model = model_lines(code, span, variant.fusion, file.origin_path, operations())
+            if lower is not Stage.OUTPUT_CODE:
+                model = composed(self.links(variant, lower, Stage.OUTPUT_CODE), model)
+            return Relation.of(model).turned()
         places = self.places(variant)
         through = None
         ptx = variant.stages.get(Stage.PTX)
@@ -166,17 +170,6 @@ class Listings:
             begin = beginning(right, self.function(variant, lower), found)
             found = Relation((*found.blocks, (variant.fusion.calls, begin)))
         return found
-
-    def _to_model(self, variant: Variant, fusion: Fusion, lower: Stage) -> Relation:
-        """The user's lines that a generated kernel was made from, by way of ``output_code``."""
-        file = variant.stages.get(Stage.SOURCE)
-        if file is None or file.origin_path is None or Stage.OUTPUT_CODE not in variant.stages:
-            return Relation(())
-        code, span = self.listing(variant, Stage.OUTPUT_CODE), variant.span
-        model = model_lines(code, span, fusion, file.origin_path, operations())
-        if lower is not Stage.OUTPUT_CODE:
-            model = composed(self.links(variant, lower, Stage.OUTPUT_CODE), model)
-        return Relation.of(model).turned()
 
     def groups(self, variant: Variant, stage: Stage) -> SourceGroups:
         """Group the lines of a stage by source line. Raises ``PtxviewError`` without sources."""

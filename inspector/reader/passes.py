@@ -35,7 +35,6 @@ STAGES = ("ttir", "ttgir", "llir", "ptx")  # the stages that passes make
 
 # torch writes it beneath a graph: a number that differs where the passes made another object.
 _GRAPH_ID = re.compile(r"\n # graph id: [0-9]{1,40}\s*$")
-_TARGET = re.compile(rb'ttg\.target\s*=\s*"cuda:(\d+)"')
 Count = Callable[[PassRun], tuple[int, int]]  # how many lines came and went with a pass
 
 
@@ -104,8 +103,7 @@ def variant_passes(
     """
     job, remarks = _job(variant)
     interpreter = toolchain.interpreter(python)
-    version = toolchain.versions(interpreter).get("triton")
-    if version is None:
+    if (version := toolchain.versions(interpreter).get("triton")) is None:
         raise ToolMissing(
             f"{interpreter} has no Triton, whose passes these are",
             "Get it: pip install triton, or name another interpreter with --python.",
@@ -119,8 +117,7 @@ def variant_passes(
         json.dumps(dict(job.options), sort_keys=True, default=str),
         job.text,
     )
-    kept = _read(cache.get(key))
-    if kept is None:
+    if (kept := _read(cache.get(key))) is None:
         if say is not None:
             say(f"Triton {version} compiles {job.name} for {job.target}, for its passes")
         made = compile_on(job, interpreter, seconds=seconds, go_on=go_on)
@@ -133,8 +130,7 @@ def variant_passes(
 
 def _job(variant: Variant) -> tuple[StageJob, tuple[str, ...]]:
     """What to compile: the earliest text that there is."""
-    why = not_tritons(variant)
-    if why is not None:
+    if (why := not_tritons(variant)) is not None:
         raise Unreadable(why)
     begins = next(
         s
@@ -150,7 +146,7 @@ def _job(variant: Variant) -> tuple[StageJob, tuple[str, ...]]:
             f"{begins} on, those that make {' and '.join(later)}"
         )
     if not job.target:
-        told = _TARGET.search(job.text)
+        told = re.search(rb'ttg\.target\s*=\s*"cuda:(\d+)"', job.text)
         job = replace(job, target=f"sm_{told[1].decode()}" if told else DEFAULT_TARGET)
         if not told:
             remarks.append(f"no target is known of it: it is compiled for {DEFAULT_TARGET}")
@@ -168,8 +164,7 @@ def _list(variant: Variant, job: StageJob, made: StagesMade, count: Count) -> Pa
         )
     if made.unknown:
         remarks.append(f"Triton {made.triton} knows no option {', '.join(made.unknown)}")
-    own = variant.stages.get(Stage.PTX)
-    if own is not None and made.failed is None:
+    if (own := variant.stages.get(Stage.PTX)) is not None and made.failed is None:
         same = own.content.read() == made.texts.get("ptx")
         remarks.append(
             "the PTX of this compilation is the recorded one, byte for byte"

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import PurePath
 
 from inspector.base.errors import PtxviewError, UsageError
-from inspector.base.model import EDIT, Kernel, Resources, Stage, Variant
+from inspector.base.model import EDIT, Kernel, Stage, Variant
 from inspector.base.text import meant, shown, words
 from inspector.reader.reader import Reader
 from inspector.reader.selecting import names
@@ -124,6 +124,13 @@ def matching(
             yield kernel, variant
 
 
+_FIGURES = {
+    "regs": ("registers",),
+    "stack": ("stack_bytes",),
+    "spill": ("spill_store_bytes", "spill_load_bytes"),
+    "shared": ("static_shared_bytes", "dynamic_shared_bytes"),
+}
+"""The fields of ``Resources`` that a property adds up."""
 _SLOW = ("instr", "op", "occupancy", "hint", "hints")
 
 
@@ -136,12 +143,26 @@ def _property(
 ) -> Value:
     match name:
         case "regs" | "stack" | "spill" | "shared":
-            return _resource(name, reader.resources(variant))
+            resources = reader.resources(variant)
+            figures = [getattr(resources, field) for field in _FIGURES[name]]
+            known = [figure for figure in figures if figure is not None]
+            return sum(known) if known else None
         case "occupancy":
             return reader.occupancy(variant)
-        case "op" | "instr":
+        case "op":
             with suppress(PtxviewError):
-                return _opcodes(reader, variant) if name == "op" else _instructions(reader, variant)
+                return {
+                    line.opcode
+                    for stage in (Stage.PTX, Stage.SASS)
+                    if stage in variant.stages
+                    for line in reader.listing(variant, stage).lines
+                    if line.opcode
+                }
+            return None
+        case "instr":
+            with suppress(PtxviewError):
+                if (sass := reader.code(variant, Stage.SASS)) is not None:
+                    return sum(map(len, sass.code.without_padding().values()))
             return None
         case "hint" | "hints":
             with suppress(PtxviewError):
@@ -174,30 +195,3 @@ def _property(
             return any(EDIT in one.config for one in kernel.variants)
         case _:
             return " ".join(names(kernel))
-
-
-def _resource(name: str, held: Resources) -> float | None:
-    parts: tuple[int | None, ...]
-    if name == "spill":
-        parts = (held.spill_store_bytes, held.spill_load_bytes)
-    elif name == "shared":
-        parts = (held.static_shared_bytes, held.dynamic_shared_bytes)
-    else:
-        parts = (held.registers,) if name == "regs" else (held.stack_bytes,)
-    known = [part for part in parts if part is not None]
-    return sum(known) if known else None
-
-
-def _opcodes(reader: Reader, variant: Variant) -> set[str]:
-    return {
-        line.opcode
-        for stage in (Stage.PTX, Stage.SASS)
-        if stage in variant.stages
-        for line in reader.listing(variant, stage).lines
-        if line.opcode
-    }
-
-
-def _instructions(reader: Reader, variant: Variant) -> int | None:
-    sass = reader.code(variant, Stage.SASS)
-    return None if sass is None else sum(map(len, sass.code.without_padding().values()))

@@ -193,8 +193,7 @@ class GraphReader(Teller):
         """The text of a stage. Raises ``PtxviewError`` where it cannot be had."""
         if stage is Stage.OPERATIONS:
             return "\n".join(row.text for row in self._rows(graph))
-        held = graph.stages.get(stage)
-        if held is None:
+        if (held := graph.stages.get(stage)) is None:
             why = "it was not recorded" if graph.error is None else graph.error.said
             raise Unreadable(f"there is no {stage.value} of graph {graph.id}: {why}")
         return decode(held.content.read())

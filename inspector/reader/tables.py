@@ -91,8 +91,7 @@ def names() -> list[str]:
 def schema(command: str) -> Schema | None:
     """The JSON Schema of a command's ``--json``; None where it prints none."""
     tables = table("json")
-    root = tables["commands"].get(command)
-    if root is None:
+    if (root := tables["commands"].get(command)) is None:
         return None
     left, found = [root], dict[str, Schema]()
     while left:

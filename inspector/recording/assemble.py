@@ -138,8 +138,7 @@ class Assembly:
         for index, event in sorted(graphs, key=lambda g: g[1].get("frame_id") is None):
             self._graph(event, index)
         for index, event in enumerate(ordered):
-            error = facts.of_graph(event, self._blob)
-            if error is not None:
+            if (error := facts.of_graph(event, self._blob)) is not None:
                 self._failed_graph(event, index, error)
         compiled: list[VariantOfKernel] = []
         for index, event in enumerate(ordered):
@@ -183,8 +182,7 @@ class Assembly:
             case "loaded" | "ptxas":
                 self._loaded.setdefault(*figures_of(event))
             case "uncaptured":
-                kernel = Uncaptured(str(event.get("name")), str(event.get("by")))
-                self._uncaptured[kernel] = None
+                self._uncaptured[Uncaptured(str(event.get("name")), str(event.get("by")))] = None
             case "problem":
                 self.problems.append(f"{event.get('where')}: {event.get('text')}")
             case "triton_failed":
@@ -228,8 +226,7 @@ class Assembly:
                 self.problems.append(f"the extension {name} did not build: {said}")
 
     def _graph(self, event: Event, index: int) -> None:
-        content = self._blob(event.get("blob"))
-        if content is None:
+        if (content := self._blob(event.get("blob"))) is None:
             return
         try:
             text = content.read().decode("utf-8", "surrogateescape")
@@ -280,8 +277,7 @@ class Assembly:
             if len(own) == 1 and own[0].error is None:
                 own[0].error = error
             return
-        above = self._origins.stages(event, index, aot)
-        if not above:
+        if not (above := self._origins.stages(event, index, aot)):
             return  # there was no graph by then
         graph = _Graph(
             self._graph_id(event, aot),
@@ -359,8 +355,7 @@ class Assembly:
                 self._add_tools({"python": event.get("python")})
                 if (number := as_int(event.get("pid"))) is not None:
                     rank, machine = as_int(event.get("rank")), as_text(event.get("machine"))
-                    process = RecordedProcess(number, rank, machine)
-                    self._processes.setdefault(number, process)
+                    self._processes.setdefault(number, RecordedProcess(number, rank, machine))
             case "torch":
                 self._add_tools({"torch": event.get("version")})
             case "tools":
@@ -385,8 +380,7 @@ class Assembly:
         kernel = self._kernels.setdefault(compiled.key, _Kernel(compiled.origin, compiled.name))
         variant = compiled.variant
         key = (variant.hash, variant.symbol)
-        earlier = kernel.variants.get(key)
-        if earlier is None:
+        if (earlier := kernel.variants.get(key)) is None:
             kernel.variants[key] = variant
             return
         if earlier.embedded is None and variant.embedded is not None:
@@ -579,7 +573,6 @@ def _at_home(
         if copied is None or place is None or not path:
             yield one
         elif PurePath(copied.file).name == PurePath(place.file).name:
-            own = replace(place, file=path, line=place.line + copied.first - 1)
-            yield replace(one, place=own)
+            yield replace(one, place=replace(place, file=path, line=place.line + copied.first - 1))
         else:
             yield one

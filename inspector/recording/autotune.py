@@ -202,10 +202,7 @@ class Tunings:
         return {key: _distinct(tunings) for key, tunings in tunings_of.items()}
 
     def _fused(
-        self,
-        key: Key,
-        trials: Iterable[tuple[_Tried, float | None]],
-        variants: tuple[Variant, ...],
+        self, key: Key, trials: Iterable[tuple[_Tried, float | None]], variants: tuple[Variant, ...]
     ) -> Tuning | None:
         """Candidates that were compiled with what could be fused into them, as a tuning."""
         entries = tuple(
@@ -219,10 +216,7 @@ class Tunings:
         return Tuning("inductor", nodes, entries, best, method="fusion") if entries else None
 
     def _uses(
-        self,
-        name: object,
-        heard: _Heard,
-        graphs: Mapping[GraphRef, tuple[str, Mapping[str, str]]],
+        self, name: object, heard: _Heard, graphs: Mapping[GraphRef, tuple[str, Mapping[str, str]]]
     ) -> tuple[ChoiceUse, ...]:
         if heard.operation is None or heard.graph not in graphs:
             return ()

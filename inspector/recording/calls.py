@@ -189,8 +189,7 @@ class Calls:
         merged: dict[object, Call] = {}
         for process, number, call in subject.calls:
             # A call is recorded when it begins, and counted when it has returned.
-            count = self._counts.get((process, number), 1)
-            if not count:
+            if not (count := self._counts.get((process, number), 1)):
                 continue  # it raised
             key = (
                 call.grid,
@@ -198,8 +197,7 @@ class Calls:
                 call.shared_bytes,
                 tuple(repr(replace(a, low=None, high=None)) for a in call.arguments),
             )
-            earlier = merged.get(key)
-            if earlier is None:
+            if (earlier := merged.get(key)) is None:
                 merged[key] = replace(call, count=count)
                 continue
             firsts = [f for f in (earlier.first, call.first) if f is not None]
@@ -243,8 +241,7 @@ class KernelOfModule:
         cubin = self.module.read()
         if len(cubin) <= MAX_WHOLE_CUBIN_BYTES:
             return cubin
-        code = only(cubin, self.kernel)
-        if code is None:
+        if (code := only(cubin, self.kernel)) is None:
             raise Unreadable(f"the module of {self.kernel} is damaged: the kernel is not in it")
         return code
 
@@ -325,7 +322,17 @@ class DriverLaunches:
                 if kind == "made_failed":
                     self._refused.append(made)
                 else:
-                    self._compiled_by(made)
+                    # Take in a compiler's product; a later event adds its machine code
+                    if made.event.get("cubin") is not None:
+                        symbol = made.event.get("symbol")
+                        self._made = [
+                            m
+                            for m in self._made
+                            if m.by != made.by
+                            or m.name != made.name
+                            or m.event.get("symbol") != symbol
+                        ]
+                    self._made.append(made)
             case "driver_kernel":
                 module, name, blob = (as_text(event.get(k)) for k in ("module", "name", "blob"))
                 if module and name and blob:
@@ -334,7 +341,15 @@ class DriverLaunches:
             case _ if process is None:
                 return
             case "driver":
-                self._began(event)
+                beside, error = as_text(event.get("beside")), as_int(event.get("error"))
+                why = None if error is None else f"CUPTI refused (error {error})"
+                why = as_text(event.get("why")) or why
+                if beside is not None:
+                    why = f"{beside} is set: another tool is at the driver"
+                if event.get("began") is True:
+                    self.began = True
+                elif why is not None:
+                    self._blind[why] = None
             case "driver_left":
                 self._blind[f"{event.get('why')} began"] = None
                 self._inexact.add(process)
@@ -342,17 +357,6 @@ class DriverLaunches:
                 self._launch(event, process)
             case "driver_counts":
                 self._told(event, process)
-
-    def _began(self, event: Event) -> None:
-        beside, error = as_text(event.get("beside")), as_int(event.get("error"))
-        why = None if error is None else f"CUPTI refused (error {error})"
-        why = as_text(event.get("why")) or why
-        if beside is not None:
-            why = f"{beside} is set: another tool is at the driver"
-        if event.get("began") is True:
-            self.began = True
-        elif why is not None:
-            self._blind[why] = None
 
     def _launch(self, event: Event, process: Process) -> None:
         symbol, number = as_text(event.get("name")), as_int(event.get("id"))
@@ -383,19 +387,17 @@ class DriverLaunches:
         Launches of Triton's are counted where they are asked for, with their arguments; here only
         what replays of CUDA graphs add to them, less those that were asked for to be captured.
         """
-        launches = self._of(variant)
-        if launches is None:
+        if (launches := self._of(variant)) is None:
             return variant
         counts = [self._count(key, event) for key, event in launches.calls.items()]
         if variant.launches is not None:
             more = sum(c.replayed - c.captured for c in counts)
             return replace(variant, launches=max(variant.launches + more, 0))
         told = any(event.get("parameters") for event in launches.calls.values())
-        processes = {process for process, _ in launches.calls}
         return replace(
             variant,
             launches=sum(c.launched + c.replayed for c in counts),
-            launches_exact=processes.isdisjoint(self._inexact),
+            launches_exact={process for process, _ in launches.calls}.isdisjoint(self._inexact),
             calls=self._calls(launches, argument_types(demangled) if told else ()),
         )
 
@@ -408,17 +410,6 @@ class DriverLaunches:
             return None
         module = self._whole.get((digest, variant.symbol), digest)
         return self._kernels.get((module, variant.symbol))
-
-    def _compiled_by(self, made: _Made) -> None:
-        """Take in a compiler's product; a later event adds its machine code."""
-        if made.event.get("cubin") is not None:
-            symbol = made.event.get("symbol")
-            self._made = [
-                m
-                for m in self._made
-                if m.by != made.by or m.name != made.name or m.event.get("symbol") != symbol
-            ]
-        self._made.append(made)
 
     def _count(self, key: tuple[Process, int], event: Event) -> _Counted:
         # It was launched once when it was first seen, if not only captured into a graph.
@@ -469,7 +460,15 @@ class DriverLaunches:
                 if self.has_ptx(made.by, made.name) and not self._was_refused(made):
                     yield self._unlaunched(made)
         for made in self._refused:
-            yield self._uncompiled(made)
+            # A kernel that its compiler refused, with the stages before
+            error = facts.of_compile(made.event, self._blob)
+            tool, said = (
+                (made.by, "it did not say why") if error is None else (error.tool, error.said)
+            )
+            missing = dict.fromkeys((Stage.TTIR, Stage.TTGIR), f"{made.by} makes none")
+            why = f"{tool or made.by} could not compile it: {said}"
+            missing |= dict.fromkeys((Stage.LLIR, Stage.PTX, Stage.SASS), why)
+            yield self._of_compiler(made, missing, error)
 
     def _was_refused(self, made: _Made) -> bool:
         """Whether a kernel that has PTX was refused by the linker."""
@@ -490,15 +489,6 @@ class DriverLaunches:
         missing = dict.fromkeys((Stage.TTIR, Stage.TTGIR, Stage.LLIR), "no Triton compiled it")
         missing[Stage.SASS] = f"{made.by} is not emulated, and there was no GPU to load it"
         return self._of_compiler(made, missing)
-
-    def _uncompiled(self, made: _Made) -> VariantOfKernel:
-        """A kernel that its compiler refused, with the stages before."""
-        error = facts.of_compile(made.event, self._blob)
-        tool, said = (made.by, "it did not say why") if error is None else (error.tool, error.said)
-        missing = dict.fromkeys((Stage.TTIR, Stage.TTGIR), f"{made.by} makes none")
-        why = f"{tool or made.by} could not compile it: {said}"
-        missing |= dict.fromkeys((Stage.LLIR, Stage.PTX, Stage.SASS), why)
-        return self._of_compiler(made, missing, error)
 
     def _of_compiler(
         self, made: _Made, missing: Mapping[Stage, str], error: Failure | None = None
@@ -562,8 +552,7 @@ class DriverLaunches:
         return VariantOfKernel(key, Origin.EXTERN, launches.symbol, replace(variant, **more))
 
     def _target(self, stages: Mapping[Stage, StageFile]) -> str | None:
-        held = stages.get(Stage.SASS)
-        if held is None:
+        if (held := stages.get(Stage.SASS)) is None:
             return None
         module = held.content.module if isinstance(held.content, KernelOfModule) else held.content
         name = digest_named(module) or ""
@@ -703,8 +692,7 @@ def _value(raw: bytes, kind: str | None) -> tuple[int | float | bool | str | Non
     if base.endswith(("*", "&")) and len(raw) == 8:
         address = int.from_bytes(raw, "little")
         return hex(address), min(address & -address or HIGHEST_ALIGNMENT, HIGHEST_ALIGNMENT)
-    form = _FORMATS.get(base)
-    if form is None or struct.calcsize(f"<{form}") != len(raw):
+    if (form := _FORMATS.get(base)) is None or struct.calcsize(f"<{form}") != len(raw):
         return None, None
     (plain,) = struct.unpack(f"<{form}", raw)
     return plain, None

@@ -84,8 +84,7 @@ class PartContent:
     end: int
 
     def read(self) -> bytes:
-        size = self.end - self.begin
-        data = files.part(self.path, self.begin, size, inside=self.path.parent)
+        data = files.part(self.path, self.begin, self.end - self.begin, inside=self.path.parent)
         if hashlib.sha256(data).hexdigest() != self.digest:
             raise Unreadable(f"a module in {self.path} is damaged")
         return data
@@ -141,7 +140,10 @@ class _Decoder:
         # A frame is named after the first entry that has it.
         for begin, end in ((begin, end) for kind, begin, end, _ in rows if kind == FRAME):
             with suppress(struct.error, ValueError):
-                self._frame(_Record(self._data[begin:end]))
+                record = _Record(self._data[begin:end])
+                address, library, symbol = record.numbers("<QII")
+                if library + symbol == record.left:
+                    self._frames[address] = _path(record.data(library)), _text(record.data(symbol))
         makers = {
             BEGAN: self._began,
             ENTRY: self._entry,
@@ -154,7 +156,11 @@ class _Decoder:
             latest = nanoseconds / 1e9 or latest
             try:
                 if kind == MODULE:
-                    self._module(begin, end)
+                    number, lost = struct.unpack_from("<II", self._data[begin : begin + 8])
+                    if not lost:
+                        if number in self._modules:
+                            raise ValueError("its number was given already")
+                        self._modules[number] = begin + 8, end
                 elif kind != FRAME:
                     for event in makers[kind](_Record(self._data[begin:end])):
                         yield {**event, "time": latest, "pid": self._pid}
@@ -186,13 +192,6 @@ class _Decoder:
         if program and not PurePath(program).name.startswith("python"):
             # A program that may carry its kernels' PTX.
             yield {"event": "library", "path": program, "name": PurePath(program).name}
-
-    def _module(self, begin: int, end: int) -> None:
-        number, lost = struct.unpack_from("<II", self._data[begin : begin + 8])
-        if not lost:
-            if number in self._modules:
-                raise ValueError("its number was given already")
-            self._modules[number] = begin + 8, end
 
     def _entry(self, record: _Record) -> Iterator[Event]:
         number, module, device, *dims = record.numbers("<Iii3I3II3I")
@@ -255,11 +254,6 @@ class _Decoder:
         (error,) = record.numbers("<i")
         why = {"error": error} if error else {}
         yield {"event": "driver_left", "why": _text(record.data(record.left)), **why}
-
-    def _frame(self, record: _Record) -> None:
-        address, library, symbol = record.numbers("<QII")
-        if library + symbol == record.left:
-            self._frames[address] = _path(record.data(library)), _text(record.data(symbol))
 
     # -- meaning --------------------------------------------------------------------------------
 

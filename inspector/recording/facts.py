@@ -86,8 +86,7 @@ class Processes:
         self._begun: Counter[int] = Counter()
 
     def of(self, event: Event) -> Process | None:
-        pid = as_int(event.get("pid"))
-        if pid is None:
+        if (pid := as_int(event.get("pid"))) is None:
             return None
         self._begun[pid] += event.get("event") == self._kind
         return pid, self._begun[pid]
@@ -341,8 +340,7 @@ def columns(compilations: Sequence[Compilation]) -> dict[tuple[str, str], dict[s
         if len(targets) > 1:
             out[key]["target"] = ", ".join(dict.fromkeys(one.target for one in mine))
         if len(options) > 1:
-            asked = dict.fromkeys(one.options or "(none)" for one in mine)
-            out[key]["options"] = " | ".join(asked)
+            out[key]["options"] = " | ".join(dict.fromkeys(one.options or "(none)" for one in mine))
     return out
 
 
@@ -391,8 +389,7 @@ Line = Callable[[str, int], str | None]
 def messages_of(said: str, tool: str, line_of: Line) -> tuple[CompilerMessage, ...]:
     """The messages in what a compiler printed, in its order, each once. ``tool`` printed it, where
     a line does not say which tool did. ``line_of`` reads the lines that are named."""
-    unique = dict.fromkeys(_messages(said.splitlines(), tool, line_of))
-    return tuple(unique)[:MAX_MESSAGES]
+    return tuple(dict.fromkeys(_messages(said.splitlines(), tool, line_of)))[:MAX_MESSAGES]
 
 
 def _messages(rows: Sequence[str], tool: str, line_of: Line) -> Iterator[CompilerMessage]:
@@ -471,14 +468,12 @@ def of_compile(event: Event, blob: Blob) -> Failure | None:
 def _limited(event: Event, failure: Failure) -> Failure:
     """A failure with the limit that was exceeded, if it was one."""
     required, limit = as_int(event.get("required")), as_int(event.get("limit"))
-    resource = as_text(event.get("resource"))
-    return replace(failure, required=required, limit=limit, resource=resource)
+    return replace(failure, required=required, limit=limit, resource=as_text(event.get("resource")))
 
 
 def of_loading(event: Event) -> Failure | None:
     """Why the device would not load a binary."""
-    error = as_text(event.get("error"))
-    if error is None:
+    if (error := as_text(event.get("error"))) is None:
         return None
     kind, colon, _ = error.partition(": ")
     named = kind if colon and kind.isidentifier() else None
@@ -506,8 +501,7 @@ def of_graph(event: Event, blob: Blob) -> Failure | None:
     if event.get("event") == "graph_failed":
         return of_compile(event, blob)
     figures = as_map(event.get("figures")) if event.get("event") == "compile_end" else {}
-    text = (as_text(figures.get("fail_reason")) or "").strip()
-    if not text:
+    if not (text := (as_text(figures.get("fail_reason")) or "").strip()):
         return None
     said = error_line(text)
     file = as_text(figures.get("fail_user_frame_filename"))
@@ -523,7 +517,6 @@ def of_graph(event: Event, blob: Blob) -> Failure | None:
 
 # What ninja prints of a build that failed: ``FAILED: cuda.cuda.o``, the command, what it said.
 
-_FAILED = re.compile(r"^FAILED: .*\n(?P<command>.*)\n", re.MULTILINE)
 _ENDS = re.compile(r"^(?:FAILED: |\[\d+/\d+\] |ninja: build stopped)", re.MULTILINE)
 SOURCES = (".cu", ".cpp", ".cc", ".cxx", ".c")
 
@@ -546,7 +539,7 @@ def of_build(event: Event, blob: Blob) -> Iterator[FailedSource]:
     directory = str(event.get("directory") or "")
     digests = {f"{directory}/{name}": d for name, d in as_map(event.get("files")).items()}
     digests |= as_map(event.get("sources"))
-    for block in _FAILED.finditer(log):
+    for block in re.finditer(r"^FAILED: .*\n(?P<command>.*)\n", log, flags=re.MULTILINE):
         end = _ENDS.search(log, block.end())
         said = log[block.end() : len(log) if end is None else end.start()]
         try:

@@ -103,8 +103,7 @@ class ZipContent:
 
     def read(self) -> bytes:
         member = f"blobs/{self.digest}"
-        where = f"{member} in {self.archive.path}"
-        return _as_named(self.archive.read(member), self.digest, where)
+        return _as_named(self.archive.read(member), self.digest, f"{member} in {self.archive.path}")
 
 
 def _as_named(data: bytes, digest: str, where: str) -> bytes:
@@ -679,8 +678,7 @@ def merged(parts: Sequence[Events]) -> tuple[tuple[str, ...], Events]:
     events = [event for _, event in sorted(placed, key=itemgetter(0))]
     if len(ends) == len(parts):
         failed = next((e for e in ends if e.get("exit_status")), ends[0])
-        finishing = any(e.get("finishing") is True for e in ends)
-        events.append({**failed, "finishing": finishing})
+        events.append({**failed, "finishing": any(e.get("finishing") is True for e in ends)})
     pairs = zip(machines, parts, strict=True)
     problems = [f"{machine}: {problem}" for machine, part in pairs for problem in part.problems]
     for what in ("target", "mode"):

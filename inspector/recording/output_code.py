@@ -255,8 +255,7 @@ def kernels(text: str) -> tuple[KernelText, ...]:
     out = []
     for name, kernel in found.items():
         warps, shared = launched.get(name, (None, None))
-        at = tuple(calls.get(name, ()))
-        out.append(replace(kernel, launches=at, warps=warps, shared=shared))
+        out.append(replace(kernel, launches=tuple(calls.get(name, ())), warps=warps, shared=shared))
     return tuple(out)
 
 
@@ -363,8 +362,7 @@ class Origins:
         dynamo = graph_lines(text_of(self._newest(texts, "dynamo_output_graph")))
         placed: dict[str, Place | None] = {}
         for kind in (*AFTER, *([f"aot_{part}_graph"] if part else []), "aot_joint_graph"):
-            lines = graph_lines(text_of(self._newest(texts, kind)))
-            placed = {**_renewed(lines, dynamo), **placed}
+            placed = {**_renewed(graph_lines(text_of(self._newest(texts, kind))), dynamo), **placed}
         return [_fusion(kernel, placed, dynamo) for kernel in parsed.kernels]
 
     def stages(self, graph: Event, index: int, aot: str | None) -> dict[Stage, StageFile]:
@@ -442,8 +440,7 @@ def _fusion(kernel: KernelText, placed: Lines, dynamo: Lines) -> Fusion:
 
 
 def joined(fusions: Iterable[Fusion]) -> Fusion | None:
-    every = tuple(fusions)
-    if not every:
+    if not (every := tuple(fusions)):
         return None
     by_line: dict[tuple[str, int], MadeFrom] = {}
     for origin in (one for fusion in every for one in fusion.made_from):

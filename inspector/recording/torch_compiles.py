@@ -93,7 +93,16 @@ class TorchCompiles:
             case "triton_failed":
                 self._triton_failed(event)
             case "triton_said":
-                self._triton_said(event)
+                # Add the messages of a second attempt, which have lines
+                at = self._refused.get(as_text(event.get("hash")) or "")
+                failure = facts.of_compile(event, self._blob)
+                if at is not None and failure is not None:
+                    one = self.kernels[at]
+                    self.kernels[at] = replace(
+                        one,
+                        failed=failure.said[:SENTENCE_CHARS],
+                        place=_blamed(failure) or one.place,
+                    )
             case "graph_failed":
                 self._graph_failed(event)
             case "extension":
@@ -207,8 +216,7 @@ class TorchCompiles:
     def _triton(self, event: Event) -> None:
         name, hit, digest = as_text(event.get("name")), event.get("cache_hit"), event.get("hash")
         if name is not None and isinstance(hit, bool):  # else of a cache that was opened
-            steps = _stages(event)
-            self._asked(event, "triton", name, steps=steps, hit=hit, hash=as_text(digest))
+            self._asked(event, "triton", name, steps=_stages(event), hit=hit, hash=as_text(digest))
 
     def _triton_failed(self, event: Event) -> None:
         digest = as_text(event.get("hash"))
@@ -241,16 +249,6 @@ class TorchCompiles:
             place=_blamed(failure)
             or _place(event.get("path"), lines[0] if isinstance(lines, list) and lines else None),
         )
-
-    def _triton_said(self, event: Event) -> None:
-        """Add the messages of a second attempt, which have lines."""
-        at = self._refused.get(as_text(event.get("hash")) or "")
-        failure = facts.of_compile(event, self._blob)
-        if at is not None and failure is not None:
-            one = self.kernels[at]
-            self.kernels[at] = replace(
-                one, failed=failure.said[:SENTENCE_CHARS], place=_blamed(failure) or one.place
-            )
 
     def _graph_failed(self, event: Event) -> None:
         """A graph of a function, or one that was exported before: that is no compile of torch's."""
@@ -357,8 +355,7 @@ def stack_in(text: str) -> tuple[UserFrame, ...]:
     rows = text.split("\n")
     out = []
     for n, row in enumerate(rows):
-        frame = _FRAME.match(row)
-        if frame is None or _TORCHS.search(frame[1]):
+        if (frame := _FRAME.match(row)) is None or _TORCHS.search(frame[1]):
             continue
         code = rows[n + 1].strip() if n + 1 < len(rows) else ""
         code = "" if _FRAME.match(code) else code[:SENTENCE_CHARS]

@@ -83,8 +83,7 @@ def from_triton(
     stages: dict[Stage, StageFile] = {}
     missing = {s: f"Triton left no .{s.value} file" for s in STAGES}
     for stage in STAGES:
-        content = blob(files.get(stage.value))
-        if content is not None:
+        if (content := blob(files.get(stage.value))) is not None:
             stages[stage] = StageFile(content, as_text(paths.get(stage.value)), "Triton")
             del missing[stage]
     if cubin is not None:
@@ -110,8 +109,7 @@ def from_triton(
             span = (kernel.body, kernel.last or kernel.body)
         if kernel.written is not None:
             origin, name = Origin.TRITON, key[1]
-            user_file = (users or {}).get(kernel.written[0])
-            if user_file is not None:
+            if (user_file := (users or {}).get(kernel.written[0])) is not None:
                 stages[Stage.SOURCE] = StageFile(user_file, kernel.written[0], "the script's file")
                 copied = _copied(text_of(user_file), kernel, file)
             else:
@@ -123,8 +121,7 @@ def from_triton(
         span = python_span(source)
     else:
         missing[Stage.SOURCE] = "Triton's cache keeps no Python; only a recording does"
-    error = facts.of_compile(event, blob)
-    if error is not None:
+    if (error := facts.of_compile(event, blob)) is not None:
         reason = f"Triton could not compile it: {error.said}"
         missing |= dict.fromkeys(missing.keys() - {Stage.SOURCE}, reason)
     if (why := as_text(event.get("unkept"))) is not None:

@@ -125,7 +125,6 @@ def architectures(argv: Sequence[str]) -> list[str]:
 
 _REFERENCE = re.compile(r"\$(?:([$ :])|\{([^{}]*)\}|([A-Za-z0-9_-]+)|)")
 _WORD = re.compile(r"(?:[^ $]|\$(?s:.)|\$$)+")
-_COLON = re.compile(r"((?:[^$:]|\$(?s:.))*+):(.*)", re.DOTALL)
 # Marks a joined line; the next line's indentation is not part of it.
 _JOINED = "\0"
 # The text that is expanded may be TIMES as long as the file, or LEAST characters if that is more. A
@@ -170,26 +169,20 @@ def parse_ninja(text: str) -> tuple[Build, ...]:
         if line.startswith("rule "):
             block = rules.setdefault(line[5:].strip(), {})
         elif line.startswith("build "):
-            edge = _edge(line[6:], variables, room)
-            if edge is not None:
+            if (edge := _edge(line[6:], variables, room)) is not None:
                 edges.append(edge)
-                block, scope = edge.variables, variables
+                block, scope = edge[3], variables
         elif equals:
             variables[name.strip()] = room.expand(value.lstrip(), variables.get)
-    return tuple(_build(edge, rules.get(edge.rule, {}), variables, room) for edge in edges)
+    return tuple(_build(edge, rules.get(edge[2], {}), variables, room) for edge in edges)
 
 
-@dataclass(frozen=True, slots=True)
-class _Edge:
-    outputs: tuple[str, ...]
-    inputs: tuple[str, ...]
-    rule: str
-    variables: dict[str, str]
+_Edge = tuple[tuple[str, ...], tuple[str, ...], str, dict[str, str]]
+"""Outputs, inputs, the rule and the variables of a build."""
 
 
 def _edge(text: str, variables: dict[str, str], room: _Room) -> _Edge | None:
-    found = _COLON.match(text)
-    if found is None:
+    if (found := re.match(r"((?:[^$:]|\$(?s:.))*+):(.*)", text, flags=re.DOTALL)) is None:
         return None
 
     def explicit(words: list[str]) -> tuple[str, ...]:
@@ -198,30 +191,27 @@ def _edge(text: str, variables: dict[str, str], room: _Room) -> _Edge | None:
         return tuple(room.expand(word, variables.get) for word in own)
 
     rule, *inputs = _WORD.findall(found[2]) or [""]
-    return _Edge(explicit(_WORD.findall(found[1])), explicit(inputs), rule, {}) if rule else None
+    return (explicit(_WORD.findall(found[1])), explicit(inputs), rule, {}) if rule else None
 
 
 def _build(edge: _Edge, rule: dict[str, str], variables: dict[str, str], room: _Room) -> Build:
-    special = {
-        "in": " ".join(map(shlex.quote, edge.inputs)),
-        "out": " ".join(map(shlex.quote, edge.outputs)),
-    }
-    outside = ChainMap(special, edge.variables, variables)
+    outputs, inputs, rule_name, own = edge
+    special = {"in": " ".join(map(shlex.quote, inputs)), "out": " ".join(map(shlex.quote, outputs))}
+    outside = ChainMap(special, own, variables)
 
     def value(name: str) -> str | None:
         # As ninja looks it up: the rule's variables come before the file's if the edge has some.
-        first = edge.variables or variables
-        if name in ("command", "in", "out") or name not in rule or name in first:
+        if name in ("command", "in", "out") or name not in rule or name in (own or variables):
             return outside.get(name)
         # A rule's variables are expanded at each use; for torch's rules one level is enough.
         return room.expand(rule[name], outside.get)
 
-    command = room.expand(edge.variables.get("command", rule.get("command", "")), value)
+    command = room.expand(own.get("command", rule.get("command", "")), value)
     try:
         argv = tuple(shlex.split(command))
     except ValueError:
         argv = ()
-    return Build(edge.outputs[0] if edge.outputs else "", edge.inputs, edge.rule, argv)
+    return Build(outputs[0] if outputs else "", inputs, rule_name, argv)
 
 
 class _Room:
@@ -411,18 +401,14 @@ def event_of(built: Found, cache: DerivedCache) -> Event:
 
 
 def recorded_event(
-    built: Found,
-    blob: Callable[[bytes], str],
-    cache: DerivedCache,
-    say: Callable[[str], None],
+    built: Found, blob: Callable[[bytes], str], cache: DerivedCache, say: Callable[[str], None]
 ) -> list[Event]:
     """The events of one cubin of a build that has just been recorded: its PTX, its spills."""
     figures: list[Event] = []
     event = _facts(built, blob) | {"cubin": blob(built.cubin)}
     if built.source is not None and built.source.is_file():
         event["source_blob"] = blob(files.read(built.source))
-    reason = why_not(built)
-    if reason is None:
+    if (reason := why_not(built)) is None:
         code = rerun(built, built.argv, cache, say)
         reason = code.why
         event["ptx_command"] = list(code.command)

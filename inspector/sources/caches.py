@@ -62,15 +62,7 @@ def from_file(path: Path, inside: Path, beside: Sequence[str]) -> Iterator[dict[
     without its time: ``time_taken_ms`` is how long tuning took. ``beside`` are the names of the
     Python files in its folder.
     """
-    try:
-        data = files.read(path, files.limits().line, inside=inside)
-        stored = files.parsed(data, what=str(path))
-    except files.TooLarge as error:
-        yield _problem(path, error.message)
-        return
-    except (Unreadable, ValueError):
-        yield _problem(path, "is no JSON: truncated, or half-written")
-        return
+    stored = _json(path, inside, None, str(path))
     event = None
     if isinstance(stored, dict):
         event = _best(beside, stored) if path.name.endswith(BEST_CONFIG) else _timings(path, stored)
@@ -78,6 +70,14 @@ def from_file(path: Path, inside: Path, beside: Sequence[str]) -> Iterator[dict[
         yield _problem(path, "holds no tuning: half-written, or foreign")
     else:
         yield {"event": "autotune", "from_cache": True, "kept": True, **event}
+
+
+def _json(path: Path, root: Path, allowance: files.Allowance | None, what: str) -> object:
+    """The content of a file of JSON. Raises ``Unreadable``."""
+    try:
+        return files.parsed(files.read(path, files.limits().line, inside=root), allowance, what)
+    except ValueError:
+        raise Unreadable("is no JSON: truncated, or half-written") from None
 
 
 def _best(beside: Sequence[str], stored: Mapping[str, object]) -> dict[str, object] | None:
@@ -123,7 +123,6 @@ def _timings(path: Path, stored: Mapping[str, object]) -> dict[str, object] | No
     }
 
 
-_INDUCTOR_FILE = re.compile(r"c[a-z2-7]{51}\.py")
 KNOWN = {".source", ".ttir", ".ttgir", ".llir", ".ptx", ".cubin"}
 PICKLES = {"fxgraph", "aotautograd"}
 MAX_DEPTH = 6
@@ -159,8 +158,7 @@ def scan(root: Path, allowance: files.Allowance | None = None) -> Iterator[Event
             if entry.is_dir(follow_symlinks=False):
                 below += [directory / entry.name] if entry.name not in PICKLES else []
             elif entry.name.endswith((*KNOWN, ".best_config", ".json", ".py", ".log", ".ninja")):
-                why = _why_not(entry, root)
-                if why is None:
+                if (why := _why_not(entry, root)) is None:
                     names.append(entry.name)
                 elif why:
                     yield _problem(directory / entry.name, why)
@@ -200,45 +198,36 @@ def _folder(
     own = [n for n in names if not n.startswith(GROUP)]
     tunings = [n for n in own if n.endswith((BEST_CONFIG, TIMINGS))]
     metadata = [n for n in own if n.endswith(".json") and not n.endswith(TIMINGS)]
-    for name in metadata if by_stem else ():
-        beside = by_stem.get(name.removesuffix(".json"), [])
-        yield from _triton(directory, name, beside, root, allowance)
     if by_stem and not metadata and not tunings and len(own) < len(names):
         yield _problem(directory, "Triton's metadata is missing: a half-written entry")
-    scripts = [n for n in names if n.endswith(".py")] if tunings else []
-    for name in tunings:
-        yield from from_file(directory / name, root, scripts)
     if "build.ninja" in names:
         yield {"event": "build_folder", "directory": str(directory)}
+    reads: list[tuple[str, Iterator[Event]]] = []
+    for name in metadata if by_stem else ():
+        beside = by_stem.get(name.removesuffix(".json"), [])
+        reads.append((name, _triton(directory, name, beside, root, allowance)))
+    scripts = [n for n in names if n.endswith(".py")]
+    reads += ((name, from_file(directory / name, root, scripts)) for name in tunings)
     for name in names:
-        read: Iterator[Event] = iter(())
-        if _INDUCTOR_FILE.fullmatch(name):
-            read = _inductor(directory / name, root)
+        if re.fullmatch(r"c[a-z2-7]{51}\.py", name):
+            reads.append((name, _inductor(directory / name, root)))
         elif name.endswith(".log") and "torch_trace" in name:
-            read = traces.from_torch_trace(directory / name, root)
+            reads.append((name, traces.from_torch_trace(directory / name, root)))
+    for name, read in reads:
         try:
             yield from read
         except Unreadable as error:
             yield _problem(directory / name, error.message)
         except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
             # One damaged file: the rest of the folder is still read.
-            text = f"is not as torch writes it: {type(error).__name__}"
-            yield _problem(directory / name, text)
+            yield _problem(directory / name, f"is not as torch writes it: {type(error).__name__}")
 
 
 def _triton(
     directory: Path, name: str, beside: list[str], root: Path, allowance: files.Allowance
 ) -> Iterator[Event]:
     """``beside``: the files of the metadata's own name."""
-    try:
-        data = files.read(directory / name, allowance.limits.line, inside=root)
-        metadata = files.parsed(data, allowance, name)
-    except files.TooLarge as error:
-        yield _problem(directory / name, error.message)
-        return
-    except (Unreadable, ValueError):
-        yield _problem(directory / name, "is no JSON: truncated, or half-written")
-        return
+    metadata = _json(directory / name, root, allowance, name)
     if not isinstance(metadata, dict) or not isinstance(metadata.get("hash"), str):
         if beside:
             yield _problem(directory / name, "is not Triton's metadata: half-written, or foreign")
@@ -301,16 +290,13 @@ def _problem(path: Path, text: str) -> Event:
 WRAPPER = (".wrapper.cpp", "_wrapper.cpp")
 LIBRARIES = (".so", ".o")
 KINDS = {".ptx": "ptx", ".ttir": "ttir", ".ttgir": "ttgir", ".llir": "llir"}
-_FILE = re.compile(rb"\0(c[a-z2-7]{51}\.py)\0")
-_FOLDER = re.compile(rb"\0(/[^\0]{1,4096})(?=\0)")
 
 
 def models(root: Path) -> list[Path]:
     """The folders of models that an unpacked package, or a folder of one model, has."""
     place = root / "data" / "aotinductor"
     if place.is_dir() and not place.is_symlink():
-        entries = files.names(place)[0]
-        return [place / e.name for e in entries if e.is_dir(follow_symlinks=False)]
+        return [place / e.name for e in files.names(place)[0] if e.is_dir(follow_symlinks=False)]
     return [root] if any(e.name.endswith(WRAPPER) for e in files.names(root)[0]) else []
 
 
@@ -445,10 +431,9 @@ def _compiled(binary: _Binary, written: Mapping[str, output_code.KernelText]) ->
 
 
 def _generated_file(cubin: bytes) -> str | None:
-    match = _FILE.search(cubin)
-    if match is None:
+    if (match := re.search(rb"\0(c[a-z2-7]{51}\.py)\0", cubin)) is None:
         return None
     name = match[1].decode()
-    folders = (found[1] for found in _FOLDER.finditer(cubin))
+    folders = (found[1] for found in re.finditer(rb"\0(/[^\0]{1,4096})(?=\0)", cubin))
     folder = next((f for f in folders if f.endswith(b"/" + name[1:3].encode())), None)
     return name if folder is None else f"{folder.decode('utf-8', 'surrogateescape')}/{name}"

@@ -89,11 +89,9 @@ def death_of(
     """Explain why Triton's compiler ended its process: a sentence, and all messages. It was given
     ``text`` in a file whose name is ``file``, and which the user calls ``name``."""
     messages = _messages(printed, "triton", {file: (name, text)})
-    bad = _bad_ir(printed, name, text.splitlines())
-    if bad is not None:
+    if (bad := _bad_ir(printed, name, text.splitlines())) is not None:
         messages = (bad, *(m for m in messages if m.severity != "error"))
-    failed = first_error(messages)
-    if failed is None:
+    if (failed := first_error(messages)) is None:
         how = f"was ended by signal {-status}" if status < 0 else "ended before its time"
         cause = _cause_of(printed)
         failed = f"Triton's compiler {how}{f': {cause}' if cause else ''}"
@@ -259,10 +257,9 @@ def _included(listed: Path, tool: Tool) -> tuple[str, ...]:
     except (PtxviewError, OSError):
         return ()
     known = ("/usr/", str(tool.path.parents[1]), os.path.realpath(tool.path.parents[1]))
-    paths = text.replace("\\\n", " ").split()[1:]
     return tuple(
         p
-        for p in paths
+        for p in text.replace("\\\n", " ").split()[1:]
         if Path(p).is_absolute() and not p.startswith(known) and "/site-packages/" not in p
     )
 
@@ -346,7 +343,6 @@ def _compiled(
     return Compiled(text, cubin, took, named, argv, failed, messages, printed)
 
 
-_VERSION = re.compile(r"^[^\S\n]*\.version\s", re.MULTILINE)
 SECONDS, UNASKED_SECONDS = 120.0, 6.0
 """Time limits of ptxas for a device that was named, and where nobody asked for machine code."""
 
@@ -362,10 +358,9 @@ def assembled(recording: Recording, cache: DerivedCache, device: str | None = No
     if file is None or any(len(v.stages) > 1 or v.hash != every[0].hash for v in every):
         return recording
     source = CompilerInput(Path(recording.path), recording.path, "ptx", file.content.read())
-    if not _VERSION.search(source.text):
+    if not re.search(r"^[^\S\n]*\.version\s", source.text, flags=re.MULTILINE):
         return _without(recording, "it is a part of a module: it has no .version")
-    own = own_target(source.data)
-    if own is None:
+    if (own := own_target(source.data)) is None:
         return _without(recording, "it has no .target")
     for target in dict.fromkeys(filter(None, (device, own))):
         try:
@@ -373,8 +368,7 @@ def assembled(recording: Recording, cache: DerivedCache, device: str | None = No
         except PtxviewError as error:
             return _without(recording, f"{error.message}. {error.hint}".rstrip(". "))
         if device is None and made.cubin is None and (made.seconds or 0) >= UNASKED_SECONDS:
-            longer = f"{made.failed}: --device {own} gives it {SECONDS:.0f} s"
-            made = replace(made, failed=longer)
+            made = replace(made, failed=f"{made.failed}: --device {own} gives it {SECONDS:.0f} s")
         if made.failed is None or target == own:
             return _with(recording, source, target, made)
     return recording
@@ -437,16 +431,16 @@ def _changed(recording: Recording, change: Callable[[Variant], Variant]) -> Reco
 
 STAGES = ("ttir", "ttgir", "llir", "ptx", "cubin")
 BEGINNINGS = ("source", "ttir", "ttgir", "llir", "ptx")
-# The probes as a package of their own name, as a recorded program has them.
-_BOOT = """
+# The probes as a package, as a recorded program has them, without the current folder in the path.
+BOOT = """
 import sys, importlib, importlib.util as u
 sys.path[:] = [p for p in sys.path if p]
 folder = sys.argv[1]
 spec = u.spec_from_file_location("ptxview_probes", folder + "/__init__.py",
                                  submodule_search_locations=[folder])
 sys.modules["ptxview_probes"] = u.module_from_spec(spec)
-main = importlib.import_module("ptxview_probes.ahead.remaining").main
-raise SystemExit(main(sys.argv[2], sys.argv[3]))
+main = importlib.import_module("ptxview_probes." + sys.argv[2]).main
+raise SystemExit(main(sys.argv[3], sys.argv[4]))
 """
 # ptxas takes names of files among its options: of a recording only those are believed that name
 # none.
@@ -573,7 +567,7 @@ def _by_child(
             "at_source": job.at_source,
         }
         asked.write_text(json.dumps(wanted, default=str), "utf-8")
-        argv = [python, "-c", _BOOT, str(PROBES.parent), str(asked), str(results)]
+        argv = by_probes(python, "ahead.remaining", asked, results)
         env = {**triton_environment(folder), **job.environment}
         ended = run_tool(argv, env=env, seconds=seconds, go_on=go_on)
         if ended.status == NO_TRITON:
@@ -582,6 +576,11 @@ def _by_child(
         if job.watch:
             made = replace(made, passes=_printed(watched, mark))
         return made, ended.status < 0
+
+
+def by_probes(python: str, module: str, job: Path, results: Path) -> list[str]:
+    """The command that runs ``main`` of a module of the probes on a job's file."""
+    return [python, "-c", BOOT, str(PROBES.parent), module, str(job), str(results)]
 
 
 def _printed(places: Mapping[str, Path], mark: str) -> PassesPrinted:
@@ -645,8 +644,7 @@ def _stages_of(job: StageJob, file: str, results: Path, said: Path, ended: Finis
 def believed(options: Mapping[str, object]) -> dict[str, object]:
     """Options that a recording names, without those of ptxas that would name files."""
     out = dict(options)
-    words = str(out.get("ptx_options") or "").split()
-    if words:
+    if words := str(out.get("ptx_options") or "").split():
         kept = [word for word in words if _PTXAS_OPTION.fullmatch(word)]
         out["ptx_options"] = " ".join(kept) or None
     return out
@@ -655,8 +653,7 @@ def believed(options: Mapping[str, object]) -> dict[str, object]:
 def job_of(variant: Variant, stage: str, until: str = "cubin") -> StageJob:
     """A variant's own stage, for its own target and with its own options. Raises ``Unreadable``
     where the variant is not Triton's, or lacks the stage."""
-    why = not_tritons(variant)
-    if why is not None:
+    if (why := not_tritons(variant)) is not None:
         raise Unreadable(why)
     if stage == "source":
         content = variant.unpassed
@@ -667,7 +664,6 @@ def job_of(variant: Variant, stage: str, until: str = "cubin") -> StageJob:
         why = variant.missing.get(Stage(stage), "it was not recorded")
     if content is None:
         raise Unreadable(f"{variant.symbol} has no {stage}: {why}")
-    gluon = Stage.TTIR not in variant.stages and Stage.TTGIR in variant.stages
     return StageJob(
         content.read(),
         stage,
@@ -675,7 +671,7 @@ def job_of(variant: Variant, stage: str, until: str = "cubin") -> StageJob:
         variant.target or "",
         options_of(variant),
         until,
-        gluon,
+        Stage.TTIR not in variant.stages and Stage.TTGIR in variant.stages,
     )
 
 
@@ -694,8 +690,7 @@ def options_of(variant: Variant) -> dict[str, object]:
     """
     config = {name: variant.config[name] for name in CONFIG if name in variant.config}
     out = believed({**variant.options, **config})
-    file = variant.stages.get(Stage.TTGIR)
-    if file is not None:
+    if (file := variant.stages.get(Stage.TTGIR)) is not None:
         head = file.content.read()[: 1 << 16].decode("utf-8", "replace")
         out |= {f"num_{what}": int(n) for what, n in _WARPS.findall(head)}
     return out

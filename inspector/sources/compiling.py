@@ -337,8 +337,7 @@ def language_of(path: str, asked: str | None) -> str:
             "standard input has no name" if path == "-" else f"{path} has no ending that is known"
         )
         raise UsageError(
-            f"{what}: give the language of it",
-            "--language cuda, ptx, ttir, ttgir, llir or triton",
+            f"{what}: give the language of it", "--language cuda, ptx, ttir, ttgir, llir or triton"
         )
     return language
 
@@ -353,8 +352,7 @@ def read_input(path: str, asked: str | None) -> CompilerInput:
         raise Unreadable(
             f"{path} does not exist", "Give a .cu .ptx .ttir .ttgir .llir or .py file."
         )
-    data = files.read(real)
-    return checked(CompilerInput(real, path, language, data))
+    return checked(CompilerInput(real, path, language, files.read(real)))
 
 
 def checked(source: CompilerInput) -> CompilerInput:
@@ -404,12 +402,34 @@ def compile_files(request: CompileRequest, say: Say, go_on: GoOn = lambda: True)
             writer.event(**event)
         triton = [s for s in request.inputs if s.language in BY_TRITON]
         if triton:
-            _by_triton(request, triton, writer, say, go_on)
+            python = toolchain.interpreter(request.python)
+            for source in triton:
+                say(
+                    f"running {source.name} for its calls"
+                    if source.language == "triton" and request.given.signature is None
+                    else f"{source.name} through Triton"
+                )
+                columns = tuple(
+                    (target, options)
+                    for target in targets_of(source, request.targets)
+                    for options in request.options
+                )
+                job = AheadJob(source, columns, request.given, python, request.limit)
+                if (said := compile_by_triton(job, writer, go_on)) is not None:
+                    say(said)
+                    writer.event(event="problem", time=time.time(), where=source.name, text=said)
         recording = open_path(folder)
         failed = sum(one.failed is not None for one in recording.compilations)
         writer.event(event="end", time=time.time(), exit_status=int(failed > 0))
         writer.close()
-        return _closed(folder, pack_to, failed)
+        if pack_to is None:
+            return CompileOutcome(folder, open_path(folder), failed)
+        try:
+            pack(folder, pack_to)
+        except OSError as error:
+            raise Unreadable(f"{pack_to} cannot be written: {error.strerror or error}") from None
+        remove(folder)
+        return CompileOutcome(pack_to, open_path(pack_to), failed)
     except BaseException:
         stop_tools()
         writer.close()
@@ -446,17 +466,6 @@ def _place(request: CompileRequest) -> tuple[Path, Path | None]:
         raise UsageError(error.message, error.hint) from None
 
 
-def _closed(folder: Path, pack_to: Path | None, failed: int) -> CompileOutcome:
-    if pack_to is None:
-        return CompileOutcome(folder, open_path(folder), failed)
-    try:
-        pack(folder, pack_to)
-    except OSError as error:
-        raise Unreadable(f"{pack_to} cannot be written: {error.strerror or error}") from None
-    remove(folder)
-    return CompileOutcome(pack_to, open_path(pack_to), failed)
-
-
 # -- nvcc and ptxas -------------------------------------------------------------------------------
 
 
@@ -486,12 +495,7 @@ def _machine_code(
             if source.language == "ptx":
                 return compile_ptx(source, target, options, seconds=request.limit, go_on=go_on)
             return compile_cuda(
-                source,
-                target,
-                options,
-                more=more[source.name],
-                seconds=request.limit,
-                go_on=go_on,
+                source, target, options, more=more[source.name], seconds=request.limit, go_on=go_on
             )
         except PtxviewError as error:
             return error
@@ -580,25 +584,3 @@ def _events(job: _Job, made: Compiled, writer: Writer) -> Iterator[Event]:
         "failed": made.failed,
         "messages": [message_event(message) for message in made.messages],
     }
-
-
-def _by_triton(
-    request: CompileRequest, inputs: Sequence[CompilerInput], writer: Writer, say: Say, go_on: GoOn
-) -> None:
-    python = toolchain.interpreter(request.python)
-    for source in inputs:
-        say(
-            f"running {source.name} for its calls"
-            if source.language == "triton" and request.given.signature is None
-            else f"{source.name} through Triton"
-        )
-        columns = tuple(
-            (target, options)
-            for target in targets_of(source, request.targets)
-            for options in request.options
-        )
-        job = AheadJob(source, columns, request.given, python, request.limit)
-        said = compile_by_triton(job, writer, go_on)
-        if said is not None:
-            say(said)
-            writer.event(event="problem", time=time.time(), where=source.name, text=said)

@@ -24,13 +24,7 @@ from inspector.recording.calls import MAX_WHOLE_CUBIN_BYTES
 from inspector.recording.facts import as_text, message_event
 from inspector.recording.layout import BytesContent, DerivedCache, Writer, read_events, standing
 from inspector.sources import disassembly
-from inspector.sources.builds import (
-    Found,
-    ptxas_event,
-    read_folder,
-    read_object,
-    recorded_event,
-)
+from inspector.sources.builds import Found, ptxas_event, read_folder, read_object, recorded_event
 from inspector.sources.caches import Event
 from inspector.sources.compilers import GoOn, Say, StageJob, StagesMade, compile_on, job_of
 from inspector.sources.disassembly import carries_device_code
@@ -78,8 +72,7 @@ def unfinished(writer: Writer, python: str, say: Say, go_on: GoOn) -> Iterator[E
                 with contextlib.suppress(PtxviewError, OSError):
                     texts[stage] = files.read(Path(str(folder)) / f"{name[:150]}.{stage}")
             held = {stage: BytesContent(text) for stage, text in texts.items()}
-            told = {**event, "files": held, "failed": "?"}
-            made = variants.from_triton(told, carried, {}, None)
+            made = variants.from_triton({**event, "files": held, "failed": "?"}, carried, {}, None)
             words = None if made is None else _again(made.variant, python, say, go_on, "cubin")
             if words is not None and words.failed is not None and made is not None:
                 stored = {stage: writer.blob(text) for stage, text in texts.items()}
@@ -270,10 +263,7 @@ def _named(events: list[Event], kind: str, field: str) -> list[str]:
 
 
 def _measure(
-    recording: Recording,
-    triton_folder: str | None,
-    cache: DerivedCache,
-    still: Callable[[], None],
+    recording: Recording, triton_folder: str | None, cache: DerivedCache, still: Callable[[], None]
 ) -> list[dict[str, object]]:
     """``ptxas`` events for Triton's variants whose spills are not recorded."""
     tools = disassembly.assemblers([triton_folder])

@@ -89,8 +89,7 @@ class _Refused(Exception):
 
 def _run(tool: Tool, options: tuple[str, ...], cubin: bytes, cache: DerivedCache) -> str:
     key = cache.key("nvdisasm", tool.version or "?", *options, cubin)
-    output = cache.get(key)
-    if output is None:
+    if (output := cache.get(key)) is None:
         done = _on_cubin(tool, options, cubin)
         refused = _FAILED + (done.complaint or f"status {done.status}").encode()
         output = refused if done.status != 0 or not done.out else done.out
@@ -115,8 +114,7 @@ def usage_text(cubin: bytes, cache: DerivedCache) -> str:
         return ""
     tool = need("cuobjdump")
     key = cache.key("cuobjdump -res-usage", tool.version or "?", cubin)
-    printed = cache.get(key)
-    if printed is None:
+    if (printed := cache.get(key)) is None:
         printed = _on_cubin(tool, ("-res-usage",), cubin).out
         cache.put(key, printed)
     return printed.decode("utf-8", "surrogateescape")
@@ -192,8 +190,7 @@ def images_of(data: bytes, name: str) -> tuple[Image, ...]:
 
 def arch_of(cubin: files.File) -> str | None:
     """The architecture of a cubin as cuobjdump names it (``sm_90a``); None without cuobjdump."""
-    tool = find("cuobjdump")
-    if tool is None:
+    if (tool := find("cuobjdump")) is None:
         return None
     with tempfile.TemporaryDirectory(prefix="ptxview-") as folder:
         inside = Path(folder) / "input.cubin"
@@ -277,22 +274,12 @@ def assembled(variant: Variant, tools: Sequence[Path], cache: DerivedCache) -> d
         made = reproduction(text, cubin, variant.target, tools, cache)
     except (PtxviewError, OSError):
         return {}
-    return {} if made is None else from_ptxas(made.printed)
+    return {} if made is None else from_ptxas(made[2])
 
 
 def same_code(built: Cubin | None, other: Cubin | None) -> bool:
     """Whether two cubins hold the same functions with the same encodings."""
     return built is not None and other is not None and built.code == other.code
-
-
-@dataclass(frozen=True, slots=True)
-class Reproduction:
-    """An assembler that makes a cubin's machine code of its PTX, with which options, and what it
-    prints with ``-v``."""
-
-    tool: Path
-    options: tuple[str, ...]
-    printed: str
 
 
 def reproduction(
@@ -302,21 +289,20 @@ def reproduction(
     tools: Sequence[Path],
     cache: DerivedCache,
     among: Sequence[tuple[str, ...]] = OPTIONS,
-) -> Reproduction | None:
-    """Which of these assemblers makes the same machine code, with the first options that do.
+) -> tuple[Path, tuple[str, ...], str] | None:
+    """Which of these assemblers makes the same machine code, with the first options that do, and
+    what it prints with ``-v``.
 
     None if none does. Several sets of options may give the same code of one text and not of
     another: who will assemble others has those first that are the likeliest.
     """
-    built = read_cubin(cubin)
-    if built is None:
+    if (built := read_cubin(cubin)) is None:
         return None
     for tool in tools:
         if not _may_be(built, tool):
             continue
         for options in among:
-            printed = _assemble(tool, options, ptx, target, cache)
-            if printed is None:
+            if (printed := _assemble(tool, options, ptx, target, cache)) is None:
                 # An assembler that refuses the PTX with the first options is not tried again; one
                 # that does not know an option may accept the next ones.
                 if options == among[0]:
@@ -324,14 +310,13 @@ def reproduction(
                 continue
             text, assembled_cubin = printed
             if same_code(built, read_cubin(assembled_cubin)):
-                return Reproduction(tool, options, text)
+                return tool, options, text
     return None
 
 
 def _may_be(built: Cubin, tool: Path) -> bool:
     """Whether this assembler may have made a cubin: by the version it names, else its ELF ABI."""
-    version = version_of(tool)
-    if version is None or built.ptxas is not None:
+    if (version := version_of(tool)) is None or built.ptxas is not None:
         return version == built.ptxas
     # ABI 7 is CUDA 12's and names no version; ABI 8 came with CUDA 13.
     return (int(version.split(".")[0]) < 13) == (built.abi < 8)

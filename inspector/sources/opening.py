@@ -109,7 +109,21 @@ def _open(path: Path) -> Recording:
         events = replace(events, problems=(*events.problems, *kept_problems(path)))
         return replace(_assembled(str(path), events), real=str(real))
     if path.is_file() and unpacking.is_archive(path):
-        return _packed(path)
+        # What an archive holds, unpacked to a folder that is removed when this process ends
+        held = unpacking.unpacked(path)
+        inner = _inner(held.folder, path)
+        if is_recording(inner):
+            recording = _open(inner)
+        else:
+            try:
+                recording = Assembly(carried).recording(str(path), _found_in(inner, path))
+            except Unreadable as error:
+                said = error.message.replace(str(inner), str(path)).replace(
+                    str(held.folder), str(path)
+                )
+                raise Unreadable("; ".join((said, *held.problems[:3])), error.hint) from None
+        problems = (*held.problems, *recording.problems)
+        return replace(recording, path=str(path), real=str(path.resolve()), problems=problems)
     return Assembly(carried).recording(str(path), _found_in(path))
 
 
@@ -137,22 +151,6 @@ def open_paths(paths: Sequence[Path]) -> Recording:
         parts.append(read_events(path))
     machines, whole = merged(parts)
     return replace(_assembled(" + ".join(map(str, paths)), whole), machines=machines)
-
-
-def _packed(path: Path) -> Recording:
-    """What an archive holds, unpacked to a folder that is removed when this process ends."""
-    held = unpacking.unpacked(path)
-    inner = _inner(held.folder, path)
-    if is_recording(inner):
-        recording = _open(inner)
-    else:
-        try:
-            recording = Assembly(carried).recording(str(path), _found_in(inner, path))
-        except Unreadable as error:
-            said = error.message.replace(str(inner), str(path)).replace(str(held.folder), str(path))
-            raise Unreadable("; ".join((said, *held.problems[:3])), error.hint) from None
-    problems = (*held.problems, *recording.problems)
-    return replace(recording, path=str(path), real=str(path.resolve()), problems=problems)
 
 
 def _inner(folder: Path, path: Path) -> Path:
@@ -289,8 +287,7 @@ def _event(item: Found | str, cache: DerivedCache, path: Path) -> dict[str, obje
 def _file(path: Path, inside: Path | None = None) -> Iterable[dict[str, object]]:
     """Events of a file that the user named, or of one in the folder ``inside`` that was named."""
     with files.opened(path, inside=inside) as file:
-        head = file.take(LOG_HEAD)
-        if not head:
+        if not (head := file.take(LOG_HEAD)):
             raise Unreadable(f"{path} is empty")
         if is_elf(head) or FATBIN_MAGIC in head[:64]:
             yield from _binary(file, head)
@@ -304,8 +301,7 @@ def _file(path: Path, inside: Path | None = None) -> Iterable[dict[str, object]]
 def _text(file: files.File, head: bytes, inside: Path | None) -> Iterable[dict[str, object]]:
     path = file.path
     text = head.decode("utf-8", "surrogateescape")
-    stage = TEXT_STAGES.get(path.suffix.lower())
-    if stage is not None:
+    if (stage := TEXT_STAGES.get(path.suffix.lower())) is not None:
         if (why := files.why_not(path, follow=True)) is not None:
             raise Unreadable(why)
         content = FileContent(path, inside)
@@ -324,8 +320,7 @@ def _binary(file: files.File, head: bytes) -> Iterable[dict[str, object]]:
     if is_cubin(head):
         file.seek(0)
         data = file.whole()
-        cubin = read_cubin(data)
-        if cubin is None:
+        if read_cubin(data) is None:
             raise Unreadable(f"{path} is a damaged cubin", "Compile it again.")
         text = debug_ptx(data)
         yield {

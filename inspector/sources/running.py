@@ -147,8 +147,7 @@ def prepare(request: RunRequest) -> tuple[Path, Path | None]:
         folder = out
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise RunFailed(
-                f"{folder} exists already and is not empty",
-                "Give another -o, or delete it first.",
+                f"{folder} exists already and is not empty", "Give another -o, or delete it first."
             )
     else:
         # Beside the file, where a user looks for it even if we are killed.
@@ -266,8 +265,7 @@ class Run:
         tool = request.kind == "command" and Path(request.words[0]).name in NVIDIA_TOOLS
         profiled = tool or any(name == "PTXVIEW_PROFILE" for name, _ in request.environment)
         if target is None and request.driver and here is None and not profiled:
-            library = toolchain.driver_library()
-            if library is None:
+            if (library := toolchain.driver_library()) is None:
                 self._writer.event(event="problem", where="driver", text=NO_DRIVER)
             else:
                 self.env["PTXVIEW_DRIVER"] = str(library)
@@ -300,8 +298,7 @@ class Run:
                 event="end", time=time.time(), exit_status=status, seconds=seconds, finishing=True
             )
             if not self._watches and not is_watched(self.folder):
-                program = Path(self.argv[0]).name
-                self._writer.event(event="unwatched", command=program, why="none")
+                self._writer.event(event="unwatched", command=Path(self.argv[0]).name, why="none")
             keep_records(self.folder, self._writer.blob)
             for text, mark in unwritten(self.folder):
                 self._writer.event(event="problem", where="recording", text=text)
@@ -371,9 +368,7 @@ def load_the_rest() -> None:
 
 
 def run(
-    request: RunRequest,
-    say: Callable[[str], None],
-    preload: Callable[[], None] = load_the_rest,
+    request: RunRequest, say: Callable[[str], None], preload: Callable[[], None] = load_the_rest
 ) -> RunOutcome:
     """Run the program, then complete the recording and pack it if that was asked for. ``preload``
     is called in another thread when the program has run for a second."""

@@ -317,13 +317,11 @@ ALIGNED = 512
 STAGES = {
     f".{stage.value}": stage.value for stage in (Stage.TTIR, Stage.TTGIR, Stage.LLIR, Stage.PTX)
 }
-_FIRST = re.compile(rb'\s*\{\s*"event_type"\s*:\s*"\w+"')
-_INDEX = re.compile(r"\((\d+),\)")
 Event = dict[str, object]
 
 
 def is_tritonparse(head: bytes) -> bool:
-    return _FIRST.match(head) is not None
+    return re.match(rb'\s*\{\s*"event_type"\s*:\s*"\w+"', head) is not None
 
 
 @dataclass
@@ -412,16 +410,14 @@ def _source(source: Mapping[str, object]) -> Event:
         return {}
     begin = as_int(source.get("function_start_line")) or first
     end = as_int(source.get("function_end_line")) or first + code.rstrip("\n").count("\n")
-    padded = "\n" * (first - 1) + code
-    data = BytesContent(padded.encode("utf-8", "surrogatepass"))
+    data = BytesContent(("\n" * (first - 1) + code).encode("utf-8", "surrogatepass"))
     return {"file": file, "blob": data, "first": begin, "last": end}
 
 
 def _launched(entry: Mapping[str, object], launches: dict[str, _Launches], first: int) -> None:
     """Count a launch, and keep its call where it is unlike all before it."""
     metadata = as_map(entry.get("compilation_metadata"))
-    digest = as_text(metadata.get("hash"))
-    if digest is None:
+    if (digest := as_text(metadata.get("hash"))) is None:
         return
     known = launches.setdefault(digest, _Launches(as_int(entry.get("pid")) or 0))
     arguments = as_map(entry.get("extracted_args"))
@@ -494,7 +490,7 @@ def _name_constants(compiled: list[Event], launches: Mapping[str, _Launches]) ->
         names = own.names if own is not none else of_name.get(str(event["name"]), none).names
         named: Event = {}
         for place, value in as_map(as_map(event["metadata"]).get("src_constants")).items():
-            index = _INDEX.fullmatch(place)
+            index = re.fullmatch(r"\((\d+),\)", place)
             if index is not None and int(index[1]) < len(names):
                 named[names[int(index[1])]] = value
         if named:

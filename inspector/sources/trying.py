@@ -55,8 +55,6 @@ TRITON = (Origin.TRITON, Origin.INDUCTOR)
 EDITED, AGAIN, TRIED = "edited", "as recorded", "tried"
 MAX_COLUMNS = 64
 """The first version of Triton that tells ptxas's register allocator its level."""
-# Options that Triton sets by the target where nobody does.
-_OF_TARGET = frozenset(("max_num_imprecise_acc_default", "ptx_version"))
 _OF_LLVM = (
     *("num_warps", "shared", "global_scratch_size", "profile_scratch_size", "tmem_size"),
     "launch_cooperative_grid",
@@ -292,7 +290,9 @@ class _Trial:
             job = replace(job, target=targets_of(own, ())[0])
         if setting.target is not None:
             job = replace(job, target=setting.target)
-            options = {k: v for k, v in options.items() if k not in _OF_TARGET}
+            # Triton sets these by the target where nobody does.
+            for name in ("max_num_imprecise_acc_default", "ptx_version"):
+                options.pop(name, None)
         job = replace(job, name=name, options=options, text=job.text if text is None else text)
         made = compile_on(job, python, seconds=request.limit, go_on=self.go_on)
         unknown = [option for option in made.unknown if option in setting.triton]
@@ -352,8 +352,7 @@ class _Trial:
 
     def _assembler(self, variant: Variant, ptx: bytes) -> tuple[tuple[Tool, ...], tuple[str, ...]]:
         """The assembler that made a variant's machine code, with its options; else none."""
-        sass = variant.stages.get(Stage.SASS)
-        if sass is None or variant.target is None:
+        if (sass := variant.stages.get(Stage.SASS)) is None or variant.target is None:
             return (), ()
         folder = None
         if self.request.kernel.origin in TRITON:
@@ -370,8 +369,9 @@ class _Trial:
             found = None
         if found is None:
             return (), ()
-        tool = Tool("ptxas", found.tool, version_of(found.tool), "")
-        return (tool,), tuple(word for word in found.options if word != "-lineinfo")
+        path, words, _ = found
+        tool = Tool("ptxas", path, version_of(path), "")
+        return (tool,), tuple(word for word in words if word != "-lineinfo")
 
     def _likeliest(self) -> list[tuple[str, ...]]:
         """Sets of options for ptxas, those first that the Triton that was recorded gives it."""
@@ -446,8 +446,7 @@ class _Trial:
         self, made: TriedColumn, setting: TrySetting, text: bytes | None
     ) -> TriedColumn:
         """A column of Triton's with options for ptxas: its PTX is assembled once more."""
-        variant = made.variant
-        if variant is None:
+        if (variant := made.variant) is None:
             return replace(made, setting=setting, label=self._label(setting, text))
         ptx = variant.stages[Stage.PTX].content.read()
         by, options = self._assembler(variant, ptx)
@@ -548,8 +547,7 @@ def _cubin_of(variant: Variant) -> Cubin | None:
 
 def block_of(column: TriedColumn, recorded: tuple[int, int, int]) -> tuple[int, int, int]:
     """The threads of a block: what the PTX demands, else Triton's warps, else those recorded."""
-    variant = column.variant
-    if variant is not None and Stage.PTX in variant.stages:
+    if (variant := column.variant) is not None and Stage.PTX in variant.stages:
         text = variant.stages[Stage.PTX].content.read().decode("utf-8", "surrogateescape")
         for name, header in entries(text):
             demanded = bounds(header).get("reqntid") if name == variant.symbol else None

@@ -114,11 +114,8 @@ def stop_tools(threads: Container[int | None] | None = None) -> None:
             _running.pop(child, None)
 
 
-def side_by_side(
-    run: Callable[[Item], Made], items: Sequence[Item], at_once: int | None = None
-) -> Generator[Made, None, None]:
-    """What ``run`` makes of each item, in their order, as many at once as there are cores, or
-    ``at_once`` if that is less.
+def side_by_side(run: Callable[[Item], Made], items: Sequence[Item]) -> Generator[Made, None, None]:
+    """What ``run`` makes of each item, in their order, as many at once as there are cores.
 
     Raises what ``run`` raises. Where an error, a signal or who no longer asks ends it early, the
     tools that it runs are stopped, nothing further is begun, and it ends when all are at rest.
@@ -134,7 +131,7 @@ def side_by_side(
             raise Stopped("it was stopped before its beginning")
         return run(item)
 
-    pool = ThreadPoolExecutor(max_workers=min(cores(), len(items), at_once or len(items)))
+    pool = ThreadPoolExecutor(max_workers=min(cores(), len(items)))
     try:
         waiting = deque([pool.submit(one, item) for item in items])
         while waiting:
@@ -179,11 +176,15 @@ def die_with_parent(number: int = signal.SIGKILL) -> None:
     _libc.prctl(_PR_SET_PDEATHSIG, int(number), 0, 0, 0)
 
 
-def _end_with(parent: int) -> None:
-    """``die_with_parent``, also where the parent has been killed by now."""
-    die_with_parent()
-    if os.getppid() != parent:
-        os._exit(128 + signal.SIGKILL)
+def _begin(parent: int | None, first: Mapping[int, signal.Handlers]) -> None:
+    """What a program's process does before its exec: it takes these dispositions and, if there is
+    a parent, ends with it, also where that has been killed by now."""
+    if parent is not None:
+        die_with_parent()
+        if os.getppid() != parent:
+            os._exit(128 + signal.SIGKILL)
+    for number, handler in first.items():
+        signal.signal(number, handler)
 
 
 def state_of(pid: int) -> str:
@@ -269,13 +270,11 @@ def run_program(
     # If SIGCHLD is ignored, the exit status of a child is lost.
     with _disposition(signal.SIGCHLD, signal.SIG_DFL):
         mask_before = signal.pthread_sigmask(signal.SIG_BLOCK, forwarded() | {signal.SIGCHLD})
-        timer = None
+        timer = threading.Timer(PRELOAD_SECONDS, _in_silence, (preload,))
+        timer.daemon = True
 
         def begin() -> None:
-            if is_job:
-                _end_with(ours)
-            for number, handler in first.items():
-                signal.signal(number, handler)
+            _begin(ours if is_job else None, first)
             # The mask is inherited; the program must start with the one we were given.
             signal.pthread_sigmask(signal.SIG_SETMASK, mask_before)
 
@@ -293,8 +292,6 @@ def run_program(
                 raise _not_started(argv, error.strerror or error) from None
             if preload is not None:
                 # All signals are blocked here, and so they are in a thread that begins here.
-                timer = threading.Timer(PRELOAD_SECONDS, _in_silence, (preload,))
-                timer.daemon = True
                 timer.start()
             if is_job:
                 _let_go(inherited)
@@ -302,8 +299,7 @@ def run_program(
             while signal.sigtimedwait(forwarded(), 0):  # meant for the program, which has ended
                 pass
         finally:
-            if timer is not None:
-                timer.cancel()
+            timer.cancel()
             signal.pthread_sigmask(signal.SIG_SETMASK, mask_before)
     return 128 - status if status < 0 else status
 
@@ -436,9 +432,7 @@ class Attended:
     """
 
     def __init__(self, master: int, control: socket.socket) -> None:
-        self.master = master
-        self._control = control
-        self._lines = control.makefile("rb")
+        self.master, self._control, self._lines = master, control, control.makefile("rb")
 
     @classmethod
     def start(cls, argv: Sequence[str], env: Mapping[str, str], size: tuple[int, int]) -> Attended:
@@ -523,17 +517,14 @@ def _lead(
     awake, waker = os.pipe()
     os.set_blocking(waker, False)
 
-    first, leader = dispositions(), os.getpid()
+    # As a shell does for a job: our parent may ignore these, as tmux does, and a program that
+    # ignores them would read an end of input instead of being stopped.
+    stops = dict.fromkeys(map(int, (*WANTS_TERMINAL, signal.SIGTSTP)), signal.SIG_DFL)
+    first, leader = dispositions() | stops, os.getpid()
     signal.signal(signal.SIGCHLD, lambda *_: None)  # if ignored, we would miss the program's end
 
     def ready() -> None:
-        _end_with(leader)
-        for number, handler in first.items():
-            signal.signal(number, handler)
-        # As a shell does for a job: our parent may ignore these, as tmux does, and a program that
-        # ignores them would read an end of input instead of being stopped.
-        for number in (*WANTS_TERMINAL, signal.SIGTSTP):
-            signal.signal(number, signal.SIG_DFL)
+        _begin(leader, first)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, WANTS_TERMINAL)
 
     try:
@@ -571,37 +562,6 @@ def _lead(
     tell("ended", 128 - code if code < 0 else code)
 
 
-class _Followed:
-    """The attended program, and the orders of ``Attended.order`` and ``resize``."""
-
-    def __init__(self, pid: int, slave: int) -> None:
-        self.pid = pid
-        self.slave = slave
-        self.follows = False  # whether ptxview is stopped because the program is
-        self._rest = b""
-
-    def obey(self, data: bytes) -> None:
-        *lines, self._rest = (self._rest + data).split(b"\n")
-        for line in lines:
-            order, value = json.loads(line)
-            if order == "follows":
-                self.follows = bool(value)
-            elif order == "kill":
-                os.kill(self.pid, value)
-            elif order == "foreground":
-                os.tcsetpgrp(self.slave, self.pid)
-                self.send(signal.SIGCONT)
-            elif order == "signal":
-                self.send(value)
-            # If the program has the terminal, the kernel has sent it a change of size.
-            elif os.tcgetpgrp(self.slave) != self.pid:
-                self.send(signal.SIGWINCH)
-
-    def send(self, number: int) -> None:
-        with contextlib.suppress(OSError):
-            os.killpg(self.pid, number)
-
-
 def _attend(
     pid: int,
     slave: int,
@@ -611,9 +571,15 @@ def _attend(
     us: int,
 ) -> int:
     """Carry out orders from ``control`` until the program ends; its status, -n for a signal."""
-    program = _Followed(pid, slave)
     attended: list[socket.socket] = [control]
+    follows = False  # whether ptxview is stopped because the program is
     stopped_by_us = False  # it was stopped because we were
+    rest = b""
+
+    def send(number: int) -> None:
+        with contextlib.suppress(OSError):
+            os.killpg(pid, number)
+
     while True:
         waited, wait_status = os.waitpid(pid, os.WNOHANG | os.WUNTRACED)
         if waited and os.WIFSTOPPED(wait_status):
@@ -623,7 +589,7 @@ def _attend(
             return os.waitstatus_to_exitcode(wait_status)
         waiting: list[int | socket.socket] = [awake, *attended]
         stopped = state_of(us) == "T"
-        alone = stopped and not stopped_by_us and not program.follows
+        alone = stopped and not stopped_by_us and not follows
         if alone and state_of(pid) not in ("T", "Z"):
             stopped_by_us = True
             os.kill(pid, signal.SIGSTOP)
@@ -634,10 +600,23 @@ def _attend(
         if awake in ready:
             os.read(awake, 4096)
         if control in ready:
-            if data := control.recv(4096):
-                program.obey(data)
-            else:
+            data = control.recv(4096)
+            if not data:
                 attended.clear()  # ptxview is gone, and nobody reads the terminal any more
-                program.send(signal.SIGHUP)
-                program.send(signal.SIGCONT)
+                send(signal.SIGHUP)
+                send(signal.SIGCONT)
                 os.kill(pid, signal.SIGKILL)
+            *lines, rest = (rest + data).split(b"\n")
+            for order, value in map(json.loads, lines):
+                if order == "follows":
+                    follows = bool(value)
+                elif order == "kill":
+                    os.kill(pid, value)
+                elif order == "foreground":
+                    os.tcsetpgrp(slave, pid)
+                    send(signal.SIGCONT)
+                elif order == "signal":
+                    send(value)
+                # If the program has the terminal, the kernel has sent it a change of size.
+                elif os.tcgetpgrp(slave) != pid:
+                    send(signal.SIGWINCH)

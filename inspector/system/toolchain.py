@@ -66,6 +66,15 @@ def which(name: str) -> str | None:
     return shutil.which(name, path=os.pathsep.join(path_folders()))
 
 
+NSIGHT = (
+    ("the usual place", "usr/local/cuda-*/bin"),
+    ("Nsight Compute's own folder", "opt/nvidia/nsight-compute/*"),
+    ("Nsight Compute's own folder", "usr/local/NVIDIA-Nsight-Compute*"),
+    ("Nsight Compute's own folder", "usr/local/cuda*/nsight-compute-*"),
+)
+"""Where Nsight Compute's installers put ncu, which no wheel has; of each the newest first."""
+
+
 def places() -> Iterator[tuple[str, Path]]:
     """Folders in which tools are looked for, in order: wheels, CUDA_HOME, PATH, /usr/local."""
     for root in _package_folders("nvidia"):  # nvidia/cu13/bin, nvidia/*/bin
@@ -81,18 +90,6 @@ def places() -> Iterator[tuple[str, Path]]:
     yield "the usual place", Path("/usr/local/cuda/bin")
 
 
-def _nsight_places() -> Iterator[tuple[str, Path]]:
-    """Folders in which Nsight Compute's installers put ncu, the newest first; no wheel has it."""
-    for where, pattern in (
-        ("the usual place", "usr/local/cuda-*/bin"),
-        ("Nsight Compute's own folder", "opt/nvidia/nsight-compute/*"),
-        ("Nsight Compute's own folder", "usr/local/NVIDIA-Nsight-Compute*"),
-        ("Nsight Compute's own folder", "usr/local/cuda*/nsight-compute-*"),
-    ):
-        for folder in sorted(Path("/").glob(pattern), key=_release, reverse=True):
-            yield where, folder
-
-
 def _release(of: Path | Tool) -> tuple[int, ...]:
     text = (of.version or "0") if isinstance(of, Tool) else str(of)
     return tuple(int(n) for n in re.findall(r"\d+", text))
@@ -105,17 +102,20 @@ def version_of(path: Path) -> str | None:
         printed = run_tool([path, "--version"], seconds=20)
     except Exception:
         return None
-    text = printed.text
-    match = re.search(r"\bV(\d+(?:\.\d+)+)", text) or re.search(
-        r"(?<!\d)(\d++\.\d++(?:\.\d++)*+)", text
-    )
+    own, other = r"\bV(\d+(?:\.\d+)+)", r"(?<!\d)(\d++\.\d++(?:\.\d++)*+)"
+    match = re.search(own, printed.text) or re.search(other, printed.text)
     return match[1] if match else None
 
 
 def every(name: str) -> Iterator[Tool]:
     """Every copy of a tool on this machine, the preferred one first; versions are read lazily."""
     seen: set[Path] = set()
-    for where, folder in (*places(), *(_nsight_places() if name == "ncu" else ())):
+    installed = [
+        (where, folder)
+        for where, pattern in (NSIGHT if name == "ncu" else ())
+        for folder in sorted(Path("/").glob(pattern), key=_release, reverse=True)
+    ]
+    for where, folder in (*places(), *installed):
         # Triton keeps a second assembler for sm_100 and later beside the first.
         names = (name, "ptxas-blackwell") if name == "ptxas" else (name,)
         for program in names:
@@ -241,8 +241,8 @@ def nvidia_smi() -> dict[str, object] | None:
         done = run_tool([path, *asked], seconds=20)
     except PtxviewError:
         return None
-    rows = done.text.strip().splitlines() if done.status == 0 else []
-    if not rows:
+    rows = done.text.strip().splitlines()
+    if done.status or not rows:
         return None
     values = [v.strip() for v in rows[0].split(",")]
     return dict(zip(fields, values, strict=False)) | {"gpus": len(rows)}

@@ -67,18 +67,14 @@ class Chains:
         while work and len(out) < len(reads):
             block, start = work.pop()
             end = starts[block + 1]
-            stop = self._killed(number, start, end)
+            rows = _between(self._writes[number], start, end)
+            stop = next((row for row in rows if number in self._steps.steps[row].kills), None)
             out.update(_between(reads, start, end if stop is None else stop + 1))
             if stop is None:
                 following = [b for b in self._graph.successors[block] if b not in seen]
                 seen.update(following)
                 work += [(other, starts[other]) for other in following]
         return out
-
-    def _killed(self, number: int, start: int, end: int) -> int | None:
-        """The first row from ``start`` to ``end`` that writes ``number`` for certain."""
-        rows = _between(self._writes[number], start, end)
-        return next((row for row in rows if number in self._steps.steps[row].kills), None)
 
 
 def _by_register(each: Iterable[Iterable[int]]) -> Mapping[int, Sequence[int]]:

@@ -38,7 +38,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from types import MappingProxyType
 from typing import NamedTuple
 
 from inspector.analyse.flow.graph import FlowGraph, Step, Steps, Way
@@ -397,8 +396,20 @@ class Liveness:
 
 def live_ranges(listing: Listing, function: Function, steps: Steps, graph: FlowGraph) -> Liveness:
     """The live registers at each instruction of ``function``, whose ``steps`` and ``graph`` these
-    are; without any class where it has no steps."""
-    return _count(*ranges_of(listing, function, steps, graph))
+    are: what is live after it, and what it reads and writes. Without any class where it has no
+    steps."""
+    steps, ranges = ranges_of(listing, function, steps, graph)
+    classes = tuple(name for name in steps.kinds if name)
+    counts: dict[int, Mapping[str, int]] = {}
+    for region in range(len(ranges.starts) - 1):
+        for step, live, now in ranges.region(region):
+            extra = Counter([steps.classes[r] for r in {*step.defs, *step.uses} - live])
+            counts[step.line] = {name: now[name] + extra[name] for name in classes}
+    peak: dict[str, tuple[int, int]] = {}
+    for name in classes if counts else ():
+        first = min(counts, key=lambda n: (-counts[n][name], n))
+        peak[name] = (counts[first][name], first)
+    return Liveness(classes, peak, counts)
 
 
 def ranges_of(
@@ -408,19 +419,15 @@ def ranges_of(
     sass = listing.language == "sass"
     if sass:
         steps = _Rewriting(listing, function, steps).steps(graph)
-    starts = (*_regions(steps, graph), len(steps.steps))
-    return steps, Ranges(steps.steps, starts, _exits(graph, starts), steps.classes, every=sass)
-
-
-def _regions(steps: Steps, graph: FlowGraph) -> list[int]:
-    """The first rows of regions: at labels, and where control comes from elsewhere than above."""
+    # Regions begin at labels, and where control comes from elsewhere than above.
     labelled = {row for line in steps.labelled if (row := steps.row(line)) is not None}
     entered = {
         graph.starts[block]
         for block, before in enumerate(graph.predecessors())
         if block in graph.entries or before != [block - 1]
     }
-    return sorted(labelled | entered)
+    starts = (*sorted(labelled | entered), len(steps.steps))
+    return steps, Ranges(steps.steps, starts, _exits(graph, starts), steps.classes, every=sass)
 
 
 def _exits(graph: FlowGraph, starts: Sequence[int]) -> list[list[RegionExit]]:
@@ -435,22 +442,3 @@ def _exits(graph: FlowGraph, starts: Sequence[int]) -> list[list[RegionExit]]:
         targets = tuple(number[s] for s in following if s in number)
         out[bisect_right(starts, row) - 1].append(RegionExit(row, targets, falls))
     return out
-
-
-def _count(steps: Steps, ranges: Ranges) -> Liveness:
-    """The counts of every row: what is live after it, and what it reads and writes."""
-    classes = tuple(name for name in steps.kinds if name)
-    shared: dict[tuple[int, ...], Mapping[str, int]] = {}
-    counts: dict[int, Mapping[str, int]] = {}
-    for region in range(len(ranges.starts) - 1):
-        for step, live, now in ranges.region(region):
-            extra = Counter([steps.classes[r] for r in {*step.defs, *step.uses} - live])
-            here = tuple([now[name] + extra[name] for name in classes])
-            if here not in shared:
-                shared[here] = MappingProxyType(dict(zip(classes, here, strict=True)))
-            counts[step.line] = shared[here]
-    peak: dict[str, tuple[int, int]] = {}
-    for name in classes if counts else ():
-        first = min(counts, key=lambda n: (-counts[n][name], n))
-        peak[name] = (counts[first][name], first)
-    return Liveness(classes, MappingProxyType(peak), counts)

@@ -291,8 +291,6 @@ DIVERGENCE = "divergence"
 REPEATED = "redundant-loads"
 
 
-COUNTED_ALONE = frozenset((DIVERGENCE, REPEATED))
-"""Rules of which the code alone tells nothing: no gate can ask for them."""
 REPLACED = frozenset((UNCOALESCED, CONFLICTS))
 """Rules that guess from the code what is counted here: nothing is guessed where it was counted."""
 EXPLAINED = frozenset((IDLE, "masked-lanes", DIVERGENCE))

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from itertools import product
 from math import prod
 
@@ -70,7 +69,13 @@ def local_memory(subject: HintSubject, thresholds: Thresholds) -> Iterator[Findi
     # The uses of constant tables are addresses taken by ``mov``.
     if any(_REDUCTION_TABLE in line.text for line in subject.of(Stage.PTX, "mov", "ld")):
         return
-    size = _depot(subject) or subject.resources.stack_bytes
+    declared = [
+        variable_declaration(line.text[line.text.find(".local") :])
+        for line in subject.lines(Stage.PTX)
+        if line.opcode is None and ".local" in line.text
+    ]
+    depot = sum(one.size or 0 for one in declared if one is not None)
+    size = depot or subject.resources.stack_bytes
     what = f"{counted(size, 'byte')} a thread" if size else "an array"
     count = len(machine) or len(accesses)
     yield Finding(
@@ -82,15 +87,6 @@ def local_memory(subject: HintSubject, thresholds: Thresholds) -> Iterator[Findi
         "index it until every index is a constant, or keep it in shared memory.",
         {Stage.PTX: numbers(accesses), Stage.SASS: numbers(machine)},
     )
-
-
-def _depot(subject: HintSubject) -> int:
-    declared = (
-        variable_declaration(line.text[line.text.find(".local") :])
-        for line in subject.lines(Stage.PTX)
-        if line.opcode is None and ".local" in line.text
-    )
-    return sum(one.size or 0 for one in declared if one is not None)
 
 
 GRID = "small-grid"
@@ -193,59 +189,49 @@ def masked_lanes(subject: HintSubject, thresholds: Thresholds) -> Iterator[Findi
     launches = [c for c in subject.calls if c.kind == "triton" and c.grid is not None]
     most = int(number(thresholds, MASKED, "launches"))
     often = sorted(launches, key=lambda call: -call.count)[:most]
-    shares = (share for call in often for share in _shares(subject, call, thresholds))
-    bad = [s for s in shares if 1 - s.on / s.of >= number(thresholds, MASKED, "off")]
+    bad: list[tuple[float, Line, Call, bool]] = []
+    for call in often:
+        for line, on, of, exact in _shares(subject, call, thresholds):
+            if 1 - on / of >= number(thresholds, MASKED, "off"):
+                bad.append((on / of, line, call, exact))
     if not bad:
         return
-    worst = min(bad, key=lambda s: s.on / s.of)
-    share, size = worst.on / worst.of, prod(worst.shape)
-    grid = "×".join(str(n) for n in worst.call.grid or ())
+    share, at, launch, exact = min(bad, key=lambda one: one[0])
+    size = prod(operand_shape(at) or ())
+    grid = "×".join(str(n) for n in launch.grid or ())
     yield Finding(
         MASKED,
         "hint",
         f"Launched with a grid of {grid}, {share * size:,.0f} of the {size:,} elements of a block "
-        f"pass the mask{'' if worst.exact else ' (an estimate, of some of its programs)'}: "
+        f"pass the mask{'' if exact else ' (an estimate, of some of its programs)'}: "
         f"{1 - share:.0%} of the lanes' work is thrown away, though it takes registers and time "
         "all the same. Choose a block size that divides the size better: a smaller power of two "
         "in a loop or on another grid axis.",
-        {Stage.TTGIR: numbers([s.line for s in bad])},
-        estimated=not worst.exact,
+        {Stage.TTGIR: numbers([line for _, line, _, _ in bad])},
+        estimated=not exact,
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Share:
-    """Of one launch and one access: ``on`` of ``of`` elements looked at pass the mask."""
-
-    call: Call
-    line: Line
-    shape: tuple[int, ...]
-    on: int
-    of: int
-    exact: bool
-
-
-def _shares(subject: HintSubject, call: Call, thresholds: Thresholds) -> Iterator[_Share]:
+def _shares(
+    subject: HintSubject, call: Call, thresholds: Thresholds
+) -> Iterator[tuple[Line, int, int, bool]]:
+    """Each access of one launch that has a mask, with what ``_count`` gives of it."""
     budget = int(number(thresholds, MASKED, "elements"))
     known = ttgir_values(subject, call)
     done: dict[str, tuple[int, int, bool] | None] = {}
     for line in subject.ttgir:
-        mask, shape = _mask(line), operand_shape(line)
+        place, names, shape = _MASKS.get(line.base or ""), uses(line), operand_shape(line)
+        mask = names[place] if place is not None and len(names) > place else None
         if call.grid is None or mask is None or shape is None or prod(shape) < WARP:
             continue
         if mask not in done:
             done[mask] = _count(subject, known, call.grid, mask, shape, budget)
         if (found := done[mask]) is not None:
-            yield _Share(call, line, shape, *found)
+            yield line, *found
 
 
 _MASKS = {"tt.load": 1, "tt.store": 2}
 """The place of the mask among an access's operands."""
-
-
-def _mask(line: Line) -> str | None:
-    place, names = _MASKS.get(line.base or ""), uses(line)
-    return names[place] if place is not None and len(names) > place else None
 
 
 def _count(
@@ -263,8 +249,10 @@ def _count(
     on = of = 0
     tensors = Tensors(subject.lines(Stage.TTGIR), known)
     places = tuple(product(*map(range, shape)))
-    for program in _programs(grid, max(budget // size, 1)):
-        tensors.restart(program)
+    count = min(total, max(budget // size, 1))
+    for i in range(count):  # all programs where they are few, else the middles of equal parts
+        at = (2 * i + 1) * total // (2 * count)
+        tensors.restart((at % grid[0], at // grid[0] % grid[1], at // (grid[0] * grid[1])))
         values = tensors.at(mask, places)
         if None in values:
             return None
@@ -273,15 +261,6 @@ def _count(
         if not tensors.programs:
             return on, of, True
     return on, of, of == total * size
-
-
-def _programs(grid: tuple[int, int, int], most: int) -> Iterator[tuple[int, int, int]]:
-    """Programs of a grid: all where they are few, else the middles of as many equal parts."""
-    total = prod(grid)
-    count = min(total, most)
-    for i in range(count):
-        at = (2 * i + 1) * total // (2 * count)
-        yield at % grid[0], at // grid[0] % grid[1], at // (grid[0] * grid[1])
 
 
 def idle_lanes(subject: HintSubject, thresholds: Thresholds) -> Iterator[Finding]:

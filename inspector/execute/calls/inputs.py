@@ -144,8 +144,7 @@ class _Maker:
         return _scalar(one.name, one.value, one, parameter)
 
     def given(self, name: str, parameter: PtxVariable) -> LaunchArgument:
-        value = self.wish.given.get(name)
-        if value is None:
+        if (value := self.wish.given.get(name)) is None:
             if name in SCRATCH:
                 return 0
             raise UsageError(

@@ -66,8 +66,7 @@ def _assigned(ttir: Listing) -> dict[Key, str]:
     for line in ttir.lines:
         if line.source is None or len(line.defs) != 1 or _CONSTANT.match(line.text):
             continue
-        match = _SSA.match(line.defs[0])
-        if match is not None:
+        if (match := _SSA.match(line.defs[0])) is not None:
             place = _key(line.source)
             last[match[1], place[-1][0]] = place
     return {place: name for (name, _), place in last.items()}
@@ -261,8 +260,7 @@ class Stepper:
 
     def place(self) -> StepPlace | None:
         """The step at hand; None where the block has none."""
-        steps = self.trace.steps
-        if not steps:
+        if not (steps := self.trace.steps):
             return None
         step = steps[self.at]
         strip = self._strip(None, self.at, self._lanes())
@@ -345,8 +343,7 @@ class Stepper:
         row = self.program.code.instructions[step.instruction]
         if row.base not in STORES or len(row.operands) < 2:
             return (), False
-        sources = registers_in(row.operands[1])
-        if sources:
+        if sources := registers_in(row.operands[1]):
             return tuple(self._value(r, at) for r in sources), True
         values = [one for touched in step.touched for one in touched.values]
         lane = int(step.active[: self.lane].sum())
@@ -359,8 +356,7 @@ class Stepper:
     def strips(self, line: int) -> tuple[LaneStrip, ...]:
         """The whole block's lanes at a line's last step: one for each register that it wrote or
         stored, one without values if missing; nothing if it was not run yet."""
-        before = self._before(line)
-        if not before:
+        if not (before := self._before(line)):
             return ()
         at = before[-1]
         changes = self.trace.steps[at].changes
@@ -486,12 +482,10 @@ class Stepper:
                     for n in lines[max(0, middle - around) : middle + around + 1]
                 )
             case _:
-                known = [usage.split()[0] for usage, _ in HELP]
-                near = difflib.get_close_matches(word, known, n=1)
+                near = difflib.get_close_matches(word, [usage.split()[0] for usage, _ in HELP], n=1)
                 hint = f"; did you mean {near[0]}?" if near else "; help lists commands"
                 raise NotUnderstood(f"there is no command {word}{hint}")
-        place = self.place()
-        return StepAnswer(command, place, note, False, values, strips, listing)
+        return StepAnswer(command, self.place(), note, False, values, strips, listing)
 
     def _move(self, command: str, to: int | None, missing: str = "") -> StepAnswer:
         """Go to a step; stay if there is no such step, and say so."""
@@ -550,16 +544,14 @@ class Stepper:
         of_source = [r for r, name in self.names.items() if name == word and self._is_own(r)]
         if of_source:
             return sorted(of_source)
-        candidates = [*names, *dict.fromkeys(self.names.values())]
-        near = difflib.get_close_matches(word, candidates, n=2)
+        near = difflib.get_close_matches(word, [*names, *dict.fromkeys(self.names.values())], n=2)
         hint = f"; did you mean {' or '.join(near)}?" if near else ""
         raise NotUnderstood(f"there is no register {word}{hint}")
 
     def _address(self, text: str) -> int:
         """``0x7f…``, ``x``, ``x+40``: an address of global memory."""
         name, plus, offset = text.partition("+")
-        tensor = self.inputs.tensor(name)
-        if tensor is not None:
+        if (tensor := self.inputs.tensor(name)) is not None:
             return tensor.address + (_number(offset) if plus else 0)
         if name and not plus and (name[0].isdigit()):
             return _number(name)

@@ -25,7 +25,7 @@ from inspector.execute import (
     TraceTooLong,
     execute,
 )
-from inspector.execute.blocks import BasicBlock
+from inspector.execute.blocks import ORDERED, BasicBlock
 from inspector.execute.calls.inputs import LaunchInputs
 from inspector.execute.facts import kind_of
 from inspector.execute.kinds import Array, Mask, i64, u64
@@ -36,8 +36,6 @@ from inspector.execute.memory import Access
 SHARED = ("shared",)
 SECTOR = 32
 WORD = 4
-ORDERED = frozenset(("volatile", "acquire", "relaxed", "mmio"))
-"""Loads that must be made again: somebody else may have stored."""
 MAX_SEEN_ADDRESSES = 4_000_000
 """Addresses of lanes of a chunk that are remembered; beyond them, repetitions are not counted."""
 FOLLOWED = 1024
@@ -87,7 +85,13 @@ class Touches(Observer):
         warp = lane >> u64(5)
         if kind == "load":
             if not ORDERED & set(row.parts):
-                self._loaded(row.line, address, lane)
+                line = row.line
+                self.followed[line] += len(address)
+                keys = (lane << u64(48)) | (address & u64((1 << 48) - 1))
+                if len(self._seen):
+                    self.repeated[line] += int(np.isin(keys, self._seen).sum())
+                if len(self._seen) < MAX_SEEN_ADDRESSES:
+                    self._seen = np.union1d(self._seen, keys)
         else:
             self._stored(address)
         # Neighbouring accesses begin within so many bytes of each other, in the first lane.
@@ -104,7 +108,7 @@ class Touches(Observer):
             unit = min(WORD, *(nbytes for _, _, _, nbytes in those))
             moved, wanted = (
                 [
-                    _pairs(warp, (address + u64(at)) // u64(size))
+                    ((warp << u64(48)) | (((address + u64(at)) // u64(size)) & u64((1 << 48) - 1)))
                     for _, warp, address, nbytes in those
                     for at in range(0, nbytes, size)
                 ]
@@ -123,22 +127,9 @@ class Touches(Observer):
         _, counts = np.unique(places >> u64(48), return_counts=True)
         return int((-(-counts.astype(i64) * unit // SECTOR)).sum())
 
-    def _loaded(self, line: int, address: Array, lane: Array) -> None:
-        self.followed[line] += len(address)
-        keys = (lane << u64(48)) | (address & u64((1 << 48) - 1))
-        if len(self._seen):
-            self.repeated[line] += int(np.isin(keys, self._seen).sum())
-        if len(self._seen) < MAX_SEEN_ADDRESSES:
-            self._seen = np.union1d(self._seen, keys)
-
     def _stored(self, address: Array) -> None:
         if len(self._seen):
-            places = self._seen & u64((1 << 48) - 1)
-            self._seen = self._seen[~np.isin(places, address.astype(u64))]
-
-
-def _pairs(warp: Array, place: Array) -> Array:
-    return (warp << u64(48)) | (place & u64((1 << 48) - 1))
+            self._seen = self._seen[~np.isin(self._seen & u64((1 << 48) - 1), address.astype(u64))]
 
 
 def executed_facts(facts: Facts, touches: Touches, ran: int, of: int) -> ExecutedFacts:

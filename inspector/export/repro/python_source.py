@@ -90,7 +90,10 @@ def cut_function(
     """
     cutter = _Cutter(recorded or {}, others or {})
     module = _module(text, path)
-    function = _function(module, name, near)
+    named = [n for n in ast.walk(module.tree) if isinstance(n, ast.FunctionDef) and n.name == name]
+    last = named[-1] if named else None
+    around = [n for n in named if near and _first(n) <= near <= (n.end_lineno or n.lineno)]
+    function = around[-1] if around else last
     if function is None:
         raise UsageError(
             f"{PurePath(path).name} has no function {name}",
@@ -134,13 +137,6 @@ def _binds(statement: ast.stmt) -> Iterator[str]:
         else:
             stored = (n for n in ast.walk(child) if isinstance(n, ast.Name))
             yield from (name.id for name in stored if isinstance(name.ctx, ast.Store))
-
-
-def _function(module: _Module, name: str, near: int | None) -> ast.FunctionDef | None:
-    named = [n for n in ast.walk(module.tree) if isinstance(n, ast.FunctionDef) and n.name == name]
-    last = named[-1] if named else None
-    around = [n for n in named if near and _first(n) <= near <= (n.end_lineno or n.lineno)]
-    return around[-1] if around else last
 
 
 def _first(node: ast.stmt) -> int:
@@ -265,8 +261,7 @@ class _Cutter:
             if isinstance(s, ast.ImportFrom) and any(a.name == "*" for a in s.names)
         ]
         for star in stars:
-            other = self._file(module, star.module, star.level)
-            if other is None:
+            if (other := self._file(module, star.module, star.level)) is None:
                 self._imports[ast.unparse(star)] = None
                 self._outsider(star.module)
             elif name in other.bound:
@@ -348,7 +343,6 @@ class _Cutter:
 
 def is_jitted(text: str) -> bool:
     """Whether one of a function's decorators makes a kernel of it."""
-    tree = ast.parse(text)
-    function = next((n for n in tree.body if isinstance(n, ast.FunctionDef)), None)
+    function = next((n for n in ast.parse(text).body if isinstance(n, ast.FunctionDef)), None)
     decorators: list[ast.expr] = [] if function is None else function.decorator_list
     return any(_JIT.fullmatch(ast.unparse(d).partition("(")[0]) for d in decorators)

@@ -45,7 +45,6 @@ DEFAULTS = {"num_ctas": 1, "maxnreg": None, "enable_fp_fusion": True, "launch_pd
 """Options of a compilation that are left out of a launch where they are Triton's own."""
 OPTIONS = ("num_warps", "num_stages", *DEFAULTS)
 _DESCRIPTOR = re.compile(r"tensordesc<\w{1,40}\[([0-9, ]{1,200})\]")
-_PLACED = re.compile(r"(\w{1,400})\[(\d{1,4})\]")
 STANDARD = words("argparse base64 inspect os statistics subprocess sys tempfile time zlib")
 
 
@@ -102,8 +101,7 @@ def triton_script(launch: TritonLaunch) -> str:
     tolerance = max(far for word, far in COARSE.items() if re.search(word, text))
     imports = {"import torch", "import triton", "import triton.language as tl"}
     imports |= {line for c in cut for line in c.imports}
-    descriptors = any(_DESCRIPTOR.match(a.type or "") for a in launch.arguments)
-    if descriptors:
+    if any(_DESCRIPTOR.match(a.type or "") for a in launch.arguments):
         imports.add("from triton.tools.tensor_descriptor import TensorDescriptor")
     checks = [c for c in CHECKS if c != "reference" or launch.reference is not None]
     parts = [
@@ -220,7 +218,7 @@ def _kept(inputs: Mapping[str, tuple[str, tuple[int, ...], str]]) -> str:
 def _arguments(launch: TritonLaunch) -> str:
     groups: dict[str, list[Argument]] = {}
     for one in launch.arguments:  # items of a tuple are recorded as name[0]
-        placed = _PLACED.fullmatch(one.name)
+        placed = re.fullmatch(r"(\w{1,400})\[(\d{1,4})\]", one.name)
         groups.setdefault(placed[1] if placed else one.name, []).append(one)
     rows = []
     for name, several in groups.items():
@@ -362,7 +360,6 @@ compared = f"Triton's interpreter, {some} of {every} programs"
 
 
 _PLACE = re.compile(r"(?:arg(?P<number>\d{1,4})|(?P<name>\w{1,400}))(?P<within>(?:\[\d{1,4}\])*)")
-_INDEX = re.compile(r"\[(\d+)\]")
 COMPILED = (".cu", ".cpp", ".cc", ".cxx", ".c")
 """Endings of files that are compiled; all others are included."""
 _BY_TORCH = re.compile(
@@ -370,11 +367,7 @@ _BY_TORCH = re.compile(
     r"-gencode|-arch|--generate-code|-shared$|-L|-lc10|-ltorch|-lcudart$|'-fPIC'$|-std=c\+\+"
 )
 """Options that torch gives to every build, and will give again."""
-FLAGS = {
-    "cflags": "extra_cflags",
-    "cuda_cflags": "extra_cuda_cflags",
-    "ldflags": "extra_ldflags",
-}
+FLAGS = {"cflags": "extra_cflags", "cuda_cflags": "extra_cuda_cflags", "ldflags": "extra_ldflags"}
 """The names of torch's arguments by those of a build file's variables."""
 _WITH_VALUE = ("-isystem", "-ccbin", "-gencode", "--generate-code")
 Places = dict[tuple[int, ...], str]
@@ -491,10 +484,9 @@ def _call_arguments(call: ExtensionCall) -> str:
     places: Places = {}
     named: dict[str, Places] = {}
     for one in call.arguments:
-        match = _PLACE.fullmatch(one.name)
-        if match is None:
+        if (match := _PLACE.fullmatch(one.name)) is None:
             raise UsageError(f"an argument of the name {one.name} cannot be given")
-        path = tuple(int(n) for n in _INDEX.findall(match["within"]))
+        path = tuple(int(n) for n in re.findall(r"\[(\d+)\]", match["within"]))
         if match["number"] is not None:
             places[int(match["number"]), *path] = _argument_value(one)
         else:

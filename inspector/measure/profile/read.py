@@ -208,8 +208,7 @@ def _fitting(variants: Sequence[Variant], shapes: Sequence[Shape]) -> list[Varia
 
 
 def _may_be(variant: Variant, shape: Shape) -> bool:
-    registers = {variant.known.registers, shape.registers} - {None}
-    if len(registers) > 1:
+    if len({variant.known.registers, shape.registers} - {None}) > 1:
         return False
     # Warp specialisation launches more warps than were asked for; its calls say so.
     blocks = {c.block for c in variant.calls if c.block is not None}
@@ -277,8 +276,7 @@ def profile_of(events: Events, window: Window, cache: DerivedCache) -> Profile:
     key = DerivedCache.key(VERSION, window.trace or "")
     with suppress(ValueError, TypeError, RecursionError, PtxviewError):
         kept: Profile = restored(Profile, files.parsed(cache.get(key) or b""))
-        own = replace(window, steps=kept.window.steps, gpu=kept.window.gpu)
-        return replace(kept, window=own)
+        return replace(kept, window=replace(window, steps=kept.window.steps, gpu=kept.window.gpu))
     profile = summarise(content.read(), window)
     bare = Window(0, "", "", steps=profile.window.steps, gpu=profile.window.gpu)
     cache.put(key, json.dumps(asdict(replace(profile, window=bare))).encode())
@@ -286,8 +284,7 @@ def profile_of(events: Events, window: Window, cache: DerivedCache) -> Profile:
 
 
 def _trace(events: Events, window: Window) -> Content:
-    content = events.blob(window.trace)
-    if content is None:
+    if (content := events.blob(window.trace)) is None:
         raise Unreadable("the trace of this window was not stored")
     return content
 
@@ -322,8 +319,7 @@ def profiles(
         lowest = min((w.rank for w in recorded if w.rank is not None), default=None)
         chosen = ([w for w in recorded if w.rank == lowest] or recorded)[-1]
     processes = [facts(e) for e in events.events if e.get("event") == "profile_facts"]
-    profile = linked(profile_of(events, chosen, cache), rec)
-    return recorded, warned(profile, processes), problems
+    return recorded, warned(linked(profile_of(events, chosen, cache), rec), processes), problems
 
 
 def why_none(path: Path) -> str:

@@ -280,8 +280,7 @@ class GatheredTrace:
         chunks = _chunks(data)
         buffer = ""
         while (start := _BEGIN.search(buffer)) is None:
-            chunk = next(chunks, "")
-            if not chunk or len(buffer) > 16 * CHUNK_CHARS:
+            if not (chunk := next(chunks, "")) or len(buffer) > 16 * CHUNK_CHARS:
                 raise Unreadable("it is not a Chrome trace: it has no traceEvents")
             buffer += chunk
         position, count = start.end(), 0
@@ -302,8 +301,7 @@ class GatheredTrace:
                 buffer, position = buffer[position:] + chunk, 0
                 if not chunk or not short:
                     self.damaged += 1
-                    following = _NEXT.search(buffer, 1)
-                    if following is None:
+                    if (following := _NEXT.search(buffer, 1)) is None:
                         return
                     position = following.start()
                 continue
@@ -433,8 +431,7 @@ def summarise(data: bytes, window: Window) -> Profile:
     gpu = bool(trace.work) or (window.gpu and any(s.kind == "runtime" for s in trace.spans()))
     chains: dict[tuple[tuple[str, ...], str], list[int]] = defaultdict(list)
     for work in trace.work:
-        launcher = trace.launcher(work)
-        if launcher is not None:
+        if (launcher := trace.launcher(work)) is not None:
             launcher.gpu += work.ns
         # Launched outside of every operator, as Triton does: the calls around the launch.
         place = launcher or trace.by_correlation.get(work.correlation)
@@ -597,8 +594,7 @@ def stacks(data: bytes, gpu: bool) -> list[str]:
             span.gpu += work.ns
     sums: dict[str, int] = defaultdict(int)
     for thread, spans in trace.lanes.items():
-        frames = _frames_of(spans, trace.frames.get(thread, []))
-        for span, frame in zip(spans, frames, strict=True):
+        for span, frame in zip(spans, _frames_of(spans, trace.frames.get(thread, [])), strict=True):
             spent = span.gpu if gpu else span.own
             if not span.kept or (span.kind == "runtime" and gpu) or spent <= 0:
                 continue

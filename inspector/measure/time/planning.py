@@ -103,8 +103,7 @@ def launch_needs(events: Iterable[Mapping[str, object]]) -> dict[str, LaunchNeed
 def job_of(launch: PlannedLaunch, cubin: bytes, needs: LaunchNeeds) -> dict[str, object]:
     """The child process's job for a launch. Raises ``PtxviewError`` if it cannot be run."""
     call, variant = launch.call, launch.variant
-    signature = kernel_parameters(cubin, variant.symbol)
-    if signature is None:
+    if (signature := kernel_parameters(cubin, variant.symbol)) is None:
         raise PtxviewError("its cubin does not say what parameters it has")
     if call.grid is None or call.block is None:
         raise PtxviewError("its grid was not recorded")

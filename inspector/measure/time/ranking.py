@@ -256,7 +256,15 @@ def race(
     if not toolchain.gpu_present():
         raise ToolMissing("timing needs an NVIDIA GPU; this machine has none")
     python = take.interpreter(wish.python, [toolchain.interpreter(None)], toolchain.versions)
-    declared = _declared(python, script)
+    with tempfile.TemporaryDirectory(prefix="ptxview-") as folder:
+        job: Said = {"script": str(script)}
+        limit = BUILDING_SECONDS
+        end = take.run_child(python, "script", job, limit, Path(folder), limit, _here)
+    if not end.records:
+        raise Unreadable(f"the process that imports {script.name} ended early: {end.problem}")
+    if "refused" in end.records[0]:
+        raise Unreadable(f"{script}: {end.records[0]['refused']}")
+    declared: dict[str, Any] = end.records[0]
     names, defaults, parameters = (declared[k] for k in ("variants", "sizes", "parameters"))
     for name in sizes[0]:
         if name not in parameters:
@@ -287,15 +295,3 @@ def race(
 def _here(argv: Sequence[str], seconds: float, folder: Path) -> Finished:
     """Run a child process in the current folder, as ``python script.py`` would run."""
     return run_tool(argv, seconds=seconds)
-
-
-def _declared(python: str, script: Path) -> dict[str, Any]:
-    with tempfile.TemporaryDirectory(prefix="ptxview-") as folder:
-        job: Said = {"script": str(script)}
-        limit = BUILDING_SECONDS
-        end = take.run_child(python, "script", job, limit, Path(folder), limit, _here)
-    if not end.records:
-        raise Unreadable(f"the process that imports {script.name} ended early: {end.problem}")
-    if "refused" in end.records[0]:
-        raise Unreadable(f"{script}: {end.records[0]['refused']}")
-    return end.records[0]

@@ -102,8 +102,7 @@ def median(samples: Sequence[float]) -> Median | None:
     if not n:
         return None
     middle = (finite[(n - 1) // 2] + finite[n // 2]) / 2
-    k = rank(n)
-    if k is None:
+    if (k := rank(n)) is None:
         return Median(middle, None, None, n)
     return Median(middle, finite[k - 1], finite[n - k], n)
 
@@ -204,12 +203,24 @@ def with_time(
 ) -> Timing | None:
     """A timing with the median of the child's ``answer`` and the rates; None without samples."""
     samples, clocks = numbers(answer.get("samples")), answer.get("clocks")
-    middle = median(samples)
-    if middle is None:
+    if (middle := median(samples)) is None:
         return None
     clocks = clocks if isinstance(clocks, dict) else {}
     traced, whole = (next(iter(numbers([answer.get(n)])), None) for n in ("traced", "whole"))
-    warnings = [*timing.warnings, *_warnings(middle, clocks), *_drift(samples)]
+    out = []
+    if middle.reach is None:
+        out.append("too few samples for an interval")
+    elif middle.reach > WANTED:
+        out.append(f"the median is known to ±{100 * middle.reach:.1f} % only")
+    match clocks:
+        case {"low_mhz": int() as low, "high_mhz": int() as high} if low < high * (1 - STEADY):
+            out.append(f"the SM clock moved between {low} and {high} MHz")
+        case {"high_mhz": int() as high, "most_mhz": int() as most} if high < most * (1 - STEADY):
+            out.append(f"the SM clock was {high} MHz of {most}")
+    slowed = clocks.get("slowed_by")
+    if isinstance(slowed, list) and slowed:
+        out.append("the device was slowed down by: " + ", ".join(map(str, slowed)))
+    warnings = [*timing.warnings, *out, *_drift(samples)]
     if traced is not None:
         warnings.append(
             f"CUPTI's tracing slows this kernel to {traced:.4g} µs; the time is by a pair of "
@@ -246,23 +257,6 @@ def _with_rates(timing: Timing, peak: Peak | None) -> Timing:
     tflop = None if timing.flops is None else timing.flops / us / 1e6
     percent = None if gb is None or peak is None else 100 * gb / peak.gb_per_s
     return replace(timing, gb_per_s=gb, tflop_per_s=tflop, percent_of_peak=percent)
-
-
-def _warnings(middle: Median, clocks: Mapping[str, object]) -> list[str]:
-    out = []
-    if middle.reach is None:
-        out.append("too few samples for an interval")
-    elif middle.reach > WANTED:
-        out.append(f"the median is known to ±{100 * middle.reach:.1f} % only")
-    match clocks:
-        case {"low_mhz": int() as low, "high_mhz": int() as high} if low < high * (1 - STEADY):
-            out.append(f"the SM clock moved between {low} and {high} MHz")
-        case {"high_mhz": int() as high, "most_mhz": int() as most} if high < most * (1 - STEADY):
-            out.append(f"the SM clock was {high} MHz of {most}")
-    slowed = clocks.get("slowed_by")
-    if isinstance(slowed, list) and slowed:
-        out.append("the device was slowed down by: " + ", ".join(map(str, slowed)))
-    return out
 
 
 def _drift(samples: Sequence[float]) -> list[str]:

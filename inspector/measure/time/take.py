@@ -51,21 +51,10 @@ from inspector.reader import tables
 from inspector.reader.reader import Reader
 from inspector.reader.selecting import Found
 from inspector.recording.layout import is_recording, keep, read_events, recordings_folder
+from inspector.sources.compilers import by_probes
 from inspector.system import files, toolchain
 from inspector.system.process import Finished, run_tool
 
-PROBES = Path(__file__).resolve().parents[2] / "probes"
-# The probes as a package, as a recorded program has them, without the current folder in the path.
-BOOT = """
-import sys, importlib, importlib.util as u
-sys.path[:] = [p for p in sys.path if p]
-folder = sys.argv[1]
-spec = u.spec_from_file_location("ptxview_probes", folder + "/__init__.py",
-                                 submodule_search_locations=[folder])
-sys.modules["ptxview_probes"] = u.module_from_spec(spec)
-main = importlib.import_module("ptxview_probes.replay." + sys.argv[2]).main
-raise SystemExit(main(sys.argv[3], sys.argv[4]))
-"""
 NO_DEVICE, NO_TORCH = 4, 45
 # Seconds to import torch and wake the device, which takes tens of seconds on a cold disk.
 STARTING = 180
@@ -119,7 +108,7 @@ def run_child(
     job_file, results = folder / "job.json", folder / "results.jsonl"
     results.unlink(missing_ok=True)
     job_file.write_text(json.dumps(job), "utf-8")
-    argv = [python, "-c", BOOT, str(PROBES), module, str(job_file), str(results)]
+    argv = by_probes(python, f"replay.{module}", job_file, results)
     try:
         done = child(argv, seconds, folder)
     except Unreadable as error:
@@ -242,8 +231,7 @@ def _left(python: str, jobs: list[Said], end: ChildEnd, gathered: GatheredTimes)
     remaining = [t for t in jobs if t["n"] not in ended]
     if not remaining or gathered.spent:
         return remaining
-    culprit = next((t for t in remaining if t["n"] in begun), None)
-    if culprit is None:
+    if (culprit := next((t for t in remaining if t["n"] in begun), None)) is None:
         raise Unreadable(f"the process that runs calls again ended early: {end.problem}")
     number = culprit["n"]
     assert isinstance(number, int)
@@ -312,8 +300,7 @@ def ready(
             f"{path} is not a recording: only recordings have the launches of their kernels",
             "Make one with: ptxview run script.py",
         )
-    events = _events(reader, path)
-    everything = again(reader.recording, events, variants, calls)
+    everything = again(reader.recording, _events(reader, path), variants, calls)
     often, less_frequent = frequent(everything, wish.calls)
     planned = plan(variants, wish.calls, {(k.id, v.id) for a in everything for k, v in a.among})
     planned = replace(planned, left_out=(*planned.left_out, *less_frequent))
@@ -322,8 +309,7 @@ def ready(
     if not toolchain.gpu_present():
         raise ToolMissing("timing needs an NVIDIA GPU; this machine has none")
     interpreters = (sys.executable, toolchain.interpreter(None))
-    recorded = reader.recording.command
-    python = interpreter(wish.python, interpreters, toolchain.versions, recorded)
+    python = interpreter(wish.python, interpreters, toolchain.versions, reader.recording.command)
     return Ready(planned, python, tuple(often))
 
 
@@ -344,14 +330,9 @@ def own(recording: Recording) -> bool:
     return False
 
 
-class _Attempt(NamedTuple):
-    """A launch or call with its child's job and the code for it, or why it cannot be run."""
-
-    launch: PlannedLaunch | ReplayableCall
-    job: Said | None
-    code: bytes = b""
-    warnings: tuple[str, ...] = ()
-    refused: str | None = None
+_Job = tuple[Said, bytes, tuple[str, ...]]
+_Attempt = tuple[PlannedLaunch | ReplayableCall, _Job | str]
+"""A launch or call with its child's job, the code for it and warnings; or why it cannot be run."""
 
 
 def take(
@@ -368,7 +349,7 @@ def take(
     ``stop`` it reports its progress, and raises ``Stopped`` once that is set.
     """
     attempts = list(_attempts(reader, path, prepared))
-    jobs = [(one.job, one.code) for one in attempts if one.job is not None]
+    jobs = [job[:2] for _, job in attempts if not isinstance(job, str)]
     emulated = reader.recording.mode == "target"
     count = len(jobs) * len(wish.stopwatches)
     each = "" if count == 1 else " each"
@@ -398,14 +379,14 @@ def _attempts(reader: Reader, path: Path, prepared: Ready) -> Iterator[_Attempt]
         try:
             cubin = launch.variant.stages[Stage.SASS].content.read()
             job = job_of(launch, cubin, needs.get(launch.variant.hash, LaunchNeeds()))
-            yield _Attempt(launch, job, cubin)
+            yield launch, (job, cubin, ())
         except PtxviewError as error:
-            yield _Attempt(launch, None, refused=error.message)
+            yield launch, error.message
     for call in prepared.calls:
         try:
-            yield _Attempt(call, *job_of_call(call, reader.recording.mode))
+            yield call, job_of_call(call, reader.recording.mode)
         except PtxviewError as error:
-            yield _Attempt(call, None, refused=error.message)
+            yield call, error.message
 
 
 def _rows(
@@ -418,11 +399,12 @@ def _rows(
     variants, arch = reader.recording.variants(), arch_of(gathered.device)
     peaks = peaks_of(gathered.copies)
     places = iter(range(len(attempts)))
-    for launch, job, _, warnings, refused in attempts:
-        bare = replace(_untimed(reader, launch), warnings=warnings)
-        if job is None:
-            yield replace(bare, error=refused)
+    for launch, job in attempts:
+        bare = _untimed(reader, launch)
+        if isinstance(job, str):
+            yield replace(bare, error=job)
             continue
+        bare = replace(bare, warnings=job[2])
         for answer in gathered.rows.get(next(places), []):
             timing = row(bare, answer, peaks)
             if isinstance(launch, ReplayableCall):

@@ -20,8 +20,9 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from .. import private_names
@@ -51,43 +52,36 @@ class Column(NamedTuple):
         return int("".join(c for c in self.target if c.isdigit()))
 
 
-class Job:
-    """What this process compiles."""
+class Job(SimpleNamespace):
+    """What this process compiles: the fields of the file."""
 
-    def __init__(self, values: dict[str, Any]) -> None:
-        self.file: str = values["file"]
-        self.path: str = values["path"]
-        self.language: str = values["language"]
-        self.columns = [Column(**c) for c in values["columns"]]
-        self.kernels: list[str] = values["kernels"]
-        self.signature: dict[str, str] | None = values["signature"]
-        self.constexprs: dict[str, Any] = values["constexprs"]
-        self._done, self._doing = values["done"], values["doing"]
-        self.said: str = values["said"]
-        with open(self._done, encoding="ascii") as file:
-            self._known = set(file.read().split())
+    def __init__(self, **values: Any) -> None:
+        super().__init__(**values)
+        self.columns = [Column(**column) for column in values["columns"]]
+        with open(self.done, encoding="ascii") as file:
+            self.known = set(file.read().split())
 
     def begin(self, *parts: Any) -> str | None:
         """Note a compilation as begun; None where an earlier process has done it, or died of it."""
         key = hashlib.sha256(repr(parts).encode("utf-8", "surrogateescape")).hexdigest()
-        if key in self._known:
+        if key in self.known:
             return None
-        self._known.add(key)
-        with open(self._doing, "w", encoding="utf-8") as file:
+        self.known.add(key)
+        with open(self.doing, "w", encoding="utf-8") as file:
             json.dump({"key": key, "parts": [str(p) for p in parts]}, file)
         return key
 
     def end(self, key: str) -> None:
         """Note it as done."""
-        with open(self._done, "a", encoding="ascii") as file:
+        with open(self.done, "a", encoding="ascii") as file:
             file.write(key + "\n")
-        os.unlink(self._doing)
+        os.unlink(self.doing)
 
 
 def read_job() -> Job:
     """Return the job of this process."""
     with open(os.environ[VARIABLE], encoding="utf-8") as file:
-        return Job(json.load(file))
+        return Job(**json.load(file))
 
 
 def gpu_target(number: int) -> Any:
@@ -115,13 +109,6 @@ def stages_of(backend: Any, options: Any, gluon: bool = False) -> dict[str, Any]
     return stages
 
 
-def explicit(options: dict[str, Any], target: Any) -> dict[str, Any]:
-    """The options that somebody chose: those that differ from what the target has anyway."""
-    usual = dict(vars(backend_of(target).parse_options({})))
-    missing = object()
-    return {k: v for k, v in options.items() if usual.get(k, missing) != v and k != "arch"}
-
-
 def each(job: Job, src: Any, options: dict[str, Any], compile: Callable[..., Any]) -> None:
     """Compile a kernel for every column of the job; ``compile`` is Triton's own."""
 
@@ -142,56 +129,53 @@ def each(job: Job, src: Any, options: dict[str, Any], compile: Callable[..., Any
         if kind != "constexpr":
             divisible = any("divisibility" in str(a) for a in attributes.get(str(name)) or ())
             signature.append(f"{name}: {kind}{':16' if divisible else ''}")
-    name = str(getattr(src, "name", ""))
-    compile_columns(job, make, Row(src, name, config, ", ".join(signature)))
+    compile_columns(job, make, src, str(getattr(src, "name", "")), config, ", ".join(signature))
 
 
-class Row(NamedTuple):
-    """What is compiled for every column: a kernel, or the path of a file of IR."""
-
-    src: Any
-    name: str
-    config: dict[str, Any]
-    signature: str
-
-
-def compile_columns(job: Job, make: Callable[[Column], Any], row: Row) -> None:
-    """Compile for every column of the job that is not done yet, and record the results."""
-    warm(job)
-    known = row.name, sorted(row.config.items(), key=repr), row.signature
+def compile_columns(
+    job: Job,
+    make: Callable[[Column], Any],
+    src: Any,
+    name: str,
+    config: dict[str, Any],
+    signature: str = "",
+) -> None:
+    """Compile a kernel, or the path of a file of IR, for every column of the job that is not done
+    yet, and record the results."""
+    warm(tuple(column.number for column in job.columns))
+    row = {"kernel": name.lstrip("@"), "config": config, "signature": signature}
     for column in job.columns:
-        key = job.begin(*known, column.target, column.options)
+        known = sorted(config.items(), key=repr)
+        key = job.begin(name, known, signature, column.target, column.options)
         if key is not None:
-            _compile_one(job, column, row, partial(make, column), key)
+            _compile_one(job, column, partial(make, column), src, row, key)
             job.end(key)
 
 
 @functools.cache
-def warm(job: Job) -> None:
+def warm(numbers: tuple[int, ...]) -> None:
     """Load what the first compilation would load, so that its time is that of a compilation."""
-    try:
+    with suppress(Exception):
         importlib.import_module("triton.compiler.code_generator")
-        for column in job.columns:
-            backend = backend_of(gpu_target(column.number))
+        for number in numbers:
+            backend = backend_of(gpu_target(number))
             backend.parse_options({}).hash()
             backend.hash()
         for name in ("triton.runtime.cache", "triton.compiler.compiler"):
-            key = getattr(importlib.import_module(name), "triton_key", None)
-            if key is not None:  # a digest of all of Triton, made once
-                key()
-    except Exception:
-        return
+            # A digest of all of Triton, made once.
+            getattr(importlib.import_module(name), "triton_key", str)()
 
 
-def _compile_one(job: Job, column: Column, row: Row, make: Callable[[], Any], key: str) -> None:
+def _compile_one(
+    job: Job, column: Column, make: Callable[[], Any], src: Any, row: dict[str, Any], key: str
+) -> None:
     """Compile, and record the result; one that fails is known by ``key``."""
     import triton
 
-    src, name = row.src, row.name.lstrip("@")
-    began = time.time()
+    name, began = row["kernel"], time.time()
     triton_compiles.end_stages()
     error: Exception | None = None
-    with _lock, _printed(job.said) as text:
+    with _lock, _printed(job.said) as kept:
         clock = time.perf_counter()
         try:
             kernel = make()
@@ -205,44 +189,37 @@ def _compile_one(job: Job, column: Column, row: Row, make: Callable[[], Any], ke
         "language": job.language,
         "target": column.target,
         "options": column.options,
-        "kernel": name,
-        "config": row.config,
-        "signature": row.signature,
+        **row,
         "seconds": seconds,
         "tool": f"triton {getattr(triton, '__version__', '')}".strip(),
     }
     if error is None:
-        digest, symbol = _record(kernel, src, began, job)
-        ptx = (kernel.asm if hasattr(kernel, "asm") else kernel["asm"]).get("ptx")
+        digest, symbol, ptx = _record(kernel, src, began, job)
         texts = {"ptx": ptx} if isinstance(ptx, str) else {}
-        messages = list(said.printed(text(), names, texts))
+        messages = list(said.printed(kept[0], names, texts))
         emit({**event, "hash": digest, "symbols": [symbol], "messages": messages})
         return
     files = triton_compiles.stages_left(name)
-    log = text() + "\n" + str(error)
+    log = kept[0] + "\n" + str(error)
     told, first = said.of_failure(error, getattr(src, "fn", None), log, names, files)
     where = f"{os.path.basename(first['file'])}:{first['line']}: " if "line" in first else ""
     failed = where + first["message"]
-    config = {n: row.config[n] for n in CONFIG if n in row.config}
-    emit(
-        {
-            "event": "triton",
-            "name": name,
-            "hash": key,
-            "metadata": {"target": {"arch": column.number}, "name": name, **config},
-            "files": {stage: blob(content) for stage, content in files.items()},
-            "failed": failed,
-            **(triton_compiles.source(src) if not isinstance(src, str) else {}),
-        }
-    )
+    config = {n: row["config"][n] for n in CONFIG if n in row["config"]}
+    about = {
+        "metadata": {"target": {"arch": column.number}, "name": name, **config},
+        "files": {stage: blob(content) for stage, content in files.items()},
+        **({} if isinstance(src, str) else triton_compiles.source(src)),
+    }
+    emit({"event": "triton", "name": name, "hash": key, "failed": failed, **about})
     emit({**event, "hash": key, "symbols": [], "failed": failed, "messages": told})
 
 
-def _record(kernel: Any, src: Any, began: float, job: Job) -> tuple[str, str]:
-    """Record a compilation, with the user's text of a file of IR; its hash and symbol."""
-    if isinstance(kernel, dict):
-        emit(kernel["event"])
-        return kernel["event"]["hash"], kernel["event"]["name"]
+def _record(kernel: Any, src: Any, began: float, job: Job) -> tuple[str, str, Any]:
+    """Record a compilation, with the user's text of a file of IR; its hash, symbol and PTX."""
+    if isinstance(kernel, tuple):
+        event, ptx = kernel
+        emit(event)
+        return event["hash"], event["name"], ptx
     metadata = kernel.metadata._asdict() if hasattr(kernel.metadata, "_asdict") else {}
     digest = str(metadata.get("hash") or getattr(kernel, "hash", ""))
     symbol = str(metadata.get("name") or getattr(src, "name", ""))
@@ -250,24 +227,17 @@ def _record(kernel: Any, src: Any, began: float, job: Job) -> tuple[str, str]:
         # Before Triton's own, which is the same text as it prints it: without comments.
         with open(job.path, encoding="utf-8", errors="surrogateescape") as file:
             text = file.read()
-        emit(
-            {
-                "event": "triton",
-                "name": symbol,
-                "hash": digest,
-                "metadata": plain(metadata),
-                # The PTX says which flavour of the target it is for.
-                "files": {job.language: blob(text), "ptx": blob(kernel.asm["ptx"])},
-                "paths": {job.language: job.file},
-            }
-        )
+        # The PTX says which flavour of the target it is for.
+        stages = {job.language: blob(text), "ptx": blob(kernel.asm["ptx"])}
+        about = {"metadata": plain(metadata), "files": stages, "paths": {job.language: job.file}}
+        emit({"event": "triton", "name": symbol, "hash": digest, **about})
     triton_compiles.record(kernel, src, began)
-    return digest, symbol
+    return digest, symbol, kernel.asm.get("ptx")
 
 
 @contextmanager
-def _printed(path: str) -> Iterator[Callable[[], str]]:
-    """Within it, standard output and error go to a file, whose text the result returns."""
+def _printed(path: str) -> Iterator[list[str]]:
+    """Within it, standard output and error go to a file, whose text the list has in the end."""
     kept: list[str] = []
     sys.stdout.flush()
     sys.stderr.flush()
@@ -276,7 +246,7 @@ def _printed(path: str) -> Iterator[Callable[[], str]]:
         try:
             os.dup2(file.fileno(), 1)
             os.dup2(file.fileno(), 2)
-            yield lambda: kept[0]
+            yield kept
         finally:
             sys.stdout.flush()
             sys.stderr.flush()
@@ -305,9 +275,15 @@ def _compiling(job: Job, own: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     if isinstance(src, str):
         return
     options = dict(options if isinstance(options, dict) else vars(options))
-    chosen = explicit(options, given.get("target") or gpu_target(90))
+    # Those that somebody chose: they differ from what the target has anyway.
+    target = given.get("target") or gpu_target(90)
+    usual = {**vars(backend_of(target).parse_options({})), "arch": options.get("arch")}
     # Launch options are recorded even where they are the defaults.
-    chosen |= {n: options[n] for n in CONFIG if options.get(n) is not None}
+    chosen = {
+        name: value
+        for name, value in options.items()
+        if name not in usual or usual[name] != value or (name in CONFIG and value is not None)
+    }
     each(job, src, chosen, own)
 
 
@@ -334,9 +310,7 @@ class CannotCompile(Exception):
 def _kernels_of_module(job: Job) -> None:
     sys.path.insert(0, os.path.dirname(os.path.abspath(job.path)))
     module = imported(os.path.splitext(os.path.basename(job.path))[0], job.path)
-    from triton.compiler import compiler
-
-    own = inspect.unwrap(compiler.compile)
+    own = inspect.unwrap(importlib.import_module("triton.compiler.compiler").compile)
     for fn, configs in _kernels(module, job):
         for config in _configurations(fn, configs, job):
             each(job, *_source_of(fn, config, job), own)
@@ -445,19 +419,18 @@ def _stages_of_file(job: Job) -> None:
         text = file.read()
     match = (_KERNEL if job.language == "llir" else _FUNCTION).search(text)
     name = next(filter(None, match.groups())) if match else job.file
-    make = _from_llir if job.language == "llir" else _from_mlir
-    compile_columns(job, partial(make, job, text), Row(job.path, name, {}, ""))
+    own = inspect.unwrap(importlib.import_module("triton.compiler.compiler").compile)
+
+    def make(column: Column) -> Any:
+        if job.language == "llir":
+            return _of_llir(text, column)
+        return own(job.path, target=gpu_target(column.number), options=dict(column.settings))
+
+    compile_columns(job, make, job.path, name, {})
 
 
-def _from_mlir(job: Job, text: str, column: Column) -> Any:
-    from triton.compiler import compiler
-
-    own = inspect.unwrap(compiler.compile)
-    return own(job.path, target=gpu_target(column.number), options=dict(column.settings))
-
-
-def _from_llir(job: Job, text: str, column: Column) -> dict[str, Any]:
-    """PTX and machine code of LLVM IR, by the last stages of Triton's compiler."""
+def _of_llir(text: str, column: Column) -> tuple[dict[str, Any], str]:
+    """The event of LLVM IR, by the last stages of Triton's compiler, and its PTX."""
     from triton._C.libtriton import llvm
 
     backend = backend_of(gpu_target(column.number))
@@ -469,15 +442,11 @@ def _from_llir(job: Job, text: str, column: Column) -> dict[str, Any]:
     cubin = stages["cubin"](ptx, metadata)
     name = str(metadata.get("name") or "")
     digest = hashlib.sha256(repr((text, column.target, vars(options))).encode()).hexdigest()
-    event = {
-        "event": "triton",
-        "name": name,
-        "hash": digest,
-        # LLVM IR has no shared memory and no warps.
-        "metadata": {**plain(metadata), "name": name, "hash": digest},
-        "files": {"llir": blob(text), "ptx": blob(ptx), "cubin": blob(cubin)},
-    }
-    return {"event": event, "asm": {"llir": text, "ptx": ptx, "cubin": cubin}}
+    known = {"name": name, "hash": digest}
+    # LLVM IR has no shared memory and no warps.
+    about = {**known, "metadata": {**plain(metadata), **known}}
+    files = {"llir": blob(text), "ptx": blob(ptx), "cubin": blob(cubin)}
+    return {"event": "triton", **about, "files": files}, ptx
 
 
 def main() -> int:

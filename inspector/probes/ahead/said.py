@@ -26,26 +26,10 @@ MAX_MESSAGE_CHARACTERS = 2000
 MAX_MESSAGES = 100
 
 
-def message(
-    severity: str,
-    text: str,
-    tool: str = "triton",
-    file: str | None = None,
-    line: int | None = None,
-    column: int | None = None,
-    source: str | None = None,
-) -> dict[str, Any]:
-    """A message as events have it."""
-    fields = {
-        "severity": severity,
-        "message": text.strip()[:MAX_MESSAGE_CHARACTERS],
-        "tool": tool,
-        "file": file,
-        "line": line,
-        "column": column,
-        "text": source,
-    }
-    return {name: value for name, value in fields.items() if value is not None}
+def message(severity: str, text: str, tool: str = "triton", /, **place: Any) -> dict[str, Any]:
+    """A message as events have it; ``place``: its file, line, column and text, where known."""
+    said = {"severity": severity, "message": text.strip()[:MAX_MESSAGE_CHARACTERS], "tool": tool}
+    return said | {name: value for name, value in place.items() if value is not None}
 
 
 def of_error(error: BaseException, fn: Any, names: dict[str, str]) -> dict[str, Any]:
@@ -74,11 +58,10 @@ def of_error(error: BaseException, fn: Any, names: dict[str, str]) -> dict[str, 
     return message(
         "error",
         text,
-        "triton",
-        names.get(code.co_filename, code.co_filename),
-        line,
-        node.col_offset + indent + 1,
-        source or None,
+        file=names.get(code.co_filename, code.co_filename),
+        line=line,
+        column=node.col_offset + indent + 1,
+        text=source or None,
     )
 
 
@@ -146,16 +129,10 @@ def printed(text: str, names: dict[str, str], texts: dict[str, str]) -> Iterator
         seen.add((file, line, fields["message"]))
         if len(seen) > MAX_MESSAGES:
             return
-        source = None if line is None else _line(file, line, texts)
-        yield message(
-            SEVERITIES.get(severity, "error"),
-            fields["message"],
-            tool,
-            None if tool == "ptxas" and line is None else file,
-            line,
-            column,
-            source,
-        )
+        place: dict[str, Any] = {"file": None if tool == "ptxas" and line is None else file}
+        if line is not None:
+            place |= {"line": line, "column": column, "text": _line(file, line, texts)}
+        yield message(SEVERITIES.get(severity, "error"), fields["message"], tool, **place)
 
 
 def of_failure(

@@ -108,7 +108,7 @@ def attach(module: Any) -> None:
     """``torch._inductor.runtime.triton_heuristics``; call it last of all that change it."""
     tuner = f"{HEURISTICS}:CachingAutotuner"
     for name, method in PHASES.items():
-        private_names.wrap(f"{tuner}.{name}", _before_phase, _after_phase(method))
+        private_names.wrap(f"{tuner}.{name}", *_phase(method))
     private_names.wrap(f"{tuner}.bench", arguments("self", "launcher"), _measured)
     private_names.wrap(f"{tuner}.precompile", argument(0), _precompiled)
     private_names.wrap(f"{tuner}._precompile_config", arguments("self", "cfg"), _compiled)
@@ -135,13 +135,14 @@ def _of(tuner: Any) -> Tuning:
 # -- phases ---------------------------------------------------------------------------------------
 
 
-def _before_phase(args: Args, kwargs: Kwargs) -> tuple[Any, Tuning]:
-    tuning = _of(args[0])
-    tuning.depth += 1
-    return args[0], tuning
+def _phase(method: str | None) -> tuple[Before, After]:
+    """Hooks around a phase that measures by a method."""
 
+    def before(args: Args, kwargs: Kwargs) -> tuple[Any, Tuning]:
+        tuning = _of(args[0])
+        tuning.depth += 1
+        return args[0], tuning
 
-def _after_phase(method: str | None) -> After:
     def after(phase: tuple[Any, Tuning], result: Any, error: BaseException | None) -> None:
         tuner, tuning = phase
         tuning.depth -= 1
@@ -153,15 +154,14 @@ def _after_phase(method: str | None) -> After:
             chosen = tuner.launchers[0]
         _tell(tuner, tuning, chosen, method)
 
-    return after
+    return before, after
 
 
 def _measured(asked: tuple[Any, Any], measured: Any, error: BaseException | None) -> None:
     if error is not None and not isinstance(error, Exception):
         return
     tuner, launcher = asked
-    trial = trial_of(_of(tuner).trials, config_of(launcher.config))
-    trial.hash = _hash(launcher) or trial.hash
+    trial = _trial(tuner, launcher)
     if error is None:
         trial.measured(measured, _reason(tuner, launcher))
     else:
@@ -179,8 +179,11 @@ def _reason(tuner: Any, launcher: Any) -> str:
     return "failed: the device refused the launch"
 
 
-def _hash(launcher: Any) -> str | None:
-    return unpacked(getattr(launcher, "cache_hash", None))
+def _trial(tuner: Any, launcher: Any) -> Trial:
+    """The trial of a launcher's configuration, with the hash of its binary."""
+    trial = trial_of(_of(tuner).trials, config_of(launcher.config))
+    trial.hash = unpacked(getattr(launcher, "cache_hash", None)) or trial.hash
+    return trial
 
 
 # -- compiling ------------------------------------------------------------------------------------
@@ -192,18 +195,16 @@ def _precompiled(tuner: Any, result: Any, error: BaseException | None) -> None:
     launchers = [launcher for launcher in tuner.launchers or () if launcher is not None]
     if error is not None or len(launchers) < 2:
         return
-    tuning = _of(tuner)
     for launcher in launchers:
-        trial = trial_of(tuning.trials, config_of(launcher.config))
-        trial.hash = _hash(launcher) or trial.hash
-    _tell(tuner, tuning, None, None)
+        _trial(tuner, launcher)
+    _tell(tuner, _of(tuner), None, None)
 
 
 def _compiled(asked: tuple[Any, Any], result: Any, error: BaseException | None) -> None:
     if isinstance(error, Exception):
         # Often in a process that only compiles, and never learns the results of the others.
         tuner, config = asked
-        dropped(_name(tuner), getattr(tuner, "filename", None), config, first_line(error))
+        dropped(_name(tuner), getattr(tuner, "filename", None), config, error)
 
 
 def configured(config: Any, digest: Any) -> None:
@@ -215,22 +216,12 @@ def configured(config: Any, digest: Any) -> None:
         emit({"event": "configured", "by": "inductor", "hash": str(digest), "config": plain})
 
 
-def dropped(name: Any, file: Any, config: Any, reason: str, digest: Any = None) -> None:
+def dropped(name: Any, file: Any, config: Any, error: Exception, digest: Any = None) -> None:
     """Record a configuration that failed before it could be measured."""
-    emit(
-        {
-            "event": "autotune_failed",
-            "by": "inductor",
-            "name": name,
-            "file": file,
-            "configuration": {
-                "config": config_of(config),
-                "hash": None if digest is None else str(digest),
-                "times_ms": None,
-                "reason": f"failed: {reason}",
-            },
-        }
-    )
+    trial = Trial(config_of(config), f"failed: {first_line(error)}")
+    trial.hash = None if digest is None else str(digest)
+    about = {"by": "inductor", "name": name, "file": file, "configuration": trial.event()}
+    emit({"event": "autotune_failed", **about})
 
 
 def _name(tuner: Any) -> Any:
@@ -247,8 +238,7 @@ def _tell(tuner: Any, tuning: Tuning, chosen: Any, method: str | None) -> None:
     tuning.told = known_facts
     winner = None
     if chosen is not None and not emulated():
-        trial = trial_of(tuning.trials, config_of(chosen.config))
-        trial.hash = trial.hash or _hash(chosen)
+        trial = _trial(tuner, chosen)
         winner = tuning.trials.index(trial) if trial.reason is None else None
     write(
         "inductor",
@@ -377,8 +367,7 @@ def _node() -> dict[str, Any]:
 
     handlers = private_names.get("torch._inductor.virtualized:V")
     name = getattr(getattr(handlers.graph, "current_node", None), "name", None)
-    node = name if isinstance(name, str) else None
-    return {"node": node, "graph": inductor_graphs.aot(), **inductor_graphs.ids()}
+    return {"node": name if isinstance(name, str) else None, **inductor_graphs.graph_ids()}
 
 
 def _watch(owner: type) -> None:
@@ -498,14 +487,27 @@ def _tell_selection(selection: Selection) -> None:
 def attach_code(module: Any) -> None:
     """``torch._inductor.codegen.triton`` and ``.scheduler``: a kernel gets its name when its code
     is written, and what a fusion would give is compiled and measured."""
+
+    def fusion_compiled(nodes: Any, result: Any, error: BaseException | None) -> None:
+        if isinstance(result, tuple) and len(result) > 1:
+            _fusion(result[1], nodes)
+
+    def before_benchmark(args: Args, kwargs: Kwargs) -> str | None:
+        given = args[1] if len(args) > 1 else kwargs["module"]
+        return _fusion(given, getattr(_selecting_now, "nodes", None))
+
+    def benchmarked(path: str | None, result: Any, error: BaseException | None) -> None:
+        if path is not None and isinstance(result, tuple) and result:
+            emit({"event": "fusion_time", "file": path, "ms": _milliseconds(result[0])})
+
     if module.__name__ == "torch._inductor.scheduler":
         name = "torch._inductor.scheduler:Scheduler.compile_kernel"
-        private_names.wrap(name, argument(1, "nodes"), _fusion_compiled)
+        private_names.wrap(name, argument(1, "nodes"), fusion_compiled)
         return
     private_names.wrap(f"{CODE}.define_kernel", argument(2, "node_schedule"), _written)
     nodes = during(_selecting_now, "nodes", argument(1, "nodes"))
     private_names.wrap(f"{CODE}.benchmark_fused_nodes", *nodes)
-    private_names.wrap(f"{CODE}.benchmark_codegened_module", _before_benchmark, _benchmarked)
+    private_names.wrap(f"{CODE}.benchmark_codegened_module", before_benchmark, benchmarked)
 
 
 def _written(nodes: Any, name: Any, error: BaseException | None) -> None:
@@ -525,21 +527,6 @@ def _choice_of(nodes: Any) -> tuple[int, int] | None:
         if not several and callable(writer) and writer in _writers:
             return _writers[writer]
     return None
-
-
-def _fusion_compiled(nodes: Any, result: Any, error: BaseException | None) -> None:
-    if isinstance(result, tuple) and len(result) > 1:
-        _fusion(result[1], nodes)
-
-
-def _before_benchmark(args: Args, kwargs: Kwargs) -> str | None:
-    module = args[1] if len(args) > 1 else kwargs["module"]
-    return _fusion(module, getattr(_selecting_now, "nodes", None))
-
-
-def _benchmarked(path: str | None, result: Any, error: BaseException | None) -> None:
-    if path is not None and isinstance(result, tuple) and result:
-        emit({"event": "fusion_time", "file": path, "ms": _milliseconds(result[0])})
 
 
 def _milliseconds(measured: Any) -> float | None:
@@ -566,8 +553,7 @@ def _fusion(module: Any, nodes: Any) -> str | None:
             "nodes": list(names),
             "tuning": tuning,
             "configuration": configuration,
-            "graph": inductor_graphs.aot(),
-            **inductor_graphs.ids(),
+            **inductor_graphs.graph_ids(),
         }
     )
     return path
@@ -586,8 +572,8 @@ def _no_time(selection: Selection, choice: Any) -> str | None:
 
 def maker(choice: Any) -> str:
     """Whose code a choice is: Triton's template, CUTLASS's, ATen's own, or torch's class's name."""
-    choice = getattr(choice, "_wrapped", choice)  # one whose inputs are changed first
-    name = type(choice).__name__
+    # One whose inputs are changed first is around another.
+    name = type(getattr(choice, "_wrapped", choice)).__name__
     return next((word for start, word in MAKERS.items() if name.startswith(start)), name)
 
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from .. import private_names
 from ..calls import subjects
-from ..hooks import Args, Kwargs, argument, during, observed
+from ..hooks import Args, Kwargs, argument, arguments, during, observed, succeeded
 from ..writer import emit, plain
 
 now = threading.local()  # trial: the configuration that is measured in this thread
@@ -43,10 +43,12 @@ class Trial:
         return facts | {"reason": self.reason}
 
     def measured(self, times: Any, failed: str) -> None:
-        """Note what the tuner was told; an infinite time marks a configuration that failed."""
+        """Note the milliseconds that the tuner was told; infinite ones mark a failure."""
         several = times if isinstance(times, list | tuple) else [times]
         infinite = bool(several) and all(t == float("inf") for t in several)
-        self.times, self.reason = times_of(times), failed if infinite else None
+        known = [float(t) for t in several if isinstance(t, int | float) and math.isfinite(t)]
+        complete = bool(known) and len(known) == len(several) and not emulated()
+        self.times, self.reason = known if complete else None, failed if infinite else None
 
 
 def trial_of(trials: list[Trial], config: dict[str, Any]) -> Trial:
@@ -87,15 +89,6 @@ def config_of(config: Any) -> dict[str, Any]:
     names = ("num_warps", "num_stages", "num_ctas", "maxnreg", "ir_override")
     settings = {**config.kwargs, **{name: getattr(config, name, None) for name in names}}
     return {str(k): plain(v) for k, v in settings.items() if v is not None}
-
-
-def times_of(measured: Any) -> list[float] | None:
-    """Milliseconds as floats; None where the tuner has none: infinite, or not a number."""
-    several = measured if isinstance(measured, list | tuple) else [measured]
-    out = [float(t) for t in several if isinstance(t, int | float)]
-    if emulated() or not out or len(out) != len(several) or not all(map(math.isfinite, out)):
-        return None
-    return out
 
 
 def first_line(error: BaseException) -> str:
@@ -165,7 +158,8 @@ def attach(module: Any) -> None:
     if tuner is None:
         return
     tuner.__init__ = observed(tuner.__init__, argument(0), _made)
-    private_names.wrap(f"{TUNER}.prune_configs", _before_pruning, _pruned)
+    asked = arguments("self", "kwargs")
+    private_names.wrap(f"{TUNER}.prune_configs", asked, succeeded(_pruned))
     private_names.wrap(f"{TUNER}._bench", _before_trying, _tried)
     private_names.wrap(f"{TUNER}.run", argument(0), _ran)
     private_names.wrap(f"{TUNER}.warmup", *during(_now, "warming", lambda args, kwargs: True))
@@ -203,14 +197,8 @@ def _ran(owner: Any, kernel: Any, error: BaseException | None) -> None:
 # -- pruning --------------------------------------------------------------------------------------
 
 
-def _before_pruning(args: Args, kwargs: Kwargs) -> tuple[Any, Any] | None:
+def _pruned(pruning: tuple[Any, Any], remaining: Any) -> None:
     if getattr(_now, "warming", False) or os.environ.get("TRITON_INTERPRET") == "1":
-        return None
-    return args[0], args[1] if len(args) > 1 else kwargs["kwargs"]
-
-
-def _pruned(pruning: tuple[Any, Any] | None, remaining: Any, error: BaseException | None) -> None:
-    if pruning is None or error is not None:
         return
     owner, kwargs = pruning
     tuning = Tuning(owner, kwargs, remaining)
@@ -275,10 +263,9 @@ def _binary(owner: Any, trial: Trial, launched: dict[str, int]) -> str | None:
 def _tell(tuning: Tuning, kernel: Any) -> None:
     owner = tuning.owner
     added = [k for k in owner.cache if k not in tuning.known] if _keys(owner) else []
-    silent = kernel is not None and not hasattr(owner.cache, "keys")
-    chosen = (
-        owner.cache[added[-1]] if added else getattr(owner, "best_config", None) if silent else None
-    )
+    chosen = owner.cache[added[-1]] if added else None
+    if not added and kernel is not None and not hasattr(owner.cache, "keys"):
+        chosen = getattr(owner, "best_config", None)
     best = None if chosen is None else config_of(chosen)
     timings = getattr(owner, "configs_timings", None)
     measured = timings is not tuning.timings

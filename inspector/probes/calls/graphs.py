@@ -47,13 +47,12 @@ def _returned(token: Token, result: Any) -> None:
 
 def attach_graphs(module: Any) -> None:
     """``torch._inductor.output_code``: a compiled graph is an object that is called."""
-    private_names.wrap(
-        "torch._inductor.output_code:CompiledFxGraph.__call__", _graph_called, _returned
-    )
 
+    def before(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Token:
+        return _graph_begins(args[0], args[1] if len(args) > 1 else kwargs["inputs"])
 
-def _graph_called(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Token:
-    return _graph_begins(args[0], args[1] if len(args) > 1 else kwargs["inputs"])
+    graph = "torch._inductor.output_code:CompiledFxGraph.__call__"
+    private_names.wrap(graph, before, _returned)
 
 
 def _graph_begins(compiled: Any, inputs: Any) -> Token:
@@ -71,12 +70,6 @@ def _graph_begins(compiled: Any, inputs: Any) -> Token:
 def watched_graph(run: Callable[..., Any], compiled: Any) -> Any:
     """``run`` wrapped so that its calls count as calls of ``compiled``; inputs are one list."""
     return observed(run, lambda args, kwargs: _graph_begins(compiled, args[0]), _returned)
-
-
-def attach_compilation(module: Any) -> None:
-    """``torch._inductor.graph``: what is launched while a graph is compiled is a comparison."""
-    for name in ("run", "codegen", "compile_to_module"):
-        subjects.as_benchmark(f"torch._inductor.graph:GraphLowering.{name}")
 
 
 def attach_benchmarks(module: Any) -> None:

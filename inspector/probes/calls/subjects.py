@@ -296,9 +296,21 @@ def _end_comparing(begun: int, result: Any, error: BaseException | None) -> None
         _tuning[0] -= 1
 
 
-def as_benchmark(name: str) -> None:
-    """Count what a method launches as autotuning's, if there is one of that private name."""
-    private_names.wrap(name, _begin_comparing, _end_comparing)
+BENCHMARKS = {
+    "triton.runtime.autotuner": ("Autotuner._bench",),
+    "torch._inductor.runtime.triton_heuristics": ("CachingAutotuner.bench",),
+    # What is launched while a graph is compiled is a comparison.
+    "torch._inductor.graph": (
+        *("GraphLowering.run", "GraphLowering.codegen", "GraphLowering.compile_to_module"),
+    ),
+}
+"""Private names of methods whose launches are autotuning's, by module."""
+
+
+def attach(module: Any) -> None:
+    """Count what is launched in one of ``BENCHMARKS`` as autotuning's."""
+    for name in BENCHMARKS[module.__name__]:
+        private_names.wrap(f"{module.__name__}:{name}", _begin_comparing, _end_comparing)
 
 
 def comparing(original: Any) -> Any:
@@ -315,12 +327,7 @@ def _child_begins() -> None:
     global _lock
     _lock = threading.RLock()
     begin()
-    util = sys.modules.get("multiprocessing.util")
-    if util is not None:
-        # Children of multiprocessing end without atexit.
-        ends = hooks.guarded(finish)
-        again = hooks.guarded(lambda _: util.Finalize(None, ends, exitpriority=0), "counts")
-        util.register_after_fork(util, again)
+    hooks.at_end_of_child(finish, "counts")
 
 
 @hooks.at_new_recording

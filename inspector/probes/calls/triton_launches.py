@@ -121,10 +121,7 @@ def counter_of(launcher: Any) -> Counter | None:
 
 
 def counted_function(launcher: Any, counter: Counter) -> Any:
-    """A function that counts the launches of ``launcher``, for Inductor's launchers.
-
-    Nothing but their ``__self__`` is ever read.
-    """
+    """A function that counts the launches of ``launcher``, with its ``__self__`` alone."""
     made = hooks.observed(launcher, counter.before, counter.after, "counting launches")
     made._ptxview = counter
     if hasattr(launcher, "__self__"):
@@ -151,8 +148,7 @@ def parameters(
     ``declared`` are the positions of parameters that the kernel declares ``tl.constexpr``; keys of
     the other two are names, positions, or paths that begin with a position, by Triton's version.
     """
-    kinds = {_name(names, k): v for k, v in signature.items()}
-    values = {_name(names, k): v for k, v in constants.items()}
+    kinds, values = by_name(names, signature), by_name(names, constants)
     fixed = {names[n] for n in declared if n < len(names)}
     return [
         (name, "constexpr" if name in fixed else kinds.get(name), values.get(name, ABSENT))
@@ -170,12 +166,16 @@ def parameters_of(source: Any) -> Parameters:
     return parameters(names, signature, dict(constants), getattr(written, "constexprs", ()))
 
 
-def _name(names: list[str], key: Any) -> str:
-    if isinstance(key, tuple):
-        if len(key) > 1:
-            return str(key)
-        key = key[0] if key else ""
-    return names[key] if isinstance(key, int) and key < len(names) else str(key)
+def by_name(names: list[str], given: dict[Any, Any]) -> dict[str, Any]:
+    """Values of arguments by name; ``given`` has them by name, position or path of positions."""
+    out = {}
+    for key, value in given.items():
+        first, *path = key if isinstance(key, tuple) else (key,)
+        if isinstance(first, int) and first < len(names):
+            out[names[first] + "".join(f"[{i}]" for i in path)] = value
+        else:
+            out[str(key)] = value
+    return out
 
 
 def watch(kernel: Any, record: Callable[[], object]) -> None:
@@ -224,21 +224,12 @@ def watch_faster(slow: Any, fast: Any) -> None:
 def _recording(
     record: Callable[[], object], digest: Any, name: Any, threads: int, shared: Any
 ) -> Callable[[], subjects.Subject]:
-    facts = {
-        "hash": str(digest),
-        "block": [threads, 1, 1],
-        "shared_bytes": shared if isinstance(shared, int) else None,
-    }
-
+    bytes_known = shared if isinstance(shared, int) else None
+    facts = {"hash": str(digest), "block": [threads, 1, 1], "shared_bytes": bytes_known}
     recorded = guarded(record, "a kernel that was compiled before")
 
     def subject() -> subjects.Subject:
         recorded()
-        return subjects.subject("triton", str(name), str(digest), dict(facts))
+        return subjects.subject("triton", str(name), str(digest), facts)
 
     return subject
-
-
-def attach_autotuner(module: Any) -> None:
-    """``triton.runtime.autotuner``: what it launches to compare is not the program's."""
-    subjects.as_benchmark("triton.runtime.autotuner:Autotuner._bench")

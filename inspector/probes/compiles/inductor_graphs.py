@@ -52,7 +52,7 @@ def attach_inductor(module: Any) -> None:
     else:
         lowering = "torch._inductor.graph:GraphLowering"
         for name, stage in PARTS:
-            private_names.wrap(f"{lowering}.{name}", _began_at, _of(stage))
+            private_names.wrap(f"{lowering}.{name}", *_part(stage))
         for name in ("codegen", "codegen_subgraph"):
             private_names.wrap(f"{lowering}.{name}", _lowering, _lowered)
 
@@ -81,15 +81,12 @@ def _refusing(args: Any, kwargs: Any) -> None:
     if refused is not None:
         why, reason, *more = args
         text = (reason % tuple(more) if more else reason)[:400]
-        one, other = _of_fusion(why, 1), _of_fusion(why, 2)
-        key = (one[:200], other[:200], str(reason)[:100], text)
+        if hasattr(why, "name1"):
+            names = why.name1, why.name2
+        else:  # until torch 2.6
+            names = why.node1.get_name(), why.node2.get_name()
+        key = (*(str(name)[:200] for name in names), str(reason)[:100], text)
         refused[key if key in refused or len(refused) < MAX_REASONS else LEFT_OUT] += 1
-
-
-def _of_fusion(why: Any, number: int) -> str:
-    """The name of one of the two nodes; until torch 2.6 it is the node that is kept."""
-    name = getattr(why, f"name{number}", None)
-    return str(getattr(why, f"node{number}").get_name() if name is None else name)
 
 
 def _lowering(args: Any, kwargs: Any) -> tuple[Any, bool]:
@@ -126,12 +123,12 @@ def ids() -> dict[str, Any]:
     }
 
 
-def aot() -> str | None:
-    """The AOT ID in ``output_code``."""
+def graph_ids() -> dict[str, Any]:
+    """The same, with the graph's AOT ID in ``output_code``."""
     tracing = private_names.get("torch._guards:TracingContext")
     name = getattr(tracing and tracing.try_get(), "aot_graph_name", None)
     name = name[0] if isinstance(name, list) and name else name
-    return name if isinstance(name, str) else None
+    return {"graph": name if isinstance(name, str) else None, **ids()}
 
 
 def _emit_graph(graphs: list[dict[str, Any]], refused: Counter[tuple[str, ...]]) -> None:
@@ -144,7 +141,7 @@ def _emit_graph(graphs: list[dict[str, Any]], refused: Counter[tuple[str, ...]])
             own[name] += inner[name]
     own["not_fused_left_out"] = refused.pop(LEFT_OUT, 0)
     own["not_fused"] = [[a, b, text, n] for (a, b, _, text), n in refused.items()]
-    emit({"event": "graph_nodes", "graph": aot(), "blob": blob(json.dumps(own)), **ids()})
+    emit({"event": "graph_nodes", **graph_ids(), "blob": blob(json.dumps(own))})
 
 
 def _nodes(nodes: Any) -> dict[str, Any]:
@@ -222,14 +219,9 @@ def _scheduled(node: Any) -> dict[str, Any]:
         ],
         "outputs": [str(output.get_name()) for output in outputs],
         "mutates": [str(name) for output in outputs for name in output.get_mutations()],
-        **{
-            name: _figure(node, of)
-            for name, of in (
-                ("bytes", "get_read_write_buffers_sizes"),
-                ("bytes_read", "get_read_buffer_sizes"),
-                ("bytes_written", "get_write_buffer_sizes"),
-            )
-        },
+        "bytes": _figure(node, "get_read_write_buffers_sizes"),
+        "bytes_read": _figure(node, "get_read_buffer_sizes"),
+        "bytes_written": _figure(node, "get_write_buffer_sizes"),
     }
 
 
@@ -265,7 +257,7 @@ def _ir(name: str) -> Before:
                 text += f"# {len(nodes) - n} further operations are not recorded\n"
                 break
             text += write([node])
-        emit({"event": "graph_text", "kind": name, "graph": aot(), "blob": blob(text), **ids()})
+        emit({"event": "graph_text", "kind": name, **graph_ids(), "blob": blob(text)})
 
     return write_ir
 
@@ -273,22 +265,19 @@ def _ir(name: str) -> Before:
 # -- failures --------------------------------------------------------------------------------------
 
 
-def _began_at(args: Any, kwargs: Any) -> float:
-    """When Inductor began with this graph, maybe with an earlier part of it."""
-    return _began.setdefault(args[0], time.time())
+def _part(stage: str | None) -> tuple[Before, After]:
+    """Hooks around a part of Inductor's work with a graph, which began maybe with an earlier."""
 
-
-def _of(stage: str | None) -> After:
     def ended(began: float, _: Any, error: BaseException | None) -> None:
         if isinstance(error, Exception):
             _record(error, stage, began)
 
-    return ended
+    return lambda args, kwargs: _began.setdefault(args[0], time.time()), ended
 
 
 def _record(error: BaseException, stage: str | None, began: float) -> None:
-    own_ids, name = ids(), aot()
-    key = (name, *own_ids.values())
+    about = graph_ids()
+    key = tuple(about.values())
     if key in _told:
         return  # an inner part was recorded before: it raises first
     _told.add(key)
@@ -302,28 +291,18 @@ def _record(error: BaseException, stage: str | None, began: float) -> None:
         message = f"{kind}: {message}" if message else kind
     # The user's line of the node that could not be lowered.
     _, found, stack = text.rpartition("Found from :")
-    place = _line(stack) if found else None
-    file, line = place[:2] if place else (None, None)
+    file, line, _ = (_line(stack) if found else None) or (None, None, None)
+    said = {"message": message[:2000], "tool": "torch"}
     emit(
         {
             "event": "graph_failed",
-            "graph": name,
-            **own_ids,
+            **about,
             "began": began,
             "seconds": time.time() - began,
             "stage": stage,
             "kind": kind,
-            "tool": "torch",
-            "message": message[:2000],
-            "messages": [
-                {
-                    "severity": "error",
-                    "message": message[:2000],
-                    "tool": "torch",
-                    "file": file,
-                    "line": line,
-                }
-            ],
+            **said,
+            "messages": [{"severity": "error", **said, "file": file, "line": line}],
             "log": blob(text[:MAX_LOG_CHARACTERS]),
         }
     )

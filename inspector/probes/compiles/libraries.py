@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import atexit
-import functools
 import inspect
 import os
 import re
 import sys
-import sysconfig
 import time
 from importlib.machinery import ExtensionFileLoader
 from typing import Any
@@ -17,6 +15,7 @@ from .. import private_names
 from ..calls import graphs
 from ..driver.subscriber import has_fatbin
 from ..hooks import (
+    After,
     Before,
     argument,
     arguments,
@@ -29,14 +28,13 @@ from ..hooks import (
 )
 from ..writer import emit, file_blob
 
-# Libraries of these packages hold thousands of kernels that are not the user's.
+# Libraries of these packages hold thousands of kernels that are not the user's; Python's have none.
 _FOREIGN = re.compile(
     r"/(?:site|dist)-packages/"
     r"(?:torch|nvidia|triton|torchvision|torchaudio|cupy|jaxlib|numba|jax_cuda[^/]*)/"
+    r"|/lib-dynload/"
 )
 
-Asked = tuple[dict[str, Any], float]
-"""The arguments of a call by name, and when it began."""
 _his: set[str] = set()  # modules that have been created, and have not run yet
 
 
@@ -47,9 +45,21 @@ def attach(module: object) -> None:
     and a device when the program ends.
     """
     loader: Any = ExtensionFileLoader
-    created = arguments("self", "spec")
-    loader.create_module = observed(loader.create_module, created, succeeded(_created))
-    loader.exec_module = observed(loader.exec_module, argument(1, "module"), succeeded(_executed))
+
+    def created(token: tuple[Any, Any], module: Any) -> None:
+        loader, spec = token
+        if _look(str(loader.path), str(spec.name)):
+            _his.add(str(spec.name))
+
+    def executed(module: Any, result: Any) -> None:
+        name = getattr(module, "__name__", None)
+        if name in _his:
+            _his.discard(name)
+            graphs.watch_module(module)
+
+    asked = arguments("self", "spec")
+    loader.create_module = observed(loader.create_module, asked, succeeded(created))
+    loader.exec_module = observed(loader.exec_module, argument(1, "module"), succeeded(executed))
 
     def note_version() -> None:
         cuda = getattr(getattr(module, "version", None), "cuda", None)
@@ -58,19 +68,6 @@ def attach(module: object) -> None:
     note_version()
     at_new_recording(note_version)
     atexit.register(note_device)
-
-
-def _created(token: tuple[Any, Any], module: Any) -> None:
-    loader, spec = token
-    if _look(str(loader.path), str(spec.name)):
-        _his.add(str(spec.name))
-
-
-def _executed(module: Any, result: Any) -> None:
-    name = getattr(module, "__name__", None)
-    if name in _his:
-        _his.discard(name)
-        graphs.watch_module(module)
 
 
 def attach_ops(module: Any) -> None:
@@ -85,17 +82,10 @@ def attach_ops(module: Any) -> None:
 def _look(path: str, name: str) -> bool:
     """Whether a library is the user's and holds device code; it is recorded if so."""
     full = os.path.realpath(path)
-    if full.startswith(_standard()) or _FOREIGN.search(full):
-        return False
-    if "torch" not in sys.modules or not has_fatbin(full):
+    if _FOREIGN.search(full) or "torch" not in sys.modules or not has_fatbin(full):
         return False
     emit({"event": "library", "path": os.path.abspath(path), "name": name})
     return True
-
-
-@functools.cache
-def _standard() -> str:
-    return os.path.realpath(sysconfig.get_path("stdlib")) + os.sep + "lib-dynload"
 
 
 EXTENSIONS = "torch.utils.cpp_extension"
@@ -107,33 +97,30 @@ MAX_TEXT_BYTES = 8 << 20
 
 def attach_builds(module: Any) -> None:
     """Observe the functions that every build goes through; the build itself is torch's."""
-    for name, after in (("_run_ninja_build", _ninja_ended), ("_jit_compile", _jit_loaded)):
+    for name in ("_run_ninja_build", "_jit_compile"):
         function = private_names.get(f"{EXTENSIONS}:{name}")
         if function is not None:
-            private_names.wrap(f"{EXTENSIONS}:{name}", _named(function), after)
+            hooks = _building(function, name == "_run_ninja_build")
+            private_names.wrap(f"{EXTENSIONS}:{name}", *hooks)
     private_names.wrap(f"{EXTENSIONS}:BuildExtension.build_extensions", argument(0), _built)
 
 
-def _named(function: Any) -> Before:
-    """Return a hook whose token is the call's arguments by name, and when it began."""
+def _building(function: Any, is_ninja: bool) -> tuple[Before, After]:
+    """Hooks around ``_run_ninja_build``, or around ``_jit_compile``, which returns a module."""
     signature = inspect.signature(function)
 
-    def began(args: Any, kwargs: Any) -> Asked:
+    def before(args: Any, kwargs: Any) -> tuple[dict[str, Any], float]:
         return dict(signature.bind(*args, **kwargs).arguments), time.time()
 
-    return began
+    def after(
+        token: tuple[dict[str, Any], float], module: Any, error: BaseException | None
+    ) -> None:
+        given, began = token
+        _say(given, began if is_ninja else None, error)
+        if not is_ninja and error is None:
+            graphs.watch_module(module)
 
-
-def _ninja_ended(token: Asked, _: Any, error: BaseException | None) -> None:
-    given, began = token
-    _say(given.get("build_directory"), {}, True, error, began)
-
-
-def _jit_loaded(token: Asked, module: Any, error: BaseException | None) -> None:
-    given, _ = token
-    _say(given.get("build_directory"), given, None, error)
-    if error is None:
-        graphs.watch_module(module)
+    return before, after
 
 
 def _built(builder: Any, _: Any, error: BaseException | None) -> None:
@@ -144,14 +131,9 @@ def _built(builder: Any, _: Any, error: BaseException | None) -> None:
             emit({"event": "library", "path": path, "name": extension.name})
 
 
-def _say(
-    folder: Any,
-    given: dict[str, Any],
-    fresh: bool | None,
-    error: BaseException | None,
-    began: float | None = None,
-) -> None:
+def _say(given: dict[str, Any], began: float | None, error: BaseException | None) -> None:
     """Record a build; ``began`` is when ninja was started, where it just has ended."""
+    folder = given.get("build_directory")
     if not folder or not (error is None or isinstance(error, Exception)):
         return
     directory = os.path.abspath(str(folder))
@@ -164,20 +146,27 @@ def _say(
     event = {
         "event": "extension",
         "directory": directory,
-        "name": given.get("name"),
+        "name": None if began is not None else given.get("name"),
         "files": files,
-        "fresh": fresh,
+        "fresh": None if began is None else True,
         "error": None if error is None else str(error)[-20000:],
     }
     if began is not None:
         event |= {"began": began, "seconds": time.time() - began}
-    if sources := given.get("sources"):
+    elif sources := given.get("sources"):
         listed = [sources] if isinstance(sources, str) else list(sources)
         event["sources"] = {os.path.abspath(str(s)): file_blob(str(s)) for s in listed}
     emit(event)
 
 
 _said: set[int] = per_recording(set())
+PROPERTIES = (
+    *("name", "major", "minor", "total_memory", "multi_processor_count", "L2_cache_size"),
+    *("regs_per_multiprocessor", "max_threads_per_multi_processor", "warp_size"),
+    *("shared_memory_per_block", "shared_memory_per_block_optin"),
+    *("shared_memory_per_multiprocessor", "clock_rate", "memory_clock_rate", "memory_bus_width"),
+)
+"""Those of torch's device that are recorded, where a version has them."""
 
 
 @guarded
@@ -190,23 +179,5 @@ def note_device() -> None:
         return
     _said.add(os.getpid())
     properties = torch.cuda.get_device_properties(torch.cuda.current_device())
-    names = (
-        "name",
-        "major",
-        "minor",
-        "total_memory",
-        "multi_processor_count",
-        "L2_cache_size",
-        "regs_per_multiprocessor",
-        "max_threads_per_multi_processor",
-        "warp_size",
-        "shared_memory_per_block",
-        "shared_memory_per_block_optin",
-        "shared_memory_per_multiprocessor",
-        "clock_rate",
-        "memory_clock_rate",
-        "memory_bus_width",
-    )
-    emit(
-        {"event": "device", **{n: getattr(properties, n) for n in names if hasattr(properties, n)}}
-    )
+    known = {n: getattr(properties, n) for n in PROPERTIES if hasattr(properties, n)}
+    emit({"event": "device", **known})

@@ -12,7 +12,6 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Iterable
 from contextlib import suppress
 from types import ModuleType
 from typing import Any
@@ -98,27 +97,13 @@ def _names(src: Any) -> list[str]:
     return [str(n) for n in getattr(getattr(src, "fn", None), "arg_names", ())]
 
 
-def _by_name(src: Any, items: dict[Any, Any]) -> dict[str, Any]:
-    """Keys are names, indices, or paths of indices, by version of Triton; names come out."""
-    names = _names(src)
-    out = {}
-    for key, value in items.items():
-        path = key if isinstance(key, tuple) else (key,)
-        first = path[0] if path else key
-        if isinstance(first, int) and first < len(names):
-            out[names[first] + "".join(f"[{i}]" for i in path[1:])] = plain(value)
-        else:
-            out[str(key)] = plain(value)
-    return out
-
-
 def _constants(src: Any) -> dict[Any, Any]:
     return dict(getattr(src, "constants", None) or getattr(src, "constexprs", None) or {})
 
 
 def constexprs(src: Any) -> dict[str, Any]:
     """The values that were compiled in, by the names of arguments."""
-    return _by_name(src, _constants(src))
+    return dict(plain(triton_launches.by_name(_names(src), _constants(src))))
 
 
 def _declared(src: Any) -> list[str] | None:
@@ -132,7 +117,7 @@ def _declared(src: Any) -> list[str] | None:
 def attributes(src: Any) -> dict[str, Any]:
     attributes: Any = getattr(src, "attrs", None)
     if hasattr(attributes, "items"):
-        return _by_name(src, dict(attributes))
+        return dict(plain(triton_launches.by_name(_names(src), dict(attributes))))
     # Triton 3.2 keeps an object with the properties' argument indices.
     kinds = ("divisible_by_16", "divisibility_16", "equal_to_1")
     places = {kind: getattr(attributes, kind, None) for kind in kinds}
@@ -297,11 +282,6 @@ def stages_left(name: str) -> dict[str, str]:
 # -- stages ----------------------------------------------------------------------------------------
 
 
-def _backend_made(_: object, backend: Any) -> None:
-    """Observe which stages a new backend has."""
-    backend.add_stages = observed(backend.add_stages, argument(0, "stages"), succeeded(_added))
-
-
 def end_stages() -> list[list[Any]]:
     """The stages of the compile that ends in this thread, in order, with their seconds."""
     stages: list[list[Any]] = getattr(_now, "stages", [])
@@ -349,8 +329,12 @@ def attach(module: Any) -> None:
     if not os.environ.get("PTXVIEW_COMPILE"):  # else ahead/compile_job.py has them recorded
         private_names.wrap("triton.compiler.compiler:compile", Compile, Compile.ended)
     private_names.wrap("triton.compiler.compiler:get_cache_manager", _keyed)
+
+    def backend_made(_: object, backend: Any) -> None:
+        backend.add_stages = observed(backend.add_stages, argument(0, "stages"), succeeded(_added))
+
     # What it calls to get a backend gives one whose stages are timed.
-    private_names.wrap("triton.compiler.compiler:make_backend", after=succeeded(_backend_made))
+    private_names.wrap("triton.compiler.compiler:make_backend", after=succeeded(backend_made))
     private_names.wrap(
         "triton.compiler.compiler:CompiledKernel._init_handles", _loading, _loading_ended
     )
@@ -398,14 +382,9 @@ def _emit(
     emit(event | more)
 
 
-def record_cached(
-    digest: str, name: str, source: dict[str, Any], folders: Iterable[str] = ()
-) -> None:
-    """Record a kernel that was loaded from a cache without a call of ``compile``.
-
-    ``folders`` are caches beside Triton's own: Inductor names its cache to Triton only when
-    it compiles, and not when it loads.
-    """
+def _record_cached(digest: str, name: str, source: dict[str, Any], folders: list[str]) -> None:
+    """Record a kernel that was loaded, without a call of ``compile``, from Triton's own cache or
+    one of these."""
     if digest in _seen:
         return
     paths = _cached(digest, name)
@@ -461,27 +440,22 @@ def _loading_ended(kernel: Any, _: object, error: BaseException | None) -> None:
 def watch(kernel: Any) -> None:
     """Count the launches of a loaded kernel, which is recorded where a recording lacks it."""
     held = weakref.ref(kernel)
-    triton_launches.watch(kernel, lambda: _record_again(held()))
 
+    def record_again() -> None:
+        kernel = held()
+        if kernel is not None and str(kernel.hash) not in _seen:
+            record(kernel, kernel.src, time.time())
+            loaded(kernel.hash, kernel)
 
-def _record_again(kernel: Any) -> None:
-    if kernel is not None and str(kernel.hash) not in _seen:
-        record(kernel, kernel.src, time.time())
-        loaded(kernel.hash, kernel)
+    triton_launches.watch(kernel, record_again)
 
 
 def not_loaded(digest: object, error: BaseException) -> None:
     """Record that the device refused a binary, which needs more of a resource than there is."""
     if digest and digest not in _refused:
         _refused.add(digest)
-        emit(
-            {
-                "event": "not_loaded",
-                "hash": str(digest),
-                "error": first_line(error),
-                **exceeded(error),
-            }
-        )
+        why = {"error": first_line(error), **exceeded(error)}
+        emit({"event": "not_loaded", "hash": str(digest), **why})
 
 
 def loaded(digest: object, binary: Any) -> None:
@@ -509,56 +483,24 @@ def attach_launchers(module: Any) -> None:
     """Watch the making of launchers: it happens once for each configuration that is kept."""
     for name in ("StaticTritonCompileResult", "TritonCompileResult"):
         private_names.wrap(f"{HEURISTICS}:{name}.make_launcher", argument(0), _launcher_made)
-    subjects.as_benchmark(f"{HEURISTICS}:CachingAutotuner.bench")
+    subjects.attach(module)
     faster = f"{HEURISTICS}:CachingAutotuner._build_fast_launcher"
     private_names.wrap(faster, argument(1, "launcher"), succeeded(triton_launches.watch_faster))
 
 
-def _launcher_made(compiled: Any, launcher: Any, error: BaseException | None) -> None:
-    if error is None:
-        _record_launcher(compiled, launcher)
-    elif isinstance(error, Exception):
-        _dropped(compiled, error)
-
-
-def _dropped(result: Any, error: Exception) -> None:
-    """Record a configuration that compiled but cannot be loaded, so that Inductor drops it."""
-    name = (getattr(result, "inductor_meta", None) or {}).get("kernel_name")
-    digest = getattr(result.kernel, "hash", None)
-    inductor.dropped(name, None, result.config, first_line(error), digest)
-    # It was compiled all the same, here or by another process, whose files are in the cache.
-    _record_compiled(result)
-    not_loaded(digest, error)
-
-
-def _caches(kernel: Any, meta: Any) -> list[str]:
-    """Where Inductor keeps what Triton compiled for it: beside the cubin, or in its own cache."""
-    path = getattr(kernel, "cubin_path", None)
-    folders = [os.path.dirname(os.path.dirname(path))] if isinstance(path, str) else []
-    cache = private_names.get("torch._inductor.runtime.cache_dir_utils:triton_cache_dir")
-    if cache is not None:
-        folders.append(cache(meta.get("device", 0)))
-    return folders
-
-
-def _declared_names(kernel: Any) -> list[str] | None:
-    """Names of the arguments that the kernel declares ``tl.constexpr``; None if unknown."""
-    function: Any = getattr(getattr(kernel, "src", None), "fn", None)
-    names = getattr(kernel, "arg_names", None) or getattr(function, "arg_names", None)
-    declared = getattr(kernel, "declared_constexprs", None)
-    if declared is None and getattr(function, "params", None) is not None:
-        declared = [p.num for p in function.params if p.is_constexpr]
-    if names is None or declared is None:
-        return None
-    return [str(names[i]) for i in declared if i < len(names)]
-
-
-def _record_launcher(result: Any, launcher: Any) -> None:
-    _record_compiled(result)
+def _launcher_made(result: Any, launcher: Any, error: BaseException | None) -> None:
+    """Record a configuration, also one that cannot be loaded, which Inductor drops."""
     kernel = result.kernel
     digest = getattr(kernel, "hash", None)
-    if not digest:
+    if isinstance(error, Exception):
+        name = (getattr(result, "inductor_meta", None) or {}).get("kernel_name")
+        inductor.dropped(name, None, result.config, error, digest)
+        # It was compiled all the same, here or by another process, whose files are in the cache.
+        _record_compiled(result)
+        not_loaded(digest, error)
+    if error is not None or not digest:
         return
+    _record_compiled(result)
     meta = getattr(result, "compile_meta", None) or {}
     if hasattr(kernel, "full_constexprs"):
         signature, constants = meta.get("signature"), meta.get("constants")
@@ -577,22 +519,27 @@ def _record_compiled(result: Any) -> None:
         return
     inductor.configured(result.config, digest)
     meta = getattr(result, "compile_meta", None) or {}
-    name = getattr(kernel, "name", None) or getattr(
-        getattr(getattr(kernel, "src", None), "fn", None), "__name__", ""
-    )
+    function: Any = getattr(getattr(kernel, "src", None), "fn", None)
+    name = getattr(kernel, "name", None) or getattr(function, "__name__", "")
     source: dict[str, Any] = {
         "signature": {str(k): str(v) for k, v in (meta.get("signature") or {}).items()},
         "constexprs": {str(k): plain(v) for k, v in (meta.get("constants") or {}).items()},
     }
-    names = _declared_names(kernel)
-    if names is not None:
-        source["declared"] = names
+    names = getattr(kernel, "arg_names", None) or getattr(function, "arg_names", None)
+    declared = getattr(kernel, "declared_constexprs", None)
+    if declared is None and getattr(function, "params", None) is not None:
+        declared = [p.num for p in function.params if p.is_constexpr]
+    if names is not None and declared is not None:
+        source["declared"] = [str(names[i]) for i in declared if i < len(names)]
     attributes = next(iter(meta.get("configs") or ()), None)
     if isinstance(attributes, dict):
-        order = list(source["signature"])
-        source["specialization"] = {
-            order[k[0]]: plain(v)
-            for k, v in attributes.items()
-            if isinstance(k, tuple) and len(k) == 1 and isinstance(k[0], int) and k[0] < len(order)
-        }
-    record_cached(str(digest), str(name), source, _caches(kernel, meta))
+        named = triton_launches.by_name(list(source["signature"]), attributes)
+        source["specialization"] = plain(named)
+    # Inductor names its cache to Triton only when it compiles, and not when it loads: what was
+    # compiled for it is beside the cubin, or in its own cache.
+    path = getattr(kernel, "cubin_path", None)
+    folders = [os.path.dirname(os.path.dirname(path))] if isinstance(path, str) else []
+    cache = private_names.get("torch._inductor.runtime.cache_dir_utils:triton_cache_dir")
+    if cache is not None:
+        folders.append(cache(meta.get("device", 0)))
+    _record_cached(str(digest), str(name), source, folders)

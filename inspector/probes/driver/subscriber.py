@@ -78,10 +78,11 @@ def install() -> None:
             del os.environ[INJECTION]
         emit({"event": "driver", "began": False, "beside": foreign})
         return
-    os.register_at_fork(after_in_child=hooks.guarded(_in_child))
+    ends = hooks.guarded(lambda: hooks.at_end_of_child(tell, "the driver"), "the driver's child")
+    os.register_at_fork(after_in_child=ends)
     for name in MAKERS_OF_LAUNCHES:
         hooks.when_imported(name, lambda module: prepare())
-    hooks.when_imported("triton.profiler", lambda module: _yield_to(PROTON))
+    hooks.when_imported("triton.profiler", _proton_imported)
     for name, functions, who in PROFILERS:
         hooks.when_imported(name, _profiler(functions, who))
 
@@ -94,14 +95,10 @@ def foreign_tool() -> str | None:
     """What in the environment says that another tool is at the driver; None if nothing does."""
     if os.environ.get(INJECTION) not in (None, "", os.environ.get("PTXVIEW_DRIVER")):
         return INJECTION
-    for name in FOREIGN:
-        if os.environ.get(name):
-            return name
     preloaded = os.environ.get("LD_PRELOAD", "").lower()
-    for word in ("sanitizer", "nsight", "nsys", "ncu"):
-        if word in preloaded:
-            return "LD_PRELOAD"
-    return None
+    if any(word in preloaded for word in ("sanitizer", "nsight", "nsys", "ncu")):
+        return "LD_PRELOAD"
+    return next((name for name in FOREIGN if os.environ.get(name)), None)
 
 
 def prepare() -> None:
@@ -123,15 +120,6 @@ def tell() -> None:
         _state["library"].ptxview_driver_tell()
 
 
-def _in_child() -> None:
-    """Children of multiprocessing end without C's ``atexit``."""
-    util = sys.modules.get("multiprocessing.util")
-    if util is not None:
-        ends = hooks.guarded(tell)
-        again = hooks.guarded(lambda _: util.Finalize(None, ends, exitpriority=0), "the driver")
-        util.register_after_fork(util, again)
-
-
 # -- leaving --------------------------------------------------------------------------------------
 
 
@@ -143,11 +131,11 @@ def leave_before(module: Any, functions: tuple[str, ...], who: str) -> None:
         private_names.wrap(f"{module.__name__}:{name}", lambda args, kwargs: leave(who))
 
 
-def _yield_to(who: str) -> None:
+def _proton_imported(module: Any) -> None:
     """Leave for good if nothing has begun yet; else wait until it is needed."""
     prepare()
     if _state["library"] is not None and not _state["library"].ptxview_driver_active():
-        leave(who)
+        leave(PROTON)
 
 
 def leave(who: str) -> None:

@@ -193,9 +193,6 @@ def attach(torch: Any) -> None:
             set_device(index)
         return old
 
-    def maybe_exchange_device(index: int) -> int:
-        return exchange_device(index) if index >= 0 else -1
-
     def init() -> None:
         torch.cuda.default_generators = tuple(
             torch.ops.ptxview_target.default_generator(i) for i in range(asked.devices)
@@ -213,9 +210,6 @@ def attach(torch: Any) -> None:
             if hasattr(library, name):
                 library[name](ctypes.c_int8(CUDA), ctypes.c_bool(True))
 
-    def in_bad_fork() -> bool:
-        return bool(bad_forks)
-
     os.register_at_fork(after_in_child=in_child)
     supplied: dict[str, Any] = {
         "_cuda_init": init,
@@ -223,8 +217,8 @@ def attach(torch: Any) -> None:
         "_cuda_getDevice": shim.device,
         "_cuda_setDevice": set_device,
         "_cuda_exchangeDevice": exchange_device,
-        "_cuda_maybeExchangeDevice": maybe_exchange_device,
-        "_cuda_isInBadFork": in_bad_fork,
+        "_cuda_maybeExchangeDevice": lambda index: exchange_device(index) if index >= 0 else -1,
+        "_cuda_isInBadFork": lambda: bool(bad_forks),
         "_cuda_synchronize": lambda: None,
         "_cuda_ipc_collect": lambda: None,
         "_cuda_getArchFlags": lambda: asked.target,
@@ -240,19 +234,23 @@ def attach(torch: Any) -> None:
     }
     for name, value in supplied.items():
         setattr(low, name, value)
-    # Inductor's module of CUDA graphs imports these two once CUDA is said to be built.
-    if not hasattr(low, "_cuda_CUDAAllocator_AllocatorState"):
-        low._cuda_CUDAAllocator_AllocatorState = type("AllocatorState", (), {})
-    if not hasattr(low, "_set_cached_tensors_enabled"):
-        low._set_cached_tensors_enabled = lambda enabled: None
+    of_nvrtc = "the jiterator, which would compile it with NVRTC,"
+    for name, value in {
+        # Inductor's module of CUDA graphs imports these two once CUDA is said to be built.
+        "_cuda_CUDAAllocator_AllocatorState": type("AllocatorState", (), {}),
+        "_set_cached_tensors_enabled": lambda enabled: None,
+        "_cuda_jiterator_compile_and_launch_kernel": _refusing(NotImplementedError, of_nvrtc),
+    }.items():
+        if not hasattr(low, name):
+            setattr(low, name, value)
     low._has_cuda = True
     if torch.version.cuda is None:
         torch.version.cuda = toolkit_version()
 
     replaced = {
-        "_is_in_bad_fork": in_bad_fork,
+        "_is_in_bad_fork": low._cuda_isInBadFork,
         "_exchange_device": exchange_device,
-        "_maybe_exchange_device": maybe_exchange_device,
+        "_maybe_exchange_device": low._cuda_maybeExchangeDevice,
         "_cudart": _runtime_library(),
         "_get_pynvml_handler": _refusing(
             ModuleNotFoundError, "NVML, which tells a GPU's load, clocks and temperature,"
@@ -263,9 +261,6 @@ def attach(torch: Any) -> None:
     }
     for name, value in replaced.items():
         setattr(torch.cuda, name, value)
-    if not hasattr(low, JITERATOR):
-        of_nvrtc = "the jiterator, which would compile it with NVRTC,"
-        setattr(low, JITERATOR, _refusing(NotImplementedError, of_nvrtc))
     attach_streams(torch)
     _let_storages_be_made(torch)
     # cuDNN has no kernels here: the native paths run.
@@ -326,8 +321,6 @@ def _named(function: Any, name: str) -> Any:
 
 # -- what programs reach of CUDA through torch --------------------------------------------------
 
-JITERATOR = "_cuda_jiterator_compile_and_launch_kernel"
-
 
 def _refusing(kind: type[Exception], what: str) -> Any:
     """A function that raises why ``what`` is not available, and what is."""
@@ -373,17 +366,15 @@ class NoGraph:
 
 # -- memory --------------------------------------------------------------------------------------
 
-CURRENT, PEAK, ALLOCATED, FREED, BLOCKS, MOST_BLOCKS = range(6)
 
-
-def _figure(index: int, what: int) -> int:
-    """A figure of a device's memory in bytes, or a number of blocks."""
-    return int(shim.library().ptxview_memory(index, what))
+def _figures(index: int) -> list[int]:
+    """A device's memory: bytes now, at most, allocated and freed so far; blocks now and at most."""
+    return [int(shim.library().ptxview_memory(index, what)) for what in range(6)]
 
 
 def held(index: int) -> int:
     """Bytes that CUDA tensors hold now."""
-    return _figure(index, CURRENT)
+    return _figures(index)[0]
 
 
 def _memory_functions() -> dict[str, Any]:
@@ -400,24 +391,20 @@ def _memory_functions() -> dict[str, Any]:
             pools = {"all": figures, "large_pool": (0, 0, 0, 0), "small_pool": (0, 0, 0, 0)}
             return {pool: dict(zip(names, these, strict=True)) for pool, these in pools.items()}
 
-        one = entry(*(_figure(index, w) for w in (CURRENT, PEAK, ALLOCATED, FREED)))
-        blocks = entry(_figure(index, BLOCKS), _figure(index, MOST_BLOCKS), 0, 0)
-        empty = entry(0, 0, 0, 0)
+        *of_bytes, blocks_now, most_blocks = _figures(index)
+        one, blocks, empty = (
+            entry(*of_bytes),
+            entry(blocks_now, most_blocks, 0, 0),
+            entry(0, 0, 0, 0),
+        )
         names = ("allocated", "reserved", "active", "requested")
+        numbers = ("alloc_retries", "ooms", "sync_all_streams", "device_alloc", "device_free")
         return {
             **{f"{name}_bytes": one for name in names},
-            "allocation": blocks,
-            "active": blocks,
-            "segment": blocks,
-            "inactive_split": empty,
-            "inactive_split_bytes": empty,
-            "oversize_allocations": empty["all"],
-            "oversize_segments": empty["all"],
-            "num_alloc_retries": 0,
-            "num_ooms": 0,
-            "num_sync_all_streams": 0,
-            "num_device_alloc": 0,
-            "num_device_free": 0,
+            **dict.fromkeys(("allocation", "active", "segment"), blocks),
+            **dict.fromkeys(("inactive_split", "inactive_split_bytes"), empty),
+            **dict.fromkeys(("oversize_allocations", "oversize_segments"), empty["all"]),
+            **{f"num_{name}": 0 for name in numbers},
             "max_split_size": -1,
         }
 
@@ -434,8 +421,7 @@ def _memory_functions() -> dict[str, Any]:
 
 def _let_storages_be_made(torch: Any) -> None:
     """Support device storages: torch.load and Module.cuda() on storages need them."""
-    plain = torch.UntypedStorage
-    original = plain.__new__
+    original = torch.UntypedStorage.__new__
 
     def new(cls: Any, *args: Any, device: Any = None, **given: Any) -> Any:
         size = args[0] if args else 0
@@ -444,4 +430,4 @@ def _let_storages_be_made(torch: Any) -> None:
             return original(cls, *args, **({} if device is None else {"device": device}), **given)
         return torch.empty(size, dtype=torch.uint8, device=device).untyped_storage()
 
-    plain.__new__ = new
+    torch.UntypedStorage.__new__ = new

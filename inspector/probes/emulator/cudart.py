@@ -10,7 +10,6 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import os
-import re
 import struct
 import threading
 from collections.abc import Callable
@@ -25,7 +24,6 @@ from ..writer import emit
 from . import cuda, current, devices, executor, extension, launch, say, shim
 from .launch import Launch, Size
 
-# .nv.info attributes, as cuobjdump names them
 # The largest grid and block of any device (CUDA C++ Programming Guide, "Technical Specifications
 # per Compute Capability").
 MAX_GRID, MAX_BLOCK, MAX_THREADS = (2**31 - 1, 65535, 65535), (1024, 1024, 64), 1024
@@ -158,7 +156,7 @@ def resources(text: str, entry: str, threads: int, dynamic: int) -> tuple[int, .
     arch = devices.find(current().target).arch.rstrip("af")
     device = occupancy.Device.of(arch, devices.table()[arch])
     fitting = occupancy.occupancy(device, threads, binary.registers, one.static + dynamic)
-    # A block's warps are counted as if they filled all sub-partitions evenly (_refused).
+    # A block's warps are counted as if they filled all sub-partitions evenly (``refusal``).
     even = device.sub_partitions * device.warp_size
     by_registers = device.registers_per_block // (fitting.registers_a_warp * device.sub_partitions)
     bounds = (device.max_threads_per_block, by_registers * even, binary.max_threads)
@@ -185,30 +183,20 @@ class Refusal:
     limit: int | None = None
 
 
-def refusal(text: str, entry: str, grid: Size, block: Size, shared: int) -> Refusal | None:
-    """Why the driver would not launch the kernel ``entry`` of this PTX; None if it would."""
-    one = kernel(text, entry)
-    refused = _refused(one, grid, block, shared)
-    if refused is None and not one.ran:
-        one.ran = True
-        if one.refused:
-            emit({"event": "launched", **one.named})
-    return refused
-
-
 def _fits(size: Size, most: Size) -> bool:
     return all(1 <= n <= limit for n, limit in zip(size, most, strict=True))
 
 
-def _refused(one: Kernel, grid: Size, block: Size, shared: int) -> Refusal | None:
+def refusal(one: Kernel, grid: Size, block: Size, shared: int) -> Refusal | None:
+    """Why the driver would not launch a kernel; None if it would."""
     device, binary, static = devices.find(current().target), one.binary, one.static
+    registers, bound = (binary.registers, binary.max_threads) if binary else (0, None)
     threads = prod(block)
     if not _fits(grid, MAX_GRID):
         return Refusal(INVALID_VALUE, f"a grid of {grid} cannot be launched", "blocks")
     if threads > MAX_THREADS or not _fits(block, MAX_BLOCK):
         text = f"a block of {block}, {threads} threads cannot be launched"
         return Refusal(INVALID_VALUE, text, "threads", threads, MAX_THREADS)
-    bound = binary.max_threads if binary else None
     if bound is not None and threads > bound:
         text = (
             f"a block of {threads} threads, and the kernel is compiled for {bound} at most "
@@ -230,11 +218,9 @@ def _refused(one: Kernel, grid: Size, block: Size, shared: int) -> Refusal | Non
     # The hardware's check of a block's registers, as NVIDIA's cuda_occupancy.h has it
     # (``cudaOccMaxBlocksPerSMRegsLimit``): a warp's come in units of 256, and its warps are counted
     # as if they filled all of an SM's four sub-partitions evenly.
-    registers = binary.registers if binary else 0
-    warps = -(-threads // device.warp_size)
     unit, partitions = device.register_allocation_unit, device.warp_allocation_granularity
     a_warp = -(-registers * device.warp_size // unit) * unit
-    required = a_warp * (-(-warps // partitions) * partitions)
+    required = a_warp * (-(-threads // (device.warp_size * partitions)) * partitions)
     if required <= device.registers_per_block:
         return None
     text = (
@@ -244,10 +230,9 @@ def _refused(one: Kernel, grid: Size, block: Size, shared: int) -> Refusal | Non
     return Refusal(OUT_OF_RESOURCES, text, "registers", required, device.registers_per_block)
 
 
-def report(name: str, text: str, entry: str, refused: Refusal, grid: Size, block: Size) -> None:
+def report(name: str, one: Kernel, refused: Refusal, grid: Size, block: Size) -> None:
     """Print and record a refused launch once, and keep it until the program asks for it."""
     _waiting.refused = refused
-    one = kernel(text, entry)
     if refused.text in one.refused:
         return
     one.refused.add(refused.text)
@@ -315,10 +300,14 @@ def _launch(text: str, entry: str, sizes: Any, arguments: Any) -> int:
     """Launch a kernel: 0, or CUDA's error if the driver would refuse it."""
     x, y, z, block_x, block_y, block_z, shared = (int(sizes[n]) for n in range(7))
     grid, block, name = (x, y, z), (block_x, block_y, block_z), base_name(entry)
-    refused = refusal(text, entry, grid, block, shared)
+    one = kernel(text, entry)
+    refused = refusal(one, grid, block, shared)
     if refused is not None:
-        report(name, text, entry, refused, grid, block)
+        report(name, one, refused, grid, block)
         return refused.error
+    if one.refused and not one.ran:
+        emit({"event": "launched", **one.named})
+    one.ran = True
     graphs.launched(name, [*grid, *block, shared])
     parameter_sizes = launch.parameter_sizes(text, entry)
     packed = [ctypes.string_at(arguments[n], size) for n, size in enumerate(parameter_sizes)]
@@ -335,9 +324,9 @@ def _launch(text: str, entry: str, sizes: Any, arguments: Any) -> int:
         memory=lambda: {
             f"argument {position + 1}": (word, piece[1], f"{piece[1] - word} bytes")
             for position, word in call.pointers()
-            if (piece := shim.memory_around(word, word + 1))
+            if (piece := shim.memory_around(word))
         },
-        host=frozenset(piece for word in words if (piece := shim.pinned_around(word))),
+        host=frozenset(piece for word in words if (piece := shim.memory_around(word, pinned=True))),
     )
     launch.launch(call)
     return 0
@@ -366,9 +355,8 @@ def _resources(text: str, entry: str, threads: int, dynamic: int, figures: Any) 
 def _limit(device: int, attribute: int, value: Any) -> None:
     """``cudaDeviceGetAttribute``: -1 if unknown. 0: the device's memory, -1: its free memory."""
     known = of_device().get(max(attribute, 0))
-    value[0] = -1 if known is None else known
-    if attribute < 0:
-        value[0] = max(0, value[0] - cuda.held(device))
+    used = cuda.held(device) if attribute < 0 else 0
+    value[0] = -1 if known is None else max(0, known - used)
 
 
 # -- the interface ------------------------------------------------------------------------------
@@ -461,14 +449,4 @@ def _publish() -> None:
 
 def base_name(name: str) -> str:
     """``fill`` of ``_ZN1n4fillIfEEvPT_``: without namespaces and arguments."""
-    found, at = name, 2
-    if name.startswith("_Z"):
-        while name[at : at + 1] in tuple("NLKV"):
-            at += 1
-        while length := re.match(r"\d+", name[at:]):
-            at += len(length[0]) + int(length[0])
-            found = name[at - int(length[0]) : at]
-            if name[2] != "N":
-                break
-            at += name[at : at + 1] == "L"
-    return found
+    return str(executor.load("base.names").base_name(name))

@@ -14,7 +14,6 @@ import math
 import struct
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -188,8 +187,7 @@ class Launcher:
             host=frozenset(
                 (first, first + int(storage.nbytes()))
                 for storage in storages
-                if storage.nbytes()
-                and shim.memory_around(first := int(storage.data_ptr()), first + 1) is None
+                if storage.nbytes() and shim.memory_around(first := int(storage.data_ptr())) is None
             ),
             scratch=tuple(
                 (
@@ -307,18 +305,17 @@ def attach_compiler(compiler: Any) -> None:
             pass
 
     kernel.__init__ = init
-    compiler.compile = observed(compiler.compile, _compilation_begins, _compilation_ends)
 
+    def begin(args: tuple[Any, ...], given: dict[str, Any]) -> Any:
+        name = getattr(args[0] if args else given.get("src"), "name", None)
+        waiting = WAITING.on("kernels compiled", str(name or "a kernel"))
+        waiting.__enter__()
+        return waiting
 
-def _compilation_begins(args: tuple[Any, ...], given: dict[str, Any]) -> Any:
-    name = getattr(args[0] if args else given.get("src"), "name", None)
-    waiting = WAITING.on("kernels compiled", str(name or "a kernel"))
-    waiting.__enter__()
-    return waiting
+    def end(waiting: Any, result: Any, error: BaseException | None) -> None:
+        waiting.__exit__(None, None, None)
 
-
-def _compilation_ends(waiting: Any, result: Any, error: BaseException | None) -> None:
-    waiting.__exit__(None, None, None)
+    compiler.compile = observed(compiler.compile, begin, end)
 
 
 class CublasLt:
@@ -348,9 +345,8 @@ def attach(module: Any) -> None:
     """
     backends = sys.modules["triton.backends"].backends
     made = _make_driver()
-    for name, backend in list(backends.items()):
-        if name == "nvidia":
-            backends[name] = dataclasses.replace(backend, driver=made)
+    if "nvidia" in backends:
+        backends["nvidia"] = dataclasses.replace(backends["nvidia"], driver=made)
     module.driver.set_active(made())
     if shim.loaded():
         from triton._C.libtriton import nvidia
@@ -374,17 +370,6 @@ class NotMeasured(float):
 
 NAN = NotMeasured("nan")
 _depth = 0  # launches compile and do not run while candidates are tried
-
-
-@contextmanager
-def only_compile() -> Any:
-    """Have launches in the block compile and compute nothing."""
-    global _depth
-    _depth += 1
-    try:
-        yield
-    finally:
-        _depth -= 1
 
 
 def no_times(quantiles: Any = None, return_mode: str = "mean") -> Any:
@@ -429,8 +414,12 @@ def attach_tuning(module: Any) -> None:
 
     @unseen
     def bench(self: Any, *args: Any, config: Any, **meta: Any) -> Any:
-        with only_compile():
+        global _depth
+        _depth += 1
+        try:
             measured = original(self, *args, config=config, **meta)
+        finally:
+            _depth -= 1
         times = measured if isinstance(measured, (list, tuple)) else [measured]
         failed = bool(times) and all(t == float("inf") for t in times)
         return measured if failed else no_times((0.5, 0.2, 0.8))

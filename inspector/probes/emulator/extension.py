@@ -118,8 +118,8 @@ def compile_source(home: str, source: Path, flags: list[str], target: str) -> di
     the log, the exit status, and the digests of the headers that it depends on.
     """
     torch = shim.torch_folder()
-    digest = hashlib.sha256(json.dumps([flags, target, home, str(source)]).encode())
-    digest.update(shim.torch_version(torch).encode() if torch else b"")
+    version = shim.torch_version(torch) if torch else ""
+    digest = hashlib.sha256(json.dumps([flags, target, home, str(source), version]).encode())
     digest.update(source.read_bytes())
     place = shim.cache_root() / "nvcc" / digest.hexdigest()[:24]
     record = _cached(place) or _compile(home, source, flags, target, place)
@@ -162,15 +162,8 @@ def _compile(home: str, source: Path, flags: list[str], target: str, place: Path
             record["lines_cubin"] = str(shutil.copy(lines, place / "lines.cubin"))
             record["cubin"] = record["cubin"] or record["lines_cubin"]
         record["depends"] = _depends(folder, home)
-        _write(place / "record.json", record)
+        write_record(place / "record.json", record)
         return record
-
-
-def _write(file: Path, record: dict[str, Any]) -> None:
-    """Write a record, whole or not at all."""
-    part = file.with_suffix(f".{os.getpid()}")
-    part.write_text(json.dumps(record), encoding="utf-8")
-    os.replace(part, file)
 
 
 def _assemble(home: str, flags: list[str], target: str, ptx: Path, cubin: Path) -> bool:
@@ -223,24 +216,19 @@ def note_machine(ptx: Path, machine: Path) -> None:
 # -- records of objects: a build that is found already made is captured all the same -------------
 
 
-def _record_file(item: Path) -> Path:
+def record_file(item: Path) -> Path:
+    """Where the record of an object is kept."""
     digest = hashlib.sha256(str(item.absolute()).encode()).hexdigest()[:24]
     return shim.cache_root() / "objects" / f"{digest}.json"
 
 
-def write_record(item: Path, record: dict[str, Any]) -> None:
-    """Keep an object's record; a cache that cannot be written costs the record alone."""
+def write_record(file: Path, record: dict[str, Any]) -> None:
+    """Write a record, whole or not at all; a cache that cannot be written costs it alone."""
+    part = file.with_suffix(f".{os.getpid()}")
     with suppress(OSError):
-        _record_file(item).parent.mkdir(parents=True, exist_ok=True)
-        _write(_record_file(item), record)
-
-
-def read_record(item: Path) -> dict[str, Any]:
-    """An object's record; empty if it is missing."""
-    try:
-        return json.loads(_record_file(item).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
+        file.parent.mkdir(parents=True, exist_ok=True)
+        part.write_text(json.dumps(record), encoding="utf-8")
+        os.replace(part, file)
 
 
 CUDA_LIBRARIES = ("cudart", "c10_cuda", "torch_cuda")
@@ -334,9 +322,14 @@ def _jit(original: Any, *args: Any, **given: Any) -> Any:
     if not (cuda or bound.get("with_cuda")):
         return original(*args, **given)
     folder, name = str(bound["build_directory"]), str(bound["name"])
+
+    def report(why: str | None) -> None:
+        for source in cuda:
+            _emit(Path(folder) / f"{Path(source).stem}.cuda.o", folder, source, why)
+
     if not homes():
         say.once("no-nvcc", lacking())
-        _report(folder, cuda, "no nvcc")
+        report("no nvcc")
         return _captured_only(name, lacking())
     if not cuda:
         _runtime(of_cuda=False)
@@ -348,17 +341,14 @@ def _jit(original: Any, *args: Any, **given: Any) -> Any:
         say.once(f"extension:{name}", text.splitlines()[0])
         return _captured_only(name, text)
     finally:
-        _report(folder, cuda, None)
-
-
-def _report(folder: str, sources: list[str], why: str | None) -> None:
-    for source in sources:
-        _emit(Path(folder) / f"{Path(source).stem}.cuda.o", folder, source, why)
+        report(None)
 
 
 def _emit(item: Path, folder: str, source: str, why: str | None) -> None:
     """One source's device code, into the recording."""
-    record = read_record(item)
+    record: dict[str, Any] = {}
+    with suppress(OSError, ValueError):
+        record = json.loads(record_file(item).read_text(encoding="utf-8"))
     refused: dict[str, Any] = {}
     kept = {
         name: file_blob(str(record[name])) if record.get(name) else None

@@ -11,7 +11,8 @@ import contextlib
 import copy
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from types import SimpleNamespace
+from typing import Any
 
 from ..calls import graphs as calls_torch
 from ..hooks import guarded
@@ -66,13 +67,14 @@ def _ask_quietly() -> None:
     """
     from torch.utils import _triton
 
-    class Backend(NamedTuple):
-        parse_options: Any
-
     original = getattr(_triton, "_extern_libs_key", None)
     if original is not None:
         _triton._extern_libs_key = lambda backend: original(
-            Backend(lambda options: backend.parse_options({"enable_fp_fusion": True, **options}))
+            SimpleNamespace(
+                parse_options=lambda options: backend.parse_options(
+                    {"enable_fp_fusion": True, **options}
+                )
+            )
         )
 
 
@@ -249,12 +251,12 @@ def _seeded(torch: Any) -> dict[Any, Any]:
     prims = torch.ops.prims
 
     def drawn(draw: Callable[..., Any], seed: Any, *args: Any, **given: Any) -> Any:
-        why, generator = shim.absence(seed), torch.Generator(device=seed.device)
+        why, generator = shim.absence_at(seed.data_ptr()), torch.Generator(device=seed.device)
         if not why:
             generator.manual_seed(int(seed.item()))
         made = draw(*args, device=seed.device, generator=generator, **given)
         if why:
-            shim.mark_absent(made, why)
+            shim.mark_absent_at(made.data_ptr(), why)
         return made
 
     def random(size: Any, seed: Any, mode: str, *, align_dtype: Any = None, **ignored: Any) -> Any:

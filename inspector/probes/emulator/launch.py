@@ -62,7 +62,7 @@ class Launch:
             if isinstance(value, int):
                 data = struct.pack("<Q", value & 0xFFFF_FFFF_FFFF_FFFF)
             for (word,) in struct.iter_unpack("<Q", data[: len(data) // 8 * 8]):
-                if word and shim.memory_around(word, word + 1):
+                if word and shim.memory_around(word):
                     yield position, word
 
 
@@ -72,18 +72,14 @@ ASSEMBLY_LINES = 200
 _LIBRARY = re.compile(r"/(?:triton|torch|numpy|nvidia|cuda[-\w.]*)/")
 _OPCODE = re.compile(r"(?:@!?%?\w+\s+)?([a-z]\w*)")
 _VERBS = {
-    "ld": "reads",
-    "ldu": "reads",
-    "cp": "reads",
+    **dict.fromkeys(("ld", "ldu", "cp"), "reads"),
+    **dict.fromkeys(("atom", "red"), "updates"),
     "st": "writes",
-    "atom": "updates",
-    "red": "updates",
 }
+_ILLEGAL = ("out of bounds", "null", "read only")
 # cudaGetErrorString of each cause.
 _CUDA = {
-    "out of bounds": "an illegal memory access was encountered",
-    "null": "an illegal memory access was encountered",
-    "read only": "an illegal memory access was encountered",
+    **dict.fromkeys(_ILLEGAL, "an illegal memory access was encountered"),
     "misaligned": "misaligned address",
     "trap": "unspecified launch failure",
     "tensor map": "an illegal instruction was encountered",
@@ -207,7 +203,7 @@ def run(call: Launch, seconds: float) -> tuple[str, ...]:
                 f"its PTX has {len(kernel.parameters)} parameters, and the launch gives "
                 f"{len(call.arguments)}"
             )
-        memory = _MEMORY.now(execute, call.host)
+        memory = _present_memory(call.host)
         buffers = [
             memory.add(f"scratch {number}", _zeros(*size))
             for number, size in enumerate(call.scratch[:missing])
@@ -327,7 +323,7 @@ def variables(text: str) -> dict[str, int]:
         return {}
     with _running:
         kernel = _kernel(text, next(iter(module.entries)))
-        memory = _MEMORY.now(_load("execute"), frozenset())
+        memory = _present_memory(frozenset())
         kernel.addresses(memory)
         return dict(memory.modules[kernel.module_key])
 
@@ -373,29 +369,25 @@ BENCHMARKS = Benchmarks()
 # -- memory -------------------------------------------------------------------------------------
 
 
-class _DeviceMemory:
-    """Every piece of device memory, as the executor sees it; the same for all launches.
-
-    A module's own variables stay in it from launch to launch.
-    """
-
-    def __init__(self) -> None:
-        self.memory: Any = None
-        self.pieces: dict[tuple[int, int], Any] = {}
-
-    def now(self, execute: Any, host: frozenset[tuple[int, int]]) -> Any:
-        """The present memory: what is absent cannot be read, and so is not in it."""
-        if self.memory is None:
-            self.memory = execute.Memory()
-        present = {piece for piece in shim.memory() if not shim.absence_at(piece[0])} | host
-        for piece in self.pieces.keys() - present:
-            self.memory.remove(self.pieces.pop(piece))
-        for first, end in present - self.pieces.keys():
-            self.pieces[first, end] = self.memory.add_raw(f"{first:#x}", first, end - first)
-        return self.memory
+@cache
+def _device_memory() -> Any:
+    """The executor's memory, in which modules' own variables stay from launch to launch."""
+    return _load("execute").Memory()
 
 
-_MEMORY = _DeviceMemory()
+_pieces: dict[tuple[int, int], Any] = {}
+"""Those of the device's and the host's memory that are in it."""
+
+
+def _present_memory(host: frozenset[tuple[int, int]]) -> Any:
+    """The memory as it is now: what is absent cannot be read, and so is not in it."""
+    memory = _device_memory()
+    present = {piece for piece in shim.memory() if not shim.absence_at(piece[0])} | host
+    for piece in _pieces.keys() - present:
+        memory.remove(_pieces.pop(piece))
+    for first, end in present - _pieces.keys():
+        _pieces[first, end] = memory.add_raw(f"{first:#x}", first, end - first)
+    return memory
 
 
 ABSENT_VARIABLES: dict[str, dict[str, str]] = {}

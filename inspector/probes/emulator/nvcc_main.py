@@ -42,7 +42,7 @@ def main(argv: list[str]) -> int:
         shutil.copy(record["object"], output)
     if depends:
         Path(depends).write_text(f"{output}: {' '.join([source, *record['depends']])}\n")
-    extension.write_record(Path(output), {**record, "argv": argv})
+    extension.write_record(extension.record_file(Path(output)), {**record, "argv": argv})
     return int(record["status"])
 
 

@@ -20,7 +20,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from importlib.machinery import PathFinder
 from pathlib import Path
-from typing import Any
 
 SOURCES = Path(__file__).parent / "shim"
 INCLUDE = Path(__file__).parent / "include"
@@ -115,20 +114,21 @@ def shim() -> Path:
     return made(cache_root() / "target" / digest, LIBRARY, lambda part: _compile(torch, part))
 
 
-def new_abi(torch: Path) -> int:
-    """1 for GCC's present std::string, 0 for the old one: wheels before 2.7 exist with both.
-
-    One mangled name of libc10 tells: the old string is ``Ss`` in it.
-    """
-    symbol = b"_ZN3c105ErrorC2ENS_14SourceLocationESs"
-    return int(symbol not in (torch / "lib" / "libc10.so").read_bytes())
-
-
 def _flags(torch: Path) -> list[str]:
-    """A compiler's options for torch's headers."""
+    """A compiler's options for torch's headers.
+
+    Wheels before 2.7 exist with GCC's old std::string as well, which is ``Ss`` in mangled names.
+    """
     include = torch / "include"
-    abi = f"-D_GLIBCXX_USE_CXX11_ABI={new_abi(torch)}"
-    return [abi, f"-I{include}", f"-I{include}/torch/csrc/api/include", "-O1", "-fPIC", "-w"]
+    old = b"_ZN3c105ErrorC2ENS_14SourceLocationESs" in (torch / "lib/libc10.so").read_bytes()
+    return [
+        f"-D_GLIBCXX_USE_CXX11_ABI={int(not old)}",
+        f"-I{include}",
+        f"-I{include}/torch/csrc/api/include",
+        "-O1",
+        "-fPIC",
+        "-w",
+    ]
 
 
 def _compile(torch: Path, library: Path) -> None:
@@ -279,21 +279,16 @@ def stream(index: int) -> int:
     return 0 if _library is None else int(_library.ptxview_get_stream(index))
 
 
-def memory_around(start: int, end: int) -> tuple[int, int] | None:
-    """The bounds of the device memory that holds the bytes [start, end), or None."""
-    return _bounds("ptxview_range", start, end)
-
-
-def pinned_around(address: int) -> tuple[int, int] | None:
-    """The bounds of the host's pinned memory that holds the address, or None."""
-    return _bounds("ptxview_pinned_range", address)
-
-
-def _bounds(function: str, *given: int) -> tuple[int, int] | None:
+def memory_around(address: int, pinned: bool = False) -> tuple[int, int] | None:
+    """The bounds of the device memory, or the host's pinned memory, that holds an address."""
     if _library is None:
         return None
     first, last = ctypes.c_uint64(), ctypes.c_uint64()
-    is_inside = getattr(_library, function)(*given, ctypes.byref(first), ctypes.byref(last))
+    ends = ctypes.byref(first), ctypes.byref(last)
+    if pinned:
+        is_inside = _library.ptxview_pinned_range(address, *ends)
+    else:
+        is_inside = _library.ptxview_range(address, address + 1, *ends)
     return (first.value, last.value) if is_inside else None
 
 
@@ -322,20 +317,3 @@ def absence_at(address: int) -> str:
 def mark_absent_at(address: int, why: str) -> None:
     """Make every later read of the memory around the address raise, with this reason."""
     library().ptxview_mark_absent_at(address, why.encode(errors="replace"))
-
-
-def absence(tensor: Any) -> str:
-    """Why the tensor's value is absent; empty where it is there."""
-    import torch
-
-    return "" if not loaded() else str(torch.ops.ptxview_target.absence(tensor.detach()))
-
-
-def mark_absent(tensor: Any, why: str) -> None:
-    """Make every later read of the tensor's memory raise, with this reason."""
-    import torch
-
-    if not loaded():
-        # Nothing could make a later read of a plain CPU tensor raise: this launch does.
-        raise RuntimeError(f"ptxview: {why}")
-    torch.ops.ptxview_target.mark_absent(tensor.detach(), why)

@@ -10,6 +10,7 @@ import gzip
 import os
 import shutil
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from typing import Any
@@ -28,27 +29,15 @@ def keep(session: Any, facts: dict[str, Any], write: Callable[[str], object]) ->
     root = folder()
     if root is None:
         return
-    base = os.path.join(root, "blobs", f".profile.{os.getpid()}.{time.time_ns():x}")
-    plain, packed = base + ".json", base + ".gz"
-    try:
+    with tempfile.TemporaryDirectory(prefix=".profile.", dir=os.path.join(root, "blobs")) as place:
+        plain, packed = os.path.join(place, "trace.json"), os.path.join(place, "trace.gz")
         with session.own():
             write(plain)
         with open(plain, "rb") as source, gzip.open(packed, "wb", COMPRESSION) as out:
             shutil.copyfileobj(source, out, 1 << 20)
-        torch = session.torch
-        emit(
-            {
-                "event": "profile",
-                **facts,
-                "trace": file_blob(packed),
-                "gpu": session.on_gpu(),
-                "torch": str(getattr(torch, "__version__", "")),
-            }
-        )
-    finally:
-        for path in (plain, packed):
-            if os.path.exists(path):
-                os.unlink(path)
+        version = str(getattr(session.torch, "__version__", ""))
+        about = {"trace": file_blob(packed), "gpu": session.on_gpu(), "torch": version}
+        emit({"event": "profile", **facts, **about})
 
 
 # -- torch.profiler as the program itself uses it -------------------------------------------------

@@ -83,11 +83,6 @@ _Completed = ctypes.CFUNCTYPE(
 )
 
 
-def _demangled(name: str) -> str:
-    demangle = getattr(importlib.import_module("torch._C"), "_demangle", str)
-    return str(demangle(name))
-
-
 def _word(words: Sequence[str], index: int) -> str:
     return words[index] if index < len(words) else words[0]
 
@@ -170,7 +165,10 @@ class Cupti:
                 raw = ctypes.string_at(pointer) if pointer else b""
                 name = raw.decode("utf-8", "replace")
                 # Without the beginning that all C++ functions have, "f" would be read as a float.
-                names[pointer] = _demangled(name) if name.startswith("_Z") else name
+                if name.startswith("_Z"):
+                    demangle = getattr(importlib.import_module("torch._C"), "_demangle", str)
+                    name = str(demangle(name))
+                names[pointer] = name
             return names[pointer]
         fields = (ctypes.c_uint8 * 64).from_address(address)
         if kind == MEMSET:

@@ -10,7 +10,7 @@ import ctypes
 import importlib
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from .cupti import Unavailable, checked
@@ -99,17 +99,13 @@ class Kernel:
         self._parameters = (ctypes.c_void_p * max(len(pointers), 1))(*pointers)
         cluster = int(launch.get("cluster") or 1)
         x, y, z = launch["grid"]
-        rows: list[tuple[int, tuple[int, ...]]] = []
+        rows: list[_Attribute] = []
         if launch.get("cooperative"):
-            rows.append((ATTRIBUTE_COOPERATIVE, (1,)))
+            rows.append(_Attribute(id=ATTRIBUTE_COOPERATIVE, value=(1,)))
         if cluster > 1:
-            rows.append((ATTRIBUTE_CLUSTER, (cluster, 1, 1)))
-            rows.append((ATTRIBUTE_CLUSTER_POLICY, (POLICY_SPREAD,)))
-        self._attributes = (_Attribute * max(len(rows), 1))()
-        for index, (attribute, value) in enumerate(rows):
-            self._attributes[index].id = attribute
-            for n, word in enumerate(value):
-                self._attributes[index].value[n] = word
+            rows.append(_Attribute(id=ATTRIBUTE_CLUSTER, value=(cluster, 1, 1)))
+            rows.append(_Attribute(id=ATTRIBUTE_CLUSTER_POLICY, value=(POLICY_SPREAD,)))
+        self._attributes = (_Attribute * max(len(rows), 1))(*rows)
         self._config = _Config(
             grid=(x * cluster, y, z),
             block=tuple(launch["block"]),
@@ -313,12 +309,6 @@ STOPWATCHES = {"event": events, "do_bench": do_bench, "cudagraph": cudagraph}
 OWN_CACHE = {"do_bench": "dirty", "cudagraph": "hot"}
 
 
-def caches(stopwatches: list[str], state: str) -> Iterator[tuple[str, str]]:
-    """Each stopwatch with the state of the L2 that its figure is of."""
-    for stopwatch in stopwatches:
-        yield stopwatch, OWN_CACHE.get(stopwatch, state)
-
-
 # -- without CUPTI's tracing ----------------------------------------------------------------------
 # The time of a kernel without CUPTI's tracing, if that slows it.
 #
@@ -399,13 +389,13 @@ def undisturbed(
     if count < MIN_PAIRS:
         return result
     pairs = queued(torch, launch, before, count)
-    plain = middle([p - extra for p in pairs])
+    samples = [p - extra for p in pairs]
+    plain = middle(samples)
     if plain is None or plain <= 0 or traced - plain <= max(PART * plain, LEAST_DIFFERENCE_US):
         return result
     kernels = result.get("kernels")
     if kernels is not None and (len(kernels) != 1 or kernels[0].get("per_call", 1) != 1):
         return {**result, "whole": plain}
-    samples = [p - extra for p in pairs]
     changed: dict[str, Any] = {**result, "samples": samples, "traced": traced}
     if "span" in result:
         changed["span"] = samples

@@ -15,7 +15,7 @@ seconds is spent, no further launch is begun: ``{"spent": true}``.
 from __future__ import annotations
 
 import faulthandler
-import hashlib
+import functools
 import importlib
 import json
 import os
@@ -23,6 +23,7 @@ import re
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -39,7 +40,6 @@ from .driver import (
     Driver,
     Kernel,
     around,
-    caches,
     next_count,
     settled,
     undisturbed,
@@ -98,14 +98,9 @@ def _constant(torch: Any, name: str, text: str, device: str) -> Any:
     if match is None:
         raise NotRebuilt(f"the graph holds {name}, a value of the program that was not recorded")
     shape, strides = ([int(n) for n in match[group].split(",") if n.strip()] for group in (1, 2))
-    description = {
-        "name": name,
-        "shape": shape,
-        "strides": strides,
-        "dtype": match[4],
-        "alignment": None,
-    }
-    return tensor(torch, description, device if match[3] == "cuda" else match[3], 0, [])[0]
+    layout = {"shape": shape, "strides": strides, "dtype": match[4], "alignment": None}
+    where = device if match[3] == "cuda" else match[3]
+    return tensor(torch, {"name": name, **layout}, where, 0, [])[0]
 
 
 def _function(call: dict[str, Any]) -> Callable[..., Any]:
@@ -171,19 +166,18 @@ def lead_of(trace: Records, before: Launch, something: bool) -> list[str]:
     Raises ``Unavailable`` if CUPTI does not see them.
     """
 
-    def repeated(events: list[Event]) -> list[str] | None:
+    def repeated(events: list[Event]) -> bool:
         names = [event.name for event in events]
-        once = names[: len(names) // LEADS]
-        return once if names == once * LEADS and bool(names) == something else None
+        return names == names[: len(names) // LEADS] * LEADS and bool(names) == something
 
     def often() -> None:
         for _ in range(LEADS):
             before()
 
     for _ in range(MAX_MISSES):
-        names = repeated(trace.saw(often, lambda events: repeated(events) is not None))
-        if names is not None:
-            return names
+        events = trace.saw(often, repeated)
+        if repeated(events):
+            return [event.name for event in events[: len(events) // LEADS]]
     raise Unavailable("CUPTI does not see the flush before a call: is another profiler at work?")
 
 
@@ -279,20 +273,17 @@ class Session:
         self.driver = Driver()
         self.device = torch.cuda.current_device()
         self.clocks = Clocks(self.driver.bus_id(self.device))
-        self.caches: dict[str, Cache] = {}
         self.comparisons = Comparisons(torch)
-        self._functions: dict[tuple[bytes, str], Any] = {}
+        # The state of the L2, with its memory, made once.
+        self.cache = functools.cache(functools.partial(Cache, torch))
+        # A kernel of machine code stays loaded: where one is unloaded the next may have its handle,
+        # and CUPTI then loses its launches, or has them under the other's name.
+        self.function = functools.cache(lambda code, name: self.driver.load(code, name)[1])
 
     def say(self, **fields: Any) -> None:
         """Write one line of results."""
         self._out.write(json.dumps(fields) + "\n")
         self._out.flush()
-
-    def cache(self, state: str) -> Cache:
-        """The state of the L2, with its memory, made once."""
-        if state not in self.caches:
-            self.caches[state] = Cache(self.torch, state)
-        return self.caches[state]
 
     @cached_property
     def trace(self) -> Records:
@@ -302,14 +293,11 @@ class Session:
     def about(self) -> dict[str, Any]:
         """The device and the versions."""
         properties = self.torch.cuda.get_device_properties(self.device)
-        try:
+        version = None
+        with suppress(ImportError):
             version = importlib.import_module("triton").__version__
-        except ImportError:
-            version = None
         return {
-            "name": properties.name,
-            "major": properties.major,
-            "minor": properties.minor,
+            **{n: getattr(properties, n) for n in ("name", "major", "minor")},
             "multi_processor_count": properties.multi_processor_count,
             "torch": self.torch.__version__,
             "triton": version,
@@ -343,17 +331,6 @@ class Session:
             return around(torch, launch, before, own.sums)
         except (RuntimeError, OSError, AttributeError, Unavailable):
             return None
-
-    def function(self, code: bytes, symbol: str) -> Any:
-        """A kernel of machine code, which stays loaded.
-
-        Where one is unloaded the next may have its handle, and CUPTI then loses its launches, or
-        has them under the other's name.
-        """
-        key = hashlib.sha256(code).digest(), symbol
-        if key not in self._functions:
-            self._functions[key] = self.driver.load(code, symbol)[1]
-        return self._functions[key]
 
     def measure(
         self, stopwatch: str, state: str, launch: Any, memory: Memory, kind: str = "triton"
@@ -395,18 +372,15 @@ class Session:
 
 def summed(looks: list[dict[str, Any]]) -> dict[str, Any]:
     """The lowest and highest clock seen, the highest temperature, and all reasons for slowing."""
-
-    def known(name: str) -> list[Any]:
-        return [look[name] for look in looks if look[name] is not None]
-
-    slowdowns = known("slowed_by")
-    reasons = sorted({reason for reasons in slowdowns for reason in reasons})
+    names = ("sm_mhz", "celsius", "slowed_by")
+    known = {name: [look[name] for look in looks if look[name] is not None] for name in names}
+    reasons = sorted({reason for reasons in known["slowed_by"] for reason in reasons})
     return {
-        "low_mhz": min(known("sm_mhz"), default=None),
-        "high_mhz": max(known("sm_mhz"), default=None),
+        "low_mhz": min(known["sm_mhz"], default=None),
+        "high_mhz": max(known["sm_mhz"], default=None),
         "most_mhz": looks[-1]["most_mhz"] if looks else None,
-        "celsius": max(known("celsius"), default=None),
-        "slowed_by": reasons if slowdowns else None,
+        "celsius": max(known["celsius"], default=None),
+        "slowed_by": reasons if known["slowed_by"] else None,
     }
 
 
@@ -419,13 +393,12 @@ def copy(session: Session) -> None:
     except RuntimeError:
         return  # the device has not that much free memory
 
-    def again() -> None:
-        target.copy_(source)
-
-    for stopwatch, state in caches(session.job["stopwatches"], session.job["cache"]):
+    for stopwatch in session.job["stopwatches"]:
+        state = OWN_CACHE.get(stopwatch, session.job["cache"])
         try:
             # The copy is far larger than the L2, so the L2's state before it does not matter.
-            measurement = session.measure(stopwatch, state, again, Memory(torch), "copy")
+            launch = functools.partial(target.copy_, source)
+            measurement = session.measure(stopwatch, state, launch, Memory(torch), "copy")
         except (Unavailable, RuntimeError):
             continue  # without it, times are shown without their share of the bandwidth
         session.say(copy={**measurement, "bytes": 2 * COPIED_BYTES})
@@ -467,7 +440,8 @@ def replay(session: Session, recorded: dict[str, Any]) -> None:
     torch.cuda.synchronize()
     memory.forget_unchanged()
     odd = set(memory.overflowed())
-    for stopwatch, state in caches(session.job["stopwatches"], session.job["cache"]):
+    for stopwatch in session.job["stopwatches"]:
+        state = OWN_CACHE.get(stopwatch, session.job["cache"])
         try:
             if memory.changes and stopwatch in OWN_CACHE:
                 raise Unavailable(
@@ -481,9 +455,8 @@ def replay(session: Session, recorded: dict[str, Any]) -> None:
             session.say(n=n, stopwatch=stopwatch, cache=state, error=first_line(error))
             continue
         grown = [name for name in memory.overflowed() if name not in odd]
-        overflow_warnings = [f"{name} overflowed as the launch was repeated" for name in grown]
-        warnings = [*result.get("warnings", ()), *memory.warnings, *overflow_warnings]
-        session.say(**{**result, "n": n, "warnings": warnings})
+        overflows = [f"{name} overflowed as the launch was repeated" for name in grown]
+        session.say(**{**result, "n": n, "warnings": [*memory.warnings, *overflows]})
     torch.cuda.synchronize()
 
 

@@ -22,6 +22,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
@@ -149,17 +150,11 @@ def kind(mode: int) -> str:
 
 
 class File(io.FileIO):
-    """A regular file that was opened, with its status at that moment."""
+    """A regular file that was opened, with its status and its bytes at that moment."""
 
     def __init__(self, path: Path, descriptor: int, status: os.stat_result) -> None:
         super().__init__(descriptor, "r")
-        self.path = path
-        self.status = status
-
-    @property
-    def size(self) -> int:
-        """Its bytes when it was opened."""
-        return self.status.st_size
+        self.path, self.status, self.size = path, status, status.st_size
 
     def take(self, most: int) -> bytes:
         """At most so many of the bytes that follow; fewer only at the end. Raises ``Unreadable``.
@@ -446,19 +441,15 @@ def unpack(data: bytes, out: IO[bytes], what: str) -> None:
 def names(folder: Path, most: int | None = None) -> tuple[list[os.DirEntry[str]], bool]:
     """The entries of a folder, by name; and whether there are more. Raises ``Unreadable``."""
     bound = limits().names if most is None else most
-    entries: list[os.DirEntry[str]] = []
     _must_be_within(folder, folder)
     try:
         with os.scandir(folder) as listed:
-            for entry in listed:
-                if len(entries) >= bound:
-                    return sorted(entries, key=lambda e: e.name), True
-                entries.append(entry)
+            entries = list(islice(listed, bound + 1))
     except FileNotFoundError:
         raise Absent(f"{folder} does not exist") from None
     except (OSError, ValueError) as error:
         raise _cannot(folder, error) from None
-    return sorted(entries, key=lambda e: e.name), False
+    return sorted(entries[:bound], key=lambda e: e.name), len(entries) > bound
 
 
 def more_names(folder: Path, bounds: Limits) -> str:
@@ -513,23 +504,14 @@ def parsed(data: bytes, allowance: Allowance | None = None, what: str = "it") ->
         )
     if allowance is not None:
         allowance.take(heavy, what)
-    _must_be_flat(data)
-    try:
-        value: object = json.loads(data)
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None
+    if data.count(b"[") + data.count(b"{") > MAX_JSON_DEPTH:
+        left = _bare(data).translate(None, _OTHER)
+        for _ in range(MAX_JSON_DEPTH):  # the innermost pairs go, a level each time
+            left = left.replace(b"[]", b"").replace(b"{}", b"")
+        if left:
+            raise ValueError("it is nested too deeply, or its brackets do not match")
+    value: object = json.loads(data)
     return value
-
-
-def _must_be_flat(data: bytes) -> None:
-    if data.count(b"[") + data.count(b"{") <= MAX_JSON_DEPTH:
-        return
-    left = _bare(data).translate(None, _OTHER)
-    for _ in range(MAX_JSON_DEPTH):  # the innermost pairs go, a level each time
-        left = left.replace(b"[]", b"").replace(b"{}", b"")
-        if not left:
-            return
-    raise ValueError("it is nested too deeply, or its brackets do not match")
 
 
 # -- zips -----------------------------------------------------------------------------------------

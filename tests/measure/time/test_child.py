@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 from inspector.base.errors import Stopped, ToolMissing, Unreadable
-from inspector.measure.time import take as running
-from inspector.measure.time.take import BOOT, NO_DEVICE, PROBES, TimeWish, measure, watched
+from inspector.measure.time.take import NO_DEVICE, TimeWish, measure, watched
+from inspector.sources import compilers
+from inspector.sources.compilers import by_probes
 from inspector.system.process import Finished, run_tool
 
 WANTED = TimeWish("cupti", "cold", 1.0, 20.0)
@@ -95,7 +96,7 @@ def test_the_real_child_says_that_there_is_no_device(
     python = plain_python("torch")
     job, results = tmp_path / "job.json", tmp_path / "results.jsonl"
     job.write_text(json.dumps({"launches": [], "limit": 60}))
-    done = run_tool([python, "-c", BOOT, str(PROBES), "session", str(job), str(results)])
+    done = run_tool(by_probes(python, "replay.session", job, results))
     assert done.status == NO_DEVICE, done.complaint
     assert "no_device" in json.loads(results.read_text())
 
@@ -160,7 +161,7 @@ for told in job["launches"]:
 def test_real_processes_that_die_each_in_its_own_way_cost_their_own_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(running, "BOOT", REAL)
+    monkeypatch.setattr(compilers, "BOOT", REAL)
     names = ["fine", "killed", "hangs", "crashes", "exits", "well"]
     jobs: list[tuple[dict[str, object], bytes]] = [({"symbol": n}, b"") for n in names]
     found = measure(sys.executable, jobs, replace(WANTED, limit=3.0))

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import torch
 
-from inspector.measure.time.take import BOOT, PROBES
 from inspector.probes.replay.script import Comparisons, Refused, load
+from inspector.sources.compilers import by_probes
 from inspector.system.process import run_tool
 
 KERNELS = Path(__file__).parents[3] / "kernels"
@@ -139,7 +139,7 @@ def test_the_child_writes_what_a_script_declares(
         plain.write_text(text)
         job.write_text(json.dumps({"script": str(plain)}))
         python = plain_python("torch")
-        done = run_tool([python, "-c", BOOT, str(PROBES), "script", str(job), str(results)])
+        done = run_tool(by_probes(python, "replay.script", job, results))
         assert done.status == 0, done.complaint
         said = json.loads(results.read_text())
         assert said.get("sizes") == expected and ("refused" in said) == (expected is None)
