@@ -114,11 +114,8 @@ def stop_tools(threads: Container[int | None] | None = None) -> None:
             _running.pop(child, None)
 
 
-def side_by_side(
-    run: Callable[[Item], Made], items: Sequence[Item], at_once: int | None = None
-) -> Generator[Made, None, None]:
-    """What ``run`` makes of each item, in their order, as many at once as there are cores, or
-    ``at_once`` if that is less.
+def side_by_side(run: Callable[[Item], Made], items: Sequence[Item]) -> Generator[Made, None, None]:
+    """What ``run`` makes of each item, in their order, as many at once as there are cores.
 
     Raises what ``run`` raises. Where an error, a signal or who no longer asks ends it early, the
     tools that it runs are stopped, nothing further is begun, and it ends when all are at rest.
@@ -134,7 +131,7 @@ def side_by_side(
             raise Stopped("it was stopped before its beginning")
         return run(item)
 
-    pool = ThreadPoolExecutor(max_workers=min(cores(), len(items), at_once or len(items)))
+    pool = ThreadPoolExecutor(max_workers=min(cores(), len(items)))
     try:
         waiting = deque([pool.submit(one, item) for item in items])
         while waiting:

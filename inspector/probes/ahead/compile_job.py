@@ -129,27 +129,26 @@ def each(job: Job, src: Any, options: dict[str, Any], compile: Callable[..., Any
         if kind != "constexpr":
             divisible = any("divisibility" in str(a) for a in attributes.get(str(name)) or ())
             signature.append(f"{name}: {kind}{':16' if divisible else ''}")
-    name = str(getattr(src, "name", ""))
-    compile_columns(job, make, Row(src, name, config, ", ".join(signature)))
+    compile_columns(job, make, src, str(getattr(src, "name", "")), config, ", ".join(signature))
 
 
-class Row(NamedTuple):
-    """What is compiled for every column: a kernel, or the path of a file of IR."""
-
-    src: Any
-    name: str
-    config: dict[str, Any]
-    signature: str
-
-
-def compile_columns(job: Job, make: Callable[[Column], Any], row: Row) -> None:
-    """Compile for every column of the job that is not done yet, and record the results."""
+def compile_columns(
+    job: Job,
+    make: Callable[[Column], Any],
+    src: Any,
+    name: str,
+    config: dict[str, Any],
+    signature: str = "",
+) -> None:
+    """Compile a kernel, or the path of a file of IR, for every column of the job that is not done
+    yet, and record the results."""
     warm(tuple(column.number for column in job.columns))
-    known = row.name, sorted(row.config.items(), key=repr), row.signature
+    row = {"kernel": name.lstrip("@"), "config": config, "signature": signature}
     for column in job.columns:
-        key = job.begin(*known, column.target, column.options)
+        known = sorted(config.items(), key=repr)
+        key = job.begin(name, known, signature, column.target, column.options)
         if key is not None:
-            _compile_one(job, column, row, partial(make, column), key)
+            _compile_one(job, column, partial(make, column), src, row, key)
             job.end(key)
 
 
@@ -167,15 +166,16 @@ def warm(numbers: tuple[int, ...]) -> None:
             getattr(importlib.import_module(name), "triton_key", str)()
 
 
-def _compile_one(job: Job, column: Column, row: Row, make: Callable[[], Any], key: str) -> None:
+def _compile_one(
+    job: Job, column: Column, make: Callable[[], Any], src: Any, row: dict[str, Any], key: str
+) -> None:
     """Compile, and record the result; one that fails is known by ``key``."""
     import triton
 
-    src, name = row.src, row.name.lstrip("@")
-    began = time.time()
+    name, began = row["kernel"], time.time()
     triton_compiles.end_stages()
     error: Exception | None = None
-    with _lock, _printed(job.said) as text:
+    with _lock, _printed(job.said) as kept:
         clock = time.perf_counter()
         try:
             kernel = make()
@@ -189,35 +189,28 @@ def _compile_one(job: Job, column: Column, row: Row, make: Callable[[], Any], ke
         "language": job.language,
         "target": column.target,
         "options": column.options,
-        "kernel": name,
-        "config": row.config,
-        "signature": row.signature,
+        **row,
         "seconds": seconds,
         "tool": f"triton {getattr(triton, '__version__', '')}".strip(),
     }
     if error is None:
         digest, symbol, ptx = _record(kernel, src, began, job)
         texts = {"ptx": ptx} if isinstance(ptx, str) else {}
-        messages = list(said.printed(text(), names, texts))
+        messages = list(said.printed(kept[0], names, texts))
         emit({**event, "hash": digest, "symbols": [symbol], "messages": messages})
         return
     files = triton_compiles.stages_left(name)
-    log = text() + "\n" + str(error)
+    log = kept[0] + "\n" + str(error)
     told, first = said.of_failure(error, getattr(src, "fn", None), log, names, files)
     where = f"{os.path.basename(first['file'])}:{first['line']}: " if "line" in first else ""
     failed = where + first["message"]
-    config = {n: row.config[n] for n in CONFIG if n in row.config}
-    emit(
-        {
-            "event": "triton",
-            "name": name,
-            "hash": key,
-            "metadata": {"target": {"arch": column.number}, "name": name, **config},
-            "files": {stage: blob(content) for stage, content in files.items()},
-            "failed": failed,
-            **(triton_compiles.source(src) if not isinstance(src, str) else {}),
-        }
-    )
+    config = {n: row["config"][n] for n in CONFIG if n in row["config"]}
+    about = {
+        "metadata": {"target": {"arch": column.number}, "name": name, **config},
+        "files": {stage: blob(content) for stage, content in files.items()},
+        **({} if isinstance(src, str) else triton_compiles.source(src)),
+    }
+    emit({"event": "triton", "name": name, "hash": key, "failed": failed, **about})
     emit({**event, "hash": key, "symbols": [], "failed": failed, "messages": told})
 
 
@@ -234,24 +227,17 @@ def _record(kernel: Any, src: Any, began: float, job: Job) -> tuple[str, str, An
         # Before Triton's own, which is the same text as it prints it: without comments.
         with open(job.path, encoding="utf-8", errors="surrogateescape") as file:
             text = file.read()
-        emit(
-            {
-                "event": "triton",
-                "name": symbol,
-                "hash": digest,
-                "metadata": plain(metadata),
-                # The PTX says which flavour of the target it is for.
-                "files": {job.language: blob(text), "ptx": blob(kernel.asm["ptx"])},
-                "paths": {job.language: job.file},
-            }
-        )
+        # The PTX says which flavour of the target it is for.
+        stages = {job.language: blob(text), "ptx": blob(kernel.asm["ptx"])}
+        about = {"metadata": plain(metadata), "files": stages, "paths": {job.language: job.file}}
+        emit({"event": "triton", "name": symbol, "hash": digest, **about})
     triton_compiles.record(kernel, src, began)
     return digest, symbol, kernel.asm.get("ptx")
 
 
 @contextmanager
-def _printed(path: str) -> Iterator[Callable[[], str]]:
-    """Within it, standard output and error go to a file, whose text the result returns."""
+def _printed(path: str) -> Iterator[list[str]]:
+    """Within it, standard output and error go to a file, whose text the list has in the end."""
     kept: list[str] = []
     sys.stdout.flush()
     sys.stderr.flush()
@@ -260,7 +246,7 @@ def _printed(path: str) -> Iterator[Callable[[], str]]:
         try:
             os.dup2(file.fileno(), 1)
             os.dup2(file.fileno(), 2)
-            yield lambda: kept[0]
+            yield kept
         finally:
             sys.stdout.flush()
             sys.stderr.flush()
@@ -440,7 +426,7 @@ def _stages_of_file(job: Job) -> None:
             return _of_llir(text, column)
         return own(job.path, target=gpu_target(column.number), options=dict(column.settings))
 
-    compile_columns(job, make, Row(job.path, name, {}, ""))
+    compile_columns(job, make, job.path, name, {})
 
 
 def _of_llir(text: str, column: Column) -> tuple[dict[str, Any], str]:

@@ -151,15 +151,12 @@ class Remaining:
                 failed = error  # told with the passes that it came to
             with suppress(Exception), _printing(TIMED, timed):  # it will fail again below
                 self._make(marks.line)
-        at = self.at
         try:
             with _printing(PRINTED, printed):
                 marks.attach()
                 self._make(marks.line)
-        except Exception:
-            if failed is None:
-                raise
-        self.at = at
+        except Exception as error:
+            failed = failed or error
         if failed is not None:
             raise failed
 

@@ -204,7 +204,7 @@ def _compiled(asked: tuple[Any, Any], result: Any, error: BaseException | None) 
     if isinstance(error, Exception):
         # Often in a process that only compiles, and never learns the results of the others.
         tuner, config = asked
-        dropped(_name(tuner), getattr(tuner, "filename", None), config, first_line(error))
+        dropped(_name(tuner), getattr(tuner, "filename", None), config, error)
 
 
 def configured(config: Any, digest: Any) -> None:
@@ -216,22 +216,12 @@ def configured(config: Any, digest: Any) -> None:
         emit({"event": "configured", "by": "inductor", "hash": str(digest), "config": plain})
 
 
-def dropped(name: Any, file: Any, config: Any, reason: str, digest: Any = None) -> None:
+def dropped(name: Any, file: Any, config: Any, error: Exception, digest: Any = None) -> None:
     """Record a configuration that failed before it could be measured."""
-    emit(
-        {
-            "event": "autotune_failed",
-            "by": "inductor",
-            "name": name,
-            "file": file,
-            "configuration": {
-                "config": config_of(config),
-                "hash": None if digest is None else str(digest),
-                "times_ms": None,
-                "reason": f"failed: {reason}",
-            },
-        }
-    )
+    trial = Trial(config_of(config), f"failed: {first_line(error)}")
+    trial.hash = None if digest is None else str(digest)
+    about = {"by": "inductor", "name": name, "file": file, "configuration": trial.event()}
+    emit({"event": "autotune_failed", **about})
 
 
 def _name(tuner: Any) -> Any:

@@ -12,7 +12,6 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Iterable
 from contextlib import suppress
 from types import ModuleType
 from typing import Any
@@ -383,14 +382,9 @@ def _emit(
     emit(event | more)
 
 
-def record_cached(
-    digest: str, name: str, source: dict[str, Any], folders: Iterable[str] = ()
-) -> None:
-    """Record a kernel that was loaded from a cache without a call of ``compile``.
-
-    ``folders`` are caches beside Triton's own: Inductor names its cache to Triton only when
-    it compiles, and not when it loads.
-    """
+def _record_cached(digest: str, name: str, source: dict[str, Any], folders: list[str]) -> None:
+    """Record a kernel that was loaded, without a call of ``compile``, from Triton's own cache or
+    one of these."""
     if digest in _seen:
         return
     paths = _cached(digest, name)
@@ -500,7 +494,7 @@ def _launcher_made(result: Any, launcher: Any, error: BaseException | None) -> N
     digest = getattr(kernel, "hash", None)
     if isinstance(error, Exception):
         name = (getattr(result, "inductor_meta", None) or {}).get("kernel_name")
-        inductor.dropped(name, None, result.config, first_line(error), digest)
+        inductor.dropped(name, None, result.config, error, digest)
         # It was compiled all the same, here or by another process, whose files are in the cache.
         _record_compiled(result)
         not_loaded(digest, error)
@@ -517,28 +511,6 @@ def _launcher_made(result: Any, launcher: Any, error: BaseException | None) -> N
         loaded(digest, launcher)
 
 
-def _caches(kernel: Any, meta: Any) -> list[str]:
-    """Where Inductor keeps what Triton compiled for it: beside the cubin, or in its own cache."""
-    path = getattr(kernel, "cubin_path", None)
-    folders = [os.path.dirname(os.path.dirname(path))] if isinstance(path, str) else []
-    cache = private_names.get("torch._inductor.runtime.cache_dir_utils:triton_cache_dir")
-    if cache is not None:
-        folders.append(cache(meta.get("device", 0)))
-    return folders
-
-
-def _declared_names(kernel: Any) -> list[str] | None:
-    """Names of the arguments that the kernel declares ``tl.constexpr``; None if unknown."""
-    function: Any = getattr(getattr(kernel, "src", None), "fn", None)
-    names = getattr(kernel, "arg_names", None) or getattr(function, "arg_names", None)
-    declared = getattr(kernel, "declared_constexprs", None)
-    if declared is None and getattr(function, "params", None) is not None:
-        declared = [p.num for p in function.params if p.is_constexpr]
-    if names is None or declared is None:
-        return None
-    return [str(names[i]) for i in declared if i < len(names)]
-
-
 def _record_compiled(result: Any) -> None:
     """Record what a configuration of Inductor's was compiled to."""
     kernel = result.kernel
@@ -547,18 +519,27 @@ def _record_compiled(result: Any) -> None:
         return
     inductor.configured(result.config, digest)
     meta = getattr(result, "compile_meta", None) or {}
-    name = getattr(kernel, "name", None) or getattr(
-        getattr(getattr(kernel, "src", None), "fn", None), "__name__", ""
-    )
+    function: Any = getattr(getattr(kernel, "src", None), "fn", None)
+    name = getattr(kernel, "name", None) or getattr(function, "__name__", "")
     source: dict[str, Any] = {
         "signature": {str(k): str(v) for k, v in (meta.get("signature") or {}).items()},
         "constexprs": {str(k): plain(v) for k, v in (meta.get("constants") or {}).items()},
     }
-    names = _declared_names(kernel)
-    if names is not None:
-        source["declared"] = names
+    names = getattr(kernel, "arg_names", None) or getattr(function, "arg_names", None)
+    declared = getattr(kernel, "declared_constexprs", None)
+    if declared is None and getattr(function, "params", None) is not None:
+        declared = [p.num for p in function.params if p.is_constexpr]
+    if names is not None and declared is not None:
+        source["declared"] = [str(names[i]) for i in declared if i < len(names)]
     attributes = next(iter(meta.get("configs") or ()), None)
     if isinstance(attributes, dict):
         named = triton_launches.by_name(list(source["signature"]), attributes)
         source["specialization"] = plain(named)
-    record_cached(str(digest), str(name), source, _caches(kernel, meta))
+    # Inductor names its cache to Triton only when it compiles, and not when it loads: what was
+    # compiled for it is beside the cubin, or in its own cache.
+    path = getattr(kernel, "cubin_path", None)
+    folders = [os.path.dirname(os.path.dirname(path))] if isinstance(path, str) else []
+    cache = private_names.get("torch._inductor.runtime.cache_dir_utils:triton_cache_dir")
+    if cache is not None:
+        folders.append(cache(meta.get("device", 0)))
+    _record_cached(str(digest), str(name), source, folders)

@@ -251,12 +251,12 @@ def _seeded(torch: Any) -> dict[Any, Any]:
     prims = torch.ops.prims
 
     def drawn(draw: Callable[..., Any], seed: Any, *args: Any, **given: Any) -> Any:
-        why, generator = shim.absence(seed), torch.Generator(device=seed.device)
+        why, generator = shim.absence_at(seed.data_ptr()), torch.Generator(device=seed.device)
         if not why:
             generator.manual_seed(int(seed.item()))
         made = draw(*args, device=seed.device, generator=generator, **given)
         if why:
-            shim.mark_absent(made, why)
+            shim.mark_absent_at(made.data_ptr(), why)
         return made
 
     def random(size: Any, seed: Any, mode: str, *, align_dtype: Any = None, **ignored: Any) -> Any:

@@ -20,7 +20,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from importlib.machinery import PathFinder
 from pathlib import Path
-from typing import Any
 
 SOURCES = Path(__file__).parent / "shim"
 INCLUDE = Path(__file__).parent / "include"
@@ -318,20 +317,3 @@ def absence_at(address: int) -> str:
 def mark_absent_at(address: int, why: str) -> None:
     """Make every later read of the memory around the address raise, with this reason."""
     library().ptxview_mark_absent_at(address, why.encode(errors="replace"))
-
-
-def absence(tensor: Any) -> str:
-    """Why the tensor's value is absent; empty where it is there."""
-    import torch
-
-    return "" if not loaded() else str(torch.ops.ptxview_target.absence(tensor.detach()))
-
-
-def mark_absent(tensor: Any, why: str) -> None:
-    """Make every later read of the tensor's memory raise, with this reason."""
-    import torch
-
-    if not loaded():
-        # Nothing could make a later read of a plain CPU tensor raise: this launch does.
-        raise RuntimeError(f"ptxview: {why}")
-    torch.ops.ptxview_target.mark_absent(tensor.detach(), why)

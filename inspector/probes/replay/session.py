@@ -15,7 +15,7 @@ seconds is spent, no further launch is begun: ``{"spent": true}``.
 from __future__ import annotations
 
 import faulthandler
-import hashlib
+import functools
 import importlib
 import json
 import os
@@ -24,7 +24,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -273,20 +273,17 @@ class Session:
         self.driver = Driver()
         self.device = torch.cuda.current_device()
         self.clocks = Clocks(self.driver.bus_id(self.device))
-        self.caches: dict[str, Cache] = {}
         self.comparisons = Comparisons(torch)
-        self._functions: dict[tuple[bytes, str], Any] = {}
+        # The state of the L2, with its memory, made once.
+        self.cache = functools.cache(functools.partial(Cache, torch))
+        # A kernel of machine code stays loaded: where one is unloaded the next may have its handle,
+        # and CUPTI then loses its launches, or has them under the other's name.
+        self.function = functools.cache(lambda code, name: self.driver.load(code, name)[1])
 
     def say(self, **fields: Any) -> None:
         """Write one line of results."""
         self._out.write(json.dumps(fields) + "\n")
         self._out.flush()
-
-    def cache(self, state: str) -> Cache:
-        """The state of the L2, with its memory, made once."""
-        if state not in self.caches:
-            self.caches[state] = Cache(self.torch, state)
-        return self.caches[state]
 
     @cached_property
     def trace(self) -> Records:
@@ -334,17 +331,6 @@ class Session:
             return around(torch, launch, before, own.sums)
         except (RuntimeError, OSError, AttributeError, Unavailable):
             return None
-
-    def function(self, code: bytes, symbol: str) -> Any:
-        """A kernel of machine code, which stays loaded.
-
-        Where one is unloaded the next may have its handle, and CUPTI then loses its launches, or
-        has them under the other's name.
-        """
-        key = hashlib.sha256(code).digest(), symbol
-        if key not in self._functions:
-            self._functions[key] = self.driver.load(code, symbol)[1]
-        return self._functions[key]
 
     def measure(
         self, stopwatch: str, state: str, launch: Any, memory: Memory, kind: str = "triton"
@@ -411,7 +397,7 @@ def copy(session: Session) -> None:
         state = OWN_CACHE.get(stopwatch, session.job["cache"])
         try:
             # The copy is far larger than the L2, so the L2's state before it does not matter.
-            launch = partial(target.copy_, source)
+            launch = functools.partial(target.copy_, source)
             measurement = session.measure(stopwatch, state, launch, Memory(torch), "copy")
         except (Unavailable, RuntimeError):
             continue  # without it, times are shown without their share of the bandwidth

@@ -150,17 +150,11 @@ def kind(mode: int) -> str:
 
 
 class File(io.FileIO):
-    """A regular file that was opened, with its status at that moment."""
+    """A regular file that was opened, with its status and its bytes at that moment."""
 
     def __init__(self, path: Path, descriptor: int, status: os.stat_result) -> None:
         super().__init__(descriptor, "r")
-        self.path = path
-        self.status = status
-
-    @property
-    def size(self) -> int:
-        """Its bytes when it was opened."""
-        return self.status.st_size
+        self.path, self.status, self.size = path, status, status.st_size
 
     def take(self, most: int) -> bytes:
         """At most so many of the bytes that follow; fewer only at the end. Raises ``Unreadable``.

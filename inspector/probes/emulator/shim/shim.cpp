@@ -100,14 +100,6 @@ TORCH_LIBRARY_IMPL(_, NestedTensorCUDA, library) {
 }
 
 TORCH_LIBRARY(ptxview_target, library) {
-  library.def("absence(Tensor t) -> str", [](const Tensor& t) {
-    auto why = t.has_storage() ? absence(t.storage()) : nullptr;
-    return why ? *why : std::string();
-  });
-  library.def("mark_absent(Tensor t, str why) -> ()", [](const Tensor& t, std::string why) {
-    if (Block* block = t.is_cuda() ? block_of(t.storage()) : nullptr)
-      block->absent = std::make_shared<const std::string>(std::move(why));
-  });
   library.def("default_generator",  // torch versions disagree on its schema: it is inferred
               [](int64_t index) { return default_generator(c10::DeviceIndex(index)); });
   library.def("new_generator", [](int64_t index) {
