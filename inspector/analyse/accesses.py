@@ -177,7 +177,10 @@ def products(
     if listing.language in ("ttir", "ttgir"):
         for line in instructions(listing, function):
             if line.base in _DOTS:
-                shapes.setdefault(_dots(line), []).append(line.n)
+                shape = dot_shape(line.text)
+                types = tuple(kind for _, kind in _TILE.findall(line.text)[:3])
+                key = line.base, shape[1:] if shape else None, types
+                shapes.setdefault(key, []).append(line.n)
     elif (read := {"ptx": _ptx_product, "sass": _sass_product}.get(listing.language)) is not None:
         code = code or OpcodeLines(listing, function)
         for opcode, at in code.without_padding().items():
@@ -210,12 +213,6 @@ def _sass_product(opcode: str) -> Key | None:
     if shape is None:
         shape = next((_SASS_DIGITS[p] for p in parts if p in _SASS_DIGITS), None)
     return base, shape, tuple(p.lower() for p in parts if _PTX_TYPES.fullmatch(p.lower()))
-
-
-def _dots(line: Line) -> Key:
-    shape = dot_shape(line.text)
-    types = tuple(kind for _, kind in _TILE.findall(line.text)[:3])
-    return line.base or "", shape[1:] if shape else None, types
 
 
 def dot_shape(text: str) -> tuple[int, int, int, int] | None:
@@ -328,15 +325,10 @@ def _ptx(line: Line) -> tuple[str, str, int | None] | None:
         return kind, space, 4 * int(times[1]) if times and ".m8n8" in opcode else None
     if base == "multimem":
         space = "global"
-    return kind, space, _ptx_width(opcode)
-
-
-def _ptx_width(opcode: str) -> int | None:
     types, vector = _TYPE.findall(opcode), _VECTOR.search(opcode)
-    if not types:
-        return None
-    bits, twice = types[-1]
-    return int(bits) * (2 if twice else 1) * (int(vector[1]) if vector else 1) // 8
+    bits, twice = types[-1] if types else (0, "")
+    width = int(bits) * (2 if twice else 1) * (int(vector[1]) if vector else 1) // 8
+    return kind, space, width if types else None
 
 
 def _ptx_copy(opcode: str, text: str) -> tuple[str, str, int | None] | None:

@@ -220,8 +220,6 @@ def _trips(scalars: Tensors, body: str) -> int | None:
     return max(0, -(-(last - first) // step))
 
 
-__all__ = ["Card", "StageContent", "card"]
-
 Cost = Callable[[str, str], str | None]
 """The cost class of an opcode: of a language (``ptx``, ``sass``) and an opcode."""
 

@@ -324,6 +324,7 @@ def graph_view(
                 for name in call.sources
                 if name in source_nodes and name not in ambiguous
             ]
+        named = (node.aten or node.target for node in computed)
         kernel = kernels.get(call.n)
         size, by = _total([one.bytes for one in own]), "inductor"
         if size is None:
@@ -335,7 +336,7 @@ def graph_view(
                 call.name,
                 call.extern,
                 kernel,
-                call.operators or _operators(computed),
+                call.operators or tuple(dict.fromkeys(filter(None, named))),
                 tuple(computed),
                 tuple(each.name for each in operations),
                 size,
@@ -492,11 +493,6 @@ def _call_of(name: str, launched: Mapping[str, int]) -> int | None:
             return launched[name]
         name = name.rpartition("_")[0]
     return None
-
-
-def _operators(nodes: Sequence[FxNode]) -> tuple[str, ...]:
-    named = (node.aten or node.target for node in nodes)
-    return tuple(dict.fromkeys(name for name in named if name))
 
 
 def _total(figures: Sequence[int | None]) -> int | None:

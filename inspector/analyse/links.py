@@ -12,6 +12,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import islice
 from operator import attrgetter
 from pathlib import PurePath
@@ -51,7 +52,8 @@ class Operations:
             for language, names in languages.items():
                 for name in names:
                     self._names[language][name].add(operation)
-        self._memo: dict[tuple[str, str], Does] = {}
+        self.named = cache(self._named)
+        """What an opcode (or a name of ``python`` or ``aten``) does, by its language."""
 
     def of(self, line: Line, stage: Stage) -> Does:
         """What a line of a lowered stage does; empty where that is not known."""
@@ -62,13 +64,7 @@ class Operations:
             return self._call(line.text)
         return self.named(language, line.opcode) if language else NOTHING
 
-    def named(self, language: str, opcode: str) -> Does:
-        """What an opcode (or a name of ``python`` or ``aten``) does."""
-        if (language, opcode) not in self._memo:
-            self._memo[language, opcode] = self._find(language, opcode)
-        return self._memo[language, opcode]
-
-    def _find(self, language: str, opcode: str) -> Does:
+    def _named(self, language: str, opcode: str) -> Does:
         names = self._names[language]
         parts = opcode.partition(" ")[0].split(".")
         words = [".".join(parts[:end]) for end in range(len(parts), 0, -1)]

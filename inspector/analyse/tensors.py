@@ -243,7 +243,7 @@ def _function(base: str, text: str) -> Callable[[int, int], int] | None:
         return None if size is None else lambda place, offset: place + offset * size
     if base == "arith.cmpi":
         match = _COMPARED.search(text)
-        return COMPARE.get(_PREDICATES.get(match[1], _signed(match[1]))) if match else None
+        return COMPARE.get(_PREDICATES.get(match[1], match[1].removeprefix("s"))) if match else None
     return _BINARY.get(base)
 
 
@@ -280,10 +280,6 @@ def pointed(text: str) -> int | None:
 
 def _number(text: str) -> int:
     return int(text == "true") if text in ("true", "false") else int(text)
-
-
-def _signed(predicate: str) -> str:
-    return predicate[1:] if predicate[:1] == "s" else predicate
 
 
 def _within(at: At, shape: tuple[int, ...]) -> At:

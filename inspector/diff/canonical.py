@@ -344,7 +344,13 @@ def read_ir(
             block = "%" + label[1].strip('"')
             out.append(CanonicalForm(n, HOLE + key[label.end(1) :], (block,)))
             continue
-        parts = _aliased(split(key), aliases)
+        first_part, *rest = split(key)
+        parts = [first_part]
+        for value, between in zip(rest[::2], rest[1::2], strict=True):
+            if value[0] in "#!" and value not in aliases:  # looks like an alias: text
+                parts[-1] += value + between
+            else:
+                parts += (value, between)
         names = parts[1::2]
         if not llvm:  # a value of a region may have the name of another's
             for value in listing.lines[n - 1].defs:
@@ -366,17 +372,6 @@ def _quiet(key: str) -> str:
     return "!DI" if _DEBUG_ROOT.match(key) or _DEBUG_NODE.match(value) else ""
 
 
-def mlir_aliases(listing: Listing) -> Mapping[str, str]:
-    defined: dict[str, str] = {}
-    for line in listing.lines:
-        if not line.label or line.label[0] not in "#!":
-            continue
-        match = _ALIAS.match(line.text.strip())
-        if match and not match[2].startswith("loc("):
-            defined.setdefault(match[1], without_locations(match[2]))
-    return _resolved(defined, _MLIR)
-
-
 _LOCATED = re.compile(r'(?<![\w."])loc\(')
 _BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*+"|[()]', re.DOTALL)
 
@@ -393,17 +388,6 @@ def without_locations(text: str) -> str:
                 break
         text = text[:start].rstrip() + text[end:]
     return text
-
-
-def _aliased(parts: list[str], aliases: Mapping[str, str]) -> list[str]:
-    """Pieces of a line, with names that look like aliases but are not defined kept as text."""
-    out = [parts[0]]
-    for name, text in zip(parts[1::2], parts[2::2], strict=True):
-        if name[0] in "#!" and name not in aliases:
-            out[-1] += name + text
-        else:
-            out += (name, text)
-    return out
 
 
 def _resolved(
@@ -435,33 +419,29 @@ def _resolved(
     return resolved
 
 
-def llvm_aliases(listing: Listing) -> Mapping[str, str]:
-    """Return the definitions of attributes, metadata and types; debug nodes are ``DI``."""
+def aliases_of(listing: Listing) -> Aliases:
+    """Definitions of MLIR's aliases, or of LLVM's attributes, metadata and types, of which debug
+    nodes are ``DI``."""
     defined: dict[str, str] = {}
+    if listing.language in ("ttir", "ttgir"):
+        for line in listing.lines:
+            match = _ALIAS.match(line.text.strip()) if line.label else None
+            if match and not match[2].startswith("loc("):
+                defined.setdefault(match[1], without_locations(match[2]))
+        return _resolved(defined, _MLIR)
     inside = False
-    for line in listing.text.split("\n"):
-        if inside:
-            inside = line[:1] != "}"
+    for text in listing.text.split("\n") if listing.language == "llvm" else ():
+        if inside or text.startswith("define "):
+            inside = text[:1] != "}"
             continue
-        if line.startswith("define "):
-            inside = True
-            continue
-        if line[:1] in "#!%a" and (definition := _LLVM_DEFINED.match(line)):
-            if definition[1][0] == "%" and not definition[2].startswith("type"):
-                continue
-            node = "DI" if _DEBUG_NODE.match(definition[2]) else definition[2]
-            defined.setdefault(definition[1], node)
+        found = _LLVM_DEFINED.match(text) if text[:1] in "#!%a" else None
+        if found and (found[1][0] != "%" or found[2].startswith("type")):
+            defined.setdefault(found[1], "DI" if _DEBUG_NODE.match(found[2]) else found[2])
     return _resolved(defined, _LLVM_NAMES)
 
 
 READERS = {"ptx": read_ptx, "sass": read_sass, **dict.fromkeys(("ttir", "ttgir", "llvm"), read_ir)}
 """By ``Listing.language``; any other is read as a source."""
-
-
-def aliases_of(listing: Listing) -> Aliases:
-    if listing.language == "llvm":
-        return llvm_aliases(listing)
-    return mlir_aliases(listing) if listing.language in ("ttir", "ttgir") else {}
 
 
 def canonical(

@@ -62,25 +62,18 @@ def _settings(entry: RecordedVariant) -> str:
     return _text({k: v for k, v in entry.variant.config.items() if v is not None})
 
 
-def _signature(entry: RecordedVariant) -> str:
-    return _text(entry.variant.signature)
-
-
-def _known(entry: RecordedVariant) -> str:
-    return _text(entry.variant.specialization)
-
-
 def _compiled(entry: RecordedVariant) -> Hashable:
-    return _signature(entry), _known(entry), _settings(entry), entry.variant.target
+    one = entry.variant
+    return _text(one.signature), _text(one.specialization), _settings(entry), one.target
 
 
 KEYS: tuple[Key, ...] = (
     lambda e: (e.kernel.name, e.variant.symbol, e.variant.hash),
     lambda e: (e.kernel.name, _compiled(e), e.source) if e.source else None,
     lambda e: (e.kernel.name, _compiled(e)),
-    lambda e: (e.kernel.name, _signature(e), _settings(e)),
+    lambda e: (e.kernel.name, _text(e.variant.signature), _settings(e)),
     lambda e: (e.kernel.name, _settings(e), e.variant.target),
-    lambda e: (e.kernel.name, _signature(e), _known(e)),
+    lambda e: (e.kernel.name, _text(e.variant.signature), _text(e.variant.specialization)),
     lambda e: e.kernel.name,
     lambda e: base_name(e.kernel.name),
     lambda e: (e.source, _compiled(e)) if e.source else None,

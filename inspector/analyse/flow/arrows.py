@@ -102,7 +102,11 @@ def arrows(listing: Listing) -> Iterator[Arrow]:
     if listing.language in ("ptx", "sass"):
         jumps = _machine(listing)
     elif listing.language == "llvm":
-        jumps = _between_blocks(_llvm(listing.lines), listing.lines)
+        functions: list[Row] = []
+        for line in listing.lines:
+            scope = line.n if line.base == "define" or not functions else functions[-1][0]
+            functions.append((scope, line, line.targets if line.base != "call" else ()))
+        jumps = _between_blocks(functions, listing.lines)
     elif listing.language in ("ttir", "ttgir"):
         regions: list[Arrow] = []
         rows = list(_mlir(listing.lines, regions))
@@ -166,13 +170,6 @@ def _between_blocks(rows: Iterable[Row], lines: Sequence[Line]) -> Iterator[Jump
             target <= n or any(line.kind not in quiet for line in lines[n : target - 1])
         ):
             yield n, target, target <= n and target not in going_on
-
-
-def _llvm(lines: Iterable[Line]) -> Iterator[Row]:
-    function = 0
-    for line in lines:
-        function = line.n if line.base == "define" else function
-        yield function, line, line.targets if line.base != "call" else ()
 
 
 class _OpenRegion(NamedTuple):

@@ -255,7 +255,11 @@ def slow_division(subject: HintSubject, thresholds: Thresholds) -> Iterator[Find
     and divisors that are constants.
     """
     code, flow = subject.code(Stage.PTX), subject.flow(Stage.PTX)
-    every = [line for line in subject.of(Stage.PTX, "div", "rem") if _slow(line)]
+    every = [
+        line
+        for line in subject.of(Stage.PTX, "div", "rem")
+        if _DIVISION.match(line.opcode or "") and _BY_REGISTER.search(line.text)
+    ]
     if code is None or flow is None or not every:
         return
 
@@ -285,11 +289,6 @@ def slow_division(subject: HintSubject, thresholds: Thresholds) -> Iterator[Find
         f"reciprocal and its corrections. {CURES[floats]}",
         {Stage.PTX: numbers(divisions)},
     )
-
-
-def _slow(line: Line) -> bool:
-    known = _DIVISION.match(line.opcode or "")
-    return known is not None and _BY_REGISTER.search(line.text) is not None
 
 
 def _share(slow: list[Line], lines: int, thresholds: Thresholds) -> float:

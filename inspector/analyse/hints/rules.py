@@ -6,8 +6,6 @@ no finding where it does not apply, and none where what it needs is not known.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-
 from inspector.analyse.hints.access import (
     bank_conflicts,
     narrow_access,
@@ -35,9 +33,7 @@ from inspector.analyse.hints.order import (
 from inspector.analyse.hints.subject import Finding, HintSubject, Thresholds
 from inspector.base.errors import PtxviewError
 
-Hint = Callable[[HintSubject, Thresholds], Iterable[Finding]]
-
-HINTS: tuple[Hint, ...] = (
+HINTS = (
     fp64_promotion,
     spills,
     local_memory,
@@ -57,25 +53,8 @@ HINTS: tuple[Hint, ...] = (
     idle_lanes,
 )
 
-RULES = (
-    "fp64-promotion",
-    "spills",
-    "local-memory",
-    "narrow-access",
-    "uncoalesced-layout",
-    "masked-lanes",
-    "small-grid",
-    "tail-effect",
-    "low-occupancy",
-    "early-wait",
-    "slow-division",
-    "no-tensor-cores",
-    "bank-conflicts",
-    "barrier-in-loop",
-    "uninlined-call",
-    "idle-lanes",
-)
-"""The names of what hints say."""
+RULES = tuple(h.__name__.replace("_", "-") for h in HINTS if h is not narrow_rows)
+"""The names of what hints say, which are those of their functions: narrow rows are accesses too."""
 
 
 def hints(subject: HintSubject, thresholds: Thresholds) -> tuple[Finding, ...]:

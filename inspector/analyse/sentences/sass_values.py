@@ -64,7 +64,10 @@ def compute(i: SassInstruction) -> Pieces | None:
     carries = " and ".join(i.words.predicate(t) for t in targets if t.always is None)
     also = f"; the carry into {carries}" if carries else ""
     products = (_product(i, product) for product in i.string("value").split("+"))
-    terms = [*filter(None, products), *_carries_in(i)]
+    # Of the carries that ``.X`` adds, those that are not always 0.
+    added = [i.o[name] for name in ("r", "s") if name in i.o and i.has("X")]
+    carried = [i.words.predicate(carry) for carry in added if carry.always is not False]
+    terms = [*filter(None, products), *(_Term(False, f"the carry in {name}") for name in carried)]
     if not terms:
         return {"form": "zero", "d": d, "also": also}
     # What is taken away stands last.
@@ -97,16 +100,6 @@ def _product(i: SassInstruction, product: str) -> _Term | None:
     return _Term(sum(factor.negative for _, factor in factors) % 2 == 1, text, alone)
 
 
-def _carries_in(i: SassInstruction) -> list[_Term]:
-    """The carries that ``.X`` adds, but those that are always 0."""
-    carries = [i.o[name] for name in ("r", "s") if name in i.o and i.has("X")]
-    return [
-        _Term(False, f"the carry in {i.words.predicate(carry)}")
-        for carry in carries
-        if carry.always is not False
-    ]
-
-
 def _unchanged(i: SassInstruction, term: _Term) -> Pieces | None:
     """One operand as it is: a number that is set, a register copied, a constant read."""
     operand = term.alone
@@ -135,18 +128,21 @@ def compare(i: SassInstruction) -> Pieces | None:
         return None
     if i.has("EX") and (lower := i.o.get("s")) is not None:
         text += f", with {i.words.predicate(lower)} of the lower halves"
-    if (other := i.o.get("r")) is not None and (join := i.first(_JOINS)) is not None:
-        text = _combined(i, text, other, join)
+    other, join = i.o.get("r"), i.first(_JOINS)
+    if other is not None and join is not None and other.always is not (join == "AND"):
+        text = f"{text}, {_JOINS[join]} {i.words.predicate(other)}"  # else it changes nothing
     if i.string("writes"):
         # .BF writes 1.0, without it all bits are set.
         text = f"{'1' if i.has('BF') else 'all ones'} where {text}, else 0"
     else:
         text = f"whether {text}"
+    ordered = i.first(_COMPARISONS) not in ("EQ", "NE", None)
+    sign = "unsigned" if i.has("U32", "U64") else "signed" if ordered else ""
     return {
         "d": destination(i, i.o["p"]),
         "value": text,
         "also": _second_result(i, i.o.get("q")),
-        "notes": joined([i.string("unit"), _signedness(i), *i.among("notes")]),
+        "notes": joined([i.string("unit") or sign, *i.among("notes")]),
     }
 
 
@@ -167,18 +163,6 @@ def _second_result(i: SassInstruction, operand: SassOperand | None) -> str:
     said = "= whether either is NaN" if i.has("MIN", "MAX") else "= the opposite"
     said = "the same of the upper halves" if i.base == "HSETP2" else said
     return "" if target == "nowhere" else f", {target} {said}"
-
-
-def _signedness(i: SassInstruction) -> str:
-    ordered = i.first(_COMPARISONS) not in ("EQ", "NE", None)
-    said = "unsigned" if i.has("U32", "U64") else "signed" if ordered else ""
-    return "" if i.string("unit") else said
-
-
-def _combined(i: SassInstruction, text: str, other: SassOperand, join: str) -> str:
-    if other.always is (join == "AND"):  # changes nothing
-        return text
-    return f"{text}, {_JOINS[join]} {i.words.predicate(other)}"
 
 
 def smaller(i: SassInstruction) -> Pieces | None:
@@ -244,19 +228,13 @@ def predicates(i: SassInstruction) -> Pieces | None:
             continue
         for n, o in enumerate(inputs):
             if o.inverted and o.always is None:
-                table = _flipped(table, n)
+                table = sum((table >> (k ^ 4 >> n) & 1) << k for k in range(8))
         text = named(formula(restrict(table, constants)), names)
         text = {"0": "false", "1": "true"}.get(text, text)
         for sign, word in ((" & ", " and "), (" | ", " or "), (" ^ ", " xor "), ("~", "not ")):
             text = text.replace(sign, word)
         out.append(f"{d} = {text}")
     return {"value": ", ".join(out)} if out else {"value": "combine predicates for nothing"}
-
-
-def _flipped(table: int, n: int) -> int:
-    """The table with input ``n`` negated."""
-    bit = 4 >> n
-    return sum((table >> (k ^ bit) & 1) << k for k in range(8))
 
 
 # -- matrix products ------------------------------------------------------------------------------
