@@ -343,7 +343,7 @@ class Panes(Container):
             self.follow(move=True)
         elif variant is not None or graph is not None:
             work = partial(self.reads.links_of, variant, graph, a.stage, b.stage)
-            # Without links each pane still reads well; the status line says that there are none.
+            # Without links each pane still reads well; the status line says so.
             in_thread(self, work, linked, "links", False, failed=lambda _: linked({}))
 
     @on(CodeView.Moved)
