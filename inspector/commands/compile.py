@@ -15,7 +15,7 @@ import shlex
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -308,7 +308,7 @@ def _watch(args: argparse.Namespace, own_options: Sequence[str], argv: Sequence[
     def make() -> CompileRequest:
         return replace(request_of(args, own_options, Path(), argv), out=None)
 
-    compiles = Compiles(make, out, say)
+    compiles = Compiles(make, out)
     in_interface = on_terminal() and not args.no_tui and not args.json
     try:
         return (_watch_in_interface if in_interface else _watch_plainly)(compiles, args)
@@ -316,25 +316,7 @@ def _watch(args: argparse.Namespace, own_options: Sequence[str], argv: Sequence[
         say(f"{compiles.close()}")
 
 
-def _saves(
-    compiles: Compiles, stop: threading.Event, begin: Callable[[], None] = lambda: None
-) -> Iterator[tuple[str, CompileOutcome | Exception]]:
-    """Compile on each save, until ``stop``: the time, and the result or what kept it."""
-    while not stop.wait(LOOK_SECONDS):
-        if compiles.changed():
-            begin()
-            clock = time.strftime("%H:%M:%S")
-            made: CompileOutcome | Exception
-            try:
-                made = compiles.again(lambda: not stop.is_set())
-            except Stopped:
-                return
-            except (PtxviewError, OSError) as error:
-                made = error
-            yield clock, made
-
-
-def stamps(paths: Sequence[Path]) -> Stamps:
+def stamps(paths: Iterable[Path]) -> Stamps:
     """Stat fields that change when a file is written or replaced."""
     out: Stamps = {}
     for path in paths:
@@ -349,9 +331,7 @@ def stamps(paths: Sequence[Path]) -> Stamps:
 class Compiles:
     """The files, their last compilation, and the one before it of which anything compiled."""
 
-    def __init__(
-        self, make: Callable[[], CompileRequest], out: Path | None, say: Callable[[str], None]
-    ) -> None:
+    def __init__(self, make: Callable[[], CompileRequest], out: Path | None) -> None:
         """Compile for the first time. Raises what ``compile_files`` raises."""
         self._make, self._out = make, out
         self.before: CompileOutcome | None = None
@@ -361,20 +341,31 @@ class Compiles:
         self.outcome = compile_files(request, say)
         self._compiled()
 
-    def changed(self) -> bool:
-        """Whether a file was written since it was read, and is whole again."""
-        now = stamps(list(self._stamps))
-        if now == self._stamps or any(now.get(path) == GONE for path in self._given):
-            return False
-        time.sleep(SETTLED_SECONDS)
-        if stamps(list(now)) != now:
-            return False
-        self._stamps = now
-        return True
+    def saves(
+        self, stop: threading.Event, begin: Callable[[], None] = lambda: None
+    ) -> Iterator[tuple[str, CompileOutcome | Exception]]:
+        """Compile on each save, until ``stop``: the time, and the result or what kept it."""
+        while not stop.wait(LOOK_SECONDS):
+            now = stamps(self._stamps)
+            if now == self._stamps or any(now.get(path) == GONE for path in self._given):
+                continue
+            time.sleep(SETTLED_SECONDS)
+            if stamps(now) != now:  # a file is not whole again
+                continue
+            self._stamps = now
+            begin()
+            clock = time.strftime("%H:%M:%S")
+            try:
+                made = compile_files(self._make(), lambda text: None, lambda: not stop.is_set())
+                self._replace(made)
+            except Stopped:
+                return
+            except (PtxviewError, OSError) as error:
+                yield clock, error
+                continue
+            yield clock, made
 
-    def again(self, go_on: Callable[[], bool] = lambda: True) -> CompileOutcome:
-        """Compile once more. Raises what ``compile_files`` raises."""
-        made = compile_files(self._make(), lambda text: None, go_on)
+    def _replace(self, made: CompileOutcome) -> None:
         # Where nothing compiled there is nothing to compare with: what did before that stays.
         left: CompileOutcome | None = self.outcome
         some = self.outcome.failed < len(self.outcome.recording.compilations)
@@ -384,7 +375,6 @@ class Compiles:
         if left is not None:
             remove(left.path)
         self._compiled()
-        return made
 
     def close(self) -> Path:
         """Keep the last recording alone; where it is."""
@@ -401,7 +391,7 @@ class Compiles:
         for event in read_events(self.outcome.path).events:
             listed = event.get("read")
             read |= {Path(str(name)): None for name in (listed if isinstance(listed, list) else ())}
-        self._stamps = stamps(list(read)) | {p: s for p, s in self._stamps.items() if p in read}
+        self._stamps = stamps(read) | {p: s for p, s in self._stamps.items() if p in read}
         if self._out is not None:
             pack(self.outcome.path, self._out)
 
@@ -419,7 +409,7 @@ def _watch_plainly(compiles: Compiles, args: argparse.Namespace) -> int:
 
     show(compiles.outcome)
     say("waiting for a change of the files (Ctrl-C ends)")
-    for clock, made in _saves(compiles, threading.Event()):
+    for clock, made in compiles.saves(threading.Event()):
         if isinstance(made, Exception):
             say(f"{clock} {made}")
         elif args.json:
@@ -478,7 +468,7 @@ def _watch_in_interface(compiles: Compiles, args: argparse.Namespace) -> int:
 
     def follow() -> None:
         before = first
-        for clock, made in _saves(compiles, stop, begin):
+        for clock, made in compiles.saves(stop, begin):
             if isinstance(made, Exception):
                 live.said = f"✗ {clock}"
                 live.news.append((f"{clock}  not compiled", str(made), True))

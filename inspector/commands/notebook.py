@@ -255,33 +255,29 @@ def framed(reader: Reader) -> str:
         text += piece
         if len(text) > MAX_CHARS:
             break
-    text = text if 0 < len(text) <= MAX_CHARS else _table_alone(reader)
+    if not 0 < len(text) <= MAX_CHARS:
+        from inspector.report import tables
+
+        rec = reader.recording
+        table = tables.kernels(
+            rec,
+            reader.resources,
+            TABLE_COLUMNS,
+            hints=lambda kernel, variant: tables.figure(reader.hint_count(variant)),
+        )
+        rows = "\n".join(shown(str(row)) for row in table.renderables)
+        more = (
+            f"<pre>{escape(rows)}</pre>"
+            "<p>A notebook would grow too large with the stages of all these kernels: "
+            "<code>ptxview open</code> shows them, <code>ptxview export</code> writes a page.</p>"
+        )
+        text = (
+            f"<!doctype html><meta charset=utf-8><title>ptxview</title><style>{STYLE}</style>"
+            f"<p>{escape(shown(tables.heading(rec)))}</p>{more if rec.kernels else ''}"
+        )
     return (
         f'<iframe srcdoc="{escape(text, quote=True)}" sandbox="allow-scripts" title="ptxview" '
         f'style="width:100%;height:{HEIGHT_PIXELS}px;border:0"></iframe>'
-    )
-
-
-def _table_alone(reader: Reader) -> str:
-    """A page with the table of ``ptxview list`` and no stages."""
-    from inspector.report import tables
-
-    rec = reader.recording
-    table = tables.kernels(
-        rec,
-        reader.resources,
-        TABLE_COLUMNS,
-        hints=lambda kernel, variant: tables.figure(reader.hint_count(variant)),
-    )
-    rows = "\n".join(shown(str(row)) for row in table.renderables)
-    more = (
-        f"<pre>{escape(rows)}</pre>"
-        "<p>A notebook would grow too large with the stages of all these kernels: "
-        "<code>ptxview open</code> shows them, <code>ptxview export</code> writes a page.</p>"
-    )
-    return (
-        f"<!doctype html><meta charset=utf-8><title>ptxview</title><style>{STYLE}</style>"
-        f"<p>{escape(shown(tables.heading(rec)))}</p>{more if rec.kernels else ''}"
     )
 
 

@@ -43,7 +43,6 @@ from inspector.sources.opening import is_there, newest, standing
 from inspector.system import printing
 
 if TYPE_CHECKING:
-    from inspector.measure.time.ranking import Race
     from inspector.report.races import Figure
 
 
@@ -87,15 +86,11 @@ def time_script(args: argparse.Namespace) -> int:
     result = race(Path(args.words[0]), sizes, swept, wish, printing.narrate)
     if args.csv is not None:
         common.write(args.csv, races.csv_text(result))
+    bad = any(r.timing.error or r.agrees is False for r in result.rows)
+    status = Exit.DIFFERENT if bad else Exit.OK
     if args.json:
         print_json(races.race_document(result))
-    else:
-        _print_race(result, args.roofline)
-    bad = any(r.timing.error or r.agrees is False for r in result.rows)
-    return Exit.DIFFERENT if bad else Exit.OK
-
-
-def _print_race(result: Race, with_roofline: bool) -> None:
+        return status
     out = printing.out()
     sheet = peaks_by_sheet(result.device.get("name"))
     calls = list(dict.fromkeys(r.timing.call for r in result.rows))
@@ -108,8 +103,9 @@ def _print_race(result: Race, with_roofline: bool) -> None:
     printing.lines(["", races.race_title(result, calls[-1])])
     out.print(races.race_table(rows, out.width))
     printing.lines([*races.launched(rows), *races.race_footnotes(result, calls)])
-    if with_roofline:
+    if args.roofline:
         draw(roofline(result, sheet), NO_ROOFLINE)
+    return status
 
 
 def positive(text: str) -> int:

@@ -371,7 +371,17 @@ class _Values:
         facts.count += lanes.count(mask)
         share = max(1, lanes.count(mask) // bits.size) if small else 1
         self._distinct(self._range(bits, share))
-        self._uniform(lanes, value, mask, bits)
+        if self.chunk is not lanes:
+            self.chunk, self.turn = lanes, 0
+        alike = bool((bits == bits[0]).all())
+        if facts.uniform_block and not alike and value.shape[1] > 1:
+            facts.uniform_block = _rows_uniform(lanes, value, mask)
+        if facts.uniform_grid:
+            now = int(bits[0]) if alike else None
+            if self.turn >= len(self.turns):
+                self.turns.append(now)
+            facts.uniform_grid = alike and self.turns[self.turn] == now
+        self.turn += 1
 
     def _range(self, bits: Array, share: int) -> Array:
         """Notes the least and the greatest; gives the bits, those of every NaN alike."""
@@ -403,20 +413,6 @@ class _Values:
             if len(self.distinct) > MAX_DISTINCT:
                 self.distinct = None
                 return
-
-    def _uniform(self, lanes: Lanes, value: Array, mask: Mask, bits: Array) -> None:
-        facts = self.facts
-        if self.chunk is not lanes:
-            self.chunk, self.turn = lanes, 0
-        alike = bool((bits == bits[0]).all())
-        if facts.uniform_block and not alike and value.shape[1] > 1:
-            facts.uniform_block = _rows_uniform(lanes, value, mask)
-        if facts.uniform_grid:
-            now = int(bits[0]) if alike else None
-            if self.turn >= len(self.turns):
-                self.turns.append(now)
-            facts.uniform_grid = alike and self.turns[self.turn] == now
-        self.turn += 1
 
     def result(self) -> ValueFacts:
         self.facts.distinct = None if self.distinct is None else len(self.distinct)

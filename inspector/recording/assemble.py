@@ -10,6 +10,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import chain, count
 from pathlib import PurePath
 
 from inspector.base.errors import PtxviewError
@@ -301,11 +302,8 @@ class Assembly:
         if frame is not None and part not in ("", "inference"):
             name += f"_{part}"
         name = name or f"graph{len(self._graphs)}"
-        base, n = name, 1
-        while name in self._graphs:
-            n += 1
-            name = f"{base}#{n}"
-        return name
+        names = chain([name], (f"{name}#{n}" for n in count(2)))
+        return next(one for one in names if one not in self._graphs)
 
     def _extension(self, event: Event) -> None:
         directory = str(event.get("directory") or "")

@@ -10,7 +10,7 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from math import prod
 from pathlib import PurePath
 from typing import TypeVar
@@ -313,8 +313,7 @@ MAX_MESSAGES = 200
 
 
 def message_event(message: CompilerMessage) -> dict[str, object]:
-    values = {name: getattr(message, name) for name in CompilerMessage.__dataclass_fields__}
-    return {name: value for name, value in values.items() if value is not None}
+    return {name: value for name, value in asdict(message).items() if value is not None}
 
 
 def messages_from(listed: object) -> tuple[CompilerMessage, ...]:

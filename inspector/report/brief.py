@@ -51,9 +51,12 @@ Side = tuple[str, str]
 
 def ask(path: str, *words: str) -> str:
     """A command on a path, as one types it; the first word is the command."""
-    named = "PATH" if len(ascii(path)) > MAX_PATH_CHARS else shlex.quote(shown(path))
     first, *rest = words
-    return " ".join(("ptxview", first, named, *(shlex.quote(shown(word)) for word in rest)))
+    return " ".join(("ptxview", first, *(shlex.quote(w) for w in (_path(path), *map(shown, rest)))))
+
+
+def _path(path: str) -> str:
+    return "PATH" if len(ascii(path)) > MAX_PATH_CHARS else shown(path)
 
 
 def _question(command: str, answers: str) -> Value:
@@ -301,11 +304,8 @@ def listed(
 
 
 def _two(a: Side, b: Side, *options: str) -> str:
-    words = []
-    for path, name in (a, b):
-        path = "PATH" if len(ascii(path)) > MAX_PATH_CHARS else shown(path)
-        words.append(shlex.quote(f"{path}::{shown(name)}" if name else path))
-    return " ".join(("ptxview diff", *words, *options))
+    words = (f"{_path(path)}::{shown(name)}" if name else _path(path) for path, name in (a, b))
+    return " ".join(("ptxview diff", *map(shlex.quote, words), *options))
 
 
 def compared(one: Compared, a: Side, b: Side) -> Value:

@@ -200,7 +200,6 @@ def table(graphs: Iterable[tuple[Graph, GraphView]]) -> Iterable[str]:
 
 def _short(text: str) -> str:
     """A text for a column: what is cut is the middle, where names differ least."""
-    if len(text) <= MAX_COLUMN_CHARS:
-        return text
     tail = MAX_COLUMN_CHARS // 2
-    return f"{text[: MAX_COLUMN_CHARS - tail - 1]}…{text[-tail:]}"
+    cut = f"{text[: MAX_COLUMN_CHARS - tail - 1]}…{text[-tail:]}"
+    return text if len(text) <= MAX_COLUMN_CHARS else cut

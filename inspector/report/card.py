@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from rich.text import Text
 
@@ -225,7 +225,12 @@ def rows(lines: Iterable[Line], annotations: LineAnnotations, width: int) -> Ite
     peaked = False
     for line in lines:
         one = annotations.at(line.n)
-        cells = list(_cells(one, annotations.classes, annotations.stalls))
+        counts, cycles = one.counts(), one.cycles()
+        live = {} if counts is None else {n: str(counts.get(n, 0)) for n in annotations.classes}
+        if "gpr" in live and one.rolled is not None and one.rolled.peak:
+            live["gpr"] = f"▲{live['gpr']}"
+        cells = [f"{live.get(name, ''):>5}" for name in annotations.classes]
+        cells += [f"{'' if cycles is None else cycles:>5}"] * annotations.stalls
         if annotations.sampled:
             share = annotations.share(line.n)
             part = "" if share is None else f"{share:.1f} %" if share else "0 %"
@@ -297,13 +302,3 @@ def hint(finding: Finding) -> Text:
     head = f"  {MARKS.get(finding.severity, '·')} {shown(finding.rule)}"
     style = STYLES.get(finding.severity, "")
     return Text.assemble((head, style), f"{where}: {shown(finding.text)}")
-
-
-def _cells(one: Told, classes: Sequence[str], stalls: bool) -> Iterator[str]:
-    counts = one.counts()
-    for name in classes:
-        peak = "▲" if name == "gpr" and one.rolled is not None and one.rolled.peak else ""
-        yield f"{'' if counts is None else f'{peak}{counts.get(name, 0)}':>5}"
-    if stalls:
-        cycles = one.cycles()
-        yield f"{'' if cycles is None else cycles:>5}"

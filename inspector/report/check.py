@@ -45,9 +45,8 @@ class Checked:
 
 def name_of(verdict: Verdict) -> str:
     subject = verdict.subject
-    if subject.kernel is None:
-        return f"graph {subject.graph}"
-    return short_name(subject.kernel.demangled or subject.kernel.name)
+    kernel = subject.kernel
+    return short_name(kernel.demangled or kernel.name) if kernel else f"graph {subject.graph}"
 
 
 def amount(value: float | None) -> str:

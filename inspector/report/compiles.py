@@ -80,15 +80,14 @@ class Phases:
     """The parts of the compiler to which torch's phases belong."""
 
     def __init__(self, table: Table) -> None:
-        self._table = table
+        self._names = [(part, name) for part, names in table.items() for name in names]
         self._known: dict[str, str | None] = {}
 
     def part(self, name: str) -> str | None:
         """Return the part of a phase; None if only its parent tells. Exact names come first."""
         if name not in self._known:
-            exact = [part for part, names in self._table.items() if name in names]
-            exact += [p for p, ns in self._table.items() if any(fnmatchcase(name, n) for n in ns)]
-            self._known[name] = next(iter(exact), None)
+            fits = [(n != name, part) for part, n in self._names if fnmatchcase(name, n)]
+            self._known[name] = min(fits, key=itemgetter(0), default=(True, None))[1]
         return self._known[name]
 
     def stretches(
@@ -356,10 +355,8 @@ def failed_seconds(bad: Sequence[FrameCompile | KernelCompile]) -> float | None:
 def _distinct(kernels: Iterable[KernelCompile]) -> list[KernelCompile]:
     """Each kernel that compiled, once: a process takes from the cache what another compiled."""
     out: dict[object, KernelCompile] = {}
-    for n, kernel in enumerate(kernels):
-        if kernel.failed is not None:
-            continue
-        key: object = kernel.hash or n
+    for n, kernel in enumerate(kernel for kernel in kernels if kernel.failed is None):
+        key = kernel.hash or n
         if key not in out or (out[key].hit and not kernel.hit):
             out[key] = kernel
     return list(out.values())
@@ -587,9 +584,9 @@ def recompiled(rec: Recording) -> Iterator[CompileLine]:
 def _made_at(failure: GuardFailure, one: FrameCompile) -> UserFrame | None:
     """The line that made a guard, by torch's comment, which names the end of its file's path."""
     file, _, line = failure.place.partition(" in ")[0].rpartition(":")
-    if not file or not one.file.endswith(file) or not line.isdecimal() or len(line) > 9:
-        return None
-    return UserFrame(one.file, int(line), one.function, failure.code)
+    if file and one.file.endswith(file) and line.isdecimal() and len(line) < 10:
+        return UserFrame(one.file, int(line), one.function, failure.code)
+    return None
 
 
 def _at(stack: Sequence[UserFrame]) -> str:
@@ -649,8 +646,48 @@ def document(rec: Recording, phases: Phases) -> dict[str, object]:
     return {
         "seconds": length((s.began, s.ended) for s in everything) if everything else None,
         "phases": by_part(everything),
-        "compiles": [_compile(f, by_part(stretches.get(id(f), ()))) for f in rec.frame_compiles],
-        "breaks": [_break_place(place) for place in break_places(rec)],
+        "compiles": [
+            {
+                **members(one, "id direction process function"),
+                "file": one.file or None,
+                **members(one, "line began seconds"),
+                "parts": by_part(stretches.get(id(one), ())),
+                "phases": plain(one.phases),
+                "stack": [_frame(frame) for frame in one.stack],
+                "breaks": len(one.breaks),
+                "failures": [
+                    {
+                        **members(f, "guard compile"),
+                        "code": f.code or None,
+                        "place": f.place or None,
+                        "stack": [_frame(frame) for frame in f.stack],
+                    }
+                    for f in one.failures
+                ],
+                "guards": one.guard_count,
+                "caches": plain(one.caches),
+                "shapes": [
+                    members(s) | {"stack": [_frame(frame) for frame in s.stack]} for s in one.shapes
+                ],
+                **members(one, "failed figures"),
+            }
+            for one in rec.frame_compiles
+        ],
+        "breaks": [
+            {
+                "place": _frame(place.first.place),
+                "reason": place.first.reason,
+                "explanation": place.first.explanation or None,
+                "hints": list(place.first.hints),
+                "count": len(place.breaks),
+                "compiles": list(dict.fromkeys(one.id for one, _ in place.breaks)),
+                "stack": [_frame(frame) for frame in place.first.stack],
+                "resumed": list(dict.fromkeys(one.id for one in place.resumed)),
+                **{name: getattr(place, name) for name in ("lost_seconds", "resumed_seconds")},
+                "text": place.first.text,
+            }
+            for place in break_places(rec)
+        ],
         "recompiles": [one.id for one in recompiles(rec)],
         "caches": {cache: dict(counts) for cache, counts in lookups(rec).items()},
         "kernels": [
@@ -664,49 +701,6 @@ def document(rec: Recording, phases: Phases) -> dict[str, object]:
             for k in rec.kernel_compiles
         ],
         "failed": {"count": len(bad), "seconds": failed_seconds(bad)},
-    }
-
-
-def _compile(one: FrameCompile, parts: Mapping[str, float]) -> dict[str, object]:
-    return {
-        **members(one, "id direction process function"),
-        "file": one.file or None,
-        **members(one, "line began seconds"),
-        "parts": dict(parts),
-        "phases": plain(one.phases),
-        "stack": [_frame(frame) for frame in one.stack],
-        "breaks": len(one.breaks),
-        "failures": [
-            {
-                **members(f, "guard compile"),
-                "code": f.code or None,
-                "place": f.place or None,
-                "stack": [_frame(frame) for frame in f.stack],
-            }
-            for f in one.failures
-        ],
-        "guards": one.guard_count,
-        "caches": plain(one.caches),
-        "shapes": [
-            members(s) | {"stack": [_frame(frame) for frame in s.stack]} for s in one.shapes
-        ],
-        **members(one, "failed figures"),
-    }
-
-
-def _break_place(place: BreakPlace) -> dict[str, object]:
-    first = place.first
-    return {
-        "place": _frame(first.place),
-        "reason": first.reason,
-        "explanation": first.explanation or None,
-        "hints": list(first.hints),
-        "count": len(place.breaks),
-        "compiles": list(dict.fromkeys(one.id for one, _ in place.breaks)),
-        "stack": [_frame(frame) for frame in first.stack],
-        "resumed": list(dict.fromkeys(one.id for one in place.resumed)),
-        **{name: getattr(place, name) for name in ("lost_seconds", "resumed_seconds")},
-        "text": first.text,
     }
 
 

@@ -185,7 +185,21 @@ def kernel(
         **members(k, "id name demangled origin"),
         "ops": None if k.fusion is None else plain(k.fusion.ops),
         "made_from": None if k.fusion is None else plain(k.fusion.made_from),
-        "variants": [_variant(v, figures(v)) | dict(more(k, v)) for v in k.variants],
+        "variants": [
+            {
+                **members(v, "id hash cache_key target config"),
+                "stages": ordered(v.stages),
+                "missing": {s: v.missing[s] for s in ordered(v.missing) if s not in v.stages},
+                "signature": plain(v.signature) or None,
+                "specialization": plain(v.specialization) or None,
+                "resources": plain(figures(v)),
+                **members(v, _VARIANT),
+                "error": failure(v.error),
+                "calls": [_launch(c) for c in v.calls],
+                **more(k, v),
+            }
+            for v in k.variants
+        ],
         "autotune": [
             {
                 **members(t, "key by"),
@@ -200,21 +214,6 @@ def kernel(
 
 
 _VARIANT = "cache_hit autotune ranks launches launches_exact failed maker library benchmarks"
-
-
-def _variant(v: Variant, resources: Resources) -> dict[str, object]:
-    """Return one variant; ``missing`` has the reason for each absent stage."""
-    return {
-        **members(v, "id hash cache_key target config"),
-        "stages": ordered(v.stages),
-        "missing": {s: v.missing[s] for s in ordered(v.missing) if s not in v.stages},
-        "signature": plain(v.signature) or None,
-        "specialization": plain(v.specialization) or None,
-        "resources": plain(resources),
-        **members(v, _VARIANT),
-        "error": failure(v.error),
-        "calls": [_launch(c) for c in v.calls],
-    }
 
 
 def _launch(c: Call) -> dict[str, object]:

@@ -227,10 +227,10 @@ def _few(parts: Sequence[str]) -> list[str]:
 
 def _idents(idents: Sequence[str]) -> list[str]:
     """Return the shortest prefixes of ids, of ``DIGITS`` or more, that tell them apart."""
-    for size in range(DIGITS, max(map(len, idents), default=DIGITS) + 1):
-        if len({ident[:size] for ident in idents}) == len(set(idents)):
-            return [ident[:size] for ident in idents]
-    return list(idents)
+    size = DIGITS
+    while len({ident[:size] for ident in idents}) < len(set(idents)):
+        size += 1
+    return [ident[:size] for ident in idents]
 
 
 # -- long names -----------------------------------------------------------------------------------
@@ -292,10 +292,10 @@ def spills(res: Resources) -> str:
 
 def shared(res: Resources) -> str:
     """Return shared memory of a block: ``33 KiB``; ``–+32 KiB`` if the static part is unknown."""
-    static, dynamic = res.static_shared_bytes, res.dynamic_shared_bytes
+    static, dynamic = res.static_shared_bytes, res.dynamic_shared_bytes or 0
     if static is None:
         return f"{UNKNOWN}+{kibibytes(dynamic)}" if dynamic else UNKNOWN
-    return kibibytes(static + (dynamic or 0))
+    return kibibytes(static + dynamic)
 
 
 def config(variant: Variant, first: Sequence[str] = ()) -> str:

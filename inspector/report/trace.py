@@ -114,7 +114,19 @@ def bar(share: float, width: int = BAR) -> str:
 
 def summary(told: TracedKernel) -> Iterator[tuple[str, str]]:
     launched, totals = told.launched, told.totals
-    yield "call", _called(told)
+    launch, chosen = launched.launch, told.chosen
+    calls, which = len(chosen.variant.calls), "a launch of your own"
+    if chosen.call is not None:
+        which = f"recorded call {chosen.call}" + (f" of {calls}" if calls > 1 else "")
+    shared = f", {kibibytes(launch.shared)} shared" if launch.shared else ""
+    inputs = [f"{', '.join(chosen.given)} given"] if chosen.given else []
+    if chosen.seed is not None:
+        inputs.append(f"new inputs of the same kind, seed {chosen.seed}")
+    yield (
+        "call",
+        f"{which}: grid {sizes(launch.grid)}, block {sizes(launch.block)}{shared}; "
+        f"{', '.join(inputs) or 'no arguments'}",
+    )
     for remark in launched.inputs.remarks:
         yield "  inputs", remark
     why = "; all of them would take long: --blocks all" if launched.sampled else ""
@@ -146,7 +158,15 @@ def summary(told: TracedKernel) -> Iterator[tuple[str, str]]:
     for kind, label in (("load", "reads"), ("store", "writes"), ("atomic", "atomics")):
         use = told.totals.use(GLOBAL, kind)
         if use.requests:
-            yield f"global {label}", _global(use)
+            excess = f"{ratio(use.sectors, use.least_sectors)} times the least that would do"
+            if use.sectors == use.least_sectors:
+                excess = "the least that would do"
+            yield (
+                f"global {label}",
+                f"{counted(use.requests, 'request')}, {counted(use.sectors, 'sector')}, "
+                f"{ratio(use.sectors, use.requests)} a request, {excess}; "
+                f"{octets(use.bytes_wanted)} wanted, {octets(use.bytes_moved)} moved",
+            )
     use = told.totals.use(SHARED)
     if use.requests:
         over = f"{count(use.conflicts)} of bank conflicts" if use.conflicts else "no bank conflicts"
@@ -184,32 +204,6 @@ def hottest(told: TracedKernel, most: int = 3) -> list[tuple[str, float]]:
             counts[outer.file.rsplit("/", 1)[-1], outer.line] += line.executed
     total = told.totals.instructions
     return [(f"{file}:{n}", times / total) for (file, n), times in counts.most_common(most)]
-
-
-def _called(told: TracedKernel) -> str:
-    launch, chosen = told.launched.launch, told.chosen
-    calls, which = len(chosen.variant.calls), "a launch of your own"
-    if chosen.call is not None:
-        which = f"recorded call {chosen.call}" + (f" of {calls}" if calls > 1 else "")
-    shared = f", {kibibytes(launch.shared)} shared" if launch.shared else ""
-    inputs = [f"{', '.join(chosen.given)} given"] if chosen.given else []
-    if chosen.seed is not None:
-        inputs.append(f"new inputs of the same kind, seed {chosen.seed}")
-    return (
-        f"{which}: grid {sizes(launch.grid)}, block {sizes(launch.block)}{shared}; "
-        f"{', '.join(inputs) or 'no arguments'}"
-    )
-
-
-def _global(use: MemoryUse) -> str:
-    excess = f"{ratio(use.sectors, use.least_sectors)} times the least that would do"
-    if use.sectors == use.least_sectors:
-        excess = "the least that would do"
-    return (
-        f"{counted(use.requests, 'request')}, {counted(use.sectors, 'sector')}, "
-        f"{ratio(use.sectors, use.requests)} a request, {excess}; "
-        f"{octets(use.bytes_wanted)} wanted, {octets(use.bytes_moved)} moved"
-    )
 
 
 def labelled(pairs: Iterable[tuple[str, str]], width: int) -> Iterator[tuple[str, str]]:

@@ -370,8 +370,7 @@ TOOLS = (
 
 def tool_named(name: str) -> ServedTool:
     """The tool of a name. Raises ``UsageError`` with those there are."""
-    for tool in TOOLS:
-        if tool.name == name:
-            return tool
-    known = ", ".join(tool.name for tool in TOOLS)
-    raise UsageError(f"there is no tool {shown(name)}; there are {known}")
+    known = {tool.name: tool for tool in TOOLS}
+    if name not in known:
+        raise UsageError(f"there is no tool {shown(name)}; there are {', '.join(known)}")
+    return known[name]

@@ -20,7 +20,7 @@ from inspector.tui.main.bars import banner
 from inspector.tui.main.main_screen import MainScreen
 from inspector.tui.main.settings import Config, Memory, config_path, memory_path, read_config
 from inspector.tui.program.live import Choice, Live, Opener, ending
-from inspector.tui.widgets.notice import Notice, in_thread
+from inspector.tui.widgets.notice import in_thread
 from inspector.tui.widgets.theme import DARK, LIGHT
 
 if TYPE_CHECKING:
@@ -70,7 +70,6 @@ class PtxviewApp(App[None]):
         self.reads, self.live, self.memory = reads, live, memory
         self.config = config or Config()
         self.keys = self.config.keys
-        self._waiting: Reader | None = None
         self._last_told = ""
         self.main = MainScreen(reads, live)
         self.register_theme(DARK)
@@ -98,7 +97,7 @@ class PtxviewApp(App[None]):
             self.set_interval(GLANCE_SECONDS, self._glance)
             self.set_interval(LOOK_SECONDS, self._look)
 
-    async def _glance(self) -> None:
+    def _glance(self) -> None:
         live, main = self.live, self.main
         assert live is not None
         if live.choice is Choice.TERMINAL:
@@ -112,19 +111,20 @@ class PtxviewApp(App[None]):
         while live.news:
             title, text, bad = live.news.pop(0)
             self.notify(text, title=title, severity="error" if bad else "information", timeout=12)
-        if self._waiting is not None and self.screen is main:
-            waiting, self._waiting = self._waiting, None
-            await self.show(waiting)
 
     def _look(self) -> None:
         # A look may take longer than the time to the next.
         if self.live is not None and not any(w.group == "look" for w in self.workers):
-            in_thread(self, self.live.look, self._grown, "look")
+            in_thread(
+                self,
+                self.live.look,
+                self._grown,
+                "look",
+                failed=lambda notice: self.notify(notice.message, severity="warning"),
+            )
 
-    async def _grown(self, found: Reader | Notice | None) -> None:
-        if isinstance(found, Notice):
-            self.notify(found.message, severity="warning")
-        elif found is not None:
+    async def _grown(self, found: Reader | None) -> None:
+        if found is not None:
             await self.show(found)
 
     async def show(self, reads: Reader) -> None:
@@ -132,9 +132,6 @@ class PtxviewApp(App[None]):
         if live is not None and live.send is None and not live.said:
             status = recording.exit_status
             live.said = "" if status is None else ending(status, recording.seconds)
-        if main.empty and (recording.kernels or recording.graphs) and self.screen is not main:
-            self._waiting = reads  # an overlay, such as the help, is read first
-            return
         self.reads = reads
         if main.empty and (recording.kernels or recording.graphs):
             await main.fill(reads)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
-from functools import lru_cache
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from itertools import islice
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from pygments.token import Token
 from rich.cells import cell_len
@@ -18,6 +18,7 @@ from textual.strip import Strip
 from inspector.analyse.flow.arrows import MAX_LANES, Arrow, FlowLanes
 from inspector.analyse.line_annotations import NOTHING, LineAnnotations, Told, ranked, virtual
 from inspector.base.model import Location
+from inspector.tui.code.folding import Fold
 from inspector.tui.code.highlight import Highlighter, Spans, named_frames
 from inspector.tui.widgets.theme import token_style
 
@@ -30,14 +31,8 @@ _HEAVY = {"top": "┏", "bottom": "┗", "join": "┣", "pass": "┃", "across":
 LOOP, BRANCH, OWN = "loop", "branch", "own"
 
 
-class FlowCell(NamedTuple):
-    """A cell: its sign, and whether it is of a loop, a branch, or of the cursor's own arrow."""
-
-    sign: str
-    kind: str
-
-
-_BLANK = FlowCell(" ", BRANCH)
+FlowCell = tuple[str, str]
+"""A sign, and whether it is of a loop, a branch, or of the cursor's own arrow."""
 
 
 def lanes_shown(flow: FlowLanes | None, width: int) -> int:
@@ -46,9 +41,15 @@ def lanes_shown(flow: FlowLanes | None, width: int) -> int:
     return min(len(flow.lanes), max(1, min(MAX_LANES, width // CELLS_PER_LANE)))
 
 
+def meets(lines: tuple[int, ...], first: int, last: int) -> bool:
+    """Whether one of ascending ``lines`` is among ``first`` to ``last``."""
+    at = bisect_left(lines, first)
+    return at < len(lines) and lines[at] <= last
+
+
 def cells(flow: FlowLanes, shown: int, n: int, cursor: int, again: bool) -> tuple[FlowCell, ...]:
     """What is beside line ``n``, outermost lane first; ``again``: a further row of the line."""
-    row = [_BLANK] * (shown + 1)
+    row = [(" ", BRANCH)] * (shown + 1)
     for lane in range(shown):
         arrow = flow.at(lane, n)
         if arrow is None or (again and n == arrow.last):
@@ -57,21 +58,21 @@ def cells(flow: FlowLanes, shown: int, n: int, cursor: int, again: bool) -> tupl
         kind = _kind(arrow, cursor)
         at = shown - 1 - lane
         if again or not arrow.ends_at(n):
-            row[at] = FlowCell(signs["pass"], kind)
+            row[at] = signs["pass"], kind
             continue
         corner = "top" if n == arrow.first else "bottom" if n == arrow.last else "join"
         corner = "join" if arrow.first == arrow.last else corner
-        row[at] = FlowCell(signs[corner], kind)
+        row[at] = signs[corner], kind
         for right in range(at + 1, shown):
-            crossed = row[right].sign not in (" ", "─", "━")
-            row[right] = FlowCell(signs["cross" if crossed else "across"], kind)
+            crossed = row[right][0] not in (" ", "─", "━")
+            row[right] = signs["cross" if crossed else "across"], kind
         foot = "▸" if n == arrow.target else signs["across"]
-        if row[shown].sign != "▸":
-            row[shown] = FlowCell(foot, kind)
-    if not again and row[shown].sign == " ":
+        if row[shown][0] != "▸":
+            row[shown] = foot, kind
+    if not again and row[shown][0] == " ":
         for arrow in flow.ends(n):
             # Its lane has no room.
-            row[shown] = FlowCell("▹" if n == arrow.target else "╶", _kind(arrow, cursor))
+            row[shown] = "▹" if n == arrow.target else "╶", _kind(arrow, cursor)
     return tuple(row)
 
 
@@ -166,14 +167,15 @@ class Gutter:
     annotations: LineAnnotations = NOTHING
     wanted: tuple[str, ...] = ()
     run: RunFigures | None = None
-    columns: tuple[str, ...] = field(init=False)
-    """The columns that are wanted and there, and have cells of their own."""
-    width: int = field(init=False)
 
-    def __post_init__(self) -> None:
-        columns = tuple(c for c in self.there if c in self.wanted and c != NOTES)
-        object.__setattr__(self, "columns", columns)
-        object.__setattr__(self, "width", sum(map(_width, columns)))
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that are wanted and there, and have cells of their own."""
+        return tuple(c for c in self.there if c in self.wanted and c != NOTES)
+
+    @property
+    def width(self) -> int:
+        return sum(map(_width, self.columns))
 
     @property
     def there(self) -> tuple[str, ...]:
@@ -315,13 +317,12 @@ def styled(strip: Strip, cells: Iterable[tuple[int, int]], style: Style) -> Stri
     return Strip.join([*parts, strip.crop(at, strip.cell_length)]) if parts else strip
 
 
-def cropped(code: Strip, left: int, room: int, line: Style, sign: Style) -> Strip:
-    right = left + room
-    strip = code.crop(left, right).extend_cell_length(room).apply_style(line)
-    if code.cell_length > right and room > 2:
-        strip = Strip.join([strip.crop(0, room - 1), Strip([Segment("›", sign)], 1)])
+def with_ends(strip: Strip, code: Strip, left: int, room: int, style: Style) -> Strip:
+    """Mark the ends of a row of ``code`` from cell ``left`` at which it goes on."""
+    if code.cell_length > left + room and room > 2:
+        strip = Strip.join([strip.crop(0, room - 1), Strip([Segment("›", style)], 1)])
     if left and code.cell_length and room > 2:
-        strip = Strip.join([Strip([Segment("‹", sign)], 1), strip.crop(1, room)])
+        strip = Strip.join([Strip([Segment("‹", style)], 1), strip.crop(1, room)])
     return strip
 
 
@@ -344,9 +345,6 @@ def breaks(text: str, room: int) -> tuple[int, ...]:
     return tuple(out[:MAX_ROWS_PER_LINE])
 
 
-SIGNS = {"cursor": "▸", "linked": "▐", "defined": "●", "used": "○", "here": "▹", "plain": " "}
-
-
 CURRENT = "⇒"
 """The line of the step at hand, where a kernel was run."""
 
@@ -364,119 +362,103 @@ def place_words(location: Location | None) -> tuple[str, ...]:
     return (*((" ← ".join(words),) if len(words) > 1 else ()), words[0], frames[0][1])
 
 
-class Look(NamedTuple):
-    """How a row is drawn: one of ``SIGNS``, the words of what is folded there, whether its first
-    line is shown as well, and where its code is from. ``tint`` is the colour of its source line
-    from 1, negative for that of the cursor's."""
-
-    sign: str
-    linked: bool = False
-    chosen: bool = False
-    folded: str = ""
-    heading: bool = False
-    current: bool = False
-    places: tuple[str, ...] = ()
-    tint: int = 0
-    flow: tuple[FlowCell, ...] = ()
-
-
-class Part(NamedTuple):
-    """Cells of a line; ``end`` None: to the row's width; ``again``: it began in a row above."""
-
-    start: int
-    end: int | None = None
-    again: bool = False
+Part = tuple[int, int | None]
+"""The first cell of a line that a row shows, and the one after the last; None: to its width."""
 
 
 class CodeRows:
-    """Makes the rows of one listing; ``part`` gives the style of a component by its name."""
+    """Makes the rows of a listing for its ``CodeView``."""
 
-    def __init__(self, part: Callable[[str], Style]) -> None:
+    def __init__(self, view: Any) -> None:
         self.source: Highlighter | None = None
         self.gutter = Gutter(wanted=CHOICES[0])
         self.pattern: re.Pattern[str] | None = None
         self.register: re.Pattern[str] | None = None
-        self.dark = True
-        self.plain = Style()
         self.flow_width = 0
         self.lettered = False
         """Whether letters represent the colours of source lines, where there are no colours."""
-        self._part = part
-        self._code = lru_cache(maxsize=2048)(self._make_code)
+        self._view = view
+        self._part = view.part
 
-    def forget(self) -> None:
-        self._code.cache_clear()
+    @property
+    def digits(self) -> int:
+        return len(str(max(0 if self.source is None else len(self.source.texts), 99)))
 
     @property
     def margin(self) -> int:
-        lines = 0 if self.source is None else len(self.source.texts)
-        digits = len(str(max(lines, 99)))
-        return digits + 2 + self.gutter.width + self.lettered + self.flow_width
+        return self.digits + 2 + self.gutter.width + self.lettered + self.flow_width
 
     def text(self, n: int) -> str:
         return "" if self.source is None else self.source.text(n)
 
-    def row(self, n: int, look: Look, part: Part, width: int) -> Strip:
-        line = self.plain
-        if look.chosen:
-            line += self._part("code--chosen")
-        elif look.sign == "cursor":
-            line += self._part("code--cursor")
-        elif look.current:
-            line += self._part("code--current")
-        elif look.tint:
-            line += self._part(f"code--{'lit' if look.tint < 0 else 'tint'}-{abs(look.tint)}")
-        elif look.linked:
-            line += self._part("code--linked")
-        quiet = line + self._part("code--gutter")
-        start = self._start(n, look, part, line, quiet)
-        room = max(0, width - self.margin)
-        if look.folded:
-            # The first line of a function, then how much of it there is.
-            tail = f" {look.folded}" if look.heading else look.folded
-            head = self._code(n).crop(0, max(0, room - len(tail))) if look.heading else ()
-            code = Strip([*head, Segment(tail, quiet)])
-            code = code.crop(0, room).extend_cell_length(room).apply_style(line)
-        elif part.end is not None:
-            code = self._code(n).crop(part.start, part.end)
-            code = code.extend_cell_length(room).apply_style(line)
-        else:
-            code = cropped(self._code(n), part.start, room, line, quiet)
-        if look.places and not part.again and not look.folded:
-            # Where it is from at the right end, where that is free.
-            free = room - max(0, self._code(n).cell_length - part.start) - 2
-            if words := next((one for one in look.places if cell_len(one) <= free), ""):
-                code = Strip([*code.crop(0, room - cell_len(words)), Segment(words, quiet)], room)
-        return Strip([*start, *code], max(width, self.margin))
-
-    def _start(self, n: int, look: Look, part: Part, line: Style, quiet: Style) -> list[Segment]:
-        digits = self.margin - 2 - self.gutter.width - self.lettered - self.flow_width
-        flow = [Segment(c.sign, line + self._part(f"code--{c.kind}")) for c in look.flow]
-        if len(flow) < self.flow_width:
-            flow.append(Segment(" " * (self.flow_width - len(flow)), line))
-        mark = CURRENT if look.current else SIGNS[look.sign]
-        sign = Segment(mark, line + self._part("code--mark"))
-        if part.again:
+    def row(self, n: int, part: Part, width: int) -> Strip:
+        view, (left, right) = self._view, part
+        again = right is not None and left > 0
+        fold, marks, chosen = view.map.fold(n), view.map.marks(n), view.chosen
+        first, last = n if marks is None else marks.first, n if fold is None else fold.last
+        linked = meets(view.linked, first, last)
+        current = meets(view.current, first, last)
+        here = first <= view.cursor <= last
+        tint, line = view.tint_of(n), view.rich_style
+        if chosen is not None and chosen[0] <= last and first <= chosen[1]:
+            line += self._part("chosen")
+        elif here and view.has_focus:
+            line += self._part("cursor")
+        elif current:
+            line += self._part("current")
+        elif tint:
+            line += self._part(f"{'lit' if tint < 0 else 'tint'}-{abs(tint)}")
+        elif linked:
+            line += self._part("linked")
+        sign = "▹" if here else view.signs.get(n, " ")
+        if here and view.has_focus:
+            sign = "▸"
+        elif linked:
+            sign = "▐"
+        quiet = line + self._part("gutter")
+        start = [Segment(CURRENT if current else sign, line + self._part("mark"))]
+        if again:
             blank = " " * (1 + self.gutter.width + self.lettered)
-            return [sign, Segment(f"{WRAPPED:>{digits}}", quiet), Segment(blank, quiet), *flow]
-        note = self.gutter.sign(n)
-        peak = line + self._part("code--peak")
-        cells = [Segment(c, peak if loud else quiet) for c, loud in self.gutter.parts(n)]
-        value, runs = self.gutter.value(n)
-        own = line + self._part("code--value") if runs else quiet + Style(dim=True)
-        letter = chr(ord("a") + abs(look.tint) - 1) if look.tint else " "
-        letters = [Segment(letter.upper() if look.tint < 0 else letter, quiet)]
-        return [
-            sign,
-            *(letters if self.lettered else ()),
-            Segment(f"{n:>{digits}}", quiet),
-            Segment(note, quiet if note == " " else line + self._part("code--note")),
-            *cells,
-            Segment(value, own),
-            *flow,
-        ]
+            start.append(Segment(f"{WRAPPED:>{self.digits}}{blank}", quiet))
+        else:
+            start += self._columns(n, tint, line, quiet)
+        if view.flow is not None and self.flow_width:
+            own = view.cursor if view.has_focus else 0
+            flow = cells(view.flow, self.flow_width - 1, n, own, again)
+            start += [Segment(sign, line + self._part(kind)) for sign, kind in flow]
+        room = max(0, width - self.margin)
+        code = self._code(n)
+        if fold is not None:
+            # The first line of a function, then how much of it there is.
+            heading = fold.kind is Fold.FUNCTION
+            tail = f" {fold.words}" if heading else fold.words
+            head = code.crop(0, max(0, room - len(tail))) if heading else ()
+            shown = Strip([*head, Segment(tail, quiet)]).crop(0, room)
+        else:
+            shown = code.crop(left, left + room if right is None else right)
+        shown = shown.extend_cell_length(room).apply_style(line)
+        if fold is None and right is None:
+            shown = with_ends(shown, code, left, room, quiet)
+        if fold is None and not again and not view.folding.as_it_is:
+            # Where it is from at the right end, where that is free.
+            free = room - max(0, code.cell_length - left) - 2
+            if words := next((one for one in view.places(n) if cell_len(one) <= free), ""):
+                shown = Strip([*shown.crop(0, room - cell_len(words)), Segment(words, quiet)], room)
+        return Strip([*start, *shown], max(width, self.margin))
 
-    def _make_code(self, n: int) -> Strip:
+    def _columns(self, n: int, tint: int, line: Style, quiet: Style) -> Iterator[Segment]:
+        if self.lettered:
+            letter = chr(ord("a") + abs(tint) - 1) if tint else " "
+            yield Segment(letter.upper() if tint < 0 else letter, quiet)
+        yield Segment(f"{n:>{self.digits}}", quiet)
+        note = self.gutter.sign(n)
+        yield Segment(note, quiet if note == " " else line + self._part("note"))
+        for text, loud in self.gutter.parts(n):
+            yield Segment(text, line + self._part("peak") if loud else quiet)
+        value, runs = self.gutter.value(n)
+        yield Segment(value, line + self._part("value") if runs else quiet + Style(dim=True))
+
+    def _code(self, n: int) -> Strip:
         assert self.source is not None
         text, spans = self.source.text(n), self.source.spans(n)
         if self.pattern is not None and not self.pattern.search(text):
@@ -484,9 +466,9 @@ class CodeRows:
             if own != text and self.pattern.search(own):
                 # The match is in a part that reading mode hides.
                 text, spans = own, self.source.tokens(own)
-        strip = code_strip(text, spans, self.dark)
+        strip = code_strip(text, spans, self._view.app.current_theme.dark)
         if self.register is not None:
-            strip = mark_matches(strip, text, self.register, self._part("code--register"))
+            strip = mark_matches(strip, text, self.register, self._part("register"))
         if self.pattern is not None:
-            strip = mark_matches(strip, text, self.pattern, self._part("code--match"))
+            strip = mark_matches(strip, text, self.pattern, self._part("match"))
         return strip

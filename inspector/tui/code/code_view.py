@@ -34,13 +34,10 @@ from inspector.tui.code.code_rows import (
     CHOICES,
     COLUMNS,
     CodeRows,
-    FlowCell,
-    Look,
     Part,
     along,
     arrow_at,
     breaks,
-    cells,
     lanes_shown,
     place_words,
     title,
@@ -70,9 +67,11 @@ MAX_GAP_LINES = 6
 """Lines between linked lines that are shown as one block, where the pane has room."""
 
 
-def _any(lines: tuple[int, ...], first: int, last: int) -> bool:
-    at = bisect_left(lines, first)
-    return at < len(lines) and lines[at] <= last
+_PARTS = (
+    "gutter cursor linked match mark notice hint note peak register chosen found link "
+    "current value loop branch own"
+)
+"""Names of the parts that have styles of their own."""
 
 
 class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
@@ -80,43 +79,13 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
 
     BINDINGS = bindings(Where.PANE)
 
-    @dataclass
-    class Jumped(Message):
-        """The cursor is about to jump from line ``n``."""
-
-        view: CodeView
-        n: int
-
     COMPONENT_CLASSES: ClassVar = {
-        "code--gutter",
-        "code--cursor",
-        "code--linked",
-        "code--match",
-        "code--mark",
-        "code--notice",
-        "code--hint",
-        "code--note",
-        "code--peak",
-        "code--register",
-        "code--chosen",
-        "code--found",
-        "code--link",
-        "code--current",
-        "code--value",
-        "code--loop",
-        "code--branch",
-        "code--own",
+        *(f"code--{name}" for name in _PARTS.split()),
         *(f"code--{how}-{hue}" for how in ("tint", "lit") for hue in range(1, HUES + 1)),
     }
 
     class Looks(Message):
         """Folds, wrapping, the reading mode or the columns before the text changed."""
-
-    @dataclass
-    class Scrolled(Message):
-        """The user scrolled this view while the map is on."""
-
-        view: CodeView
 
     @dataclass
     class Moved(Message):
@@ -126,7 +95,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
 
     def __init__(self) -> None:
         super().__init__()
-        self.rows = CodeRows(self._part)
+        self.rows = CodeRows(self)
         self.choices = CHOICES
         self.current: tuple[int, ...] = ()
         self.map = RowMap(0)
@@ -138,7 +107,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         self.matches: tuple[int, ...] = ()
         self.register: Register | None = None
         self._width = 0
-        self._places: dict[int, str] = {}
+        self.signs: dict[int, str] = {}
         self._laid: tuple[object, list[tuple[int, Part]]] = (None, [])
         self.untouched = True
         self._modes: tuple[tuple[str, str], ...] = ()
@@ -208,8 +177,8 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
     def action_largest(self, column: str) -> None:
         gutter, lines = self.rows.gutter, self.lines
 
-        def ranked(found: tuple[int, ...] | Notice) -> None:
-            if gutter is not self.rows.gutter or isinstance(found, Notice):
+        def ranked(found: tuple[int, ...]) -> None:
+            if gutter is not self.rows.gutter:
                 return
             if not found:
                 self.say(f"No line of this listing has any {title(column)}.", warning=True)
@@ -254,23 +223,22 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         self.reveal(self.cursor, self.cursor)
 
     def jump(self, n: int) -> None:
-        self.post_message(self.Jumped(self, self.cursor))
+        """Go to line ``n``, from which the history has the way back."""
+        screen: Any = self.screen
+        screen.panes.leave(self, self.cursor)
         self.go(n)
 
-    def _go_rows(self, rows: int) -> None:
-        if self.lines:
-            row = self.map.row(self.cursor) + rows
-            self.go(self.map.line(max(0, min(row, self.map.rows - 1))))
-
     def action_move(self, by: int) -> None:
-        self._go_rows(by)
+        if self.lines:
+            row = self.map.row(self.cursor) + by
+            self.go(self.map.line(max(0, min(row, self.map.rows - 1))))
 
     def action_page(self, pages: float) -> None:
         first, last = self.span()
         high = last - first if self.wrapped else self.size.height - 1
         rows = max(1, int(high * abs(pages))) * (1 if pages > 0 else -1)
         self.scroll_to(y=self.scroll_offset.y + rows, animate=False, force=True)
-        self._go_rows(rows)
+        self.action_move(rows)
 
     def action_edge(self, side: int) -> None:
         if self.lines:
@@ -320,7 +288,6 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         said = self.folding.turn()
         if self.source is not None:
             self.source.as_it_is(self.folding.as_it_is)
-            self.rows.forget()
             self.fold()
             self.say(said)
 
@@ -373,13 +340,13 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
     def _parts(self, row: int) -> list[tuple[int, Part]]:
         n = self.map.line(row)
         if not self.wrapped:
-            return [(n, Part(self.scroll_offset.x))]
+            return [(n, (self.scroll_offset.x, None))]
         if self.map.fold(n) is not None:
-            return [(n, Part(0))]
+            return [(n, (0, None))]
         room = self.scrollable_content_region.width - self.rows.margin
         cells = breaks(self.rows.text(n), room)
         return [
-            (n, Part(start, end, again=start > 0))
+            (n, (start, end))
             for start, end in zip(cells, (*cells[1:], cells[-1] + max(0, room)), strict=True)
         ]
 
@@ -440,49 +407,15 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         near = lines[max(0, at - 1) : at + 1]
         return min(near, key=lambda n: top - n if n < top else n - bottom)
 
-    def notify_style_update(self) -> None:
-        super().notify_style_update()
-        self.rows.dark = self.app.current_theme.dark
-        self.rows.plain = self.rich_style
-        self.rows.forget()
-
     def render_line(self, y: int) -> Strip:
         width = self.scrollable_content_region.width
         if self.source is None:
-            loud, quiet = self._part("code--notice"), self._part("code--hint")
+            loud, quiet = self.part("notice"), self.part("hint")
             return notice_row(self.notice, y, width, self.rich_style, loud, quiet)
         laid = self.laid()
         if y >= len(laid):
             return Strip.blank(width, self.rich_style)
-        n, part = laid[y]
-        return self.rows.row(n, self._look(n, part.again), part, width)
-
-    def _look(self, n: int, again: bool = False) -> Look:
-        fold, marks = self.map.fold(n), self.map.marks(n)
-        first, last = n if marks is None else marks.first, n if fold is None else fold.last
-        linked = _any(self.linked, first, last)
-        here = first <= self.cursor <= last
-        if here and self.has_focus:
-            sign = "cursor"
-        elif linked:
-            sign = "linked"
-        else:
-            sign = "here" if here else self._places.get(n, "plain")
-        chosen, own = self.chosen, self.cursor if self.has_focus else 0
-        flow: tuple[FlowCell, ...] = ()
-        if self.flow is not None and self.rows.flow_width:
-            flow = cells(self.flow, self.rows.flow_width - 1, n, own, again)
-        return Look(
-            sign,
-            linked,
-            chosen is not None and chosen[0] <= last and first <= chosen[1],
-            "" if fold is None else fold.words,
-            fold is not None and fold.kind is Fold.FUNCTION,
-            bool(self.current) and _any(self.current, first, last),
-            () if fold is not None or self.folding.as_it_is else self._place(n),
-            self._tint(n),
-            flow,
-        )
+        return self.rows.row(*laid[y], width)
 
     def _fit_flow(self) -> None:
         lanes = lanes_shown(self.flow, self.size.width)
@@ -499,7 +432,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         else:
             self.say("No branch on this line, and no loop around it.", warning=True)
 
-    def _place(self, n: int) -> tuple[str, ...]:
+    def places(self, n: int) -> tuple[str, ...]:
         """Where line ``n`` is from, if it is the first that is from there."""
         source = self.source
         if source is None or source.is_silent(n):
@@ -519,7 +452,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
 
     # The map: each line in the colour of the source line that it comes from
 
-    def _tint(self, n: int) -> int:
+    def tint_of(self, n: int) -> int:
         group = self.groups.group(n) if self.groups is not None else 0
         hue = self.groups.hue(group) + 1 if self.groups is not None and group else 0
         return -hue if group == self.lit else hue
@@ -527,7 +460,6 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
     def tint(self, groups: SourceGroups | None) -> None:
         self.groups, self.lit = groups, 0
         self.rows.lettered = groups is not None and self.app.no_color
-        self.rows.forget()
         self.measure()
 
     def light(self, group: int) -> None:
@@ -538,7 +470,8 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         super().watch_scroll_y(old_value, new_value)
         if self.groups is not None and not self._led and round(old_value) != round(new_value):
-            self.post_message(self.Scrolled(self))
+            screen: Any = self.screen
+            screen.panes.align(self)
 
     def lead(self, n: int, y: int) -> None:
         """Another pane was scrolled: bring line ``n`` to row ``y`` of the view."""
@@ -546,20 +479,11 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         self.scroll_to(y=max(0, self.map.row(n) - y), animate=False, force=True)
         self._led = False
 
-    def reading_at(self) -> int:
-        first, last = self.span()
-        at = self.map.row(self.cursor)
-        return self.cursor if first <= at <= last else self.map.line((first + last) // 2)
-
-    def _part(self, name: str) -> Style:
-        return self.get_component_rich_style(name, partial=True)
+    def part(self, name: str) -> Style:
+        return self.get_component_rich_style(f"code--{name}", partial=True)
 
     def on_mount(self) -> None:
         self.vertical_scrollbar.renderer = partial(MarkedBar, marks=self.marks)  # type: ignore[misc,assignment]
-
-    def redraw(self) -> None:
-        self.rows.forget()
-        self.refresh_marks()
 
     def refresh_marks(self) -> None:
         self.refresh()
@@ -572,17 +496,17 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         annotations, many = self.rows.gutter.annotations, max(self.map.rows, height)
         # The most wanted last: one row has room for one.
         wanted: tuple[tuple[str, str, Collection[int]], ...] = (
-            ("▴", "code--peak", annotations.peaks),
-            ("▪", "code--peak", annotations.hottest),
-            ("▐", "code--link", self.linked),
-            ("◆", "code--note", annotations.noted),
-            ("=", "code--found", self.matches[:: len(self.matches) // MAX_MARKS + 1]),
-            ("◂", "code--mark", (self.cursor,)),
+            ("▴", "peak", annotations.peaks),
+            ("▪", "peak", annotations.hottest),
+            ("▐", "link", self.linked),
+            ("◆", "note", annotations.noted),
+            ("=", "found", self.matches[:: len(self.matches) // MAX_MARKS + 1]),
+            ("◂", "mark", (self.cursor,)),
         )
         marks: dict[int, tuple[str, Style]] = {}
         for sign, name, lines in wanted:
             rows = (self.map.row(n) for n in lines if n <= self.lines)
-            mark = sign, self._part(name)
+            mark = sign, self.part(name)
             marks |= {((row + 1) * height - 1) // many: mark for row in rows}
         return marks
 
@@ -594,7 +518,6 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         """Put the cursor on line ``at``; the kernel's first, ``top``, stays in view if it can."""
         self.rows.source, self.notice = source, None
         source.as_it_is(self.folding.as_it_is)
-        self.rows.dark, self.rows.plain = self.app.current_theme.dark, self.rich_style
         self._begin(width)
         self.columns(annotations=NOTHING, run=None)
         self.cursor = max(1, min(at, self.lines))
@@ -621,7 +544,6 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
 
     def on_resize(self) -> None:
         self._fit_flow()
-        self.rows.forget()
         self.measure()
         if self.untouched:
             self._to_top()
@@ -655,7 +577,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
 
     def find(self, pattern: re.Pattern[str] | None, matches: tuple[int, ...]) -> None:
         self.rows.pattern, self.matches = pattern, matches
-        self.redraw()
+        self.refresh_marks()
 
     def stand(self, lines: tuple[int, ...]) -> None:
         self.current = lines = tuple(n for n in lines if n <= self.lines)
@@ -665,11 +587,10 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
             self.untouched = False
             self._unfold(self.cursor)
             self.reveal(self.cursor, self.cursor)
-        self.redraw()
+        self.refresh_marks()
 
     def columns(self, **changes: Any) -> None:
         self.rows.gutter = replace(self.rows.gutter, **changes)
-        self.rows.forget()
         self.measure()
         if self.is_mounted:
             self.post_message(self.Looks())
@@ -677,19 +598,19 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
     def named(self, names: Mapping[str, str], kernel: range) -> None:
         if self.source is not None and names != self.source.names:
             self.source.know(names, kernel)
-            self.redraw()
+            self.refresh_marks()
 
     def light_up(self, register: Register | None) -> None:
         if register == self.register:
             return
         self.register = register
-        self._places = {}
+        self.signs = {}
         self.rows.register = None
         if register is not None:
-            self._places = dict.fromkeys(register.used, "used")
-            self._places.update(dict.fromkeys(register.defined, "defined"))
+            self.signs = dict.fromkeys(register.used, "○")
+            self.signs.update(dict.fromkeys(register.defined, "●"))
             self.rows.register = re.compile(rf"(?<![\w%$.]){re.escape(register.name)}(?![\w$])")
-        self.redraw()
+        self.refresh_marks()
 
     def foldable(
         self,
@@ -702,7 +623,6 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
             self.source.files = files
             self.flow = flow
             self._fit_flow()
-            self.rows.forget()
         self.folding.know(regions)
         self.fold()
 

@@ -136,7 +136,6 @@ class Highlighter:
 
     def know(self, names: Mapping[str, str], kernel: range = range(0)) -> None:
         self.names, self.kernel = names, kernel
-        self.tokens.cache_clear()
 
     def as_it_is(self, verbatim: bool) -> None:
         self.verbatim, self.abridged = verbatim, not verbatim

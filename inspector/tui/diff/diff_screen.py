@@ -296,7 +296,8 @@ class DiffScreen(DiffSearching):
         self.settled = False
         self._tell()
         self.set_timer(PATIENCE_SECONDS, lambda: self._wait(request))
-        in_thread(self, lambda: load(self.reads, request), self._compared, "compare")
+        compared = self._compared
+        in_thread(self, lambda: load(self.reads, request), compared, "compare", failed=compared)
 
     def _wait(self, request: DiffRequest) -> None:
         if not self.settled and self.request is request:

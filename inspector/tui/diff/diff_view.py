@@ -6,7 +6,6 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import groupby
 from typing import ClassVar, NamedTuple
 
@@ -23,7 +22,7 @@ from inspector.base.model import Stage
 from inspector.diff.beside import BesideRow, PassChange, Sign
 from inspector.diff.compare import Compared
 from inspector.report.diff_text import SIGNS
-from inspector.tui.code.code_rows import code_strip, cropped, mark_matches, styled
+from inspector.tui.code.code_rows import code_strip, mark_matches, styled, with_ends
 from inspector.tui.code.highlight import Highlighter, width_of
 from inspector.tui.keys.command_table import Where, bindings
 from inspector.tui.widgets.notice import Notice, notice_row, visible
@@ -148,28 +147,17 @@ def moved_spans(raw: str, text: str, spans: Sequence[Span]) -> list[Span]:
     return [(first, last) for first, last in ends]
 
 
+_PARTS = (
+    "gutter cursor mark fold notice hint removed added changed old new minus plus tilde moved match"
+)
+"""Names of the parts that have styles of their own."""
+
+
 class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
     """Rows of two listings with a cursor, folds and matches; or a notice instead of them."""
 
     BINDINGS = bindings(Where.DIFF)
-    COMPONENT_CLASSES: ClassVar = {
-        "diff--gutter",
-        "diff--cursor",
-        "diff--mark",
-        "diff--fold",
-        "diff--notice",
-        "diff--hint",
-        "diff--removed",
-        "diff--added",
-        "diff--changed",
-        "diff--old",
-        "diff--new",
-        "diff--minus",
-        "diff--plus",
-        "diff--tilde",
-        "diff--moved",
-        "diff--match",
-    }
+    COMPONENT_CLASSES: ClassVar = {f"diff--{name}" for name in _PARTS.split()}
 
     class Moved(Message):
         """The cursor went to another row, or something else is here."""
@@ -187,7 +175,6 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
         self.shown = Layout()
         self._shut: tuple[Span, ...] = ()
         self._visible: list[int] = []
-        self._code = lru_cache(maxsize=2048)(self._make_code)
 
     @property
     def row(self) -> BesideRow | None:
@@ -228,7 +215,6 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
 
     def _match(self) -> None:
         """In one column only b's line of two equal ones is shown."""
-        self._code.cache_clear()
         self.refresh()
         pattern, outcome = self.pattern, self.outcome
         if pattern is None or outcome is None:
@@ -380,10 +366,6 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
             if _stretch_at(self._shut, self.cursor) is not None:
                 self.action_unfold()
 
-    def notify_style_update(self) -> None:
-        super().notify_style_update()
-        self._code.cache_clear()
-
     def render_line(self, y: int) -> Strip:
         width = self.scrollable_content_region.width
         base = self.rich_style
@@ -439,7 +421,9 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
         room = max(0, width - len(numbers) - len(sign) - 3 - len(tail))
         code = Strip.blank(room, line)
         if n is not None:
-            code = cropped(self._code(row, side), self.scroll_offset.x, room, line, quiet)
+            left, whole = self.scroll_offset.x, self._code(row, side)
+            code = whole.crop(left, left + room).extend_cell_length(room).apply_style(line)
+            code = with_ends(code, whole, left, room, quiet)
         end = Segment(tail, line + self._part("moved"))
         return Strip([*start, *code, end]).adjust_cell_length(width, line)
 
@@ -469,7 +453,7 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
         shown = moved_spans(source.texts[n - 1], text, outcome.comparison.intra(*pair)[side])
         return [(cell_len(text[:first]), cell_len(text[:last])) for first, last in shown]
 
-    def _make_code(self, row: BesideRow, side: int) -> Strip:
+    def _code(self, row: BesideRow, side: int) -> Strip:
         outcome, n = self.outcome, (row.a, row.b)[side]
         assert outcome is not None and n is not None
         source = outcome.sources[side]

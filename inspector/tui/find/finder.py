@@ -23,12 +23,21 @@ from inspector.listing.line import Listing
 from inspector.reader.reader import Reader
 from inspector.tui.code.code_rows import SEVERITY_SIGNS
 from inspector.tui.code.highlight import labels_of
-from inspector.tui.keys.command_table import MARKS, TABLE, Command, Where, command, shown, there
+from inspector.tui.keys.command_table import (
+    MARKS,
+    TABLE,
+    TITLES,
+    Command,
+    Where,
+    command,
+    shown,
+    there,
+)
 from inspector.tui.main.bars import banner
 from inspector.tui.main.main_screen import MainScreen
 from inspector.tui.main.settings import config_path
 from inspector.tui.tree.rows import TreeEntry, TreeKind, TreeRow, every
-from inspector.tui.widgets.notice import Notice, cut, in_thread, label, shorten
+from inspector.tui.widgets.notice import cut, in_thread, label, shorten
 from inspector.tui.widgets.subject import digit
 from inspector.tui.widgets.tool_screen import ToolScreen
 
@@ -202,10 +211,9 @@ class Finder(ModalScreen[Entry | None]):
         at = self.options.highlighted
         return None if at is None or at >= len(self.matches) else self.matches[at].entry
 
-    def _found(self, entries: list[Entry] | Notice) -> None:
-        if isinstance(entries, list):
-            self.entries += entries
-            self.show(self.entry if self.options.highlighted else None)
+    def _found(self, entries: list[Entry]) -> None:
+        self.entries += entries
+        self.show(self.entry if self.options.highlighted else None)
 
     def show(self, at: Entry | None = None) -> None:
         query, width = self.field.value, max(20, self.options.scrollable_content_region.width)
@@ -257,24 +265,6 @@ class Finder(ModalScreen[Entry | None]):
         await self.options.run_action(how)
 
 
-TITLES = {
-    Stage.SOURCE: "source",
-    Stage.OUTPUT_CODE: "output_code",
-    Stage.TTIR: "TTIR",
-    Stage.DYNAMO: "Dynamo's graph",
-    Stage.JOINT: "joint graph",
-    Stage.FORWARD: "forward graph",
-    Stage.BACKWARD: "backward graph",
-    Stage.POST_GRAD: "graph after Inductor's passes",
-    Stage.IR_PRE_FUSION: "Inductor's IR before fusion",
-    Stage.IR_POST_FUSION: "Inductor's IR after fusion",
-    Stage.OPERATIONS: "operations of the graph",
-    Stage.TTGIR: "TTGIR",
-    Stage.LLIR: "LLVM IR",
-    Stage.PTX: "PTX",
-    Stage.SASS: "SASS",
-}
-
 OPENED_BY = {
     Where.DIFF: " (d marks a variant and another, D compares them)",
     Where.VARIANTS: " (V in the tree opens it)",
@@ -295,10 +285,11 @@ OWN_KEYS = (
 
 def _kernel_entry(screen: MainScreen, entry: TreeEntry) -> Entry:
     row = entry.row
-    kernel, variant, above = row.subject.kernel, row.subject.variant, screen.kernels.above(row)
+    kernel, variant = row.subject.kernel, row.subject.variant
+    above = screen.kernels.entry(row.key[:-1])
     more, detail = "", f"×{row.count}" if row.count else ""
     if row.kind is TreeKind.VARIANT and above is not None:
-        more = f"{'★ ' if row.winner else ''}of {above.text}"
+        more = f"{'★ ' if row.winner else ''}of {above.row.text}"
     elif kernel is not None and row.leaf:
         more = kernel.origin.value
     if row.leaf and variant is not None:
@@ -324,7 +315,7 @@ def _at_stage(screen: MainScreen, row: TreeRow, stage: str) -> Entry | None:
     return Entry(
         wanted.value,
         row.text,
-        f"its {TITLES[wanted]}",
+        f"its {TITLES[stage]}",
         "" if variant is None else label(variant.id),
         near=2,
         run=partial(_go, screen, row, wanted),
@@ -347,19 +338,6 @@ def _show_stage(screen: MainScreen, stage: Stage | None) -> None:
     screen.focus_pane(there)
     if there is None and stage is not None:
         screen.panes.choose(stage)
-
-
-def _stage_entry(screen: MainScreen, stage: Stage, keys: Mapping[str, str]) -> Entry:
-    has = screen.panes.subject.has(stage)
-    return Entry(
-        "stage",
-        TITLES[stage],
-        f"of {label(screen.panes.subject.name)}" if has else "absent here",
-        shown(command(f"stage.{digit(stage)}"), keys),
-        stage.value,
-        near=0 if has else 5,
-        run=partial(_show_stage, screen, stage),
-    )
 
 
 def _labels(screen: MainScreen, stage: Stage, listing: Listing) -> list[Entry]:
@@ -424,7 +402,19 @@ def palette(screen: Screen[object], main: MainScreen | None, keys: Mapping[str, 
     hint = "a kernel, an id, settings, a label, a hint, a stage, a command"
     if main is None or main.empty:
         return Finder("Palette", commands, hint)
-    stages = [_stage_entry(main, stage, keys) for stage in Stage]
+    subject = main.panes.subject
+    stages = [
+        Entry(
+            "stage",
+            TITLES[stage.value],
+            f"of {label(subject.name)}" if subject.has(stage) else "absent here",
+            shown(command(f"stage.{digit(stage)}"), keys),
+            stage.value,
+            near=0 if subject.has(stage) else 5,
+            run=partial(_show_stage, main, stage),
+        )
+        for stage in Stage
+    ]
     kinds = (TreeKind.GRAPH, TreeKind.KERNEL, TreeKind.VARIANT)
     kernels = [
         _kernel_entry(main, one) for one in every(main.kernels.entries) if one.row.kind in kinds

@@ -128,6 +128,8 @@ def _commands(data: Mapping[str, Any]) -> Iterator[Command]:
 _DATA = table("commands")
 TABLE = tuple(_commands(_DATA))
 MARKS: tuple[tuple[str, str], ...] = tuple(map(tuple, _DATA["marks"]))
+TITLES: dict[str, str] = _DATA["stages"]
+"""Names of stages in the palette."""
 SHARED, BARE, BESIDE = (tuple[str, ...](_DATA[name]) for name in ("shared", "bare", "beside"))
 
 ALSO = {

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import calendar
 import re
 from functools import partial
-from typing import TYPE_CHECKING
 
 from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
+from inspector.analyse.card import Card
 from inspector.base.model import LAUNCH, Failure, Recording, Resources, Variant
 from inspector.base.text import ended_by, plural
+from inspector.diff.variants import time_us
 from inspector.measure.time.results import COLD
+from inspector.reader.reader import Reader
 from inspector.report.ranks import differences
 from inspector.report.tables import OWN, refused, shared
 from inspector.report.timings import duration
 from inspector.tui.keys.command_table import command, shown
 from inspector.tui.program.live import Live, ProgramState, ending
-from inspector.tui.tree.rows import time_of
-from inspector.tui.widgets.notice import Notice, cut, in_thread, label, shorten
+from inspector.tui.widgets.notice import cut, in_thread, label, shorten
 from inspector.tui.widgets.subject import (
     UNKNOWN,
     RecordingTimes,
@@ -31,13 +33,6 @@ from inspector.tui.widgets.subject import (
     spills,
 )
 from inspector.tui.widgets.tool_screen import LineWidget, ends, link
-
-if TYPE_CHECKING:
-    from inspector.analyse.card import Card
-    from inspector.reader.reader import Reader
-
-
-MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
 class VariantCard(LineWidget):
@@ -61,21 +56,16 @@ class VariantCard(LineWidget):
         if variant is None:
             return
 
-        def resources(found: Resources | Notice) -> None:
+        def show(**found: object) -> None:
             if subject == self.subject:
-                self.resources = found if isinstance(found, Resources) else None
-                self.refresh()
-
-        def analysed(found: tuple[Card, int] | Notice) -> None:
-            if subject == self.subject:
-                self.card, self.hints = (None, None) if isinstance(found, Notice) else found
-                self.refresh()
+                self.tell(**found)
 
         def analyse(variant: Variant = variant) -> tuple[Card, int]:
             return reads.card(variant), len(reads.findings(variant))
 
-        in_thread(self, partial(reads.resources, variant), resources, "resources")
-        in_thread(self, analyse, analysed, "card")
+        read = partial(reads.resources, variant)
+        in_thread(self, read, lambda found: show(resources=found), "resources")
+        in_thread(self, analyse, lambda found: show(card=found[0], hints=found[1]), "card")
 
     def _parts(self, short: bool) -> list[tuple[str, str]]:
         variant, graph = self.subject.variant, self.subject.graph
@@ -86,7 +76,7 @@ class VariantCard(LineWidget):
         if variant.uncompiled:
             return parts
         resources, measured = self.resources or variant.known, ""
-        taken, tuned = self.times.latest(self.subject.kernel, variant), time_of(variant)
+        taken, tuned = self.times.latest(self.subject.kernel, variant), time_us(variant)
         if taken is not None:
             cache = "" if taken.timing.cache == COLD else f" {taken.timing.cache} L2"
             when = "" if short else f" {age(taken.taken)}"
@@ -170,7 +160,7 @@ def recording_name(recording: Recording) -> str:
         return label(" + ".join(recording.machines))
     name = recording.path.rstrip("/\\").replace("\\", "/").rpartition("/")[2]
     if own := _UNNAMED.fullmatch(name):
-        month = MONTHS[int(own["month"]) - 1]
+        month = calendar.month_abbr[int(own["month"])]
         name = f"{own['program']} {int(own['day'])} {month} {own['hour']}:{own['minute']}"
     return label(name.removesuffix(".ptxview") or recording.path)
 

@@ -11,7 +11,7 @@ import shlex
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import on
 from textual.app import ComposeResult, SuspendNotSupported
@@ -37,8 +37,8 @@ from inspector.tui.panes.panes import EVEN_SHARE, LAYOUTS, MAX_PANES, Panes, aft
 from inspector.tui.program.live import Live
 from inspector.tui.program.output_view import OutputView
 from inspector.tui.tree.kernel_tree import KernelTree
-from inspector.tui.tree.rows import Order, TreeKind, TreeRow
-from inspector.tui.widgets.notice import Notice, attempt, in_thread, label
+from inspector.tui.tree.rows import Order, TreeKind, every
+from inspector.tui.widgets.notice import in_thread, label
 from inspector.tui.widgets.subject import RecordingTimes, TreeSubject, resolve, told_alike
 
 if TYPE_CHECKING:
@@ -194,8 +194,8 @@ class MainScreen(PaneScreen[None]):
         self.begin()
 
     def begin(self, focus: bool = True) -> None:
-        memory = getattr(self.app, "memory", None)
-        known = memory.view(self.reads.recording.path) if memory is not None else None
+        app: Any = self.app
+        known = app.memory.view(self.reads.recording.path) if app.memory is not None else None
         if known is not None and not self.empty:
             self.restore(known)
         if focus:
@@ -441,8 +441,8 @@ class MainScreen(PaneScreen[None]):
     def _seek(self, find: Callable[[], int | None], wanted: str) -> None:
         view, source = self.view, self.view.source
 
-        def go(n: int | Notice | None) -> None:
-            if source is view.source and isinstance(n, int):
+        def go(n: int | None) -> None:
+            if source is view.source and n is not None:
                 view.jump(n)
             elif source is view.source:
                 self.say(f"{wanted} is nowhere in this listing.", view, warning=True)
@@ -513,29 +513,23 @@ class MainScreen(PaneScreen[None]):
         self.app.push_screen(DiffScreen(self.reads, a, b))
 
     def action_variants(self) -> None:
-        from inspector.tui.variants.variants_screen import VariantsScreen
+        from inspector.tui.variants.variants_screen import VariantsScreen, scope_of
 
         row = self.kernels.row
-        above = row if row is None or row.kind is not TreeKind.VARIANT else self.kernels.above(row)
-        if row is None or above is None:
+        if row is None:
             self.warn("There is no kernel here to show variants of.")
             return
-        table = VariantsScreen(
-            self.reads,
-            self.scope_of(above),
-            self.marked,
-            row.subject.variant,
-            self.times,
-            lambda: self.scope_of(above),
-        )
+        key = row.key[:-1] if row.kind is TreeKind.VARIANT else row.key
+
+        def scope() -> Scope:
+            entry = self.kernels.entry(key)
+            above = row if entry is None else entry.row
+            name = above.subject.name if above.kind is TreeKind.KERNEL else above.text
+            below = [one.row.subject for one in every((entry,) if entry else ()) if one.row.leaf]
+            return scope_of(self.reads.recording, name, below)
+
+        table = VariantsScreen(self.reads, self.marked, row.subject.variant, self.times, scope)
         self.app.push_screen(table, self._left)
-
-    def scope_of(self, above: TreeRow) -> Scope:
-        from inspector.tui.variants.variants_screen import scope_of
-
-        above = self.kernels.again(above) or above
-        name = above.subject.name if above.kind is TreeKind.KERNEL else above.text
-        return scope_of(self.reads.recording, name, self.kernels.beneath(above))
 
     def _left(self, left: Left | None) -> None:
         if left is None:
@@ -544,9 +538,9 @@ class MainScreen(PaneScreen[None]):
         if left.read is None:
             return
         key = left.read.key[:2]
-        if not self.kernels.find_variant(key):
+        if not self.kernels.find(key):
             self.kernels.filter("")
-            self.kernels.find_variant(key)
+            self.kernels.find(key)
         self.focus_pane()
 
     def action_time(self) -> None:
@@ -565,8 +559,8 @@ class MainScreen(PaneScreen[None]):
     def read_times(self) -> None:
         from inspector.measure.time.results import StoredTimes, sessions
 
-        def known(found: tuple[Session, ...] | Notice) -> None:
-            if not isinstance(found, Notice) and len(found) >= len(self.times.stored.sessions):
+        def known(found: tuple[Session, ...]) -> None:
+            if len(found) >= len(self.times.stored.sessions):
                 self.times.stored = StoredTimes(found)
                 self.timed()
 
@@ -593,22 +587,16 @@ class MainScreen(PaneScreen[None]):
     def action_cost(self) -> None:
         """Show what kernels cost, once times and hints were looked for."""
         from inspector.measure.evidence import evidence
-        from inspector.report.costs import Costs, costs
+        from inspector.report.costs import costs
         from inspector.tui.work.compiles_screen import CostScreen
 
-        reads = self.reads
-
-        def show(found: Costs | Notice) -> None:
-            if isinstance(found, Notice):
-                self.warn(found.message)
-            else:
-                self.app.push_screen(CostScreen(reads.recording, found), self._to_line)
-
+        reads, push = self.reads, self.app.push_screen
         in_thread(
             self,
             lambda: costs(reads.recording, evidence(reads, lambda variant: None, HINT_SECONDS)),
-            show,
+            lambda found: push(CostScreen(reads.recording, found), self._to_line),
             "cost",
+            failed=self.fail,
         )
 
     def action_compiles(self) -> None:
@@ -625,7 +613,7 @@ class MainScreen(PaneScreen[None]):
         if isinstance(place, str):
             both = recording.variants()
             own = next((pair for pair in both if place in (pair[0].id, pair[1].hash)), None)
-            if own is None or not self.kernels.find_variant(TreeSubject(*own).key[:2]):
+            if own is None or not self.kernels.find(TreeSubject(*own).key[:2]):
                 self.warn("Nothing that can be read was recorded of it.")
         elif place is not None:
             mine = self.panes.subject
@@ -647,11 +635,8 @@ class MainScreen(PaneScreen[None]):
         if text is None:
             self.warn(f"{place.file} was not recorded, which line {place.line} is in.")
             return
-        overlay = attempt(lambda: file_overlay(place, text))
-        if isinstance(overlay, Notice):
-            self.warn(overlay.message)
-        else:
-            self.app.push_screen(overlay)
+        push = self.app.push_screen
+        in_thread(self, lambda: file_overlay(place, text), push, "file", failed=self.fail)
 
     def action_copy_all(self) -> None:
         self.copy_lines(1, self.view.lines)
@@ -733,10 +718,7 @@ class MainScreen(PaneScreen[None]):
                     f"{what} could not be saved: {error.strerror or error}."
                 ) from None
 
-        def saved(path: Path | Notice) -> None:
-            if isinstance(path, Notice):
-                self.warn(path.message)
-            else:
-                self.say(f"{what} is in {label(str(path))}.")
+        def saved(path: Path) -> None:
+            self.say(f"{what} is in {label(str(path))}.")
 
-        in_thread(self, write, saved, "export")
+        in_thread(self, write, saved, "export", failed=self.fail)

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from textual import events, on
+from textual import on
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
 from textual.message import Message
-from textual.style import Style
 from textual.widget import Widget
 
 from inspector.analyse.flow.arrows import FlowLanes, arrows
-from inspector.analyse.line_annotations import NOTHING, LineAnnotations
+from inspector.analyse.line_annotations import LineAnnotations
 from inspector.base.model import GRAPH_STAGES, KERNEL_STAGES, Stage
 from inspector.listing.line import Kind
 from inspector.listing.ptx import read_files
@@ -26,7 +26,7 @@ from inspector.tui.code.highlight import Highlighter, highlighter_for, width_of
 from inspector.tui.keys.command_table import command, shown, there
 from inspector.tui.widgets.notice import Notice, attempt, in_thread, label, shorten
 from inspector.tui.widgets.subject import TreeSubject, digit, told_alike
-from inspector.tui.widgets.tool_screen import LineWidget, ends
+from inspector.tui.widgets.tool_screen import LineWidget, clickable, ends
 
 SEARCH_LINES = 200
 """Lines in which the first instruction is looked for."""
@@ -40,18 +40,9 @@ class ListingRequest:
     stage: Stage
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedListing:
-    """A highlighted listing and where to look first.
-
-    ``width`` is about the cells of the widest line, ``top`` where the kernel begins and ``at`` the
-    line for the cursor: its first instruction, or where it did not compile.
-    """
-
-    source: Highlighter
-    width: int
-    top: int
-    at: int
+LoadedListing = tuple[Highlighter, int, int, int]
+"""A listing to be shown: about the cells of the widest line, the line where the kernel begins, and
+the one for the cursor: its first instruction, or where it did not compile."""
 
 
 def _start(reads: Reader, request: ListingRequest) -> int:
@@ -100,7 +91,7 @@ def load(reads: Reader, request: ListingRequest) -> LoadedListing | Notice:
         # Declarations come before the first instruction.
         near = listing.lines[top - 1 : top - 1 + SEARCH_LINES]
         at = next((line.n for line in near if line.kind is Kind.INSTRUCTION), top)
-    return LoadedListing(source, width_of(source.texts), top, at)
+    return source, width_of(source.texts), top, at
 
 
 def missing(subject: TreeSubject, stage: Stage, complete: bool = True) -> Notice:
@@ -148,7 +139,7 @@ class PaneTitle(LineWidget):
                     style = "dim" if words else "dim strike"
                 text = f"{digit(stage)} {stage}" if words else digit(stage)
                 tab = Content.assemble(" ", (text, style), " " if words else "")
-                yield _clickable(tab, f"stage({stage.value!r})")
+                yield clickable(tab, f"screen.stage({stage.value!r})")
 
     def render(self) -> Content:
         width = self.size.width
@@ -161,7 +152,7 @@ class PaneTitle(LineWidget):
             # Where a block is run, w is something else: there folds are all that can be changed.
             ends_it = command(name if name in own else "fold.level")
             mode = Content.styled(f"[{word} {shown(ends_it, keys)}]", "bold")
-            head = Content.assemble(head, " ", _clickable(mode, f"run({ends_it.id!r})"))
+            head = Content.assemble(head, " ", clickable(mode, f"screen.run({ends_it.id!r})"))
         variant = self.subject.variant
         what = label(self.path or self.subject.name)
         tail = "" if self.path or variant is None else f"  {variant.id}"
@@ -176,15 +167,10 @@ class PaneTitle(LineWidget):
         middle = f"  {shorten(what, room - len(tail))}{tail}" if room > 4 else ""
         return ends(Content.assemble(head, middle), right, width - 1)
 
-    async def on_click(self, event: events.Click) -> None:
+    def on_click(self) -> None:
+        """Activate the pane; Textual then runs the action of what was clicked."""
         screen: Any = self.screen
         screen.panes.activate(self.parent)
-        if action := event.style.meta.get("run"):
-            await screen.run_action(action)
-
-
-def _clickable(content: Content, action: str) -> Content:
-    return content.stylize(Style.from_meta({"run": action}))
 
 
 class ColumnHeads(Widget):
@@ -255,21 +241,21 @@ class Pane(Vertical):
         if not settled:
             return  # a thread is reading what there was: if that is nothing, this is read next
         self.title_line.show(subject, stage, busy=False)
-        self._shown, there = request, self.view.source is not None
-        if subject.has(stage) and before.file(stage) != subject.file(stage):
-            # It has come, or was compiled again, of another text.
+        there = self.view.source is not None
+        if there and before.file(stage) == subject.file(stage):
+            self._shown = request
+            if subject != before or not told_alike(before.variant, subject.variant):
+                self._annotate(request)
+        else:
+            # It may have come, or been compiled again; if not, the reason may be another.
             self._shown, self._goal = None, (request, self.view.cursor) if there else None
             self._start(request)
-        elif there and (subject != before or not told_alike(before.variant, subject.variant)):
-            self._annotate(request)
-        elif not there and not subject.has(stage):
-            # Nothing more may be to come: why there is nothing is another reason then.
-            self.view.show_notice(missing(subject, stage, reads.recording.complete))
 
     def _start(self, request: ListingRequest) -> None:
         self._reading = request
         self.set_timer(PATIENCE_SECONDS, lambda: self._wait(request))
-        in_thread(self, lambda: load(self.reads, request), self._loaded, "load")
+        work = partial(load, self.reads, request)
+        in_thread(self, work, self._loaded, "load", failed=self._loaded)
 
     def _wait(self, request: ListingRequest) -> None:
         if self._reading == request and self.request is not None and not self.settled:
@@ -284,10 +270,7 @@ class Pane(Vertical):
         asked, request = self._reading, self.request
         self._reading = None
         assert asked is not None and request is not None
-        late = isinstance(loaded, Notice) and request.subject is not asked.subject
-        if asked != request or (
-            late and request.subject.has(asked.stage) and not asked.subject.has(asked.stage)
-        ):
+        if asked != request or (isinstance(loaded, Notice) and asked is not request):
             self._start(request)  # another choice was made, or it has come in the meantime
             return
         self._shown = asked
@@ -295,9 +278,9 @@ class Pane(Vertical):
         if isinstance(loaded, Notice):
             self.view.show_notice(loaded)
         else:
-            self.view.show(loaded.source, loaded.width, loaded.top, loaded.at)
+            self.view.show(*loaded)
             self._annotate(asked)
-            self._find_folds(loaded.source)
+            self._find_folds(loaded[0])
             if self._goal is not None and self._goal[0] == asked:
                 self.view.go(self._goal[1])
             self._goal = None
@@ -328,15 +311,13 @@ class Pane(Vertical):
             lines = range(0) if function is None else range(function.first, function.last + 1)
             return reads.parameter_names(variant, stage), lines
 
-        def named(found: tuple[Mapping[str, str], range] | Notice) -> None:
-            if not isinstance(found, Notice) and request == self.request and self.settled:
+        def named(found: tuple[Mapping[str, str], range]) -> None:
+            if request == self.request and self.settled:
                 self.view.named(*found)
 
-        def annotated(found: LineAnnotations | Notice) -> None:
+        def annotated(found: LineAnnotations) -> None:
             if request == self.request and self.settled:
-                # The card shows the failure; the code reads well without.
-                said = found if isinstance(found, LineAnnotations) else NOTHING
-                self.view.columns(annotations=said)
+                self.view.columns(annotations=found)
                 self.post_message(CodeView.Moved(self.view))
 
         if stage in (Stage.PTX, Stage.SASS):
@@ -351,8 +332,8 @@ class Pane(Vertical):
             files = read_files(listing.text) if listing.language == Stage.PTX.value else {}
             return regions(listing), files, flow if isinstance(flow, FlowLanes) else None
 
-        def show(found: Foldable | Notice) -> None:
-            if source is self.view.source and not isinstance(found, Notice):
+        def show(found: Foldable) -> None:
+            if source is self.view.source:
                 self.view.foldable(*found)
 
         in_thread(self, find, show, "fold")

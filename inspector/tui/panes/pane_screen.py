@@ -81,15 +81,15 @@ class ReadingLine(Widget):
                 return Said()
             return Said(annotations.words(n), annotations.at(n), annotations.registers(n))
 
-        def show(said: Said | Notice) -> None:
+        def show(said: Said) -> None:
             if view is self._view and view.cursor == n:
-                self.said = Said() if isinstance(said, Notice) else said
+                self.said = said
                 names = [one.name for one in self.said.registers]
                 if self.register not in names:
                     self.register = names[0] if names else None
                 self._light_up()
 
-        in_thread(self, read, show, "words")
+        in_thread(self, read, show, "words", failed=lambda _: show(Said()))
 
     def next_register(self) -> bool:
         names = [one.name for one in self.said.registers]
@@ -238,16 +238,14 @@ class PaneScreen(SearchScreen[ResultType]):
         def work() -> list[tuple[int, ...]]:
             return [tuple(matches(source, pattern)) for _, source in views]
 
-        def found(lines: list[tuple[int, ...]] | Notice) -> None:
-            if isinstance(lines, Notice):
-                self.warn("The search failed.")
-            elif pattern is self._wanted:
+        def found(lines: list[tuple[int, ...]]) -> None:
+            if pattern is self._wanted:
                 for (view, source), own in zip(views, lines, strict=True):
                     if view.source is source:
                         view.find(pattern, own)
                 self._reach(typing)
 
-        in_thread(self.panes, work, found, "search")
+        in_thread(self.panes, work, found, "search", failed=self.fail)
 
     def _reach(self, typing: bool) -> None:
         """Go to the first match from where the search began, if it has not ended."""
@@ -257,7 +255,7 @@ class PaneScreen(SearchScreen[ResultType]):
             start = self.origin[1] if self.origin[0] is view else start
             target = lines[bisect_left(lines, start) % len(lines)] if lines else start
             if not typing and target != start:
-                view.post_message(CodeView.Jumped(view, start))
+                self.panes.leave(view, start)
             if target != view.cursor:
                 view.go(target)
         self.changed()
@@ -343,7 +341,8 @@ class PaneScreen(SearchScreen[ResultType]):
             times = tuple(self.times.lines(subject.kernel, subject.variant, str(device or "")))
         stage, n = self.panes.active.stage, self.view.cursor
         work = partial(answer, self.reads, what, subject, stage, n, times, width)
-        in_thread(self, work, partial(self._answered, what, subject), "understand")
+        then = partial(self._answered, what, subject)
+        in_thread(self, work, then, "understand", failed=then)
 
     def _answered(
         self, what: str, subject: TreeSubject, found: Content | tuple[Finding, ...] | Notice

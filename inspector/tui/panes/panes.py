@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
 from textual import on
 from textual.app import ComposeResult
@@ -14,13 +13,11 @@ from textual.message import Message
 
 from inspector.analyse.line_annotations import SourceGroups
 from inspector.base.model import Stage
+from inspector.reader.reader import Reader
 from inspector.tui.code.code_view import CodeView
 from inspector.tui.panes.pane import ListingRequest, Pane
 from inspector.tui.widgets.notice import Notice, in_thread
 from inspector.tui.widgets.subject import TreeSubject, resolve
-
-if TYPE_CHECKING:
-    from inspector.reader.reader import Reader
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +135,6 @@ class Panes(Container):
         self.shares = [EVEN_SHARE] * MAX_PANES
         self._links: dict[Pair, Links] = {}
         self.mapped = False
-        self._groups: dict[ListingRequest, SourceGroups | Notice] = {}
 
     @property
     def panes(self) -> tuple[Pane, ...]:
@@ -194,7 +190,6 @@ class Panes(Container):
         self.subject = subject
         # What was missing may exist now.
         self._links = {pair: links for pair, links in self._links.items() if links}
-        self._groups = {k: v for k, v in self._groups.items() if not isinstance(v, Notice)}
         for pane in self.panes:
             shown = pane.request
             pane.renew(reads, resolve(reads.recording, shown.subject) if shown else TreeSubject())
@@ -207,7 +202,7 @@ class Panes(Container):
 
     def show(self, subject: TreeSubject) -> None:
         if subject != self.subject:
-            self._links, self._groups = {}, {}
+            self._links = {}
         self.subject = subject
         if self.arrangement is not None and self.arrangement.stages:
             for pane, own in zip(self.panes, self.arrangement.of(subject), strict=False):
@@ -287,7 +282,6 @@ class Panes(Container):
             self.styles.grid_rows = f"{EVEN_SHARE}fr {shares[2]}fr"
         for index, pane in enumerate(self._all):
             pane.display = index < self.count and (pane is self.active or not alone)
-            pane.set_class(index == MAX_PANES - 1, "-third")
             pane.set_class(pane is self.active, "-active")
             pane.zoomed = self.zoomed and pane is self.active and self.count > 1
             pane.show_modes()
@@ -334,10 +328,8 @@ class Panes(Container):
             return
         variant, graph = a.subject.variant, a.subject.graph
 
-        def linked(found: Links | Notice) -> None:
-            # Without links each pane still reads well alone; the status line says that there are
-            # none.
-            links = self._links[a, b] = {} if isinstance(found, Notice) else found
+        def linked(links: Links) -> None:
+            self._links[a, b] = links
             pane = self.active
             if pane.request == a and pane.settled and pane.view.untouched:
                 # Begin where something lights up: on the kernel's first line that is linked.
@@ -351,7 +343,8 @@ class Panes(Container):
             self.follow(move=True)
         elif variant is not None or graph is not None:
             work = partial(self.reads.links_of, variant, graph, a.stage, b.stage)
-            in_thread(self, work, linked, "links", exclusive=False)
+            # Without links each pane still reads well; the status line says that there are none.
+            in_thread(self, work, linked, "links", False, failed=lambda _: linked({}))
 
     @on(CodeView.Moved)
     def _moved(self, message: CodeView.Moved) -> None:
@@ -362,11 +355,10 @@ class Panes(Container):
         if message.view is self.active.view:
             self.follow(move=True)
 
-    @on(CodeView.Jumped)
-    def _jumped(self, message: CodeView.Jumped) -> None:
-        message.stop()
-        stage = next((p.stage for p in self.panes if p.view is message.view), None)
-        self.history.leave(VisitedPlace(self.subject, stage, message.n))
+    def leave(self, view: CodeView, n: int) -> None:
+        """Remember line ``n`` of a view as a place to go back to."""
+        stage = next((p.stage for p in self.panes if p.view is view), None)
+        self.history.leave(VisitedPlace(self.subject, stage, n))
 
     def _links_to(self, pane: Pane, leader: Pane) -> Links | None:
         if leader.request is None or pane.request is None:
@@ -403,22 +395,20 @@ class Panes(Container):
             return
         variant, stage = request.subject.variant, request.stage
 
-        def grouped(groups: SourceGroups | Notice) -> None:
-            self._groups[request] = groups
-            if self.mapped and isinstance(groups, Notice) and request == self.active.request:
-                self.active.view.say(f"There is no map of this: {groups.message}", warning=True)
-            elif self.mapped and not isinstance(groups, Notice):
+        def grouped(groups: SourceGroups) -> None:
+            if self.mapped:
                 for pane in self.panes:
                     if pane.request == request and pane.settled and pane.view.lines:
                         pane.view.tint(groups)
                 self._light()
-                self.align(self.active)
+                self.align(self.active.view)
 
-        if request in self._groups:
-            grouped(self._groups[request])
-        else:
-            work = partial(self.reads.groups, variant, stage)
-            in_thread(self, work, grouped, "groups", exclusive=False)
+        def failed(notice: Notice) -> None:
+            if self.mapped and request == self.active.request:
+                self.active.view.say(f"There is no map of this: {notice.message}", warning=True)
+
+        work = partial(self.reads.groups, variant, stage)
+        in_thread(self, work, grouped, "groups", exclusive=False, failed=failed)
 
     def _light(self) -> None:
         groups = self.active.view.groups
@@ -426,15 +416,12 @@ class Panes(Container):
         for pane in self.panes:
             pane.view.light(group)
 
-    @on(CodeView.Scrolled)
-    def _scrolled(self, message: CodeView.Scrolled) -> None:
-        message.stop()
-        self.align(next(p for p in self.panes if p.view is message.view))
-
-    def align(self, leader: Pane) -> None:
-        view = leader.view
+    def align(self, view: CodeView) -> None:
+        """Bring the lines of the other panes beside the linked ones of a view."""
+        leader = next(p for p in self.panes if p.view is view)
         first, last = view.span()
-        here = view.map.row(view.reading_at())
+        at = view.map.row(view.cursor)
+        here = at if first <= at <= last else (first + last) // 2
         for pane in self.panes:
             if pane is leader or not pane.settled:
                 continue

@@ -148,7 +148,13 @@ class StepScreen(PaneScreen[None]):
         if self.running is not None:
             self.running.stop.set()
         running = self.running = RunningBlock(block)
-        in_thread(self, lambda: running.run(self.reads, kernel, variant), self._was_run, "block")
+        in_thread(
+            self,
+            lambda: running.run(self.reads, kernel, variant),
+            self._was_run,
+            "block",
+            failed=self._not_run,
+        )
         self._glance()
 
     def _glance(self) -> None:
@@ -158,15 +164,11 @@ class StepScreen(PaneScreen[None]):
             end = "stopping …" if running.stop.is_set() else "Esc stops it"
             self.say(f"◔ Running block {coordinates(running.block)}{far} · {end}")
 
-    def _was_run(self, run: BlockRun | Notice) -> None:
+    def _was_run(self, run: BlockRun) -> None:
         self.running, before = None, self._kernel
-        if isinstance(run, BlockRun) and not run.traced.trace.steps and before is None:
-            run = Notice("∅", run.traced.ended or "The block ended before its first step.")
-        if isinstance(run, Notice):
-            if before is None:
-                self._in_trouble(run)
-            else:
-                self.warn(label(run.message))
+        if not run.traced.trace.steps and before is None:
+            why = run.traced.ended or "The block ended before its first step."
+            self._not_run(Notice("∅", why))
             return
         stepper, facts, ended = run.stepper, run.traced.facts, run.traced.ended
         assert facts is not None
@@ -180,7 +182,8 @@ class StepScreen(PaneScreen[None]):
         elif ended is None:
             chosen, leaving = run.chosen, self._leaving
             launch = partial(trace_launch, chosen.program, chosen.launch, chosen.make)
-            in_thread(self, lambda: launch(stop=leaving.is_set), self._was_counted, "count")
+            work = partial(launch, stop=leaving.is_set)
+            in_thread(self, work, self._was_counted, "count", failed=self._not_counted)
         else:
             kernel.uncounted = ended
         self.fit()
@@ -194,7 +197,11 @@ class StepScreen(PaneScreen[None]):
         self._news = said if ended is None else label(ended), ended is not None
         self._tell_news()
 
-    def _in_trouble(self, notice: Notice) -> None:
+    def _not_run(self, notice: Notice) -> None:
+        self.running = None
+        if self._kernel is not None:
+            self.warn(label(notice.message))
+            return
         text = [(f"{notice.sign} {label(notice.message)}\n", "bold")]
         text += [(f"\n{label(row)}", "$quiet") for row in notice.hint.splitlines()]
         self.troubled = self.trouble.display = True
@@ -203,13 +210,13 @@ class StepScreen(PaneScreen[None]):
         self.set_focus(None)
         self.say("Esc goes back to the kernels.")
 
-    def _was_counted(self, launched: TracedLaunch | Notice) -> None:
-        if isinstance(launched, Notice):
-            self.kernel.uncounted = launched.message
-        else:
-            self.kernel.count(launched)
-            self._stand()
-            self._tell()
+    def _was_counted(self, launched: TracedLaunch) -> None:
+        self.kernel.count(launched)
+        self._stand()
+        self._tell()
+
+    def _not_counted(self, notice: Notice) -> None:
+        self.kernel.uncounted = notice.message
 
     @on(Pane.Shown)
     def _shown(self, message: Pane.Shown) -> None:
@@ -232,12 +239,12 @@ class StepScreen(PaneScreen[None]):
                 texts = tuple(line.text for line in self.reads.listing(variant, stage).lines)
                 return self.reads.links(variant, stage, Stage.PTX), texts
 
-            def tied(found: tuple[Links, tuple[str, ...]] | Notice) -> None:
-                # Without them the pane still reads well.
-                self.kernel.link(stage, *(({}, ()) if isinstance(found, Notice) else found))
+            def tied(found: tuple[Links, tuple[str, ...]]) -> None:
+                self.kernel.link(stage, *found)
                 self._stand()
 
-            in_thread(self, find, tied, f"ties {stage}")
+            # Without them the pane still reads well.
+            in_thread(self, find, tied, f"ties {stage}", failed=lambda _: tied(({}, ())))
 
         for stage in {pane.stage for pane in self.panes.panes}:
             if stage is not None and stage not in (Stage.PTX, *self.kernel.links):
@@ -287,15 +294,18 @@ class StepScreen(PaneScreen[None]):
         if words.split()[0] in ("nan", "store", "parts"):
             self.looking = True
             self.say("◔ Looking …")
-            in_thread(self, lambda: self.stepper.run(words), self._went, "find")
+            work = partial(self.stepper.run, words)
+            in_thread(self, work, self._went, "find", failed=self._lost)
         else:
             self._went(self.stepper.run(words))
 
-    def _went(self, answer: StepAnswer | Notice) -> None:
+    def _lost(self, notice: Notice) -> None:
+        self.looking = False
+        self.fail(notice)
+
+    def _went(self, answer: StepAnswer) -> None:
         self.looking, self._news = False, None
-        if isinstance(answer, Notice):
-            self.warn(answer.message)
-        elif answer.understood and answer.shows_place:
+        if answer.understood and answer.shows_place:
             self._came(answer)
         elif answer.note:
             self.warn(cut(label(answer.note), self.size.width))

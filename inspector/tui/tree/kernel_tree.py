@@ -15,6 +15,7 @@ from textual.message import Message
 from textual.strip import Strip
 
 from inspector.base.model import Resources, Variant
+from inspector.diff.variants import time_us
 from inspector.reader.reader import Reader
 from inspector.report.tables import apart
 from inspector.report.timings import duration
@@ -22,16 +23,15 @@ from inspector.tui.keys.command_table import Where, bindings
 from inspector.tui.tree.rows import (
     Key,
     Order,
+    TreeEntry,
     TreeKind,
     TreeRow,
     entry_of,
     every,
     fitness,
-    identity_of,
     ordered,
     orders,
     rows,
-    time_of,
     whole_tree,
 )
 from inspector.tui.widgets.notice import Notice, attempt, cancelled, cut, in_thread, label, shorten
@@ -92,7 +92,6 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
         self.marked: tuple[Key, ...] = ()
         # By kernel and variant: two kernels of one object file share its hash.
         self._resources: dict[Key, Resources | None] = {}
-        self._stale: frozenset[Key] = frozenset()
         self._asked = False
         self._folds: dict[Key, bool] = {}
         self._plant()
@@ -117,19 +116,17 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
         # The last line of the view says what is filtered: the last row must come above it.
         self.virtual_size = Size(0, len(self.rows) + bool(self.query_text))
         if here is not None:
-            own = {here.key[:end] for end in range(1, len(here.key) + 1)}
-            there = ((len(row.key), index) for index, row in enumerate(self.rows) if row.key in own)
-            self.cursor = max(there, default=(0, 0))[1]
-            if self.rows and self.rows[self.cursor].key != here.key:
-                what = identity_of(here)
-                same = (i for i, row in enumerate(self.rows) if identity_of(row) == what)
-                self.cursor = next(same, self.cursor)
+            there = {row.key: index for index, row in enumerate(self.rows)}
+            # Its own row, one of the same subject where it came under a graph, or a row above.
+            alike = (r.key for r in self.rows if r.subject == here.subject and r.kind is here.kind)
+            above = (here.key[:end] for end in range(len(here.key) - 1, 0, -1))
+            keys = (here.key, *alike, *above)
+            self.cursor = next((there[key] for key in keys if key in there), 0)
         self.refresh()
         self._ask()
 
     def renew(self, reads: Reader) -> None:
         self.reads = reads
-        self._stale = frozenset(self._resources)
         # One that has come to have so many rows that it would begin folded stays as it is.
         own = (entry.row for entry in every(self._tree) if entry.row.count)
         self._folds = {row.key: row.open for row in own} | self._folds
@@ -169,11 +166,10 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
         self._ask()
         self.reveal()
 
-    def find(self, subject: tuple[str, ...]) -> bool:
-        return self._show(row for row in self._every() if row.subject.key == subject)
-
-    def find_variant(self, ids: tuple[str, ...]) -> bool:
-        return self._show(row for row in self._every() if row.leaf and row.subject.key[:2] == ids)
+    def find(self, key: tuple[str, ...]) -> bool:
+        """Go to the first row of a subject; without the graph's id, of a variant."""
+        every, many = self._every(), len(key)
+        return self._show(r for r in every if r.subject.key[:many] == key and (many > 2 or r.leaf))
 
     def go_to(self, key: Key) -> bool:
         if all(row.key != key for row in self._every()):
@@ -199,18 +195,8 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
         others = (shown[at:] + shown[:at])[1:]
         self._show(row for row in others[::by] if row.leaf)
 
-    def again(self, row: TreeRow) -> TreeRow | None:
-        what = identity_of(row)
-        return next((one for one in rows(self.entries) if identity_of(one) == what), None)
-
-    def above(self, row: TreeRow) -> TreeRow | None:
-        entry = entry_of(self.entries, row.key[:-1])
-        return None if entry is None else entry.row
-
-    def beneath(self, row: TreeRow) -> tuple[TreeSubject, ...]:
-        entry = entry_of(self.entries, row.key)
-        found = every(() if entry is None else (entry,))
-        return tuple(one.row.subject for one in found if one.row.leaf)
+    def entry(self, key: Key) -> TreeEntry | None:
+        return entry_of(self.entries, key)
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         super().watch_scroll_y(old_value, new_value)
@@ -225,10 +211,8 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
         self._asked = False
         top = self.scroll_offset.y
         shown = [row.subject for row in self.rows[top : top + max(1, self.size.height)]]
-        known = self._resources.keys() - self._stale
-        wanted = [one for one in shown if one.variant is not None and one.key[:2] not in known]
-        if wanted:
-            in_thread(self, lambda: self._read(wanted), self._were_read, "figures")
+        if any(one.variant is not None for one in shown):
+            in_thread(self, lambda: self._read(shown), self._were_read, "figures")
 
     def _read(self, wanted: Sequence[TreeSubject]) -> Read:
         found = []
@@ -239,23 +223,21 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
         return found
 
     def read_every(self) -> None:
-        every_one = (TreeSubject(*pair) for pair in self.reads.recording.variants())
-        wanted = [one for one in every_one if one.key[:2] not in self._resources]
+        both, reads = self.reads.recording.variants(), self.reads
 
         def read() -> Read:
-            variants = [one.variant for one in wanted if one.variant is not None]
-            attempt(partial(list, self.reads.figures(variants)))  # by tools side by side
-            return self._read(wanted)
+            attempt(lambda: list(reads.figures([one for _, one in both])))  # tools side by side
+            return self._read([TreeSubject(*pair) for pair in both])
 
-        in_thread(self, read, partial(self._were_read, sorts=True), "order")
-
-    def _were_read(self, found: object, sorts: bool = False) -> None:
-        if isinstance(found, list):
-            self._resources.update(found)
-            self._stale -= {key for key, _ in found}
-        if sorts:
+        def sort(found: Read) -> None:
+            self._were_read(found)
             self.reorder()
             self.post_message(self.Ordered())
+
+        in_thread(self, read, sort, "order")
+
+    def _were_read(self, found: Read) -> None:
+        self._resources.update(found)
         self.refresh()
 
     def action_order(self) -> None:
@@ -360,7 +342,7 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
         if self.order is Order.SPILLS:
             text = spills(resources).removesuffix(" ⚠")
         if self.order is Order.TIME:
-            us, tuned = self.times.us(row.subject.kernel, variant), time_of(variant)
+            us, tuned = self.times.us(row.subject.kernel, variant), time_us(variant)
             found, sign = (us, " ") if us is not None else (tuned, "°")
             return f"{UNKNOWN} " if found is None else f"{duration(found)} µs{sign}"
         if text == UNKNOWN and row.subject.key[:2] not in self._resources:

@@ -10,6 +10,7 @@ from enum import Enum
 from itertools import chain
 
 from inspector.base.model import Graph, Kernel, Origin, Recording, Resources, Variant
+from inspector.diff.variants import time_us, winner
 from inspector.report.naming import representative, titles
 from inspector.report.tables import labels, under
 from inspector.tui.widgets.notice import label
@@ -33,7 +34,7 @@ class TreeKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class TreeRow:
-    """One row. ``key`` is its path in the tree and outlives a filter; ``depth`` counts from 0.
+    """One row. ``key`` is its path in the tree and stays while ids grow; ``depth`` is from 0.
 
     ``count`` is how many rows are beneath it; ``text`` is safe to draw, ``short`` for little room.
     ``failed`` counts failures, its own and those beneath.
@@ -79,10 +80,6 @@ def _operators(
     text = label(", ".join(name.removeprefix("aten.") for name in names))
     row = TreeRow((*above, "operators"), depth, TreeKind.OPERATORS, text, subject)
     return (TreeEntry(row, ""),) if names else ()
-
-
-def _won(variant: Variant) -> bool:
-    return (variant.autotune or {}).get("winner") is True
 
 
 def _own_words(variant: Variant) -> str:
@@ -132,18 +129,18 @@ def _kernel(
     alike = all(ops == fusions[0] for ops in fusions)
     under = _operators(first, key, depth + 1, row.subject) if alike else ()
     if len(both) == 1 and variant is not None and len(kernels) == 1:
-        row = replace(row, winner=_won(variant), failed=_failed(both))
+        row = replace(row, winner=bool(winner(variant)), failed=_failed(both))
         return TreeEntry(row, f"{words} {_own_words(variant)}", under, variant.hash)
     own = labels([one for _, one in both])
     beneath = [
         TreeEntry(
             TreeRow(
-                (*key, one.id),
+                (*key, f"{of.id} {one.hash} {one.symbol}"),
                 depth + 1,
                 TreeKind.VARIANT,
                 label(str(told)),
                 TreeSubject(of, one, graph),
-                winner=_won(one),
+                winner=bool(winner(one)),
                 short=label(told.short),
                 failed=_failed([(of, one)]),
             ),
@@ -283,16 +280,6 @@ def fitness(row: TreeRow, query: str) -> int:
     )
 
 
-def identity_of(row: TreeRow) -> tuple[object, ...]:
-    kernel, _, graph = row.subject.key
-    if row.kind is TreeKind.ORIGIN:
-        return row.kind, row.key
-    if row.kind is TreeKind.GRAPH:
-        return row.kind, graph
-    variant = row.subject.variant if row.kind is TreeKind.VARIANT else None
-    return row.kind, kernel, variant and variant.hash, variant and variant.symbol
-
-
 Figures = Mapping[Key, Resources | None]
 """What has been read of a variant's resources, by the ids of its kernel and its own."""
 
@@ -310,13 +297,8 @@ class Order(Enum):
     NAME = "name"
 
 
-def time_of(variant: Variant) -> float | None:
-    found = (variant.autotune or {}).get("time_us")
-    return float(found) if isinstance(found, int | float) and not isinstance(found, bool) else None
-
-
 def orders(recording: Recording, measured: bool = False) -> tuple[Order, ...]:
-    timed = measured or any(time_of(variant) is not None for _, variant in recording.variants())
+    timed = measured or any(time_us(variant) is not None for _, variant in recording.variants())
     return tuple(order for order in Order if order is not Order.TIME or timed)
 
 
@@ -336,7 +318,7 @@ def ordered(
             return None
         if order is Order.TIME:
             found = None if measured is None else measured(subject.kernel, variant)
-            return time_of(variant) if found is None else found
+            return time_us(variant) if found is None else found
         held = figures.get(subject.key[:2]) or variant.known
         if order is Order.REGISTERS:
             return held.registers

@@ -457,26 +457,22 @@ class VariantsScreen(ToolScreen[Left]):
     def __init__(
         self,
         reads: Reader,
-        scope: Scope,
-        marked: tuple[TreeSubject, ...] = (),
-        at: Variant | None = None,
-        times: RecordingTimes | None = None,
-        again: Callable[[], Scope] | None = None,
+        marked: tuple[TreeSubject, ...],
+        at: Variant | None,
+        times: RecordingTimes,
+        again: Callable[[], Scope],
     ) -> None:
-        """``again`` returns the current scope, where the recording may grow."""
+        """``again`` returns the scope, which may grow."""
         super().__init__()
-        self.again = again
+        self.reads, self.times, self.again = reads, times, again
         self.widened = False
         """Whether it is of the whole recording, though it was of less."""
-
-        self.times = times if times is not None else RecordingTimes(reads.recording.path)
-        self.reads = reads
-        self.scope = scope
-        self.bar = SubjectBar("variants", scope.name)
+        self.scope = again()
+        self.bar = SubjectBar("variants", self.scope.name)
         self._reading = False
         self._failed = ""
         """Why figures could not be read: what is unread then stays so."""
-        rows = recorded(reads, scope)
+        rows = recorded(reads, self.scope)
         self.table = VariantTable(rows, self.times.us, marked)
         self.table.cursor = next((i for i, r in enumerate(rows) if at and r.variant is at), 0)
 
@@ -509,7 +505,7 @@ class VariantsScreen(ToolScreen[Left]):
             self._show()
             self._read()
 
-        in_thread(self, read, ended, "variants")
+        in_thread(self, read, ended, "variants", failed=ended)
 
     def _show(self) -> None:
         rows = recorded(self.reads, self.scope)
@@ -523,10 +519,9 @@ class VariantsScreen(ToolScreen[Left]):
 
     def renew(self, reads: Reader) -> None:
         before, self.reads = self.reads, reads
-        if self.again is not None:
-            scope = self.again()
-            self.scope = scope.wider or scope if self.widened else scope
-            self.bar.name_text = self.scope.name
+        scope = self.again()
+        self.scope = scope.wider or scope if self.widened else scope
+        self.bar.name_text = self.scope.name
         self.table.marked = tuple(resolve(reads.recording, one) for one in self.table.marked)
         self._keep(before)
         self._show()

@@ -33,31 +33,20 @@ class Notice:
     hint: str = ""
 
 
-def _wrapped(text: str, width: int, style: Style) -> list[Strip]:
-    return [
-        Strip([Segment(line.plain.rstrip(), style)])
-        for paragraph in text.split("\n")
-        for line in Content(visible(paragraph)).wrap(max(1, width)) or [Content("")]
-    ]
-
-
 def notice_row(
     notice: Notice | None, y: int, width: int, base: Style, message: Style, hint: Style
 ) -> Strip:
-    strips = notice_strips(notice, width, base + message, base + hint)
-    if 0 <= y - 1 < len(strips):
-        return strips[y - 1].extend_cell_length(width, base).apply_style(base)
-    return Strip.blank(width, base)
-
-
-def notice_strips(notice: Notice | None, width: int, message: Style, hint: Style) -> list[Strip]:
-    if notice is None:
-        return []
-    room = max(1, width - 2)
-    rows = _wrapped(f"{notice.sign} {notice.message}".strip(), room, message)
-    if notice.hint:
-        rows += [Strip([Segment("")]), *_wrapped(notice.hint, room, hint)]
-    return [Strip([Segment(" ", message), *row]) for row in rows]
+    rows: list[Segment] = []
+    if notice is not None:
+        texts = [(f"{notice.sign} {notice.message}".strip(), message)]
+        texts += [("", hint), (notice.hint, hint)] if notice.hint else []
+        rows = [
+            Segment(f" {line.plain.rstrip()}", base + style)
+            for text, style in texts
+            for paragraph in text.split("\n")
+            for line in Content(visible(paragraph)).wrap(max(1, width - 2)) or [Content("")]
+        ]
+    return Strip(rows[y - 1 : y] if y else []).extend_cell_length(width, base).apply_style(base)
 
 
 T = TypeVar("T")
@@ -81,20 +70,23 @@ def attempt(work: Callable[[], T]) -> T | Notice:
 def in_thread(
     node: DOMNode,
     work: Callable[[], T],
-    then: Callable[[T | Notice], Any],
+    then: Callable[[T], Any],
     group: str,
     exclusive: bool = True,
+    failed: Callable[[Notice], Any] | None = None,
 ) -> None:
     """Run ``work`` in a thread, and ``then`` with its result in the interface.
 
+    A failure is for ``failed``; without it the interface stays as it is.
     With ``exclusive``, a newer call of the same group and node discards the result of this one;
     ``cancelled`` tells ``work`` so.
     """
 
     def run() -> None:
         answer = attempt(work)
-        if not cancelled():
-            node.call_later(then, answer)
+        callback: Callable[[Any], Any] | None = failed if isinstance(answer, Notice) else then
+        if callback is not None and not cancelled():
+            node.call_later(callback, answer)
 
     # Textual's own description spells out every argument, which may take longer than the work.
     node.run_worker(

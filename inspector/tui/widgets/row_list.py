@@ -19,24 +19,16 @@ from inspector.tui.widgets.notice import Notice, cut, notice_row
 RowType = TypeVar("RowType")
 
 
+_PARTS = (
+    "cursor cursor-blurred head sorted mark loud quiet notice plus minus origin warning figures"
+)
+"""Names of the parts that have styles of their own."""
+
+
 class RowList(ScrollView, Generic[RowType], can_focus=True, inherit_bindings=False):
     """Base of the tree and all tables. A subclass draws one row."""
 
-    COMPONENT_CLASSES: ClassVar = {
-        "row--cursor",
-        "row--cursor-blurred",
-        "row--head",
-        "row--sorted",
-        "row--mark",
-        "row--loud",
-        "row--quiet",
-        "row--notice",
-        "row--plus",
-        "row--minus",
-        "row--origin",
-        "row--warning",
-        "row--figures",
-    }
+    COMPONENT_CLASSES: ClassVar = {f"row--{name}" for name in _PARTS.split()}
     HEAD_LINES = 0
 
     rows: Sequence[RowType] = ()

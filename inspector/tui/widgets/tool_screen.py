@@ -21,7 +21,7 @@ from textual.widget import Widget
 from textual.widgets import Input, OptionList, Static
 
 from inspector.tui.keys.command_table import Command, Where, command, footer, shown
-from inspector.tui.widgets.notice import cut, label, shorten
+from inspector.tui.widgets.notice import Notice, cut, label, shorten
 
 PROMPTS = {
     "search": ("/", "a regular expression"),
@@ -117,6 +117,9 @@ class ToolScreen(Screen[ResultType]):
 
     def warn(self, text: str) -> None:
         self.status.say(text, warning=True)
+
+    def fail(self, notice: Notice) -> None:
+        self.warn(notice.message)
 
     def ask(self, kind: str, value: str, done: Closed, typing: Typing | None = None) -> None:
 
@@ -329,11 +332,11 @@ _BARE = ("help", "palette", "quit")
 class KeyFooter(LineWidget):
     """As many keys as fit; help and quit to the last. Each can be clicked."""
 
-    def __init__(self, where: Where, bare: bool = False) -> None:
-        """``bare`` leaves only the keys that work where there is nothing to read."""
+    def __init__(self, where: Where) -> None:
         super().__init__()
         self.where = where
-        self.bare = bare
+        self.bare = False
+        """Whether only the keys are left that work where there is nothing to read."""
         self.watched = False
         """Whether there is a program whose output can be shown."""
         self.words: dict[str, str] = {}

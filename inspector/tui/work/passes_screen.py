@@ -165,13 +165,14 @@ class PassesScreen(DiffSearching):
             assert graph is not None
             return graph_passes(graph, lines_changed)
 
-        in_thread(self, read, self._listed, "passes")
+        in_thread(self, read, self._listed, "passes", failed=self._not_listed)
 
-    def _listed(self, answer: PassList | Notice) -> None:
+    def _not_listed(self, notice: Notice) -> None:
         self._reading = False
-        if isinstance(answer, Notice):
-            self.table.say(answer)
-            return
+        self.table.say(notice)
+
+    def _listed(self, answer: PassList) -> None:
+        self._reading = False
         self.made = answer
         self.table.known = answer.passes
         self.table.lay()
@@ -200,7 +201,7 @@ class PassesScreen(DiffSearching):
                     self.view.show(outcome)
                     self._tell()
 
-            in_thread(self, lambda: _outcome(run), compared, "pass")
+            in_thread(self, lambda: _outcome(run), compared, "pass", failed=compared)
 
     @on(DiffView.Moved)
     def _moved(self, message: DiffView.Moved) -> None:

@@ -258,8 +258,8 @@ class TimingScreen(WorkScreen):
 
         in_thread(self, look, self._looked, "timing")
 
-    def _looked(self, answer: tuple[Plan | Notice, Ready | Notice, bool] | Notice) -> None:
-        what, ready, own = (answer, answer, False) if isinstance(answer, Notice) else answer
+    def _looked(self, answer: tuple[Plan | Notice, Ready | Notice, bool]) -> None:
+        what, ready, own = answer
         # Where it cannot be done, why says what there is not; where it can, the plan is whole.
         if isinstance(what, Plan):
             self.what = replace(what, left_out=())
@@ -289,17 +289,16 @@ class TimingScreen(WorkScreen):
                 return session, f"The times are not kept: {place(path)}: {why}."
             return session, ""
 
-        in_thread(self, measure, self._measured, "timing")
+        in_thread(self, measure, self._measured, "timing", failed=self._failed)
 
-    def _measured(self, answer: tuple[Session, str] | Notice) -> None:
-        self.state, self.working = TimingState.IDLE, False
-        problem = ""
-        if isinstance(answer, Notice):
-            self.notice = answer
-        else:
-            self.past = self._past()
-            self.session, problem = answer
-            self.times.stored.add(self.session)
+    def _failed(self, notice: Notice) -> None:
+        self.state, self.working, self.notice = TimingState.IDLE, False, notice
+        self._tell()
+
+    def _measured(self, answer: tuple[Session, str]) -> None:
+        self.state, self.working, self.past = TimingState.IDLE, False, self._past()
+        self.session, problem = answer
+        self.times.stored.add(self.session)
         self._tell()
         if problem:
             self.status.say(label(problem))
@@ -377,15 +376,11 @@ class TryScreen(WorkScreen):
             outcome = try_stage(asked, lambda _: None, lambda: not stop.is_set())
             return experiment_of(outcome, kept_cache())
 
-        def tried(answer: Experiment | Notice) -> None:
-            self.working = False
-            if isinstance(answer, Notice):
-                self.notice = answer
-            else:
-                self.trial = answer
+        def tried(trial: Experiment | None, notice: Notice | None = None) -> None:
+            self.working, self.trial, self.notice = False, trial, notice
             self._tell()
 
-        in_thread(self, compile_it, tried, "trying")
+        in_thread(self, compile_it, tried, "trying", failed=lambda notice: tried(None, notice))
 
     def _tell(self) -> None:
         failed = self.trial is not None and self.trial.outcome.failed

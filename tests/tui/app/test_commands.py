@@ -22,6 +22,7 @@ from inspector.tui.program.live import Live, ProgramState
 from inspector.tui.program.output_view import OutputView
 from inspector.tui.step.step_screen import StepScreen
 from inspector.tui.tree.kernel_tree import KernelTree
+from inspector.tui.tree.rows import TreeKind, TreeRow
 from inspector.tui.variants.variants_screen import VariantsScreen, VariantTable
 from inspector.tui.widgets.tool_screen import PROMPTS
 from inspector.tui.work import passes_screen
@@ -43,6 +44,13 @@ def _focus(screen: MainScreen) -> object:
 
 
 HINTS = {hint: kind for kind, (_, hint) in PROMPTS.items()}
+
+
+def ids_of(row: TreeRow) -> tuple[str, ...]:
+    """Heading and kernel of a row, and the id of its variant."""
+    own = (row.subject.key[1],) if row.kind is TreeKind.VARIANT else ()
+    return (*row.key[:2], *own)
+
 
 PROBES: dict[str, Callable[[MainScreen], object]] = {
     "screen": lambda s: type(s.app.screen).__name__,
@@ -69,7 +77,7 @@ PROBES: dict[str, Callable[[MainScreen], object]] = {
     "rows": lambda s: [row.text for row in s.kernels.rows],
     "row count": lambda s: len(s.kernels.rows),
     "row": lambda s: s.kernels.cursor,
-    "key": lambda s: None if s.kernels.row is None else s.kernels.row.key,
+    "key": lambda s: None if s.kernels.row is None else ids_of(s.kernels.row),
     "query": lambda s: s.kernels.query_text,
     "prompt": lambda s: s.prompt.display and HINTS[s.prompt.input.placeholder],
     "marked": lambda s: [one.key[1] for one in s.marked],
