@@ -324,8 +324,8 @@ def change_of(run: PassRun, bare: bool = True) -> PassChange:
     """
     texts = run.before or "", run.after or ""
     if bare:
-        shown = tuple(_unlocated(text, run.language) for text in texts)
-        texts = texts if shown[0] == shown[1] else (shown[0], shown[1])
+        shown = _unlocated(texts[0], run.language), _unlocated(texts[1], run.language)
+        texts = texts if shown[0] == shown[1] else shown
     listings = _listing(texts[0], run.language), _listing(texts[1], run.language)
     return PassChange(run, listings, diff_listings(*listings, exact=run.language == MACHINE))
 

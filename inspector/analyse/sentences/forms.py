@@ -204,7 +204,12 @@ def bitwise(op: str, a: LinearForm, b: LinearForm, bits: int) -> LinearForm:
             plain = _with_number(op, other, one.number % (1 << bits), bits)
             if plain is not None:
                 return plain
-    if op != "and" and _disjoint(a, b, bits):
+    # No bit can be set in both: one is below the zeros that the other ends in.
+    disjoint = not _ones(a, bits) & _ones(b, bits)
+    for one, other in ((a, b), (b, a)):
+        zeros = one.multiple & -one.multiple or 1 << bits
+        disjoint = disjoint or 0 <= other.low <= other.high < zeros
+    if op != "and" and disjoint:
         return add(a, b)
     if a == b:
         return constant(0) if op == "xor" else a
@@ -239,15 +244,6 @@ def _with_number(op: str, a: LinearForm, mask: int, bits: int) -> LinearForm | N
     return scale(divided(kept, 1 << low), 1 << low)
 
 
-def _disjoint(a: LinearForm, b: LinearForm, bits: int) -> bool:
-    """Whether no bit can be set in both."""
-    for one, other in ((a, b), (b, a)):
-        zeros = one.multiple & -one.multiple or 1 << bits
-        if other.low >= 0 and other.high < zeros:
-            return True
-    return _ones(a, bits) & _ones(b, bits) == 0
-
-
 def _ones(a: LinearForm, bits: int) -> int:
     """The bits that may be set in a register that holds ``a``."""
     full = (1 << bits) - 1
@@ -266,14 +262,9 @@ def _ones(a: LinearForm, bits: int) -> int:
 
 def _ones_of(atom: Atom, factor: int) -> int:
     """The bits that may be set in a multiple of an atom, however many."""
-    if factor & (factor - 1) == 0 and factor > 0:
-        zeros, most, shift = atom.multiple & -atom.multiple, atom.high, factor
-    else:
-        zeros, most, shift = (
-            atom.multiple * factor & -(atom.multiple * factor),
-            atom.high * factor,
-            1,
-        )
+    whole, shift = (1, factor) if factor & (factor - 1) == 0 and factor > 0 else (factor, 1)
+    multiple, most = atom.multiple * whole, atom.high * whole
+    zeros = multiple & -multiple
     if atom.low < 0 or factor < 0:
         return -zeros * shift
     return ((1 << most.bit_length()) - 1 & -zeros) * shift

@@ -252,7 +252,10 @@ class Wording:
                 return f"⌊{_tight(*inner[0], ATOM)} / {by}⌋", ATOM
             return f"{_tight(*inner[0], PRODUCT)} mod {by}", LOOSE
         if atom.op == "wrap":
-            return inner[0] if _silent(atom) else (f"{atom.name}({inner[0][0]})", ATOM)
+            # Left out where only values too large for the program are changed.
+            held = atom.args[0]
+            silent = abs(held.constant) < 1 << 31 and (atom.name[0] == "s" or held.low >= 0)
+            return inner[0] if silent else (f"{atom.name}({inner[0][0]})", ATOM)
         if atom.op in ("min", "max"):
             return f"{atom.op}({inner[0][0]}, {inner[1][0]})", ATOM
         sign = {"and": "&", "or": "|"}.get(atom.op, atom.op)
@@ -316,12 +319,6 @@ class Wording:
 
 def _forms(one: Condition) -> list[LinearForm]:
     return [*one.forms, *(f for part in one.parts for f in _forms(part))]
-
-
-def _silent(atom: Atom) -> bool:
-    """Whether a wrap can be left out: only values too large for the program are changed."""
-    inner = atom.args[0]
-    return abs(inner.constant) < 1 << 31 and (atom.name[0] == "s" or inner.low >= 0)
 
 
 def _tight(text: str, level: int, at: int) -> str:
