@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
+
+from msgspec import Struct
 
 from inspector.base.text import words
 from inspector.listing.line import Function, Kind, Line, Listing
@@ -86,8 +87,7 @@ def before_padding(listing: Listing, function: Function) -> int:
 # Static counts: each instruction once, however often it is run.
 
 
-@dataclass(frozen=True, slots=True)
-class Mix:
+class Mix(Struct, frozen=True):
     """Instructions of one function of PTX or SASS, counted as they stand.
 
     ``by_cost`` and ``by_opcode`` are pairs of a name and its count, the most frequent first;
@@ -156,8 +156,7 @@ _TILE = re.compile(r"(?:tensor|memdesc)<((?:\d{1,9}+x)++)([a-zA-Z]\w*)")
 _PTX_TYPES = re.compile(r"(?:tf32|bf16|f16|f32|f64|s32|s8|u8|s4|u4|b1|e\dm\d)")
 
 
-@dataclass(frozen=True, slots=True)
-class Product:
+class Product(Struct, frozen=True):
     """Matrix products of one opcode and shape; ``shape`` is (m, n, k), None if it is not in
     the instruction. ``types`` are as they are written, the result's first in PTX and SASS."""
 
@@ -257,8 +256,7 @@ _SASS_VECTOR = re.compile(r"F32x|F16x|_V[48]|VEC")
 _MATRIX = re.compile(r"\.MT?88\b")
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
+class Access(Struct, frozen=True):
     """Instructions of one kind, space and width.
 
     ``kind`` is load, store, copy (global to shared memory, asynchronous), atomic or reduction;

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from math import prod
+
+from msgspec import Struct, field
 
 from inspector.analyse.accesses import (
     ATOMIC,
@@ -47,8 +48,7 @@ _ODD_BITS = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Estimate:
+class Estimate(Struct, frozen=True):
     """A figure of one launch that nobody measured, with what it was made of. ``at_most``:
     predicates or branches may leave some of it out."""
 
@@ -227,8 +227,7 @@ MACHINE = (Stage.PTX, Stage.SASS)
 _EXITS = frozenset(("ret", "exit", "RET", "EXIT"))
 
 
-@dataclass(frozen=True, slots=True)
-class StageContent:
+class StageContent(Struct, frozen=True):
     """What one stage's listing of the kernel is made of; static counts throughout.
 
     ``branches`` are places at which the threads of a warp may part: conditional branches, and
@@ -247,8 +246,7 @@ class StageContent:
     declared: Mapping[str, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Card:
+class Card(Struct, frozen=True):
     """A variant at a glance.
 
     ``threads`` are a block's, of the launch, else of the compilation. ``static_shared_bytes`` are

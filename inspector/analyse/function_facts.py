@@ -10,8 +10,9 @@ from __future__ import annotations
 import heapq
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
+
+from msgspec import Struct, field
 
 from inspector.analyse.accesses import OpcodeLines
 from inspector.analyse.flow.definitions import Chains, chains
@@ -47,8 +48,7 @@ MAX_PENDING = (
 MAX_DEPBAR_COUNT = 64  # the greatest count that DEPBAR.LE can name
 
 
-@dataclass(frozen=True, slots=True)
-class Mnemonic:
+class Mnemonic(Struct, frozen=True):
     """What the table says of an opcode; ``noun`` is what a sentence calls it.
 
     Of the instructions of one ``pipe`` a later one's barrier covers those before it. Those that
@@ -70,8 +70,7 @@ def mnemonics(table: Mapping[str, object]) -> dict[str, Mnemonic]:
     return out
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(Struct, frozen=True):
     """What one line has to do with barriers.
 
     ``waits`` are the barriers that must be clear, with the count that may be left; ``sets`` those
@@ -90,8 +89,7 @@ Ages = dict[tuple[int, str], tuple[int, int]]
 """Instructions under way: (line, what for) → how many raised the barrier since: least, most."""
 
 
-@dataclass(slots=True)
-class InFlight:
+class InFlight(Struct):
     """What may be under way: by barrier, and by pipe the loose ones."""
 
     pending: dict[str, Ages]
@@ -224,8 +222,7 @@ MAX_SEARCHED = 4096  # instructions that are looked at for a first consumer
 MAX_NAMED = 3  # instructions that a sentence lists one by one
 
 
-@dataclass(frozen=True, slots=True)
-class Wait:
+class Wait(Struct, frozen=True):
     """An instruction that another one waits for.
 
     ``line``, ``address`` and ``opcode`` are of the one waited for; ``barrier`` is ``SB0`` to
@@ -242,8 +239,7 @@ class Wait:
     scoreboard: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Consumer:
+class Consumer(Struct, frozen=True):
     """The first instruction that uses a result, on the way that takes the fewest cycles.
 
     ``distance`` is in instructions, 1 for the next one; ``cycles`` is the sum of the stall counts
@@ -257,8 +253,7 @@ class Consumer:
     opcode: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Schedule:
+class Schedule(Struct, frozen=True):
     """What the control words of one function say. Lines count from 1, cycles are issue cycles."""
 
     _lines: Sequence[Line] = ()

@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from inspector.analyse.graph_view import (
     GraphCall,
@@ -41,8 +42,7 @@ _NODE = re.compile(r"^\s{4,}(\w{1,400})(?:: ?\"[^\"\n]*\")? = ")
 _SCHEDULED = re.compile(r"^(\w{1,400}): \w{0,40}SchedulerNode\b")
 
 
-@dataclass(frozen=True, slots=True)
-class GraphRow:
+class GraphRow(Struct, frozen=True):
     """A line of a graph's text, with the numbers of the calls that it is about."""
 
     text: str

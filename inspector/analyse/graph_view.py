@@ -11,10 +11,11 @@ import bisect
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Annotated
 
 import msgspec
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from inspector.analyse.card import element_bytes
 from inspector.base.model import (
@@ -88,8 +89,7 @@ _ROOT = re.compile(r"^[LG]\[['\"](\w+)['\"]\]|^L__(self)___?|^[LG]__(\w+?)___")
 _UNDERSCORED = re.compile(r"_(\d+)(?=_|$)")
 
 
-@dataclass(frozen=True, slots=True)
-class FxNode:
+class FxNode(Struct, frozen=True):
     """A node of a graph: Dynamo's, or the last one that Inductor lowers.
 
     ``target`` is what it calls (``aten.mul.Tensor``), ``aten`` the operator of the program that it
@@ -165,8 +165,7 @@ def _decoded(recorded: object) -> _Recorded:
         return _Recorded()
 
 
-@dataclass(frozen=True, slots=True)
-class GraphCall:
+class GraphCall(Struct, frozen=True):
     """One call of the wrapper, with what it computes.
 
     ``number`` counts from 1, ``n`` is its line in ``output_code``. ``kernel`` is the recording's
@@ -215,8 +214,7 @@ class GraphCall:
         return any(node.backward for node in self.nodes)
 
 
-@dataclass(frozen=True, slots=True)
-class RefusedFusion:
+class RefusedFusion(Struct, frozen=True):
     """Two calls that Inductor did not fuse, by their numbers, and what it said; ``count`` times. A
     number is None where the operation did not become a call."""
 
@@ -227,8 +225,7 @@ class RefusedFusion:
     count: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class GraphChoice:
+class GraphChoice(Struct, frozen=True):
     """An operation that max-autotune chose for, by the id of the kernel that represents it.
 
     ``node`` is the graph's node, ``call`` the number of the call that computes it, None where that
@@ -241,8 +238,7 @@ class GraphChoice:
     call: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class GraphView:
+class GraphView(Struct, frozen=True):
     """All that is known of a graph's calls.
 
     ``recorded``: its scheduler's nodes were recorded. Of each of the scheduler's operations,

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from types import MappingProxyType
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 # -- one word of the reference --------------------------------------------------------------------
 
@@ -25,8 +27,7 @@ Table = Mapping[str, Mapping[str, object]]
 """A parsed file of the reference: the entry of each word."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReferenceEntry:
+class ReferenceEntry(Struct, frozen=True):
     """One word of the reference.
 
     ``language`` is ``ptx`` or ``sass``, ``kind`` one of ``KINDS``, ``cost`` one of ``COSTS`` or

@@ -5,9 +5,10 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from heapq import nsmallest
 from typing import TYPE_CHECKING, TypeVar
+
+from msgspec import Struct, field
 
 from inspector.analyse.isa import ReferenceEntry
 from inspector.base.model import Note
@@ -20,8 +21,7 @@ HUES = 8
 """Colours that groups are given in turn, so that neighbours in the source differ."""
 
 
-@dataclass(frozen=True, slots=True)
-class SourceGroups:
+class SourceGroups(Struct, frozen=True):
     """``of[n]`` is the group of line ``n``: a line of the source from 1, or 0 where none is known.
 
     ``order`` are the groups that have code, ascending; it is the same for all stages of a kernel,
@@ -78,8 +78,7 @@ T = TypeVar("T")
 # in PTX alone.
 
 
-@dataclass(frozen=True, slots=True)
-class Rolled:
+class Rolled(Struct, frozen=True):
     """What the instructions of one line come to.
 
     ``live`` is the greatest number of live registers, a class, at any one of them; ``stall`` the
@@ -143,8 +142,7 @@ def _roll(
 # A profiler's samples of warps, by instruction, and what they come to on the lines above.
 
 
-@dataclass(frozen=True, slots=True)
-class Samples:
+class Samples(Struct, frozen=True):
     """How often a warp was seen at an instruction.
 
     ``all`` counts every sample, ``not_issued`` those in which its scheduler issued nothing;
@@ -200,8 +198,7 @@ def virtual(counts: Mapping[str, int]) -> int:
     return sum(count for name, count in counts.items() if name != "pred")
 
 
-@dataclass(frozen=True, slots=True)
-class Told:
+class Told(Struct, frozen=True):
     """Annotations of one line.
 
     ``live`` counts live registers at the line itself (PTX, SASS), ``rolled`` is of its SASS
@@ -226,8 +223,7 @@ class Told:
         return self.stall if self.stall is not None or self.rolled is None else self.rolled.stall
 
 
-@dataclass(frozen=True, slots=True)
-class Register:
+class Register(Struct, frozen=True):
     """A register of a line: the lines that may define the value it has there, or is given there,
     and the lines that may use that value. All ascending."""
 
@@ -236,8 +232,7 @@ class Register:
     used: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Words:
+class Words(Struct, frozen=True):
     """Words about one line.
 
     ``sentence`` reads the instruction out; ``waits`` says what it waits for and what waits for
@@ -255,16 +250,14 @@ class Words:
         return ((self.sentence,) if self.sentence else ()) + self.waits
 
 
-@dataclass(frozen=True, slots=True)
-class Explained:
+class Explained(Struct, frozen=True):
     """What the reference has of one word of a line; ``qualifiers`` are the line's."""
 
     entry: ReferenceEntry
     qualifiers: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class LineAnnotations:
+class LineAnnotations(Struct, frozen=True):
     """Annotations of a listing, by line.
 
     ``at`` is quick; ``words`` and ``registers`` may take a moment. ``classes`` are the

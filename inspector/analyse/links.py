@@ -11,11 +11,12 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from itertools import islice
 from operator import attrgetter
 from pathlib import PurePath
+
+from msgspec import Struct
 
 from inspector.base.model import Fusion, Location, MadeFrom, Stage
 from inspector.listing.line import Function, Kind, Line, Listing
@@ -229,8 +230,7 @@ Chain = tuple[Frame, ...]
 WHOLE = frozenset({"module", "builtin.module"})
 
 
-@dataclass(frozen=True, slots=True)
-class StageNames:
+class StageNames(Struct, frozen=True):
     """How a stage's own lines are named in the locations of the lower stages. ``file`` is the file
     that they name; line ``first`` of the stage is that file's line 1."""
 

@@ -9,7 +9,9 @@ blocks and barriers are counted. It is the theoretical occupancy: that of a full
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields, replace
+
+from msgspec import Struct
+from msgspec.structs import fields, replace
 
 from inspector.base.text import plural
 
@@ -33,8 +35,7 @@ _IN_TABLE = {"sub_partitions": "warp_allocation_granularity"}
 """Fields that ``reference/devices.toml`` calls by the name of NVIDIA's calculator."""
 
 
-@dataclass(frozen=True, slots=True)
-class Device:
+class Device(Struct, frozen=True):
     """One device. Sizes in bytes, clocks in Hz, bandwidth in bytes a second; None: not known.
 
     ``arch`` is as in ``sm_90``, ``name`` the device's own. ``registers_per_block`` and the
@@ -86,7 +87,7 @@ class Device:
         for own in fields(cls)[2:]:
             value = entry.get(_IN_TABLE.get(own.name, own.name))
             figures[own.name] = value if isinstance(value, int) else None
-            if value is None and own.default is MISSING and own.name != "sms":
+            if value is None and own.required and own.name != "sms":
                 raise KeyError(own.name)
         return cls(arch, str(entry["device"]), **figures | {"shared_carveouts": carveouts})  # type: ignore[arg-type]
 
@@ -108,7 +109,7 @@ class Device:
             value = device.get(key)
             if type(value) is int and value > 0:
                 figures[figure] = value * unit
-        varied = replace(self, name=name, **figures)  # type: ignore[arg-type]
+        varied = replace(self, name=name, **figures)
         return varied if name == self.name else replace(varied, memory_bandwidth=None)
 
 
@@ -130,8 +131,7 @@ BLOCKS = "blocks"
 BARRIERS = "barriers"
 
 
-@dataclass(frozen=True, slots=True)
-class OccupancyStep:
+class OccupancyStep(Struct, frozen=True):
     """A change to a kernel that lets an SM hold more warps of it, all else being equal.
 
     ``registers`` a thread, ``shared_bytes`` and ``threads`` a block are what it would have; those
@@ -146,8 +146,7 @@ class OccupancyStep:
     threads: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Use:
+class _Use(Struct, frozen=True):
     threads: int
     registers: int
     shared_bytes: int
@@ -155,8 +154,7 @@ class _Use:
     carveout: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Occupancy:
+class Occupancy(Struct, frozen=True):
     """What an SM holds of a kernel at once, at most.
 
     ``blocks`` is 0 where not even one can be launched. ``percent`` is ``warps`` of those that the

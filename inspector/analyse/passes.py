@@ -13,17 +13,18 @@ import re
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from itertools import chain
 from operator import itemgetter
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 MLIR, LLVM, MACHINE, FX = "mlir", "llvm", "machine", "fx"
 BY_MLIR, BY_LLVM, BY_ARRIVAL = "mlir", "llvm", "arrival"
 
 
-@dataclass(frozen=True, slots=True)
-class PassRun:
+class PassRun(Struct, frozen=True):
     """One pass as it ran, from 1 in the order of the compiler.
 
     ``name`` is the pass's class or title, ``argument`` its name on the command line (``cse``),
@@ -435,8 +436,7 @@ def named(asked: str, names: Iterable[str]) -> frozenset[str]:
     return exact or frozenset(n for n in every if asked and asked in n)
 
 
-@dataclass(frozen=True, slots=True)
-class PassFilter:
+class PassFilter(Struct, frozen=True):
     """Which passes are shown: of one stage, or those that made more or fewer of an operation."""
 
     stage: str | None = None

@@ -10,7 +10,8 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from inspector.base.text import words
 from inspector.listing.line import Line
@@ -22,8 +23,7 @@ _LIST = re.compile(r"(?<!\w)(\w++) = \[([\d, ]*+)\]")
 _USED = re.compile(r"tensor<(?:\d++x)++[^,<>]*+(?:<[^<>]*+>)?+, (#[\w$]++)>")
 
 
-@dataclass(frozen=True, slots=True)
-class Blocked:
+class Blocked(Struct, frozen=True):
     """``#ttg.blocked``: per axis, elements a thread, threads a warp, warps; axes, fastest first."""
 
     size: tuple[int, ...]

@@ -7,12 +7,18 @@ of which names others of them; read it from top to bottom.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import PurePath
 from typing import Protocol
 
+from msgspec import Struct, field
+
 from inspector.base.names import base_name, short_name
+from inspector.base.stage import FX_STAGES as FX_STAGES
+from inspector.base.stage import GRAPH_STAGES as GRAPH_STAGES
+from inspector.base.stage import KERNEL_STAGES as KERNEL_STAGES
+from inspector.base.stage import Location as Location
+from inspector.base.stage import Stage as Stage
 
 EDIT, BEFORE = "edit", "before"
 """What the configuration of a variant says that was compiled before its source was edited."""
@@ -21,8 +27,7 @@ EDIT, BEFORE = "edit", "before"
 # What autotuning looked at and chose: frozen, plain values beside those of ``model``.
 
 
-@dataclass(frozen=True, slots=True)
-class Configuration:
+class Configuration(Struct, frozen=True):
     """One configuration that an autotuner looked at, and the result.
 
     ``variant`` is the id of what was compiled for it. ``time_us`` is the tuner's own figure, in
@@ -39,8 +44,7 @@ class Configuration:
     maker: str | None = None  # whose code it is where an operation was tuned: Triton, ATen, CUTLASS
 
 
-@dataclass(frozen=True, slots=True)
-class ChoiceUse:
+class ChoiceUse(Struct, frozen=True):
     """An operation of a graph that max-autotune chose for: its node, and what became of it.
 
     ``configuration`` is the place of the candidate that ``kernel``, by its id, was generated from;
@@ -53,8 +57,7 @@ class ChoiceUse:
     kernel: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Tuning:
+class Tuning(Struct, frozen=True):
     """One time that a kernel was tuned, for one ``key``: configurations in the tuner's order.
 
     ``by`` is triton or inductor. ``key`` holds what Triton tuned for by the arguments' names (bare
@@ -80,48 +83,6 @@ class Tuning:
         return None if self.best is None else self.configurations[self.best]
 
 
-class Stage(StrEnum):
-    """The stages a kernel passes through, in order of lowering.
-
-    Those from ``dynamo`` to ``operations`` are a whole graph's, as ``output_code`` is; a kernel
-    alone has none of them. ``operations`` is no compiler's text: it tells, call by call, which
-    operators of which modules each kernel computes.
-    """
-
-    SOURCE = "source"
-    DYNAMO = "dynamo"
-    JOINT = "joint"
-    FORWARD = "forward"
-    BACKWARD = "backward"
-    POST_GRAD = "post_grad"
-    IR_PRE_FUSION = "ir_pre_fusion"
-    IR_POST_FUSION = "ir_post_fusion"
-    OPERATIONS = "operations"
-    OUTPUT_CODE = "output_code"
-    TTIR = "ttir"
-    TTGIR = "ttgir"
-    LLIR = "llir"
-    PTX = "ptx"
-    SASS = "sass"
-
-    @property
-    def rank(self) -> int:
-        """0 for ``source``; the higher, the nearer to the machine."""
-        return _RANKS[self]
-
-
-_RANKS = {stage: rank for rank, stage in enumerate(Stage)}
-
-FX_STAGES = (Stage.DYNAMO, Stage.JOINT, Stage.FORWARD, Stage.BACKWARD, Stage.POST_GRAD)
-"""Graphs of torch.fx, printed as Python."""
-
-GRAPH_STAGES = (*FX_STAGES, Stage.IR_PRE_FUSION, Stage.IR_POST_FUSION, Stage.OPERATIONS)
-"""What a graph alone has, above its ``output_code``."""
-
-KERNEL_STAGES = tuple(stage for stage in Stage if stage not in GRAPH_STAGES)
-"""What a kernel may have."""
-
-
 class Origin(StrEnum):
     """Who wrote the kernel."""
 
@@ -141,31 +102,7 @@ class Content(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Location:
-    """A place in a source file and, where code was inlined there, the chain of call sites.
-
-    ``line`` counts from 1; ``column`` is as the compiler wrote it, None if it wrote none.
-    ``inlined_at`` is the call site of the function that this location is in.
-    """
-
-    file: str
-    line: int
-    column: int | None = None
-    inlined_at: Location | None = None
-
-    def frames(self) -> tuple[Location, ...]:
-        """Innermost first, each with its own ``inlined_at``."""
-        out: list[Location] = []
-        here: Location | None = self
-        while here is not None:
-            out.append(here)
-            here = here.inlined_at
-        return tuple(out)
-
-
-@dataclass(frozen=True, slots=True)
-class Note:
+class Note(Struct, frozen=True):
     """One remark of the analysis; ``severity`` is info, hint or warn."""
 
     rule: str
@@ -176,8 +113,7 @@ class Note:
     """Of what was counted when blocks were run: how many of how many."""
 
 
-@dataclass(frozen=True, slots=True)
-class Resources:
+class Resources(Struct, frozen=True):
     """What one variant takes of the device; None is "not known", never "none".
 
     Registers are a thread's; bytes of stack and spills a thread's; of shared memory a block's.
@@ -196,8 +132,7 @@ class Resources:
     max_threads: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class StageFile:
+class StageFile(Struct, frozen=True):
     """What a variant has of one stage.
 
     ``origin_path`` is where the text lay on the machine that recorded it; it is shown and
@@ -210,8 +145,7 @@ class StageFile:
     costly: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class MadeFrom:
+class MadeFrom(Struct, frozen=True):
     """A line of the user's Python that a generated kernel was made from.
 
     ``code`` is the line as Dynamo saw it; ``targets`` are its operators that were
@@ -225,8 +159,7 @@ class MadeFrom:
     targets: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Fusion:
+class Fusion(Struct, frozen=True):
     """What a generated kernel was made from, as Inductor's comments and the graphs tell.
 
     ``ops`` are the ATen operators of the program (``aten.mul``), ``made_from`` the user's lines,
@@ -240,8 +173,7 @@ class Fusion:
     calls: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Argument:
+class Argument(Struct, frozen=True):
     """One argument of a call: a tensor by its layout, or a scalar by its value.
 
     ``type`` is as the kernel was given it (``*fp32``, ``i32``, ``constexpr``). ``shape`` and
@@ -266,8 +198,7 @@ class Argument:
     python_type: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(Struct, frozen=True):
     """Something that can be run again, as often as it was run alike: ``count`` times.
 
     ``kind`` is ``triton`` (a launch of a Triton kernel, generated ones too), ``graph`` (a compiled
@@ -297,8 +228,7 @@ class Call:
     operators: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Copied:
+class Copied(Struct, frozen=True):
     """A kernel of the user's that was compiled from a copy of it, as torch.compile does.
 
     ``file`` is what the compiler names in its locations; ``first`` the line of ``source`` that
@@ -311,16 +241,14 @@ class Copied:
     span: tuple[int, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Uncaptured:
+class Uncaptured(Struct, frozen=True):
     """A kernel that was seen to be made and that is not in the recording: its name, and by whom."""
 
     name: str
     by: str
 
 
-@dataclass(frozen=True, slots=True)
-class Unwatched:
+class Unwatched(Struct, frozen=True):
     """A process that nothing could be recorded of, and why.
 
     ``command`` is its interpreter, its options and what it runs, or the run's program. ``why`` is
@@ -333,8 +261,7 @@ class Unwatched:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class Variant:
+class Variant(Struct, frozen=True):
     """One compilation of a kernel.
 
     ``symbol`` is the function's name in PTX and in the cubin, ``span`` the (first, last) lines
@@ -419,8 +346,7 @@ class Variant:
         return self.span if stage in (Stage.SOURCE, Stage.OUTPUT_CODE) else None
 
 
-@dataclass(frozen=True, slots=True)
-class Kernel:
+class Kernel(Struct, frozen=True):
     """A GPU function by name, with who wrote it and every compilation of it.
 
     ``fusion`` is known of what torch.compile generates or calls. ``autotune`` is every tuning of
@@ -444,8 +370,7 @@ class Kernel:
         return short_name(self.demangled or self.name) if extern else base_name(self.name)
 
 
-@dataclass(frozen=True, slots=True)
-class TriedFusion:
+class TriedFusion(Struct, frozen=True):
     """Operations that Inductor compiled as one kernel to measure whether that is faster.
 
     ``nodes`` are those whose results it computes, one where it was measured alone. ``time_us`` is
@@ -457,8 +382,7 @@ class TriedFusion:
     time_us: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Graph:
+class Graph(Struct, frozen=True):
     """One graph that Inductor compiled: its ``output_code`` and the kernels in it, by id.
 
     ``calls`` are the lines of its ``output_code`` that define and launch each kernel. ``nodes`` is
@@ -481,8 +405,7 @@ class Graph:
     error: Failure | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CompilerMessage:
+class CompilerMessage(Struct, frozen=True):
     """What a compiler said, and of which line.
 
     ``severity`` is error, warning or note; ``tool`` is nvcc, ptxas or triton. ``file`` is as it was
@@ -512,8 +435,7 @@ LOAD, LAUNCH = "load", "launch"
 """Where a kernel fails that was compiled, and that the device refuses to load, or to launch."""
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(Struct, frozen=True):
     """Why a variant, a graph or a build failed.
 
     ``message`` is the compiler's own first error, ``messages`` all that it said with their places,
@@ -559,8 +481,7 @@ class Failure:
         return self.message if first is None or first.file is None else first.sentence
 
 
-@dataclass(frozen=True, slots=True)
-class Compilation:
+class Compilation(Struct, frozen=True):
     """One attempt to compile a file, or a kernel of it, for one target with one set of options.
 
     ``kernel`` is a kernel of Triton's, with its ``config`` and ``signature`` (``x: *fp32:16``);
@@ -594,8 +515,7 @@ class Compilation:
 # What torch itself said of each compile: frozen, plain values beside those above.
 
 
-@dataclass(frozen=True, slots=True)
-class UserFrame:
+class UserFrame(Struct, frozen=True):
     """A frame of the program's stack, by torch; ``file`` is shown and compared, never opened."""
 
     file: str
@@ -604,8 +524,7 @@ class UserFrame:
     code: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class CompilePhase:
+class CompilePhase(Struct, frozen=True):
     """A part of a compile under torch's own name for it (``bytecode_tracing``).
 
     ``began`` and ``seconds`` are by the program's clock, ``began`` since 1970; ``depth`` counts the
@@ -618,8 +537,7 @@ class CompilePhase:
     depth: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class CacheLookup:
+class CacheLookup(Struct, frozen=True):
     """A compile that was looked up in one of torch's caches.
 
     ``cache`` is ``fx_graph``, ``fx_graph_bundled`` or ``aotautograd``; ``outcome`` is torch's word:
@@ -633,8 +551,7 @@ class CacheLookup:
     saved_seconds: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ShapeFact:
+class ShapeFact(Struct, frozen=True):
     """What torch said of one symbolic size.
 
     ``kind``: ``dynamic`` (a size that changed and became a symbol for that), ``symbol`` (a symbol
@@ -654,8 +571,7 @@ class ShapeFact:
     stack: tuple[UserFrame, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class GraphBreak:
+class GraphBreak(Struct, frozen=True):
     """A place where Dynamo ended a graph, and why, in its words.
 
     ``stack`` is the program's, the innermost frame last. ``attempt`` is the one that it ended;
@@ -677,8 +593,7 @@ class GraphBreak:
         return self.stack[-1] if self.stack else None
 
 
-@dataclass(frozen=True, slots=True)
-class GuardFailure:
+class GuardFailure(Struct, frozen=True):
     """A guard that a call did not meet: ``guard`` in torch's words, of the compile ``compile``
     (``0/0``); ``code`` and ``place`` are of the line that made the guard, if known."""
 
@@ -689,8 +604,7 @@ class GuardFailure:
     stack: tuple[UserFrame, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class FrameCompile:
+class FrameCompile(Struct, frozen=True):
     """One time that torch.compile compiled a function, or the rest of one after a graph break.
 
     ``id`` is torch's own: the frame's number and how often that was compiled before (``0/1``).
@@ -721,8 +635,7 @@ class FrameCompile:
     figures: Mapping[str, object] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class KernelCompile:
+class KernelCompile(Struct, frozen=True):
     """One time that a compiler was asked for a kernel, and how long each step took.
 
     ``by`` is ``triton``, ``nvcc`` or ``numba.cuda``, or ``inductor`` for a graph that was no part
@@ -744,8 +657,7 @@ class KernelCompile:
     place: UserFrame | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedProcess:
+class RecordedProcess(Struct, frozen=True):
     """A process that wrote events: its number, the ``RANK`` that torchrun gave it, and the name of
     the recording that it is of, where several are read as one. None is "it has none"."""
 
@@ -754,8 +666,7 @@ class RecordedProcess:
     machine: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Recording:
+class Recording(Struct, frozen=True):
     """What one run left behind, or what lay in a cache or a file, ready to be walked."""
 
     path: str

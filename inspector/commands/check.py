@@ -10,9 +10,9 @@ from __future__ import annotations
 import argparse
 import os
 import tomllib
-from dataclasses import replace
 from pathlib import Path
 
+from msgspec.structs import replace
 from rich.text import Text
 
 from inspector.analyse.hints.rules import RULES

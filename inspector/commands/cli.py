@@ -10,9 +10,10 @@ import re
 import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn, cast
+
+from msgspec import Struct
 
 from inspector import __version__
 from inspector.base.errors import Exit, PtxviewError, UsageError
@@ -22,8 +23,7 @@ from inspector.commands.common import split_program
 from inspector.system import faults, files, printing
 
 
-@dataclass(frozen=True, slots=True)
-class Subcommand:
+class Subcommand(Struct, frozen=True):
     """A command: ``arguments(parser)`` and ``run(parser, argv) -> int`` of its module."""
 
     name: str

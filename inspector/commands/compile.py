@@ -16,9 +16,9 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 
+from msgspec.structs import replace
 from rich.text import Text
 
 from inspector.base.errors import Exit, PtxviewError, Stopped, UsageError

@@ -6,9 +6,9 @@ import argparse
 import os
 import shutil
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
 from typing import Any
 
+from msgspec.structs import asdict
 from rich.table import Table
 from rich.text import Text
 

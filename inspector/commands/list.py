@@ -10,10 +10,10 @@ import contextlib
 import datetime
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
 from rich.console import Console
 from rich.status import Status
 

@@ -17,8 +17,9 @@ import re
 import shutil
 import tempfile
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from inspector.base.errors import Exit, PtxviewError, RunFailed, ToolMissing, Unreadable, UsageError
 from inspector.base.model import Recording

@@ -11,11 +11,11 @@ import argparse
 import base64
 import zlib
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from inspector.base.errors import Exit, UsageError
 from inspector.base.model import Argument, Call, Kernel, Origin, Stage, Variant

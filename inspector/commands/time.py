@@ -12,10 +12,10 @@ import argparse
 import datetime
 import importlib.util
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
 from rich.console import Console
 
 from inspector.base.errors import Exit, UsageError

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
 
+from msgspec import Struct
+from msgspec.structs import replace
 from rapidfuzz.distance import LCSseq, Levenshtein
 
 from inspector.analyse.passes import FX, LLVM, MACHINE, MLIR, PassRun
@@ -122,8 +123,7 @@ class Sign(StrEnum):
     FOLD = "fold"
 
 
-@dataclass(frozen=True, slots=True)
-class BesideRow:
+class BesideRow(Struct, frozen=True):
     """One row; line numbers from 1, None if a side has no line.
 
     ``other`` is a moved line's place on the other side; ``count`` how many equal rows a fold
@@ -246,10 +246,9 @@ def _related(x: Line, y: Line) -> bool:
     return not set(_WORD.findall(x.text)).isdisjoint(_WORD.findall(y.text))
 
 
-class SideBySide:
+class SideBySide(Struct, frozen=True):
     """Two compared listings: their rows, and the characters that differ in two lines."""
 
-    __slots__ = ()
     listings: tuple[Listing, Listing]
     diff: ListingDiff
 
@@ -298,11 +297,8 @@ def _fold(stretch: list[BesideRow], before: int, after: int) -> Iterator[BesideR
 _AS = {MLIR: Stage.TTGIR, LLVM: Stage.LLIR, MACHINE: Stage.LLIR, FX: Stage.POST_GRAD}
 
 
-@dataclass(frozen=True, slots=True)
-class PassChange(SideBySide):
+class PassChange(SideBySide, frozen=True):
     run: PassRun
-    listings: tuple[Listing, Listing]
-    diff: ListingDiff
 
     @property
     def stage(self) -> Stage:
@@ -327,7 +323,7 @@ def change_of(run: PassRun, bare: bool = True) -> PassChange:
         shown = _unlocated(texts[0], run.language), _unlocated(texts[1], run.language)
         texts = texts if shown[0] == shown[1] else shown
     listings = _listing(texts[0], run.language), _listing(texts[1], run.language)
-    return PassChange(run, listings, diff_listings(*listings, exact=run.language == MACHINE))
+    return PassChange(listings, diff_listings(*listings, exact=run.language == MACHINE), run)
 
 
 # What one pass leaves the next one finds: a list of passes has each text read once.

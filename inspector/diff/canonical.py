@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from hashlib import blake2b, sha256
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from inspector.listing.line import Function, Kind, Line, Listing
 from inspector.listing.ptx_statement import LABEL, REGISTERS, SPECIAL, register_declarations, strip
@@ -31,8 +32,7 @@ class CanonicalForm(NamedTuple):
     """Written ones in order, then those that are meant and not written: R5 of ``R4.64``."""
 
 
-@dataclass(frozen=True, slots=True)
-class Forms:
+class Forms(Struct, frozen=True):
     """A stretch of lines, ``first`` to ``last`` (both counted in).
 
     ``quiet`` lines say only where code comes from (``.loc``, ``#loc3 = …``, ``!DILocation``): their

@@ -10,9 +10,10 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import cast
+
+from msgspec import Struct, field
 
 from inspector.analyse.hints.subject import Finding
 from inspector.base.errors import PtxviewError, UsageError
@@ -24,8 +25,7 @@ from inspector.measure.time.results import StoredTimes
 from inspector.reader.reader import Reader
 
 
-@dataclass(frozen=True, slots=True)
-class Figure:
+class Figure(Struct, frozen=True):
     """A figure of a variant that can be limited: a maximum, where ``least`` a minimum."""
 
     name: str
@@ -58,8 +58,7 @@ PAIRED = ("registers", "spills", "stack", "shared", "instructions", "occupancy",
 """Metrics compared with a baseline's."""
 
 
-@dataclass(frozen=True, slots=True)
-class Allowance:
+class Allowance(Struct, frozen=True):
     """How much worse than the baseline a figure may be.
 
     ``implied``: nobody asked for this figure by name; where neither side knows it, it is no limit.
@@ -81,8 +80,7 @@ NOT_WORSE = {name: Allowance(0, implied=True) for name in ("registers", "spills"
 """What a baseline means where nothing else is said."""
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Struct, frozen=True):
     """Limits of one kernel: ``bounds`` by figure, inclusive, ``forbidden`` rules of hints, and by
     figure how much worse than in the baseline is ``allowed``."""
 
@@ -101,8 +99,7 @@ class Limits:
         return bool(self.bounds or self.forbidden or self.allowed)
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
+class Rules(Struct, frozen=True):
     """Limits of all kernels, and those of some, each with its KERNEL selector, in their order."""
 
     limits: Limits = Limits()
@@ -217,8 +214,7 @@ class Outcome(StrEnum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """Where a limit was broken: a line of a stage and, where it is known, of the user's file."""
 
     stage: Stage | None = None
@@ -226,8 +222,7 @@ class Place:
     source: Location | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Figures:
+class Figures(Struct, frozen=True):
     """The metrics of one variant, by the names of ``FIGURES``; None and missing are not known.
 
     ``why`` says why a figure is unknown, or why a rule of hints could not be asked. ``place`` finds
@@ -240,8 +235,7 @@ class Figures:
     place: Callable[[str], Place] = lambda name: Place()
 
 
-@dataclass(frozen=True, slots=True)
-class Subject:
+class Subject(Struct, frozen=True):
     """What a verdict is on: a variant of a kernel, or a graph by its name."""
 
     kernel: Kernel | None = None
@@ -249,8 +243,7 @@ class Subject:
     graph: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Struct, frozen=True):
     """One limit of one subject.
 
     ``what`` is a figure's name or a hint's rule. ``limit`` is inclusive; if it follows from a
@@ -350,8 +343,7 @@ _LOCAL = frozenset(("STL", "LDL"))
 NO_LAUNCH = "what a launch asks for, or the device, is not known"
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(Struct, frozen=True):
     """A recording that is checked: its reader, and the times that are kept of it."""
 
     reader: Reader

@@ -8,8 +8,10 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, fields, replace
 from typing import TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from inspector.analyse.accesses import instructions
 from inspector.base.errors import PtxviewError, UsageError
@@ -30,7 +32,7 @@ from inspector.diff.explanation import (
     summarise,
     tile,
 )
-from inspector.diff.listings import ListingDiff, diff_listings
+from inspector.diff.listings import diff_listings
 from inspector.diff.recordings import Fate, Pair, RecordedVariant
 from inspector.diff.variants import VariantRow
 from inspector.listing.cubin import read_cubin
@@ -44,16 +46,13 @@ _MODULES = (Stage.TTIR, Stage.TTGIR, Stage.LLIR)
 Functions = tuple[Function | None, Function | None]
 
 
-@dataclass(frozen=True, slots=True)
-class Compared(SideBySide):
+class Compared(SideBySide, frozen=True):
     """Two variants at one stage; ``functions`` are None where the whole files were compared."""
 
     a: VariantSide
     b: VariantSide
     stage: Stage
-    listings: tuple[Listing, Listing]
     functions: Functions
-    diff: ListingDiff
     summary: Summary
     explanation: tuple[str, ...]
 
@@ -116,7 +115,7 @@ def compare(
     same[stage] = diff.identical
     summary = summarise(a, b, stage, {s: v for s, v in same.items() if v is not None})
     sentences = explain(a, b, summary, diff.identical)
-    return Compared(a, b, stage, listings, compared, diff, summary, sentences)
+    return Compared(listings, diff, a, b, stage, compared, summary, sentences)
 
 
 def side(reader: Reader, variant: Variant, stage: Stage) -> VariantSide:
@@ -230,16 +229,13 @@ def _rows(
 # changed, added and removed variants.
 
 
-@dataclass(frozen=True, slots=True)
-class Files(SideBySide):
+class Files(SideBySide, frozen=True):
     """Two files of several kernels at one stage.
 
     ``figures`` are, for each of ``diff.functions``, the resources that differ between the kernels.
     """
 
     stage: Stage
-    listings: tuple[Listing, Listing]
-    diff: ListingDiff
     figures: tuple[tuple[FigureChange, ...], ...]
 
 
@@ -255,14 +251,13 @@ def compare_files(a: Reader, b: Reader, asked: Stage | None = None, exact: bool 
     difference = diff_listings(*listings, exact=exact)
     names = ((f.a.name if f.a else "", f.b.name if f.b else "") for f in difference.functions)
     figures = tuple(tuple(_deltas(a, b, left.get(x), right.get(y))) for x, y in names)
-    return Files(stage, listings, difference, figures)
+    return Files(listings, difference, stage, figures)
 
 
 # -- two recordings --------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class PairState:
+class PairState(Struct, frozen=True):
     """A pair with its state, and the figures that differ; none of what is the same."""
 
     pair: Pair
@@ -339,7 +334,7 @@ def _same_code(pair: tuple[Variant, Variant], exact: bool) -> bool:
 def _deltas(a: Reader, b: Reader, x: Variant | None, y: Variant | None) -> Iterator[FigureChange]:
     left = Resources() if x is None else a.resources(x)
     right = Resources() if y is None else b.resources(y)
-    for figure in fields(Resources):
-        change = FigureChange(figure.name, getattr(left, figure.name), getattr(right, figure.name))
+    for name in Resources.__struct_fields__:
+        change = FigureChange(name, getattr(left, name), getattr(right, name))
         if change.differs:
             yield change

@@ -11,10 +11,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from math import prod
 from textwrap import dedent
 
+from msgspec import Struct, field
 from rapidfuzz.distance import LCSseq
 
 from inspector.analyse.accesses import COPY, LOAD, STORE, Access, instructions, total
@@ -33,8 +33,7 @@ _PARAMETER = re.compile(r"%(\w++): (![\w.]++<[^{(%]*?>|\w++)(?= |,|\)|$)(?: \{([
 _MULTIPLE = re.compile(r"tt\.divisibility = (\d{1,9}+)(?!\d)")
 
 
-@dataclass(frozen=True, slots=True)
-class CompiledParameter:
+class CompiledParameter(Struct, frozen=True):
     """One argument of a Triton kernel as compiled; ``multiple_of`` 1 says nothing of its value.
 
     ``type`` is TTIR's (``ptr<f32>``, ``i32``), or the signature's (``*fp32``).
@@ -45,8 +44,7 @@ class CompiledParameter:
     multiple_of: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class VariantSide:
+class VariantSide(Struct, frozen=True):
     """One of two variants with its metrics.
 
     ``opcodes`` are the full opcodes of the compared stage with their static counts. ``stalls`` is
@@ -83,8 +81,7 @@ class VariantSide:
         return -(-prod(self.tile) // (WARP * self.warps))
 
 
-@dataclass(frozen=True, slots=True)
-class FigureChange:
+class FigureChange(Struct, frozen=True):
     """One figure on both sides; ``by`` names its source if that is the program's own tuner."""
 
     name: str
@@ -98,8 +95,7 @@ class FigureChange:
         return self.a != self.b
 
 
-@dataclass(frozen=True, slots=True)
-class AccessChange:
+class AccessChange(Struct, frozen=True):
     """How many instructions of one kind, space and width (bytes a thread) both sides have."""
 
     kind: str
@@ -109,8 +105,7 @@ class AccessChange:
     b: int
 
 
-@dataclass(frozen=True, slots=True)
-class Summary:
+class Summary(Struct, frozen=True):
     """What differs between two variants, above their texts.
 
     ``resources`` has every figure, also those that are alike; ``opcodes``, ``costs``, ``accesses``,
@@ -176,7 +171,7 @@ def _alone(own: VariantSide, other: VariantSide) -> tuple[Finding, ...]:
 
 
 def resources(a: VariantSide, b: VariantSide) -> Iterator[FigureChange]:
-    for name in a.card.resources.__dataclass_fields__:
+    for name in a.card.resources.__struct_fields__:
         yield FigureChange(name, getattr(a.card.resources, name), getattr(b.card.resources, name))
     yield FigureChange("threads", a.card.threads, b.card.threads)
     x, y = a.card.occupancy, b.card.occupancy
@@ -317,8 +312,7 @@ _RATIOS = {0.5: "half", 0.25: "a quarter of", 0.125: "an eighth of"} | {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Delta:
+class Delta(Struct, frozen=True):
     a: VariantSide
     b: VariantSide
     summary: Summary

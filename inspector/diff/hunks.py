@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from itertools import zip_longest
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from inspector.diff.canonical import Forms
 from inspector.diff.matching import Blocks, refine
@@ -20,8 +21,7 @@ class Op(StrEnum):
     INSERT = "insert"
 
 
-@dataclass(frozen=True, slots=True)
-class Hunk:
+class Hunk(Struct, frozen=True):
     """Lines ``a[0]`` to ``a[1]`` (not counted in), from 1, and those of ``b``.
 
     Every line compared is in one hunk on its side. Hunks are in the order of ``a``; those of ``b``

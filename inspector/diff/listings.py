@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import zip_longest
+
+from msgspec import Struct, field
 
 from inspector.diff.canonical import aliases_of, canonical, exact, numbered, plain_name
 from inspector.diff.hunks import Builder, Hunk, Op, changes, merged
@@ -66,8 +67,7 @@ _TEXTS = frozenset(("source", "output_code"))
 """Languages in which functions are not taken apart: a reader reads the file."""
 
 
-@dataclass(frozen=True, slots=True)
-class FunctionPair:
+class FunctionPair(Struct, frozen=True):
     """Two functions that were compared, None if one side has none.
 
     ``names``: of ``a``'s names those of ``b``, where lines that are equal or were replaced say so.
@@ -79,8 +79,7 @@ class FunctionPair:
     names: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class ListingDiff:
+class ListingDiff(Struct, frozen=True):
     """What changed from ``a`` to ``b``.
 
     ``identical``: no hunk but equal and quiet ones. ``silent`` are the locations, comments and

@@ -16,9 +16,9 @@ import re
 from bisect import bisect_left
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import accumulate, groupby, islice, takewhile
 
+from msgspec import Struct
 from rapidfuzz.distance import LCSseq
 
 from inspector.diff.canonical import Forms, class_of
@@ -151,8 +151,7 @@ class MatchSide:
         self.lines = [listing.lines[form.n - 1] for form in forms.forms]
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
+class Match(Struct, frozen=True):
     """Equal forms by place (``blocks``), and an integer for each form of both: ``a`` and ``b`` are
     equal where the forms are under the renaming ``names``, ``a_keys`` and ``b_keys`` by the key.
     """

@@ -11,9 +11,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeVar
+
+from msgspec import Struct
 
 from inspector.base.model import Kernel, Variant
 from inspector.base.names import base_name
@@ -29,8 +30,7 @@ class Fate(StrEnum):
     REMOVED = "removed"
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedVariant:
+class RecordedVariant(Struct, frozen=True):
     """A variant of a recording; ``source`` is a digest of the kernel's own source, if known."""
 
     kernel: Kernel
@@ -38,8 +38,7 @@ class RecordedVariant:
     source: bytes | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
+class Pair(Struct, frozen=True):
     """Two variants that belong together, or one without a counterpart."""
 
     a: RecordedVariant | None

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from inspector.base.model import Configuration, Kernel, Resources, Variant
 
 
-@dataclass(frozen=True, slots=True)
-class VariantRow:
+class VariantRow(Struct, frozen=True):
     """One variant, or a configuration that a tuner tried and of which no variant was recorded.
 
     ``occupancy`` is theoretical, in percent, ``instructions`` the static count of the table's

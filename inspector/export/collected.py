@@ -16,10 +16,11 @@ import socket
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from inspector.base.errors import PtxviewError
 from inspector.base.model import Content, Kernel, Recording, Variant
@@ -41,8 +42,7 @@ OF_BUILDS = ("extension", "library")
 DIGEST_CHARS = 64  # length of a content's name, its SHA-256 in hex
 
 
-@dataclass
-class Collected:
+class Collected(Struct):
     """Events in the order of time, contents by their SHA-256, and records of times."""
 
     events: list[dict[str, object]] = field(default_factory=list)

@@ -14,11 +14,11 @@ import json
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
 from typing import Any, cast
 
+from msgspec import Struct, field
 from pygments.lexer import Lexer
 from pygments.token import Comment, Keyword, Name, Number, Operator, String, _TokenType
 
@@ -110,8 +110,7 @@ TOO_LARGE = "left out: the page would be too large"
 COSTLY = "a compiler would have to be run for it: name the kernel to have it"
 
 
-@dataclass
-class Gathered:
+class Gathered(Struct):
     """What was gathered so far: compressed values, named by their number, and sentences on what is
     missing. ``compilers``: whether one may be run for a stage that was not kept."""
 

@@ -18,8 +18,9 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 SECTION = struct.Struct("<IIQQQQIIQQ")
@@ -104,8 +105,7 @@ _INFO = ".nv.info."
 _TOOL = re.compile(rb"Cuda compilation tools, release [\d.]+, V([\d.]+)")
 
 
-@dataclass(frozen=True, slots=True)
-class Cubin:
+class Cubin(Struct, frozen=True):
     """Kernels (``entries``) and device functions of a cubin, each with its machine code.
 
     ``ptxas`` is the assembler's version if the file names it (``.note.nv.tkinfo``, ELF ABI 8);
@@ -203,8 +203,7 @@ def debug_spans(data: bytes) -> tuple[tuple[int, int], ...]:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(Struct, frozen=True):
     """A cubin's record of one function: the number of its named barriers, and whether registers
     were spilled to shared memory (``.pragma "enable_smem_spilling"``).
 
@@ -259,8 +258,7 @@ def attributes(section: bytes) -> Iterator[tuple[int, int, bytes]]:
 # -- parameters in constant bank 0 ----------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class CubinParameter:
+class CubinParameter(Struct, frozen=True):
     """``ordinal`` counts from 0; ``offset`` in bytes from the base of the parameters."""
 
     ordinal: int
@@ -268,8 +266,7 @@ class CubinParameter:
     size: int
 
 
-@dataclass(frozen=True, slots=True)
-class CubinParameters:
+class CubinParameters(Struct, frozen=True):
     """The parameters of one kernel, by ordinal.
 
     ``base`` is the offset of the first in constant bank 0, ``size`` the bytes of all; None if
@@ -420,8 +417,7 @@ MAX_TABLE_BYTES = 64 << 20
 _ENDS = re.compile(rb"\0__([A-Za-z_]\w{0,1000})_(start|end)(?=\0)")
 
 
-@dataclass(frozen=True, slots=True)
-class EmbeddedBinary:
+class EmbeddedBinary(Struct, frozen=True):
     """A kernel's binary in a file: the name between the symbols, from where on, how many bytes."""
 
     name: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from itertools import islice
 
-from inspector.base.model import Stage
+from inspector.base.stage import Stage
 
 MAX_LINES, MAX_LINE_CHARS = 20_000, 400
 """Lines that are looked at, and characters of each."""

@@ -26,7 +26,7 @@ from pygments.token import (
     _TokenType,
 )
 
-from inspector.base.model import FX_STAGES, GRAPH_STAGES, Stage
+from inspector.base.stage import FX_STAGES, GRAPH_STAGES, Stage
 from inspector.listing.source_code import is_cuda
 
 

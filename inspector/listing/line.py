@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from inspector.base.model import Location
+from inspector.base.stage import Location
 
 
 class Kind(StrEnum):

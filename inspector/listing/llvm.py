@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import cached_property, lru_cache
 
-from inspector.base.model import Location
+from inspector.base.stage import Location
 from inspector.base.text import words
 from inspector.listing.line import Function, Kind, Line, Listing, unescape
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from inspector.base.model import Location
+from inspector.base.stage import Location
 from inspector.listing.line import Function, Kind, Line, Listing, unescape
 
 # -- locations ------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from inspector.base.model import Location
+from inspector.base.stage import Location
 from inspector.listing.line import Kind, Line, Listing
 
 _FILE = re.compile(

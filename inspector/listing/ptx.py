@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from sys import intern
 
-from inspector.base.model import Location
+from inspector.base.stage import Location
 from inspector.base.text import words
 from inspector.listing.line import Function, Kind, Line, Listing, unescape
 from inspector.listing.ptx_statement import (

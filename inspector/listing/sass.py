@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
-from inspector.base.model import Location
+from inspector.base.stage import Location
 from inspector.listing.line import Control, Function, Kind, Line, Listing
 from inspector.listing.sass_operands import read_operands
 

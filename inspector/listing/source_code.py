@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from inspector.base.model import Location
+from inspector.base.stage import Location
 from inspector.base.text import words
 from inspector.listing.line import Function, Kind, Line, Listing, code_of
 

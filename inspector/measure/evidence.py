@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from inspector.analyse.hints.subject import Finding
 from inspector.analyse.occupancy import Device
@@ -19,8 +20,7 @@ from inspector.measure.time.results import StoredTimes, times
 from inspector.reader.reader import Reader
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
+class Evidence(Struct, frozen=True):
     """Where times and facts of a recording's variants come from.
 
     ``hints`` is asked in the order of cost; None means not looked for.

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from inspector.analyse.occupancy import occupancy
 from inspector.base.model import Call, Compilation, Kernel, Resources, Stage, Variant
@@ -15,8 +17,7 @@ from inspector.sources.trying import TriedColumn, TryOutcome, block_of, shared_o
 RECORDED = "recorded"
 
 
-@dataclass(frozen=True, slots=True)
-class ExperimentColumn:
+class ExperimentColumn(Struct, frozen=True):
     """One column of a trial; the first is the recorded variant's.
 
     ``instructions`` counts SASS, ``occupancy`` is in percent, ``code`` is a digest.
@@ -31,8 +32,7 @@ class ExperimentColumn:
     code: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Experiment:
+class Experiment(Struct, frozen=True):
     """Experimental variants; ``reader`` reads them and the recorded variant."""
 
     outcome: TryOutcome

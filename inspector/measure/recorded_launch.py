@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from inspector.base.errors import PtxviewError, ToolMissing, Unreadable, UsageError
 from inspector.base.model import Call, Kernel, Location, Stage, Variant
@@ -22,8 +23,7 @@ MAX_LISTED_LINES = 20
 """Unsupported lines that are listed."""
 
 
-@dataclass(frozen=True, slots=True)
-class LaunchWish:
+class LaunchWish(Struct, frozen=True):
     """How a launch differs from the recorded call; None is as recorded.
 
     ``call`` is the call's number, None for the most frequent one; ``given`` are arrays by the
@@ -38,8 +38,7 @@ class LaunchWish:
     seed: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ChosenLaunch:
+class ChosenLaunch(Struct, frozen=True):
     """A kernel with its launch; ``call`` is the number of the recorded call."""
 
     reader: Reader

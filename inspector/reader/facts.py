@@ -7,12 +7,13 @@ import math
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import PurePath
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from inspector import __version__
 from inspector.analyse.hints.subject import ExecutedFacts, Finding, HintSubject
@@ -221,8 +222,7 @@ MAX_PARAMETER_BYTES = 32_764
 _COUNTED = (Stage.TTIR, Stage.TTGIR, *MACHINE)
 
 
-@dataclass(frozen=True, slots=True)
-class Measured:
+class Measured(Struct, frozen=True):
     """A profiler's measurements of a variant.
 
     ``told`` is a sentence a launch, ``findings`` are the profiler's own rules, ``samples`` are by

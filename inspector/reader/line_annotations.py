@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from inspector.analyse.hints.subject import Finding
 from inspector.analyse.line_annotations import (
@@ -253,8 +254,7 @@ LOOPS = 3  # loops that are listed: the innermost ones, of those the longest
 SAMPLED = 5  # lines that are listed by their samples
 
 
-@dataclass(frozen=True, slots=True)
-class Region:
+class Region(Struct, frozen=True):
     """Lines ``first`` to ``last`` of a stage that are worth a look, and why.
 
     ``by`` is ``samples`` where a profiler saw warps there (``percent`` of the kernel's samples),

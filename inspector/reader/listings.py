@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
-from dataclasses import dataclass
 from threading import RLock
 from typing import TypeVar, cast
+
+from msgspec import Struct
 
 from inspector.analyse.line_annotations import SourceGroups, by_links, by_places, of_source, places
 from inspector.analyse.links import Relation, StageNames, beginning, composed, model_lines, relate
@@ -29,8 +30,7 @@ LOW = (Stage.PTX, Stage.LLIR, Stage.TTGIR, Stage.TTIR, Stage.SASS)
 """Stages whose links say which lines of the source became code, the best first."""
 
 
-@dataclass(frozen=True, slots=True)
-class StageText:
+class StageText(Struct, frozen=True):
     """A stage's text and where it is from; ``annotated`` is nvdisasm's with lines and encodings."""
 
     text: str

@@ -10,9 +10,10 @@ import json
 import re
 import zlib
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
 
 import msgspec
+from msgspec import Struct, to_builtins
+from msgspec.structs import replace
 
 from inspector.analyse.passes import FX, PassRun, passes_of
 from inspector.base.errors import ToolMissing, Unreadable
@@ -38,8 +39,7 @@ _GRAPH_ID = re.compile(r"\n # graph id: [0-9]{1,40}\s*$")
 Count = Callable[[PassRun], tuple[int, int]]  # how many lines came and went with a pass
 
 
-@dataclass(frozen=True, slots=True)
-class PassList:
+class PassList(Struct, frozen=True):
     """Every pass from a recorded text to PTX.
 
     ``triton`` is the version that ran them, ``recorded`` the one that had compiled the kernel, None
@@ -124,7 +124,7 @@ def variant_passes(
         kept = _list(variant, job, made, count)
         if made.failed is None:
             # Not by msgspec: names may hold what was no UTF-8.
-            cache.put(key, zlib.compress(json.dumps(asdict(kept)).encode(), 1))
+            cache.put(key, zlib.compress(json.dumps(to_builtins(kept)).encode(), 1))
     return replace(kept, remarks=(*remarks, *kept.remarks))
 
 

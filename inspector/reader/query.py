@@ -6,9 +6,10 @@ import operator
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import PurePath
+
+from msgspec import Struct
 
 from inspector.base.errors import PtxviewError, UsageError
 from inspector.base.model import EDIT, Kernel, Stage, Variant
@@ -38,8 +39,7 @@ _OPERATORS: dict[str, Callable[[float, float], bool]] = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Term:
+class Term(Struct, frozen=True):
     """One condition; ``relation`` is a comparison, ``:``, or "" for a flag or part of a name."""
 
     name: str

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec import Struct, field
 
 from inspector import __version__
 from inspector.analyse.hints.subject import ExecutedFacts
@@ -47,8 +47,7 @@ MAX_COUNTED_LINES = 100_000
 Key = tuple[str, str]  # A variant's hash and its symbol
 
 
-@dataclass(frozen=True, slots=True)
-class VariantSummary:
+class VariantSummary(Struct, frozen=True):
     """Figures of a variant; None is unknown.
 
     ``instructions`` are SASS's, ``live`` is the peak of live general registers in SASS,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import difflib
 import fnmatch
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from inspector.base.errors import UsageError
 from inspector.base.model import Call, Graph, Kernel, Recording, Variant
@@ -96,8 +97,7 @@ def _apart(found: Found, among: tuple[Found, ...]) -> Iterator[str]:
             yield f"{name}{tag}"
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(Struct, frozen=True):
     """Where to look for what: a path, None for the newest recording; a selector, None for all."""
 
     path: str | None

@@ -9,9 +9,11 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from itertools import chain, count
 from pathlib import PurePath
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from inspector.base.errors import PtxviewError
 from inspector.base.model import (
@@ -68,15 +70,13 @@ _WHY_UNWATCHED = {
 }
 
 
-@dataclass
-class _Kernel:
+class _Kernel(Struct):
     origin: Origin
     name: str
     variants: dict[tuple[str, str], Variant] = field(default_factory=dict)
 
 
-@dataclass
-class _Graph:
+class _Graph(Struct):
     id: str
     frame: tuple[str, ...]
     aot: str | None

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import PurePath
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from inspector.base.model import (
     ChoiceUse,
@@ -26,8 +28,7 @@ QUANTILES = (0.5, 0.2, 0.8)
 MAX_NAME_CHARS = 60
 
 
-@dataclass(frozen=True, slots=True)
-class _Heard:
+class _Heard(Struct, frozen=True):
     """One recorded tuning: its kernel's name and file, and hash or folder of each configuration."""
 
     tuning: Tuning
@@ -46,8 +47,7 @@ class _Heard:
         return Origin.INDUCTOR.value, self.name, f"{self.tuning.operation} {self.tuning.key}"
 
 
-@dataclass(frozen=True, slots=True)
-class _Tried:
+class _Tried(Struct, frozen=True):
     """Operations that were compiled in one file, to be measured; ``choice`` is what wrote them."""
 
     nodes: tuple[str, ...]

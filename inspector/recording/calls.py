@@ -15,10 +15,12 @@ import struct
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path, PurePath
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from inspector.base.errors import PtxviewError, Unreadable
 from inspector.base.model import (
@@ -62,8 +64,7 @@ COUNTING = "counting launches"
 NAMES = {"triton": "kernel", "graph": "graph", "extension": "function"}
 
 
-@dataclass
-class _Subject:
+class _Subject(Struct):
     name: str = ""
     calls: list[tuple[Process, int, Call]] = field(default_factory=list)
     others: dict[Process, int] = field(default_factory=dict)
@@ -229,8 +230,7 @@ MAX_WHOLE_CUBIN_BYTES = 256 << 10
 MAKERS = Path(__file__).parent.parent / "reference" / "makers.toml"
 
 
-@dataclass(frozen=True, slots=True)
-class KernelOfModule:
+class KernelOfModule(Struct, frozen=True):
     """The machine code of one kernel of a cubin, which may have hundreds, as a cubin."""
 
     module: Content
@@ -246,8 +246,7 @@ class KernelOfModule:
         return code
 
 
-@dataclass(slots=True)
-class _Launches:
+class _Launches(Struct):
     """A kernel of a module, as often as it was launched alike."""
 
     symbol: str
@@ -256,8 +255,7 @@ class _Launches:
     calls: dict[tuple[Process, int], Event] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class _Counted:
+class _Counted(Struct, frozen=True):
     """How often a kernel was launched alike: by itself, by replays of CUDA graphs, and to be
     captured into one; ``varied`` has a bit for each parameter that was not always the same."""
 
@@ -267,8 +265,7 @@ class _Counted:
     captured: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class _Made:
+class _Made(Struct, frozen=True):
     """What a compiler was seen to make: names, and what it made them of."""
 
     by: str

@@ -13,9 +13,10 @@ import re
 import struct
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePath
+
+from msgspec import Struct
 
 from inspector.base.errors import Unreadable
 from inspector.system import files
@@ -74,8 +75,7 @@ def is_records(name: str) -> bool:
     return _NAME.fullmatch(name) is not None
 
 
-@dataclass(frozen=True, slots=True)
-class PartContent:
+class PartContent(Struct, frozen=True):
     """A part of a file, with the SHA-256 that it must have."""
 
     path: Path

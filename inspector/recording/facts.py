@@ -10,12 +10,13 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
 from math import prod
 from pathlib import PurePath
 from typing import TypeVar
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 from inspector.base.errors import PtxviewError
 from inspector.base.model import (
@@ -301,7 +302,7 @@ def max_threads(ptx: str) -> dict[str, int]:
 
 def merge(*parts: Resources) -> Resources:
     figures: dict[str, int | None] = {}
-    for name in Resources.__dataclass_fields__:
+    for name in Resources.__struct_fields__:
         known = (value for part in parts if (value := getattr(part, name)) is not None)
         figures[name] = next(known, None)
     return Resources(**figures)
@@ -520,8 +521,7 @@ _ENDS = re.compile(r"^(?:FAILED: |\[\d+/\d+\] |ninja: build stopped)", re.MULTIL
 SOURCES = (".cu", ".cpp", ".cc", ".cxx", ".c")
 
 
-@dataclass(frozen=True, slots=True)
-class FailedSource:
+class FailedSource(Struct, frozen=True):
     """A file of a build that did not compile: its path, and the blob of its content if known.
     ``argv`` is the command, ``target`` the first that it names."""
 

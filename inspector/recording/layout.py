@@ -35,13 +35,14 @@ import time
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import partial
 from operator import itemgetter
 from pathlib import Path
 from typing import BinaryIO
 
 import platformdirs
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from inspector.base.errors import Unreadable
 from inspector.base.model import Content
@@ -63,8 +64,7 @@ LINE, EVENT = 50, 200
 """Bytes of memory that a line takes at least, and an event besides its content."""
 
 
-@dataclass(frozen=True, slots=True)
-class FileContent:
+class FileContent(Struct, frozen=True):
     """The content of a file on this machine; with ``inside``, only if it is in that folder."""
 
     path: Path
@@ -74,8 +74,7 @@ class FileContent:
         return files.read(self.path, inside=self.inside)
 
 
-@dataclass(frozen=True, slots=True)
-class BlobContent:
+class BlobContent(Struct, frozen=True):
     """A blob in a recording's folder; its name is the SHA-256 that its content must have."""
 
     path: Path
@@ -84,8 +83,7 @@ class BlobContent:
         return _as_named(files.read(self.path, follow=False), self.path.name, str(self.path))
 
 
-@dataclass(frozen=True, slots=True)
-class BytesContent:
+class BytesContent(Struct, frozen=True):
     """Content in memory."""
 
     data: bytes
@@ -94,8 +92,7 @@ class BytesContent:
         return self.data
 
 
-@dataclass(frozen=True, slots=True)
-class ZipContent:
+class ZipContent(Struct, frozen=True):
     """A blob of a single-file recording; it is read from the zip, never unpacked."""
 
     archive: files.Archive
@@ -168,8 +165,7 @@ def is_recording(path: Path) -> bool:
         return False
 
 
-@dataclass(frozen=True, slots=True)
-class Events:
+class Events(Struct, frozen=True):
     """The raw events of a recording in the order of time, and sentences on unreadable ones.
 
     ``archive`` is the opened zip of a recording that is a single file, ``beside`` are recordings

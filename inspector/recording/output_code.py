@@ -17,7 +17,9 @@ import re
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from inspector.base.model import Content, Fusion, MadeFrom, Stage, StageFile
 from inspector.recording.facts import Blob, Event, as_map, as_text, text_of
@@ -38,8 +40,7 @@ _TARGET = " = call_function[target="
 _ORIGIN = {"triton": "inductor", "multi_kernel": "inductor", "cpp": "cpp", "cpp_pybinding": "cpp"}
 
 
-@dataclass(frozen=True, slots=True)
-class Comment:
+class Comment(Struct, frozen=True):
     """Inductor's comment on what a kernel was made from.
 
     ``ops`` are the program's operators (``aten.mul``), ``names`` the nodes of Dynamo's graph,
@@ -53,8 +54,7 @@ class Comment:
     became: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class KernelText:
+class KernelText(Struct, frozen=True):
     """A kernel that ``output_code`` defines or calls.
 
     ``origin`` is ``inductor``, ``cpp`` or ``extern``; ``path`` the file that Inductor says that it
@@ -88,8 +88,7 @@ class KernelText:
     signature: Mapping[str, str] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class OutputCode:
+class OutputCode(Struct, frozen=True):
     """Kernels in the order of the wrapper's calls, then those defined and never called."""
 
     aot_id: str | None
@@ -319,8 +318,7 @@ def _renewed(lines: Lines, fresh: Lines) -> Lines:
     return {name: place for name, place in by_name.items() if place is not None}
 
 
-@dataclass
-class Origins:
+class Origins(Struct):
     """The graphs' texts of a recording, in order, and the user's files that they name."""
 
     blob: Blob

@@ -10,8 +10,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from inspector.base.model import (
     CacheLookup,
@@ -54,8 +56,7 @@ _KINDS = {
 }
 
 
-@dataclass
-class _Compile:
+class _Compile(Struct):
     """A compile while its events come in."""
 
     id: str

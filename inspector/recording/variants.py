@@ -6,8 +6,10 @@ import inspect
 import re
 import tokenize
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import PurePath
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from inspector.base.errors import PtxviewError
 from inspector.base.model import (
@@ -51,8 +53,7 @@ _INDUCTOR_FILE = re.compile(r"c[a-z2-7]{51}\.py$")
 STAGES = (Stage.TTIR, Stage.TTGIR, Stage.LLIR, Stage.PTX)
 
 
-@dataclass(frozen=True, slots=True)
-class VariantOfKernel:
+class VariantOfKernel(Struct, frozen=True):
     """A variant and the kernel that it belongs to."""
 
     key: Key

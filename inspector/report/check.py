@@ -5,8 +5,8 @@ from __future__ import annotations
 import posixpath
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from msgspec import Struct
 from rich.text import Text
 
 from inspector.base.names import short_name
@@ -22,8 +22,7 @@ MAX_STEM = 20
 _NOT_XML = {*range(0x20), 0xFFFE, 0xFFFF, *range(0xD800, 0xE000)} - {0x9, 0xA, 0xD}
 
 
-@dataclass(frozen=True, slots=True)
-class Checked:
+class Checked(Struct, frozen=True):
     """What was checked: the recording, its baseline if there is one, and every verdict.
 
     ``kernels`` and ``variants`` are how many there were; ``left_out`` how many variants a tuner

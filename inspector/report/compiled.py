@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import PurePath
 
+from msgspec import Struct
 from rich.cells import cell_len
 from rich.console import JustifyMethod
 from rich.table import Table
@@ -27,8 +27,7 @@ MOST_LINES = 40
 """Messages that are printed; JSON and the recording have all."""
 
 
-@dataclass(frozen=True, slots=True)
-class CompiledRow:
+class CompiledRow(Struct, frozen=True):
     """A kernel of a file, or the whole file where nothing of it was compiled, in every column.
 
     The label of a cell is what selects its variant in the recording.
@@ -41,8 +40,7 @@ class CompiledRow:
     cells: tuple[ExperimentColumn | None, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class CompiledTable:
+class CompiledTable(Struct, frozen=True):
     """All that was compiled, row by row, and what the compilers said."""
 
     path: str

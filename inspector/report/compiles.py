@@ -9,13 +9,13 @@ import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import accumulate
 from math import ceil
 from operator import itemgetter
 from pathlib import PurePath
 
+from msgspec import Struct
 from rich.cells import cell_len
 from rich.text import Text
 
@@ -54,8 +54,7 @@ CLOCK_SECONDS = 0.002
 _BY = {"nvcc": "nvcc", "inductor": "Inductor", "numba.cuda": "numba"}
 
 
-@dataclass(frozen=True, slots=True)
-class Stretch:
+class Stretch(Struct, frozen=True):
     """An interval, in seconds since 1970, in which one part of the compiler was at work."""
 
     began: float
@@ -63,8 +62,7 @@ class Stretch:
     part: str
 
 
-@dataclass(frozen=True, slots=True)
-class TimelineRow:
+class TimelineRow(Struct, frozen=True):
     """A compile, a kernel that was compiled outside of any, or one that was not compiled, with its
     stretches in order.
 
@@ -256,8 +254,7 @@ IDENT_DIGITS = 4
 """Digits of a variant's id beside kernels of one name."""
 
 
-@dataclass(frozen=True, slots=True)
-class CompileLine:
+class CompileLine(Struct, frozen=True):
     """A line for people, and the line of the program that it is about, None if it is about none.
 
     ``kernel`` is the kernel that it is about: its id, or the hash of its variant.
@@ -268,8 +265,7 @@ class CompileLine:
     kernel: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class BreakPlace:
+class BreakPlace(Struct, frozen=True):
     """The graph breaks of one line for one reason, each with the compile that it was in.
 
     ``resumed`` are the compiles of what comes after it: Dynamo makes a function of that.
@@ -718,8 +714,7 @@ _ROW = re.compile(r"[|\s]{0,400}\+- ([A-Z][A-Z0-9_]{1,60}): ")
 _PLACE = re.compile(r"\S{1,4096}:\d{1,9} in \S{1,400}")
 
 
-@dataclass(frozen=True, slots=True)
-class Guard:
+class Guard(Struct, frozen=True):
     """One guard in torch's words: its ``kind`` (``TENSOR_MATCH``), what is compared, the line of
     the program for which it was made, and that line's place if known."""
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from inspector.base.model import Kernel, Origin, Recording, Variant
 from inspector.base.text import microseconds, plural, shown
@@ -25,8 +27,7 @@ MEMORY_BOUND_PERCENT = 60.0
 """Share of the device's copy speed, or of ncu's peak, at which that is what bounds a kernel."""
 
 
-@dataclass(frozen=True, slots=True)
-class Cost:
+class Cost(Struct, frozen=True):
     """What one variant, or a kernel that only a profile names, took of the run; None is unknown.
 
     ``launches`` are the program's own, ``at_most`` where an autotuner's are among them;
@@ -62,8 +63,7 @@ class Cost:
         return self.source == TUNER and self.us is not None and self.us < OVERHEAD_US
 
 
-@dataclass(frozen=True, slots=True)
-class Costs:
+class Costs(Struct, frozen=True):
     """The rows of a run, the most expensive first, and what is below the fold.
 
     ``idle`` are variants that were compiled and never launched, ``untimed`` how many rows have no

@@ -9,6 +9,8 @@ from dataclasses import fields, is_dataclass
 from itertools import islice
 from typing import Any
 
+from msgspec import Struct
+
 from inspector.analyse.line_annotations import NO_WORDS, NOTHING_TOLD, Samples, Told, Words
 from inspector.base.errors import PtxviewError
 from inspector.base.model import (
@@ -94,18 +96,24 @@ SCALARS = {str, int, float, bool, type(None)}
 """Types that JSON has: most values, so they are sorted out without a call."""
 
 
+def _fields(value: Any) -> Sequence[str]:
+    if isinstance(value, Struct):
+        return value.__struct_fields__
+    return [field.name for field in fields(value)]
+
+
 def members(value: Any, names: str = "") -> dict[str, object]:
-    """Return fields of a dataclass as JSON values: those of ``names``, words, else all."""
-    chosen = names.split() or [field.name for field in fields(value)]
+    """Return fields of a record as JSON values: those of ``names``, words, else all."""
+    chosen = names.split() or _fields(value)
     found = [(name, getattr(value, name)) for name in chosen]
     return {name: one if type(one) in SCALARS else plain(one) for name, one in found}
 
 
 def plain(value: object) -> object:
-    """Return dataclasses, mappings and sequences as JSON objects and arrays."""
+    """Return structs, dataclasses, mappings and sequences as JSON objects and arrays."""
     if isinstance(value, tuple | list):
         return [one if type(one) in SCALARS else plain(one) for one in value]
-    if is_dataclass(value):
+    if isinstance(value, Struct) or is_dataclass(value):
         return members(value)
     if isinstance(value, Mapping):
         return {str(name): plain(member) for name, member in value.items()}

@@ -7,9 +7,10 @@ import io
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
 from typing import Any
 
+from msgspec import Struct
+from msgspec.structs import asdict
 from rich.console import Group
 from rich.text import Text
 
@@ -35,8 +36,7 @@ Point = tuple[float, float]
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 
 
-@dataclass(frozen=True, slots=True)
-class PlotLine:
+class PlotLine(Struct, frozen=True):
     """A line through points in the axes' units, or one point.
 
     ``limit`` marks a bound, such as a roof; ``said`` follows the name in the legend.
@@ -48,8 +48,7 @@ class PlotLine:
     said: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Figure:
+class Figure(Struct, frozen=True):
     """A plot as a value; axes are both linear or both logarithmic (values above 0)."""
 
     title: str

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TypeVar
 
+from msgspec import Struct
 from rich.text import Text
 
 from inspector.base.model import FrameCompile, Kernel, KernelCompile, Recording, UserFrame
@@ -23,8 +23,7 @@ CACHES = {"fx_graph": "FX graph", "fx_graph_bundled": "FX graph", "aotautograd":
 T = TypeVar("T", bound=Hashable)
 
 
-@dataclass(frozen=True, slots=True)
-class Rank:
+class Rank(Struct, frozen=True):
     number: int | None
     machine: str | None
     processes: frozenset[int]
@@ -36,8 +35,7 @@ class Rank:
         return f"rank {self.number}{of}" if self.number is not None else self.machine or ""
 
 
-@dataclass(frozen=True, slots=True)
-class RankDifference:
+class RankDifference(Struct, frozen=True):
     """One difference: ``kind`` is ``variant``, ``kernel``, ``compiles``, ``function`` or ``cache``.
 
     ``by_rank`` has each rank's variants, number of compiles or lookups; ``place`` is the function.

@@ -6,8 +6,8 @@ import re
 import textwrap
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
+from msgspec import Struct
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console, Group
 from rich.table import Table
@@ -131,8 +131,7 @@ def under(kernel: Kernel) -> str:
 # -- variants -------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class VariantLabel:
+class VariantLabel(Struct, frozen=True):
     """A variant's differing settings (may be "") and the unique first digits of its id.
 
     ``brief`` shortens the names of constants.

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
+from msgspec import Struct
 from rich.text import Text
 
 from inspector.analyse.hints.subject import Finding
@@ -37,8 +37,7 @@ MOST_PRINTED = 8
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 
-@dataclass(frozen=True, slots=True)
-class TracedKernel:
+class TracedKernel(Struct, frozen=True):
     """A traced kernel: its launch, and the execution.
 
     ``approximate`` are the lines whose results a GPU's may differ from.
@@ -232,8 +231,7 @@ def fault_rows(told: TracedKernel, fault: Fault) -> Iterator[tuple[str, str]]:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class FigureColumn:
+class FigureColumn(Struct, frozen=True):
     """A column of figures: its head, its cell of a line ("" where it has none), and what it is,
     by ncu's name where ncu has it."""
 

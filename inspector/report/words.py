@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 
+from msgspec import Struct, field
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -16,8 +16,7 @@ from inspector.report.jsons import SCHEMA, members, plain
 NAMES = {"ptx": "PTX", "sass": "SASS"}
 
 
-@dataclass(frozen=True, slots=True)
-class Meaning:
+class Meaning(Struct, frozen=True):
     """The reference's entries for a word.
 
     ``given`` is as the user typed it, ``word`` the opcode of it where it was a whole instruction.

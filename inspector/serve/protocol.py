@@ -13,7 +13,6 @@ import signal
 import sys
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -24,6 +23,7 @@ from mcp import types
 from mcp.server.lowlevel import Server as ProtocolServer
 from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
+from msgspec import Struct
 
 import inspector
 from inspector import __version__
@@ -56,8 +56,7 @@ sys.exit(main(sys.argv[1:]))
 ENDED_WELL = (Exit.OK, Exit.DIFFERENT)
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """What is handed on: a text, the same as a value of JSON, and whether it is an error."""
 
     text: str

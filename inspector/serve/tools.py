@@ -9,8 +9,9 @@ from __future__ import annotations
 import argparse
 import importlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from inspector.base.errors import UsageError
 from inspector.base.text import shown
@@ -23,8 +24,7 @@ SELF_CONTAINED = (".ptx", ".ttir", ".ttgir", ".llir")
 """Files that a compiler reads, and no others with them."""
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCall:
+class ToolCall(Struct, frozen=True):
     """What a call of a tool comes to: a command's words, and how it may be run.
 
     ``confined``: it reads nothing outside of the folders that may be read, since it runs nothing of
@@ -36,8 +36,7 @@ class ToolCall:
     as_json: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Server:
+class Server(Struct, frozen=True):
     """What a server was started with: the folders that may be read, and leave to run programs."""
 
     roots: tuple[Path, ...]
@@ -75,8 +74,7 @@ class Server:
 Making = Callable[[Server, Arguments, "ServedTool"], ToolCall]
 
 
-@dataclass(frozen=True, slots=True)
-class ServedTool:
+class ServedTool(Struct, frozen=True):
     """A command as a tool.
 
     ``own`` are the parameters that the command has no option for, each with its JSON Schema;

@@ -17,8 +17,9 @@ import tempfile
 from collections import ChainMap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from inspector.base.errors import PtxviewError, Unreadable
 from inspector.base.model import Content, Resources
@@ -40,8 +41,7 @@ _DROP_PREFIX = ("-gencode=", "--generate-code=", "-arch=", "--gpu-architecture="
                 "--gpu-code=", "-MF=", "--dependency-output=", "-o=")  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceCode:
+class DeviceCode(Struct, frozen=True):
     """The result of a second run; if ``ptx`` is None, ``why`` says what is missing.
 
     ``ptxas``, the output of ``ptxas -v``, holds for the built object if ``lines_cubin`` is given:
@@ -132,8 +132,7 @@ _JOINED = "\0"
 TIMES, LEAST = 64, 1 << 16
 
 
-@dataclass(frozen=True, slots=True)
-class Build:
+class Build(Struct, frozen=True):
     """One edge: ``argv`` makes ``output`` from ``inputs``."""
 
     output: str
@@ -236,8 +235,7 @@ class _Room:
 SOURCES = (".cu",)
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Struct, frozen=True):
     """One cubin of a build, with its source and the command that made it, if they are known."""
 
     object: Path
@@ -249,8 +247,7 @@ class Found:
     directory: Path
 
 
-@dataclass(frozen=True, slots=True)
-class LaterPtx:
+class LaterPtx(Struct, frozen=True):
     """PTX that nvcc makes when it is first read; with ``lines``, the cubin with line numbers."""
 
     found: Found

@@ -16,8 +16,10 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from inspector.base.errors import PtxviewError, Unreadable
 from inspector.base.model import Content
@@ -344,8 +346,7 @@ def _graph(path: Path, root: Path, name: str) -> Event:
     return {"event": "graph", "path": str(path), "blob": FileContent(path, root), "id": name}
 
 
-@dataclass(frozen=True, slots=True)
-class _Binary:
+class _Binary(Struct, frozen=True):
     """A kernel's machine code, by the name that it goes by, with what else is there of it."""
 
     stem: str

@@ -15,9 +15,11 @@ import secrets
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from inspector.base.errors import PtxviewError, ToolMissing, Unreadable, UsageError
 from inspector.base.model import (
@@ -156,8 +158,7 @@ _OURS = re.compile(
 _DEBUG = ("-G", "--device-debug", "-g", "--device-debug-info")
 
 
-@dataclass(frozen=True, slots=True)
-class CompilerInput:
+class CompilerInput(Struct, frozen=True):
     """A file to compile: ``path`` is its place, ``name`` what the user called it. ``language`` is
     cuda, ptx, ttir, ttgir, llir or triton; ``data`` its content."""
 
@@ -171,8 +172,7 @@ class CompilerInput:
         return self.data.decode("utf-8", "surrogateescape")
 
 
-@dataclass(frozen=True, slots=True)
-class Compiled:
+class Compiled(Struct, frozen=True):
     """What a compiler made: PTX and a cubin if it got there, and its messages.
 
     ``failed`` is one sentence on why there is no cubin; ``printed`` is what ptxas says with
@@ -454,8 +454,7 @@ _SIGNAL = "A signal was caught while processing the MLIR module"
 _WARPS = re.compile(r'"?(?:ttg|triton_gpu)\.num-(warps|ctas)"? = (\d{1,4})\b')
 
 
-@dataclass(frozen=True, slots=True)
-class StageJob:
+class StageJob(Struct, frozen=True):
     """A stage's text, and how it is to be compiled on.
 
     ``stage`` is one of ``BEGINNINGS``; ``source`` is Triton's own IR before its first pass.
@@ -485,8 +484,7 @@ class StageJob:
         return int(match[1])
 
 
-@dataclass(frozen=True, slots=True)
-class PassesPrinted:
+class PassesPrinted(Struct, frozen=True):
     """What compilers printed around their passes, for ``inspector/analyse/passes.py``.
 
     ``timed`` are their reports of time; ``arrivals`` say at which byte what was read of ``printed``
@@ -501,8 +499,7 @@ class PassesPrinted:
     cut: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class StagesMade:
+class StagesMade(Struct, frozen=True):
     """What a child came to.
 
     ``texts`` are the stages that were made (``cubin`` is binary), ``seconds`` the compiler's own

@@ -20,8 +20,10 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from inspector import __version__
 from inspector.base.errors import PtxviewError, RunFailed, ToolMissing, Unreadable, UsageError
@@ -77,8 +79,7 @@ _DTYPES = {
 _EMULATED = (75, 80, 86, 87, 89, 90, 100, 103, 110, 120, 121)
 
 
-@dataclass(frozen=True, slots=True)
-class GivenKernels:
+class GivenKernels(Struct, frozen=True):
     """How kernels are to be compiled where no call says so: types and constants by argument.
     ``signature`` is None where a program's own calls are to say it."""
 
@@ -130,8 +131,7 @@ def settings(words: Sequence[str], option: str = "") -> dict[str, object]:
     return out
 
 
-@dataclass(frozen=True, slots=True)
-class AheadJob:
+class AheadJob(Struct, frozen=True):
     """A file that Triton compiles, for these columns: a target and options, as they are shown."""
 
     source: CompilerInput
@@ -301,8 +301,7 @@ _TORCH = re.compile(rb'^[ \t]*+#[ \t]*+include[ \t]*+[<"](?:torch|ATen|c10)/', r
 _TTGIR_TARGET = re.compile(r'ttg\.target\s*=\s*"cuda:(\d+)"')
 
 
-@dataclass(frozen=True, slots=True)
-class CompileRequest:
+class CompileRequest(Struct, frozen=True):
     """What to compile, for which targets (none: each file's own), with which sets of options.
 
     ``kernels`` are how kernels of Triton's are to be compiled; with none, a program is run for its
@@ -319,8 +318,7 @@ class CompileRequest:
     command: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class CompileOutcome:
+class CompileOutcome(Struct, frozen=True):
     """Where the recording is, what it holds, and how many compilations failed."""
 
     path: Path

@@ -13,8 +13,9 @@ import hashlib
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path, PurePath
+
+from msgspec.structs import replace
 
 from inspector.base.errors import PtxviewError, Stopped, Unreadable
 from inspector.base.model import CompilerMessage, Origin, Recording, Stage, Variant

@@ -16,8 +16,9 @@ import re
 import tempfile
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from inspector.base.errors import PtxviewError, Unreadable
 from inspector.base.model import Resources, Stage, Variant
@@ -126,8 +127,7 @@ _NAMED = re.compile(r"\.(sm_\d+[af]?)\.(cubin|ptx)$")
 FATBIN_MAGIC = b"\x50\xed\x55\xba"
 
 
-@dataclass(frozen=True, slots=True)
-class Image:
+class Image(Struct, frozen=True):
     """One piece of device code: ``arch`` as cuobjdump names it (``sm_90a``), cubin or PTX."""
 
     arch: str

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from inspector.base.errors import PtxviewError, Unreadable, UsageError
 from inspector.base.model import Content, Recording, Stage

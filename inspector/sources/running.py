@@ -11,9 +11,11 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from inspector import __version__
 from inspector.base.errors import PtxviewError, RunFailed, Stopped
@@ -113,8 +115,7 @@ ENVIRONMENT = (
 MAX_VARIABLE_CHARS = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class RunRequest:
+class RunRequest(Struct, frozen=True):
     """What to run and how: ``kind`` is script, module or command; ``words`` its command line.
     ``driver``: whether launches are seen at the CUDA driver's boundary, where there is a GPU."""
 
@@ -127,8 +128,7 @@ class RunRequest:
     environment: tuple[tuple[str, str], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class RunOutcome:
+class RunOutcome(Struct, frozen=True):
     """The end of a run: exit status, the recording's path and content, seconds of run and after."""
 
     status: int

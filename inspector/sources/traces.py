@@ -12,10 +12,11 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from itertools import chain, count
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from inspector.base.errors import Unreadable
 from inspector.base.model import Content, Stage
@@ -82,8 +83,7 @@ def from_log(text: str) -> Iterator[dict[str, object]]:
         yield from flush(thread)
 
 
-@dataclass(frozen=True, slots=True)
-class Payload:
+class Payload(Struct, frozen=True):
     """The lines beneath a record of a TORCH_TRACE file, each indented by a tab. They are read only
     on request, since traces of a gigabyte are not unusual."""
 
@@ -191,8 +191,7 @@ MAX_OPEN = 256
 MAX_DEPTH = 64
 
 
-@dataclass
-class _OpenMarks:
+class _OpenMarks(Struct):
     """Beginnings and ends of phases whose outermost has not ended, and how many are open."""
 
     marks: list[object] = field(default_factory=list)
@@ -324,8 +323,7 @@ def is_tritonparse(head: bytes) -> bool:
     return re.match(rb'\s*\{\s*"event_type"\s*:\s*"\w+"', head) is not None
 
 
-@dataclass
-class _Launches:
+class _Launches(Struct):
     """Calls of one variant that differ, how often each was made, and its arguments' names."""
 
     pid: int

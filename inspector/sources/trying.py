@@ -13,8 +13,10 @@ import hashlib
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from inspector.base.errors import PtxviewError, UsageError
 from inspector.base.model import (
@@ -61,8 +63,7 @@ _OF_LLVM = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class TrySetting:
+class TrySetting(Struct, frozen=True):
     """Options of one column; what is not set is as recorded. ``ptxas`` are ptxas's own words."""
 
     target: str | None = None
@@ -79,8 +80,7 @@ class TrySetting:
 AS_RECORDED = TrySetting()
 
 
-@dataclass(frozen=True, slots=True)
-class TryRequest:
+class TryRequest(Struct, frozen=True):
     """What to try of a variant: ``text`` is an edited stage, None for the recorded one. ``name`` is
     what messages call the file; ``limit`` the most seconds that a compiler may take."""
 
@@ -95,8 +95,7 @@ class TryRequest:
     limit: float = 600.0
 
 
-@dataclass(frozen=True, slots=True)
-class TriedColumn:
+class TriedColumn(Struct, frozen=True):
     """The result of one column: ``variant`` is None where it did not compile. ``metadata`` is
     Triton's (warps, shared memory, scratch), if known."""
 
@@ -107,8 +106,7 @@ class TriedColumn:
     metadata: Mapping[str, object] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class TryOutcome:
+class TryOutcome(Struct, frozen=True):
     """A request with its columns in order.
 
     ``again`` is the recorded text by the same way, ``alike`` the stages that it made and whether

@@ -20,16 +20,16 @@ import time
 from collections import deque
 from collections.abc import Callable, Container, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+from msgspec import Struct
+
 from inspector.base.errors import RunFailed, Stopped, ToolMissing, Unreadable
 
 
-@dataclass(frozen=True, slots=True)
-class Finished:
+class Finished(Struct, frozen=True):
     """A tool's output and exit status."""
 
     status: int

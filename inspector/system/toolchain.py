@@ -9,9 +9,10 @@ import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+
+from msgspec import Struct
 
 from inspector.base.errors import PtxviewError, ToolMissing
 from inspector.system.process import run_tool
@@ -41,8 +42,7 @@ _MANGLED = re.compile(r"_Z[\w$.]{1,20000}", re.ASCII)
 MAX_ARGUMENTS = 200
 
 
-@dataclass(frozen=True, slots=True)
-class Tool:
+class Tool(Struct, frozen=True):
     """A program found on this machine; ``version`` as it prints it, None if it prints none."""
 
     name: str

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from inspector.analyse.accesses import Access, accesses
 from inspector.analyse.card import accessed_bytes, operations, tensor_bytes

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from inspector.base.model import ChoiceUse, Configuration, Kernel, Origin, Recording, Tuning
 from inspector.measure.time.take import store

@@ -5,10 +5,10 @@ from __future__ import annotations
 import datetime
 import json
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from inspector.base.model import Argument, Call, Kernel, Origin, Recording, Variant
 from inspector.commands.cli import main

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import argparse
 import copy
-import dataclasses
 import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec.structs
 import pytest
 from jsonschema import Draft202012Validator
 
@@ -106,7 +106,7 @@ def test_what_is_printed_is_as_the_schema_says(line: list[str], tmp_path: Path) 
 
 def test_what_only_a_gpu_can_measure_is_as_the_schema_says() -> None:
     """Of made-up times and a made-up trace, put into words by what puts true ones into words."""
-    failed = dataclasses.replace(results.BARE, stopwatch=None, cache=None, error="no memory")
+    failed = msgspec.structs.replace(results.BARE, stopwatch=None, cache=None, error="no memory")
     timed = timings.document(results.session(results.taken([2.0] * 60), failed))
     made = Made()
     made.launched(["aten::sum", "aten::sum"], "reduce", at=0, took=9)

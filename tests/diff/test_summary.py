@@ -11,7 +11,7 @@ from tests.helpers.sides import said, side
 
 def test_every_metric_has_both_sides() -> None:
     held = {c.name: c for c in said(side(resources=Resources(registers=20)), side()).resources}
-    assert set(Resources.__dataclass_fields__) < set(held)
+    assert set(Resources.__struct_fields__) < set(held)
     assert held["registers"] == FigureChange("registers", 20, 20)
     assert held["spill_store_bytes"] == FigureChange("spill_store_bytes", None, 0)
     assert held["occupancy_percent"].a is None  # shared memory is not known

@@ -11,9 +11,11 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
+
+from msgspec.structs import replace
 
 from inspector.base.errors import PtxviewError
 from inspector.base.model import Recording, Stage, StageFile

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from msgspec.structs import replace
 from textual.pilot import Pilot
 from textual.worker import WorkerCancelled
 
@@ -284,7 +285,7 @@ def variant(name: str, ident: str, *stages: Stage, **more: object) -> Variant:
     config = {"BLOCK": 1024, "num_warps": 4, "num_stages": 3}
     stages_of = _files(*stages)
     made = Variant(ident, ident * 8, name, target="sm_90a", stages=stages_of, config=config)
-    return replace(made, **more)  # type: ignore[arg-type]
+    return replace(made, **more)
 
 
 ALL = (Stage.SOURCE, Stage.TTIR, Stage.PTX, Stage.SASS)

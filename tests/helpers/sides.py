@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from inspector.analyse.card import card
 from inspector.analyse.hints.subject import Finding

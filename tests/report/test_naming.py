@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from rich.cells import cell_len
 
 from inspector.base.model import Variant
@@ -26,7 +25,7 @@ def test_no_two_names_look_the_same_and_none_is_too_wide(names: list[str], width
 
 def one(ident: str, **more: object) -> Variant:
     """A variant of which only this is known."""
-    return replace(Variant(ident, ident * 8, "k"), **more)  # type: ignore[arg-type]
+    return replace(Variant(ident, ident * 8, "k"), **more)
 
 
 def test_labels_have_differing_settings_only() -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from inspector.analyse.occupancy import Device, Occupancy, occupancy
 from inspector.base.model import Call, Kernel, Note, Origin, Resources, Stage, Variant
@@ -19,8 +20,7 @@ if TYPE_CHECKING:
     from inspector.listing.ptx_code import PtxFunction
 
 
-@dataclass(frozen=True, slots=True)
-class ExecutedAccess:
+class ExecutedAccess(Struct, frozen=True):
     """What one line of PTX asked of ``global`` or ``shared`` memory, in all blocks that were run.
 
     ``kind`` is ``load``, ``store`` or ``atomic``; ``requests`` are a warp's, ``lanes`` those that
@@ -46,8 +46,7 @@ class ExecutedAccess:
     least_wavefronts: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ExecutedBranch:
+class ExecutedBranch(Struct, frozen=True):
     """Of ``warps`` that came to a branch, in how many some lanes took it and some did not."""
 
     line: int
@@ -55,8 +54,7 @@ class ExecutedBranch:
     divergent: int
 
 
-@dataclass(frozen=True, slots=True)
-class ExecutedFacts:
+class ExecutedFacts(Struct, frozen=True):
     """Counts of ``ran`` of a launch's ``of`` blocks. ``instructions`` are warps', ``threads`` the
     lanes that came to them, ``active`` those that ran them."""
 
@@ -79,8 +77,7 @@ Thresholds = Mapping[str, Mapping[str, object]]
 """``reference/hints.toml``: by rule, its numbers by name and why they are what they are."""
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """What one rule has to say: ``severity`` is info, hint or warn.
 
     ``text`` says what was seen, why it matters and what to try. ``lines`` are the lines that it
@@ -101,8 +98,7 @@ class Finding:
         return Note(self.rule, self.severity, self.text, self.estimated, self.blocks)
 
 
-@dataclass(frozen=True)
-class HintSubject:
+class HintSubject(Struct, frozen=True, dict=True):
     """One variant as hints see it. ``listings``, ``functions`` and ``facts`` may be lazy mappings.
 
     ``facts`` are analyses of the kernel in PTX and SASS, where at hand.
@@ -122,8 +118,14 @@ class HintSubject:
     built_for: Device | None = None
     facts: Mapping[Stage, FunctionFacts | None] = field(default_factory=dict)
     executed: ExecutedFacts | None = None
-    made: dict[Stage, FunctionFacts] = field(default_factory=dict, init=False)
-    memo: dict[object, object] = field(default_factory=dict, init=False)
+
+    @cached_property
+    def made(self) -> dict[Stage, FunctionFacts]:
+        return {}
+
+    @cached_property
+    def memo(self) -> dict[object, object]:
+        return {}
 
     def lines(self, stage: Stage) -> Sequence[Line]:
         """Every line of the kernel in a stage; none where the stage is not to be had."""

@@ -13,8 +13,9 @@ import operator
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
+
+from msgspec import Struct
 
 from inspector.analyse.hints.subject import WARP, HintSubject
 from inspector.analyse.sentences.context import Parameter, context_of
@@ -180,8 +181,7 @@ _BLOCK_ID = (5, 3, 2)
 _GRID = (4099, 67, 5)
 
 
-@dataclass(frozen=True, slots=True)
-class WarpAccess:
+class WarpAccess(Struct, frozen=True):
     """One load or store by a warp at more than one place; ``addresses`` are those of the lanes that
     take part.
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from inspector.base.model import Call, Kernel, Origin, Variant
 from inspector.base.names import argument_types
@@ -22,8 +24,7 @@ _SHAPED = re.compile(r"tensordesc<\w+\[([\d, ]*)\]")
 _BITS = re.compile(r"[iu]([1-9]\d{0,3})\Z")
 
 
-@dataclass(frozen=True, slots=True)
-class Parameter:
+class Parameter(Struct, frozen=True):
     """One parameter of a kernel.
 
     ``name`` and ``type`` are as the program has them (``n_cols``, ``i32``; ``float const*``); None
@@ -51,8 +52,7 @@ class Parameter:
         return f"{name}: {self.type}" if self.type else name
 
 
-@dataclass(frozen=True, slots=True)
-class Context:
+class Context(Struct, frozen=True):
     """Known facts about a kernel; None and () are "not known".
 
     ``grid`` counts blocks and ``block`` threads of every launch alike (x, y, z); ``most`` is the

@@ -9,8 +9,9 @@ form itself where its range shows that it fits, else an atom ``wrap`` of it.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from math import gcd
+
+from msgspec import Struct
 
 MAX_TERMS = 8
 MAX_ATOMS = 24
@@ -19,8 +20,7 @@ MAX_ATOMS = 24
 LEAVES = ("parameter", "special", "register", "symbol")
 
 
-@dataclass(frozen=True, slots=True)
-class Atom:
+class Atom(Struct, frozen=True):
     """Something with a name, or an operation that is no sum.
 
     ``op`` is one of ``LEAVES`` (``name`` says which one), ``product``, ``quotient`` and
@@ -40,8 +40,7 @@ class Atom:
     size: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class LinearForm:
+class LinearForm(Struct, frozen=True):
     """``Σ factor × atom + constant``, within ``low`` to ``high``; ``size`` counts its atoms."""
 
     terms: tuple[tuple[Atom, int], ...]

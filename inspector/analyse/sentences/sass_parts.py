@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from inspector.analyse.sentences.context import Context
 from inspector.listing.line import Line
@@ -35,8 +36,7 @@ _PARTS = {
 PREDICATES = ("P", "UP")
 
 
-@dataclass(frozen=True, slots=True)
-class SassOperand:
+class SassOperand(Struct, frozen=True):
     """One operand. ``file`` is ``R``, ``UR``, ``P``, ``UP``, ``B``, ``SB``, ``gsb``, else "".
 
     ``number`` is None for RZ, URZ, PT, UPT and what is no register. ``bare`` is the text without
@@ -265,8 +265,7 @@ _WIDTH = re.compile(r"[USF]?(8|16|32|64|96|128|256)\Z|ENL2\Z")
 Pieces = Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class SassInstruction:
+class SassInstruction(Struct, frozen=True):
     """One instruction. ``o`` are operands by the names that the entry's ``form`` gives them;
     ``told`` is its entry of sass_sentences.toml, ``table`` the whole of that file."""
 

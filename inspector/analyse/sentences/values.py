@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
+
+from msgspec import Struct
 
 from inspector.analyse.sentences import forms
 from inspector.analyse.sentences.context import Context, Parameter
@@ -314,8 +315,7 @@ def _field(bits: int, signed: bool, args: list[LinearForm]) -> LinearForm | None
 MAX_CONDITIONS = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Condition:
+class Condition(Struct, frozen=True):
     """What a predicate says: ``lt`` … of two forms, ``and``, ``or``, ``not`` of conditions, or
     ``number`` where it is a constant. ``always`` is True or False if the ranges decide it."""
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from msgspec import Struct, field
 from numpy.typing import NDArray
 
 from inspector.base.errors import UsageError
@@ -45,8 +45,7 @@ _PLAIN = words(
 _FLOATS = {8: "<f8", 4: "<f4", 2: "<f2"}
 
 
-@dataclass(slots=True)
-class LaunchInputs:
+class LaunchInputs(Struct):
     """What a launch is given: ``arguments`` in the parameters' order, and the memory behind them.
 
     ``remarks`` say where values are not of the kind that the program's were.
@@ -65,8 +64,7 @@ class LaunchInputs:
         return next(inside, None)
 
 
-@dataclass(frozen=True, slots=True)
-class InputWish:
+class InputWish(Struct, frozen=True):
     """How inputs are made.
 
     ``given`` are arrays by the names of arguments, instead of new ones; ``scratch`` the bytes of

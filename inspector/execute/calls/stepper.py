@@ -9,9 +9,9 @@ import difflib
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
 
 import numpy as np
+from msgspec import Struct, field
 
 from inspector.base.errors import PtxviewError
 from inspector.base.model import Location
@@ -126,8 +126,7 @@ class NotUnderstood(PtxviewError):
     """A command of the loop that cannot be meant."""
 
 
-@dataclass(frozen=True, slots=True)
-class LaneValue:
+class LaneValue(Struct, frozen=True):
     """A register's value in one lane. ``name`` is the source's, None if it has none there.
 
     ``value`` is None where nothing has written it yet; packed types have a tuple. ``line`` wrote
@@ -142,8 +141,7 @@ class LaneValue:
     address_in: tuple[str, int] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class LaneStrip:
+class LaneStrip(Struct, frozen=True):
     """A register in the lanes from ``first`` on: values (None: not written yet), who ran the step.
 
     ``register`` is None where only the lanes are asked for.
@@ -157,8 +155,7 @@ class LaneStrip:
     active: tuple[bool, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class LineResult:
+class LineResult(Struct, frozen=True):
     """What a line of the PTX last did, up to the step at hand: at ``step``.
 
     ``values`` are what it last gave the chosen lane, by registers, or what that stored to memory
@@ -171,8 +168,7 @@ class LineResult:
     stored: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ListedLine:
+class ListedLine(Struct, frozen=True):
     """A line of the PTX around the step at hand, and what it did; None if it was not run yet."""
 
     n: int
@@ -181,8 +177,7 @@ class ListedLine:
     current: bool
 
 
-@dataclass(frozen=True, slots=True)
-class StepPlace:
+class StepPlace(Struct, frozen=True):
     """Where one is. ``step`` counts from 0, of ``steps``.
 
     ``values`` are what the step gave the chosen lane; ``runs``: whether that lane ran it.
@@ -202,8 +197,7 @@ class StepPlace:
     strip: LaneStrip
 
 
-@dataclass(frozen=True, slots=True)
-class StepAnswer:
+class StepAnswer(Struct, frozen=True):
     """Result of a command: the new place, the requested values, and a sentence if any."""
 
     command: str
@@ -218,8 +212,7 @@ class StepAnswer:
     ends: bool = False
 
 
-@dataclass(slots=True)
-class Stepper:
+class Stepper(Struct):
     """The steps of a block and the one at hand; ``lane`` is a thread of the block.
 
     ``names`` are the source's names of registers by number, ``source`` says where a line of PTX

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from msgspec import Struct, field
 
 from inspector.analyse.hints.subject import ExecutedAccess, ExecutedBranch, ExecutedFacts
 from inspector.base.errors import Stopped, UsageError
@@ -199,8 +199,7 @@ def parse_place(text: str) -> Triple:
     return x, y, z
 
 
-@dataclass(frozen=True, slots=True)
-class TraceLaunch:
+class TraceLaunch(Struct, frozen=True):
     """What a kernel is launched with beside its arguments; ``shared`` are dynamic bytes a block."""
 
     grid: Triple
@@ -218,8 +217,7 @@ class TraceLaunch:
         return self.block[0] * self.block[1] * self.block[2]
 
 
-@dataclass(slots=True)
-class TracedLaunch:
+class TracedLaunch(Struct):
     """What happened. ``ran`` of ``launch.blocks`` blocks; ``work`` in lane-instructions.
 
     ``sampled``: blocks were left out because all would have taken long. ``fault`` or ``spent`` is
@@ -331,8 +329,7 @@ class Stopping(Observer):
 # -- one block -------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class TracedBlock:
+class TracedBlock(Struct, frozen=True):
     """A block's steps. ``ended`` says why it did not come to its end, None where it did.
 
     ``facts`` count what it did, if that was asked for. ``fault`` is what a GPU would end it for:

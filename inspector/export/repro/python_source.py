@@ -13,8 +13,9 @@ import re
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import PurePath
+
+from msgspec import Struct, field
 
 from inspector.base.errors import Unreadable, UsageError
 
@@ -25,8 +26,7 @@ _TUNER = re.compile(r"(?:\w+\.)*(?:autotune|heuristics)(?:\(|$)|triton_heuristic
 """Decorators that choose a configuration or launch through Inductor; the script has the choice."""
 
 
-@dataclass(frozen=True, slots=True)
-class CutSource:
+class CutSource(Struct, frozen=True):
     """A function's text with what it needs.
 
     ``future`` are the features that its file imports from the future, ``imports`` lines,
@@ -46,8 +46,7 @@ class CutSource:
         return "\n\n\n".join(self.statements)
 
 
-@dataclass(slots=True)
-class _Module:
+class _Module(Struct):
     """A file that is cut: its lines, and which statement of it binds which name."""
 
     path: str

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
+
+from msgspec import Struct
 
 from inspector.base.errors import UsageError
 from inspector.base.model import Argument
@@ -48,8 +49,7 @@ _DESCRIPTOR = re.compile(r"tensordesc<\w{1,40}\[([0-9, ]{1,200})\]")
 STANDARD = words("argparse base64 inspect os statistics subprocess sys tempfile time zlib")
 
 
-@dataclass(frozen=True, kw_only=True)
-class RecordedCall:
+class RecordedCall(Struct, frozen=True, kw_only=True):
     """What a script repeats.
 
     ``kernel`` is what was asked for. ``call`` and ``calls`` say which recorded call of how many it
@@ -73,8 +73,7 @@ class RecordedCall:
         return f"{said}, which was made {self.count} times alike" if often else said
 
 
-@dataclass(frozen=True, kw_only=True)
-class TritonLaunch(RecordedCall):
+class TritonLaunch(RecordedCall, frozen=True, kw_only=True):
     """A launch of a Triton kernel.
 
     ``config`` is the variant's, ``where`` says whose text the kernel is. ``inputs`` are arrays kept
@@ -373,8 +372,7 @@ _WITH_VALUE = ("-isystem", "-ccbin", "-gencode", "--generate-code")
 Places = dict[tuple[int, ...], str]
 
 
-@dataclass(frozen=True, kw_only=True)
-class ExtensionCall(RecordedCall):
+class ExtensionCall(RecordedCall, frozen=True, kw_only=True):
     """A call of an extension's function.
 
     ``sources`` are texts by file name; ``flags`` the build's own options for C++, CUDA and the

@@ -8,9 +8,10 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from math import prod
+
+from msgspec import Struct, field
 
 from inspector.analyse.hints.subject import Finding
 from inspector.analyse.line_annotations import Samples, total
@@ -99,8 +100,7 @@ UNRECORDED = "no kernel here is called"
 """Begins the reason if a launch is of a kernel not recorded here, such as torch's own."""
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(Struct, frozen=True):
     """A variant as launches see it: all names of its kernel, blocks and grids of its recorded
     launches, and what reads its machine code."""
 
@@ -112,8 +112,7 @@ class Candidate:
     code: Code = lambda: None
 
 
-@dataclass(frozen=True, slots=True)
-class Attached:
+class Attached(Struct, frozen=True):
     """A launch with the ``key`` of its variant; None if that is not known, and ``why``.
 
     ``samples`` are by line of the variant's SASS; ``unplaced`` says why they are missing.
@@ -126,8 +125,7 @@ class Attached:
     unplaced: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class NcuMeasured:
+class NcuMeasured(Struct, frozen=True):
     """What ncu measured of one variant: its launches, and the sum of their samples by line."""
 
     launches: tuple[Attached, ...]

@@ -17,10 +17,12 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from inspector.analyse.line_annotations import Samples, total
 from inspector.base.errors import PtxviewError, ToolMissing, Unreadable
@@ -44,8 +46,7 @@ from inspector.system.toolchain import find
 Dim3 = tuple[int, int, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(Struct, frozen=True):
     """The result of one of ncu's rules for a launch.
 
     ``kind`` is ncu's (``OPT``, ``WRN``, ``INF``), ``speedup`` its estimate in percent of the
@@ -60,8 +61,7 @@ class Rule:
     speedup: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class MeasuredInstruction:
+class MeasuredInstruction(Struct, frozen=True):
     """One instruction of the source page: its offset in bytes from the function's start, its text.
 
     ``samples`` is None if the report was made without sampling.
@@ -72,8 +72,7 @@ class MeasuredInstruction:
     samples: Samples | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class NcuLaunch:
+class NcuLaunch(Struct, frozen=True):
     """One profiled launch. Percentages are of the peak.
 
     ``number`` and ``process`` are ncu's, ``demangled`` the name as ncu prints it and ``function``
@@ -119,8 +118,7 @@ class NcuLaunch:
         return total(sampled) if sampled else None
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(Struct, frozen=True):
     launches: tuple[NcuLaunch, ...]
     pages: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
@@ -237,8 +235,7 @@ MAX_FIGURE = 1e300
 RAW, DETAILS, SOURCE = "raw", "details", "source"
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(Struct, frozen=True):
     """One table: its page, the names of its columns, its rows with their line numbers.
 
     ``title`` is the kernel's name before a table of the source page.

@@ -6,11 +6,13 @@ import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
 from math import prod
 from pathlib import Path
 from statistics import median
 from typing import cast
+
+from msgspec import Struct, to_builtins
+from msgspec.structs import replace
 
 from inspector.base.errors import PtxviewError, Unreadable
 from inspector.base.model import Content, Kernel, Recording, Variant
@@ -33,8 +35,7 @@ Said = Mapping[str, object]
 Times = tuple[float, float]
 
 
-@dataclass(frozen=True, slots=True)
-class CompiledFact:
+class CompiledFact(Struct, frozen=True):
     """Something that was compiled, with its times in seconds since 1970."""
 
     began: float
@@ -54,8 +55,7 @@ class CompiledFact:
         return f"{self.name} ({self.file}{line})" if placed and self.file else self.name
 
 
-@dataclass(frozen=True, slots=True)
-class RepeatedFact:
+class RepeatedFact(Struct, frozen=True):
     """A line, or a pair of lines, that ran ``count`` times, with the ``times`` of some."""
 
     times: tuple[Times, ...]
@@ -64,8 +64,7 @@ class RepeatedFact:
     count: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessFacts:
+class ProcessFacts(Struct, frozen=True):
     """What one process recorded when it ended, of torch.compile, Triton and timing events."""
 
     pid: int | None = None
@@ -279,7 +278,7 @@ def profile_of(events: Events, window: Window, cache: DerivedCache) -> Profile:
         return replace(kept, window=replace(window, steps=kept.window.steps, gpu=kept.window.gpu))
     profile = summarise(content.read(), window)
     bare = Window(0, "", "", steps=profile.window.steps, gpu=profile.window.gpu)
-    cache.put(key, json.dumps(asdict(replace(profile, window=bare))).encode())
+    cache.put(key, json.dumps(to_builtins(replace(profile, window=bare))).encode())
     return profile
 
 

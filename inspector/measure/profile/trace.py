@@ -14,8 +14,10 @@ import zlib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from statistics import median
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from inspector.base.errors import Unreadable
 from inspector.base.names import short_name
@@ -24,8 +26,7 @@ from inspector.base.text import plural, words
 Three = tuple[int, int, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Operator:
+class Operator(Struct, frozen=True):
     """All calls of one operator, annotation or CUDA runtime function.
 
     ``kind`` is ``op``, ``annotation`` or ``runtime``. ``self_`` times are without the calls within.
@@ -41,8 +42,7 @@ class Operator:
     self_gpu_us: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
+class Shape(Struct, frozen=True):
     """One way in which a kernel was launched, with the number and total time of these launches."""
 
     grid: Three | None
@@ -53,8 +53,7 @@ class Shape:
     gpu_us: float
 
 
-@dataclass(frozen=True, slots=True)
-class GpuWork:
+class GpuWork(Struct, frozen=True):
     """All launches of a kernel, or all copies (``memcpy``) or fills (``memset``) of one sort.
 
     ``name`` is the trace's, demangled; ``short`` fits into a table. ``low_us`` and ``high_us`` are
@@ -75,8 +74,7 @@ class GpuWork:
     fused: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Chain:
+class Chain(Struct, frozen=True):
     """The calls that launched a kernel: ``path`` from the outermost to the innermost."""
 
     path: tuple[str, ...]
@@ -85,8 +83,7 @@ class Chain:
     gpu_us: float
 
 
-@dataclass(frozen=True, slots=True)
-class Overhead:
+class Overhead(Struct, frozen=True):
     """Where the time of the window went; None if no GPU took part.
 
     ``busy_us`` is the time in which any kernel, copy or fill ran on the busiest device;
@@ -110,8 +107,7 @@ class Overhead:
     median_gap_us: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Compiling:
+class Compiling(Struct, frozen=True):
     """Something that was compiled within the window: ``us`` of it, in the steps named."""
 
     what: str
@@ -120,8 +116,7 @@ class Compiling:
     steps: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
+class Window(Struct, frozen=True):
     """One stretch of the program that was recorded.
 
     ``number`` counts from 1. ``by`` is ``ptxview``, or ``program`` where the program ran
@@ -145,8 +140,7 @@ class Window:
     gpu: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Profile:
+class Profile(Struct, frozen=True):
     """One window, summed up; ``events`` counts the trace's, ``notes`` are remarks on the trace."""
 
     window: Window
@@ -198,8 +192,7 @@ LaunchShape = tuple[Three | None, Three | None, int | None, int | None]
 """Grid, block, registers a thread, bytes of shared memory."""
 
 
-@dataclass(slots=True, eq=False)
-class Span:
+class Span(Struct, eq=False):
     """A call on the CPU; times in ns of the trace's clock.
 
     ``own`` is its time without the calls within; ``gpu`` is of its own launches, ``all_gpu`` also
@@ -228,8 +221,7 @@ class Span:
         return out[::-1]
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
+class Work(Struct, frozen=True):
     """One piece of the GPU's work; times in ns, ``external``: the number of its operator."""
 
     start: int

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
 from math import prod
 from pathlib import Path, PurePath
+
+from msgspec import Struct, to_builtins
+from msgspec.structs import replace
 
 from inspector.base.errors import PtxviewError, Unreadable
 from inspector.base.model import Argument, Call, Content, Kernel, Origin, Recording, Stage, Variant
@@ -20,16 +22,14 @@ from inspector.system import files
 Found = tuple[Kernel, Variant]
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedLaunch:
+class PlannedLaunch(Struct, frozen=True):
     kernel: Kernel
     variant: Variant
     number: int
     call: Call
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """The launches to run, and a sentence on each one that is left out."""
 
     launches: tuple[PlannedLaunch, ...]
@@ -78,8 +78,7 @@ def plan(variants: Iterable[Found], most: int, covered: Container[tuple[str, str
     return Plan(tuple(launches), tuple(left_out))
 
 
-@dataclass(frozen=True, slots=True)
-class LaunchNeeds:
+class LaunchNeeds(Struct, frozen=True):
     """Bytes of global and of profiling scratch a program; whether the launch is cooperative."""
 
     scratch: tuple[int, int] = (0, 0)
@@ -118,7 +117,7 @@ def job_of(launch: PlannedLaunch, cubin: bytes, needs: LaunchNeeds) -> dict[str,
         "cooperative": needs.cooperative,
         "sizes": [p.size for p in signature.parameters],
         "scratch": [bytes_each * prod(call.grid) * wide for bytes_each in needs.scratch],
-        "arguments": [asdict(a) for a in call.arguments],
+        "arguments": [to_builtins(a) for a in call.arguments],
     }
 
 
@@ -134,8 +133,7 @@ def inputs(arguments: Sequence[Argument]) -> str:
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 
 
-@dataclass(frozen=True, slots=True)
-class Library:
+class Library(Struct, frozen=True):
     """The library of an extension's function; None for what was not recorded."""
 
     path: str
@@ -153,8 +151,7 @@ class Library:
         return f"{self.path} was rebuilt since it was recorded: the time is of the new build"
 
 
-@dataclass(frozen=True, slots=True)
-class ReplayableCall:
+class ReplayableCall(Struct, frozen=True):
     """A call to be repeated; ``number`` is its place among the recording's calls.
 
     ``code`` is a graph's text, ``code_path`` its path in Inductor's cache. ``among`` are the
@@ -257,7 +254,7 @@ def job_of_call(
     Raises ``PtxviewError`` if the call cannot be run.
     """
     call = repeated.call
-    arguments = [asdict(a) for a in call.arguments]
+    arguments = [to_builtins(a) for a in call.arguments]
     job: dict[str, object] = {"kind": call.kind, "name": call.name, "arguments": arguments}
     if call.kind == "graph":
         if repeated.code is None:

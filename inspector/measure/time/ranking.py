@@ -6,9 +6,11 @@ import datetime
 import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from inspector.base.errors import ToolMissing, Unreadable, UsageError
 from inspector.base.text import plural
@@ -40,8 +42,7 @@ TITLES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Peaks:
+class Peaks(Struct, frozen=True):
     """A device's peaks by its data sheet: bytes per second, and operations per second by unit."""
 
     name: str
@@ -50,8 +51,7 @@ class Peaks:
     source: str
 
 
-@dataclass(frozen=True, slots=True)
-class Spot:
+class Spot(Struct, frozen=True):
     """One call: ``intensity`` in operations a byte, ``flops`` in operations a second."""
 
     name: str
@@ -129,8 +129,7 @@ def _named(text: str, option: str) -> tuple[str, str]:
     return name, value
 
 
-@dataclass(frozen=True, slots=True)
-class RaceRow:
+class RaceRow(Struct, frozen=True):
     """One variant at one size by one stopwatch.
 
     ``timing`` has the script's and the variant's name and the number of the size. ``agrees`` is
@@ -157,8 +156,7 @@ class RaceRow:
         return span is not None and time is not None and span > time * (1 + GAP)
 
 
-@dataclass(frozen=True, slots=True)
-class Race:
+class Race(Struct, frozen=True):
     """Variants that were timed together. ``swept`` is the size that was varied."""
 
     taken: str

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from types import NoneType
 from typing import Any, cast, get_args, get_origin, get_type_hints
+
+from msgspec import Struct, field, to_builtins
+from msgspec.structs import fields, replace
 
 from inspector.base.model import Kernel, Variant
 from inspector.recording.layout import kept
@@ -18,7 +20,7 @@ MAX_NUMBER = float(1 << 63)
 
 
 def restored(kind: Any, value: object) -> Any:
-    """Read a value of JSON as a type: a dataclass, a tuple, a mapping, a text or a number.
+    """Read a value of JSON as a type: a struct, a tuple, a mapping, a text or a number.
 
     Fields that are missing or of another type get their defaults, elements of another type are
     left out. Raises ``TypeError`` for a value of another type, or a needed field without one.
@@ -27,7 +29,7 @@ def restored(kind: Any, value: object) -> Any:
     if NoneType in arguments:
         (kind,) = (each for each in arguments if each is not NoneType)
         return None if value is None else restored(kind, value)
-    if isinstance(kind, type) and is_dataclass(kind):
+    if isinstance(kind, type) and issubclass(kind, Struct):
         if not isinstance(value, dict):
             raise TypeError(f"not an object, which {kind} is")
         hints, given = get_type_hints(kind), {}
@@ -63,8 +65,7 @@ def restored(kind: Any, value: object) -> Any:
 CONFIDENCE = 0.95
 
 
-@dataclass(frozen=True, slots=True)
-class Median:
+class Median(Struct, frozen=True):
     """A median with its 95 % interval, which fewer than 6 samples do not have."""
 
     value: float
@@ -115,8 +116,7 @@ STEADY = 0.03
 MIN_SAMPLES_OF_A_THIRD = 20
 
 
-@dataclass(frozen=True, slots=True)
-class KernelTime:
+class KernelTime(Struct, frozen=True):
     """One kernel of a call: its launches' own durations in µs, and how many a call makes.
 
     ``name`` is the recorded kernel's if known, else CUPTI's.
@@ -131,8 +131,7 @@ class KernelTime:
     samples: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Timing:
+class Timing(Struct, frozen=True):
     """One launch or call by one stopwatch, in µs; None: not known.
 
     ``kind`` is ``triton`` (a launch), ``graph`` or ``extension``: of those ``kernel`` is the
@@ -177,8 +176,7 @@ class Timing:
     flops_from: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Peak:
+class Peak(Struct, frozen=True):
     """Bandwidth in GB/s of a copy by one stopwatch; ``bytes`` are those read and written."""
 
     stopwatch: str
@@ -187,8 +185,7 @@ class Peak:
     bytes: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Session:
+class Session(Struct, frozen=True):
     """What was timed together: on which device, with what, when (ISO 8601, UTC)."""
 
     taken: str
@@ -271,11 +268,11 @@ def _drift(samples: Sequence[float]) -> list[str]:
 
 
 def timing_row(timing: Timing) -> dict[str, object]:
-    return {**asdict(timing), "variant": timing.variant or None}
+    return {**to_builtins(timing), "variant": timing.variant or None}
 
 
 def stored_session(session: Session) -> dict[str, object]:
-    return {**asdict(session), "rows": [timing_row(t) for t in session.rows]}
+    return {**to_builtins(session), "rows": [timing_row(t) for t in session.rows]}
 
 
 def read(stored: Mapping[str, object]) -> Session | None:
@@ -305,8 +302,7 @@ OWN, COLD = "cupti", "cold"
 """The stopwatch that reads a kernel's own duration, and the preferred state of the L2."""
 
 
-@dataclass(frozen=True, slots=True)
-class StoredTime:
+class StoredTime(Struct, frozen=True):
     """A time of one kernel, of a launch or within a call, with its median in µs.
 
     ``taken`` is when that was (ISO 8601), ``device`` the device's name, ``inputs`` are the tensors

@@ -12,10 +12,12 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from inspector.analyse.card import operations, tensor_bytes
 from inspector.analyse.occupancy import arch_of
@@ -68,8 +70,7 @@ Said = dict[str, object]
 Child = Callable[[Sequence[str], float, Path], Finished]
 
 
-@dataclass(frozen=True, slots=True)
-class TimeWish:
+class TimeWish(Struct, frozen=True):
     """How to take times: by which stopwatch (``all``: each), in which state of the L2.
 
     ``seconds`` limits one stopwatch, ``limit`` (seconds) one launch, ``calls`` the distinct calls
@@ -124,8 +125,7 @@ def records(results: Path) -> list[Said]:
         return []
 
 
-@dataclass
-class GatheredTimes:
+class GatheredTimes(Struct):
     """The results of child processes; ``rows`` by the launch's number.
 
     ``spent``: the budget ran out before all launches were begun; the others have no rows.
@@ -276,8 +276,7 @@ def interpreter(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Ready:
+class Ready(Struct, frozen=True):
     plan: Plan
     python: str
     calls: tuple[ReplayableCall, ...] = ()

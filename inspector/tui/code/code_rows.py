@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any, NamedTuple, Protocol
 
+from msgspec import Struct
 from pygments.token import Token
 from rich.cells import cell_len
 from rich.segment import Segment
@@ -160,8 +160,7 @@ class RunFigures(Protocol):
         """Whether much of what was executed was executed there."""
 
 
-@dataclass(frozen=True, slots=True)
-class Gutter:
+class Gutter(Struct, frozen=True, dict=True):
     """The columns of one listing."""
 
     annotations: LineAnnotations = NOTHING

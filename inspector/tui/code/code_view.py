@@ -9,11 +9,12 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
 from typing import Any, ClassVar
 
+from msgspec.structs import replace
 from rich.style import Style
 from textual import events
 from textual.geometry import Size

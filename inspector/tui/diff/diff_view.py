@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from typing import ClassVar, NamedTuple
 
+from msgspec import Struct
 from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
@@ -63,8 +63,7 @@ class DiffPlace(NamedTuple):
     b: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class DiffRequest:
+class DiffRequest(Struct, frozen=True):
     """Two variants at a stage, None for the best that both have; ``at`` is the place to keep."""
 
     a: TreeSubject
@@ -74,8 +73,7 @@ class DiffRequest:
     at: DiffPlace | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(Struct, frozen=True):
     """Rows, ``stretches`` of equal ones to fold, and ``changes``: first, last (exclusive)."""
 
     rows: tuple[BesideRow, ...] = ()
@@ -103,8 +101,7 @@ class Layout:
         return next(found, next(other, None))
 
 
-@dataclass(frozen=True, slots=True)
-class DiffOutcome:
+class DiffOutcome(Struct, frozen=True):
     """A comparison and how it is laid out; ``at`` None: the cursor goes to the first change."""
 
     comparison: Compared | PassChange

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
+from msgspec import Struct
 from rich.cells import cell_len
 from textual import events, on
 from textual.app import ComposeResult
@@ -60,8 +60,7 @@ MIN_TEXT_CELLS = 18
 MAX_ROWS = 500
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Entry:
+class Entry(Struct, frozen=True, eq=False):
     """Something that can be found. All texts are safe to draw.
 
     ``words`` are looked in as well, ``digest`` is found by its beginning. ``near`` is how far it is
@@ -82,8 +81,7 @@ class Entry:
     also: Callable[[str], Entry | None] | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Match:
+class Match(Struct, frozen=True, eq=False):
     """An entry that fits, and where."""
 
     entry: Entry

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from msgspec import Struct
 from textual.binding import Binding, BindingType
 from textual.keys import KEY_NAME_REPLACEMENTS, Keys, _character_to_key, key_to_character
 
@@ -33,8 +33,7 @@ class Where(Enum):
     TRYING = "Trying an edited stage"
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(Struct, frozen=True):
     """One command.
 
     ``id`` is stable: keys can be rebound by it. ``keys`` are Textual's names, the first is the one

@@ -15,13 +15,13 @@ import contextlib
 import os
 import secrets
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Literal
 
 import msgspec
 import platformdirs
+from msgspec import Struct, field
 
 from inspector.base.errors import Unreadable
 from inspector.base.text import shown
@@ -32,8 +32,7 @@ MAX_FILE_BYTES = 1 << 20
 MAX_PROBLEMS_SHOWN = 6
 
 
-@dataclass(frozen=True, slots=True)
-class Config:
+class Config(Struct, frozen=True):
     """``keys``: Textual's keys by command id, of those that changed; ``theme``: one of THEMES.
 
     ``problems`` are sentences for the user, safe to draw.

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from msgspec import Struct
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import Vertical
@@ -32,8 +33,7 @@ SEARCH_LINES = 200
 """Lines in which the first instruction is looked for."""
 
 
-@dataclass(frozen=True, slots=True)
-class ListingRequest:
+class ListingRequest(Struct, frozen=True):
     """One stage of one subject."""
 
     subject: TreeSubject

@@ -10,9 +10,9 @@ import re
 import textwrap
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 
+from msgspec import Struct
 from textual import on
 from textual.content import Content
 from textual.dom import DOMNode
@@ -52,8 +52,7 @@ def _span(lines: tuple[int, ...], word: str) -> str:
     return f"{word} at {lines[0]}" if lines else ""
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
+class Said(Struct, frozen=True):
     """All annotations of one line."""
 
     words: Words = NO_WORDS

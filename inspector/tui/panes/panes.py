@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 
+from msgspec import Struct
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import Container
@@ -20,8 +20,7 @@ from inspector.tui.widgets.notice import Notice, in_thread
 from inspector.tui.widgets.subject import TreeSubject, resolve
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(Struct, frozen=True):
     """``stages``: for each pane a stage and its substitutes; empty for one pane as it is."""
 
     name: str
@@ -79,8 +78,7 @@ LINKED_SEARCH_LINES = 40
 MAX_PLACES = 200
 
 
-@dataclass(frozen=True, slots=True)
-class VisitedPlace:
+class VisitedPlace(Struct, frozen=True):
     """A line of a stage of a subject."""
 
     subject: TreeSubject

@@ -8,10 +8,10 @@ import shlex
 import threading
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import ClassVar
 
+from msgspec import Struct, field
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding
@@ -64,8 +64,7 @@ CHOICES: tuple[tuple[str, ...], ...] = (
 )
 
 
-@dataclass
-class StageFigures:
+class StageFigures(Struct, dict=True):
     """Columns of one stage; ``links`` are the lines of PTX of each line, None in the PTX itself."""
 
     stepper: Stepper
@@ -140,8 +139,7 @@ class StageFigures:
         return (place.line,) if self.links is None else self.tied.get(place.line, ())
 
 
-@dataclass(slots=True)
-class SteppedKernel:
+class SteppedKernel(Struct):
     """A block that was run, seen from every stage of its kernel.
 
     ``block_facts`` count that block, ``launched`` as many as was cheap; ``whole``: which is shown.
@@ -217,8 +215,7 @@ MAX_STEPS, MAX_BYTES = 500_000, 256 << 20
 """What is kept of a block's steps: as much as a laptop has to spare."""
 
 
-@dataclass(frozen=True, slots=True)
-class BlockRun:
+class BlockRun(Struct, frozen=True):
     """A block that was run; ``unnamed`` says why registers have no names of the source, or ""."""
 
     chosen: ChosenLaunch
@@ -227,8 +224,7 @@ class BlockRun:
     unnamed: str = ""
 
 
-@dataclass(slots=True)
-class RunningBlock:
+class RunningBlock(Struct):
     """A block that is being run; ``stop`` ends it."""
 
     block: Triple

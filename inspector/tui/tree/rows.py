@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import chain
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from inspector.base.model import Graph, Kernel, Origin, Recording, Resources, Variant
 from inspector.diff.variants import time_us, winner
@@ -32,8 +34,7 @@ class TreeKind(Enum):
     OPERATORS = "operators"
 
 
-@dataclass(frozen=True, slots=True)
-class TreeRow:
+class TreeRow(Struct, frozen=True):
     """One row. ``key`` is its path in the tree and stays while ids grow; ``depth`` is from 0.
 
     ``count`` is how many rows are beneath it; ``text`` is safe to draw, ``short`` for little room.
@@ -56,8 +57,7 @@ class TreeRow:
         return self.kind is TreeKind.VARIANT or (self.kind is TreeKind.KERNEL and not self.count)
 
 
-@dataclass(frozen=True, slots=True)
-class TreeEntry:
+class TreeEntry(Struct, frozen=True):
     """A row with the rows beneath it, the text that a filter looks in, and the variant's hash."""
 
     row: TreeRow

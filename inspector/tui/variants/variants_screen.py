@@ -8,11 +8,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from time import monotonic
 from typing import ClassVar
 
+from msgspec import Struct
+from msgspec.structs import replace
 from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
@@ -56,8 +57,7 @@ CHOICE = "choice"
 """What max-autotune calls a candidate, which is after its settings."""
 
 
-@dataclass(frozen=True, slots=True)
-class VariantColumn:
+class VariantColumn(Struct, frozen=True):
     """``value`` is what rows are sorted by, None last; ``text`` its cell where that is more.
 
     ``least`` is whether the least is the best; ``read`` whether figures are read in a thread.
@@ -358,16 +358,14 @@ MARKING = (
 """What to do, by how many variants are marked."""
 
 
-@dataclass(frozen=True, slots=True)
-class Left:
+class Left(Struct, frozen=True):
     """The state on leaving: marked variants, and the variant to open."""
 
     marked: tuple[TreeSubject, ...]
     read: TreeSubject | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
+class Scope(Struct, frozen=True):
     """The variants of a table, with a name; ``wider`` is the next larger scope."""
 
     name: str

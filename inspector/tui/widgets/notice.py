@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from msgspec import Struct
 from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
 from rich.style import Style
@@ -24,8 +24,7 @@ from inspector.base.errors import PtxviewError
 from inspector.base.text import harmless, symbol
 
 
-@dataclass(frozen=True, slots=True)
-class Notice:
+class Notice(Struct, frozen=True):
     """``sign`` says without colour what kind of notice it is; the texts may be anything."""
 
     sign: str

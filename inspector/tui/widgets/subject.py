@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from inspector.base.model import (
     EDIT,
@@ -53,8 +55,7 @@ def digit(stage: Stage) -> str:
     return "8" if stage in GRAPH_STAGES else str(KERNEL_STAGES.index(stage) + 1)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class TreeSubject:
+class TreeSubject(Struct, frozen=True, eq=False):
     """A choice in the tree; a graph alone has no kernel and no variant.
 
     Two are the same when the ids are: configurations are mappings and cannot be hashed.

@@ -10,12 +10,12 @@ import textwrap
 import threading
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from enum import Enum
 from math import prod
 from time import monotonic
 from typing import ClassVar
 
+from msgspec.structs import replace
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 from textual.content import Content

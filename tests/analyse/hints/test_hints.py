@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 
+import msgspec.structs
 import pytest
 
 from inspector.analyse.hints.rules import RULES
@@ -119,9 +119,9 @@ def test_a_column_is_32_sectors_and_narrow_is_eight_accesses_for_two() -> None:
 def test_conflicts_are_counted_for_the_blocks_shape() -> None:
     subject = pairs("unpadded")
     call = Call("extension", "unpadded", grid=(12, 12, 1), block=(32, 32, 1))
-    known = dataclasses.replace(subject, calls=(call,))
+    known = msgspec.structs.replace(subject, calls=(call,))
     assert ", 32-way in the worst" in findings(known)["bank-conflicts"].text
-    unknown = dataclasses.replace(subject, calls=())
+    unknown = msgspec.structs.replace(subject, calls=())
     assert "at least 8-way" in findings(unknown)["bank-conflicts"].text
     assert "8-way" in findings(pairs("dot_kernel", PRECISION="tf32", TURNED=True))[
         "bank-conflicts"].text  # fmt: skip
@@ -131,10 +131,10 @@ def test_masked_lanes_are_counted_in_the_launch() -> None:
     subject = pairs("scale_kernel", num_warps=4, columns=781)
     assert "781 of the 1,024 elements" in findings(subject)["masked-lanes"].text
     assert "estimate" not in findings(subject)["masked-lanes"].text
-    assert "masked-lanes" not in rules(dataclasses.replace(subject, calls=()))
+    assert "masked-lanes" not in rules(msgspec.structs.replace(subject, calls=()))
     almost = Call("triton", "scale_kernel", grid=(4, 1, 1), block=(128, 1, 1),
                   arguments=(Argument("n_cols", "i32", 900),))  # fmt: skip
-    assert "masked-lanes" not in rules(dataclasses.replace(subject, calls=(almost,)))
+    assert "masked-lanes" not in rules(msgspec.structs.replace(subject, calls=(almost,)))
 
 
 # -- the launch and the device ----------------------------------------------------------------
@@ -186,7 +186,7 @@ def test_kernels_on_the_tensor_cores_may_have_few_warps() -> None:
     subject = launched(132 * 64, registers=255)
     assert "low-occupancy" in rules(subject)
     listing = parse(Stage.PTX, text)
-    tensor = dataclasses.replace(
+    tensor = msgspec.structs.replace(
         subject, listings={Stage.PTX: listing}, functions={Stage.PTX: listing.functions[0]}
     )
     assert "low-occupancy" not in rules(tensor)
@@ -195,5 +195,5 @@ def test_kernels_on_the_tensor_cores_may_have_few_warps() -> None:
 @pytest.mark.parametrize(("threads", "fires"), [(20, True), (33, True), (96, False), (1023, False)])
 def test_blocks_that_do_not_fill_their_warps(threads: int, fires: bool) -> None:
     call = Call("extension", "k", grid=(10_000, 1, 1), block=(threads, 1, 1))
-    subject = dataclasses.replace(launched(1, registers=16), calls=(call,))
+    subject = msgspec.structs.replace(launched(1, registers=16), calls=(call,))
     assert ("idle-lanes" in rules(subject)) is fires

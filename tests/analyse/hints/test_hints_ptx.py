@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-
+import msgspec.structs
 import pytest
 
 from inspector.analyse.hints.subject import HintSubject
@@ -205,5 +204,5 @@ def test_inlined_call_is_not_a_call() -> None:
     assert "uninlined-call" in rules(called)
     listings = {**called.listings, Stage.SASS: inlined.listings[Stage.SASS]}
     functions = {**called.functions, Stage.SASS: inlined.functions[Stage.SASS]}
-    changed = dataclasses.replace(called, listings=listings, functions=functions)
+    changed = msgspec.structs.replace(called, listings=listings, functions=functions)
     assert "uninlined-call" not in rules(changed)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 import subprocess
 import tomllib
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from inspector.analyse.sentences.context import Context, context_of, of_header
 from inspector.analyse.sentences.ptx import PtxReader, byte_picks

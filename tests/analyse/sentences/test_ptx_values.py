@@ -5,13 +5,13 @@ from __future__ import annotations
 import random
 import struct
 from collections.abc import Callable
-from dataclasses import replace
 from operator import and_, floordiv, mod, mul, or_, xor
 from typing import NamedTuple
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from inspector.analyse.sentences import forms
 from inspector.analyse.sentences.context import Context, Parameter

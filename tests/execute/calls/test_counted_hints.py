@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from pathlib import Path
 from typing import Any
 
+import msgspec.structs
 import numpy as np
 import pytest
 
@@ -193,7 +193,7 @@ def counted(subject: HintSubject) -> tuple[ExecutedFacts, set[str]]:
     )
     facts = done.executed
     assert facts is not None
-    found = with_executed(dataclasses.replace(subject, executed=facts), (), THRESHOLDS)
+    found = with_executed(msgspec.structs.replace(subject, executed=facts), (), THRESHOLDS)
     assert all(one.blocks == (facts.ran, facts.of) for one in found)
     return facts, {one.rule for one in found}
 
@@ -228,13 +228,13 @@ def test_what_was_counted_is_in_place_of_the_guess() -> None:
     assert guess.estimated and guess.blocks is None
     (one,) = [
         f
-        for f in findings(dataclasses.replace(subject, executed=facts)).values()
+        for f in findings(msgspec.structs.replace(subject, executed=facts)).values()
         if f.rule == "uncoalesced-layout"
     ]
     assert one.blocks == (facts.ran, facts.of) and not one.estimated
     # Nothing scattered was seen in a launch of the twin: the guess is gone, too.
     calm, _ = counted(pairs("scale_kernel", num_warps=4, columns=1024))
-    assert "uncoalesced-layout" not in findings(dataclasses.replace(subject, executed=calm))
+    assert "uncoalesced-layout" not in findings(msgspec.structs.replace(subject, executed=calm))
 
 
 # -- show ------------------------------------------------------------------------------------------

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from inspector.analyse.line_annotations import Samples, total
 from inspector.base.model import Stage, Variant
@@ -169,7 +169,7 @@ NAMES = frozenset({"f", "f(int)"})
 def launch(**more: object) -> NcuLaunch:
     return replace(
         NcuLaunch(0, "f", "f(int)", block=(128, 1, 1), grid=(4, 1, 1), registers=8),
-        **more,  # type: ignore[arg-type]
+        **more,
     )
 
 

@@ -6,10 +6,10 @@ import gzip
 import json
 import random
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from inspector.base.errors import Unreadable
 from inspector.base.names import short_name
@@ -228,7 +228,7 @@ def test_kernels_of_cuda_and_of_a_graph_are_found_by_their_demangled_names() -> 
 
 
 def window(**given: object) -> Window:
-    return replace(Window(1, "ptxview", "", pid=9, began=100.0, ended=101.0), **given)  # type: ignore[arg-type]
+    return replace(Window(1, "ptxview", "", pid=9, began=100.0, ended=101.0), **given)
 
 
 def told(**given: object) -> list[str]:

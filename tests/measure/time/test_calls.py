@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from inspector.base.errors import PtxviewError
 from inspector.base.model import Kernel, Origin, Recording, Variant

@@ -7,11 +7,11 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from inspector.base.errors import Stopped, ToolMissing, Unreadable
 from inspector.measure.time.take import NO_DEVICE, TimeWish, measure, watched

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from inspector.base.model import Kernel, Origin, Stage, Variant
 from inspector.diff.compare import compare, stage_of, variant_rows
@@ -34,7 +34,7 @@ KERNEL = Kernel("k", "k", "k", Origin.TRITON, (VARIANT,))
 
 def row(us: float, **known: object) -> Timing:
     bare = Timing("k", "01234567", 0, "cupti", "cold", us, us, us, 60, inputs="float32 8")
-    made = replace(bare, **known)  # type: ignore[arg-type]
+    made = replace(bare, **known)
     own = KernelTime(made.kernel, made.variant, us, 1, us, us, 60)
     return replace(made, kernels=(own,)) if made.kind == "triton" else made
 

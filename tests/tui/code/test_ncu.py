@@ -30,7 +30,7 @@ def pages(tmp_path: Path) -> list[str]:
 
 def only(profiled: Profiled, ident: str) -> Reader:
     """The reader with that variant first, which the interface then opens with."""
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     rec = profiled.reader.recording
     kernel, variant = next((k, v) for k, v in rec.variants() if v.id == ident)

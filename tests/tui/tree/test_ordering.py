@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from inspector.base.model import Fusion, Recording, Resources, Variant
 from inspector.tui.tree.rows import (
