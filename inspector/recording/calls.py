@@ -309,6 +309,7 @@ class DriverLaunches:
         self._strangers: dict[str, _Launches] = {}
         self._targets: dict[str, str | None] = {}
         self.began = False
+        self._tells_tuning = False
 
     def take(self, event: Event) -> None:
         """Take in an event of any kind; those that are not about this are ignored."""
@@ -364,6 +365,7 @@ class DriverLaunches:
         paths = tuple(str(p) for p in libraries) if isinstance(libraries, list) else ()
         launches = self._kernels.setdefault((module, symbol), _Launches(symbol, module, paths))
         launches.calls[process, number] = event
+        self._tells_tuning |= event.get("tuning") is True
 
     def _told(self, event: Event, process: Process) -> None:
         for text, value in as_map(event.get("counts")).items():
@@ -386,7 +388,8 @@ class DriverLaunches:
         """
         if (launches := self._of(variant)) is None:
             return variant
-        counts = [self._count(key, event) for key, event in launches.calls.items()]
+        own = {key: event for key, event in launches.calls.items() if not event.get("tuning")}
+        counts = [self._count(key, event) for key, event in own.items()]
         if variant.launches is not None:
             more = sum(c.replayed - c.captured for c in counts)
             return replace(variant, launches=max(variant.launches + more, 0))
@@ -395,8 +398,16 @@ class DriverLaunches:
             variant,
             launches=sum(c.launched + c.replayed for c in counts),
             launches_exact={process for process, _ in launches.calls}.isdisjoint(self._inexact),
+            benchmarks=self._benchmarks(launches),
             calls=self._calls(launches, argument_types(demangled) if told else ()),
         )
+
+    def _benchmarks(self, launches: _Launches) -> int | None:
+        """Launches by which an autotuner measured; None where the recording tells none apart."""
+        if not self._tells_tuning:
+            return None
+        tuned = ((k, e) for k, e in launches.calls.items() if e.get("tuning"))
+        return sum(c.launched + c.replayed for c in (self._count(k, e) for k, e in tuned))
 
     def _of(self, variant: Variant) -> _Launches | None:
         if (stranger := self._strangers.get(variant.hash)) is not None:
@@ -418,7 +429,7 @@ class DriverLaunches:
         for key, event in launches.calls.items():
             counts, names = self._count(key, event), event.get("operators")
             count = counts.launched + counts.replayed
-            if event.get("others") or not count:
+            if event.get("others") or event.get("tuning") or not count:
                 continue
             call = Call(
                 kind="cuda",

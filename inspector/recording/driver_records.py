@@ -23,7 +23,7 @@ from inspector.system import files
 
 FORMAT = 1
 BEGAN, MODULE, ENTRY, REFUSED, COUNTS, FRAME, LEFT = range(1, 8)
-OTHERS, IN_GRAPH, BY_OPERATOR = 1, 2, 4
+OTHERS, IN_GRAPH, BY_OPERATOR, TUNING = 1, 2, 4, 8
 
 _RECORD = struct.Struct("<IIQ")
 
@@ -214,6 +214,7 @@ class _Decoder:
             "device": device if device >= 0 else None,
             "by_operator": bool(flags & BY_OPERATOR),
             "in_graph": bool(flags & IN_GRAPH),
+            "tuning": bool(flags & TUNING),
             "libraries": libraries,
             "operators": operators,
         }

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from inspector.base.model import Kernel, Origin, Recording, Variant
+from inspector.base.model import Kernel, Recording, Variant
 from inspector.base.text import microseconds, plural, shown
 from inspector.measure.evidence import Evidence
 from inspector.measure.ncu.attach import NcuMeasured
@@ -86,13 +86,13 @@ def costs(rec: Recording, given: Evidence) -> Costs:
     steps = len(given.profile.window.steps) if given.profile is not None else 0
     by_variant = _works_by_variant(rec, works)
     named, chosen = titles(rec), _chosen_times(rec)
-    # The driver alone counts libraries' launches, and does not tell an autotuner's from others.
+    # Older recordings do not tell an autotuner's launches of a library's kernels from others.
     tuned = any(tuning.operation for kernel in rec.kernels for tuning in kernel.autotune)
     rows = [
         replace(
             _cost(kernel, variant, given, by_variant.get((kernel.id, variant.id)), chosen, steps),
             name=named.get(kernel.id, kernel.called),
-            at_most=tuned and kernel.origin is Origin.EXTERN and bool(variant.launches),
+            at_most=tuned and variant.benchmarks is None and bool(variant.launches),
         )
         for kernel, variant in rec.variants()
     ]

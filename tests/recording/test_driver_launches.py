@@ -70,6 +70,15 @@ def the_kernel(recording: Recording) -> Kernel:
     return kernel
 
 
+def test_an_autotuners_launches_are_benchmarks(folder: Folder) -> None:
+    cubin = folder.blob((DATA / ZOO).read_bytes())
+    folder.launch(0, NESTED, [5, 0, 0], module=cubin)
+    folder.launch(1, NESTED, [200, 12, 0], module=cubin, tuning=True)
+    (variant,) = the_kernel(folder.opened()).variants
+    assert (variant.launches, variant.benchmarks) == (5, 212)
+    assert [call.count for call in variant.calls] == [5]
+
+
 def test_a_kernel_of_a_library_has_its_maker_and_its_machine_code(folder: Folder) -> None:
     cubin = (DATA / ZOO).read_bytes()
     parsed = read_cubin(cubin)

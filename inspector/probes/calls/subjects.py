@@ -18,6 +18,7 @@ from contextlib import ExitStack, suppress
 from typing import Any
 
 from .. import hooks, private_names
+from ..driver import subscriber
 from ..writer import emit, problem
 
 # torch's allocator begins every block at a multiple of 512 bytes, and in the host's memory, where
@@ -288,12 +289,14 @@ def finish() -> None:
 
 def _begin_comparing(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
     _tuning[0] += 1
+    subscriber.tuning(_tuning[0])
     return epoch
 
 
 def _end_comparing(begun: int, result: Any, error: BaseException | None) -> None:
     if begun == epoch:  # else it was reset to 0
         _tuning[0] -= 1
+        subscriber.tuning(_tuning[0])
 
 
 BENCHMARKS = {
@@ -337,6 +340,7 @@ def begin() -> None:
     epoch += 1
     _all.clear()
     _tuning[0] = 0
+    subscriber.tuning(0)
 
 
 os.register_at_fork(after_in_child=_child_begins)

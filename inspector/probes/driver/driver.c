@@ -121,7 +121,7 @@ typedef struct {
   int32_t module, device;
   uint32_t grid[3], block[3], shared, cluster[3], flags, frames, parameters, bytes, text;
 } EntryHead;   /* frames: u64 each; parameters' sizes: u16 each; their bytes; the symbol */
-enum { OTHERS = 1, IN_GRAPH = 2, BY_OPERATOR = 4 };
+enum { OTHERS = 1, IN_GRAPH = 2, BY_OPERATOR = 4, TUNING = 8 };
 typedef struct { int32_t module; uint32_t dims[7]; uint32_t texts[3]; } RefusedHead;
 typedef struct { uint32_t sampled, counts; uint64_t lost[6]; } CountsHead;
 typedef struct { uint64_t entry, count, replayed, varied, captured; } Count;
@@ -159,7 +159,7 @@ typedef struct {
   uint64_t told;             /* the sum of all counts that is written already */
   uint64_t replayed;         /* by graphs */
   char *symbol;
-  int module, device, operator;
+  int module, device, operator, tuning;
   unsigned dims[7], cluster[3];
 } __attribute__((aligned(64))) Entry;
 
@@ -185,7 +185,7 @@ static struct Handle { void *handle; int module; } *handles;
 static int handle_count, handle_room;
 static Exec *execs;
 static int exec_count, exec_room;
-static int by_operator, capturing, active, ready, owner, written;
+static int by_operator, capturing, active, ready, owner, written, tuning;
 static uint64_t lost[6], lost_told, addresses[MAX_ADDRESSES];
 static int address_count;
 static void *subscriber;
@@ -565,7 +565,8 @@ static void push_entry(int number, int in_graph) {
     .entry = (uint32_t)number, .module = entry->module, .device = entry->device,
     .shared = entry->dims[6], .frames = (uint32_t)depth, .parameters = (uint32_t)entry->parameters,
     .bytes = (uint32_t)bytes, .text = (uint32_t)text,
-    .flags = (entry->others ? OTHERS : 0) | (in_graph ? IN_GRAPH : 0) | (by_operator ? BY_OPERATOR : 0),
+    .flags = (entry->others ? OTHERS : 0) | (in_graph ? IN_GRAPH : 0) | (by_operator ? BY_OPERATOR : 0)
+      | (entry->tuning ? TUNING : 0),
   };
   memcpy(head.grid, entry->dims, sizeof head.grid);
   memcpy(head.block, entry->dims + 3, sizeof head.block);
@@ -600,11 +601,12 @@ static uint64_t mixed(void *f, const unsigned *dims, int other) {
 }
 
 /* Where the table has a launch, or would have it. */
-static uint16_t *place_of(const Asked *a, int device, int operator) {
-  for (unsigned at = (unsigned)mixed(a->f, a->dims, device ^ operator);; at++) {
+static uint16_t *place_of(const Asked *a, int device, int operator, int tunes) {
+  for (unsigned at = (unsigned)mixed(a->f, a->dims, device ^ operator ^ tunes << 16);; at++) {
     uint16_t *place = &table[at % (MAX_ENTRIES * 2)];
     const Entry *entry = *place ? &entries[*place - 1] : 0;
     if (!entry || (entry->f == a->f && entry->device == device && entry->operator == operator
+        && entry->tuning == tunes
         && !memcmp(entry->dims, a->dims, sizeof a->dims)
         && !memcmp(entry->cluster, a->cluster, sizeof a->cluster))) return place;
   }
@@ -614,9 +616,10 @@ static uint16_t *place_of(const Asked *a, int device, int operator) {
 static int entry_of(const Asked *a, const char *symbol, int device, int in_graph) {
   Asked others = {.f = a->f};   /* all launches of a kernel that are not told apart */
   int operator = by_operator ? operators_now() : 0, same = 0;
-  uint16_t *place = place_of(a, device, operator);
+  int tunes = __atomic_load_n(&tuning, __ATOMIC_RELAXED) > 0;
+  uint16_t *place = place_of(a, device, operator, tunes);
   if (*place) return *place - 1;
-  uint16_t *rest = place_of(&others, device, 0);
+  uint16_t *rest = place_of(&others, device, 0, tunes);
   if (*rest) return *rest - 1;
   if (entry_count >= MAX_ENTRIES || !(symbol = name_of(a->f, symbol))) return -1;
   for (int i = 0; i < entry_count; i++) same += entries[i].f == a->f;
@@ -625,7 +628,7 @@ static int entry_of(const Asked *a, const char *symbol, int device, int in_graph
   memset(entry, 0, sizeof *entry);
   if (!(entry->symbol = strdup(symbol))) return -1;
   entry->f = a->f, entry->others = a == &others, entry->module = module_of(a->f);
-  entry->device = device, entry->operator = operator;
+  entry->device = device, entry->operator = operator, entry->tuning = tunes;
   memcpy(entry->dims, a->dims, sizeof entry->dims);
   memcpy(entry->cluster, a->cluster, sizeof entry->cluster);
   keep_parameters(entry, a);
@@ -924,6 +927,9 @@ static void begin(void) {
 EXPORT void ptxview_driver_prepare(const char *cupti) {
   snprintf(cupti_path, sizeof cupti_path, "%s", cupti);
 }
+
+/* Whether an autotuner measures: launches from now on are its own. */
+EXPORT void ptxview_driver_tuning(int depth) { __atomic_store_n(&tuning, depth, __ATOMIC_RELAXED); }
 
 /* The driver calls this at the end of cuInit. */
 EXPORT int InitializeInjection(void) {

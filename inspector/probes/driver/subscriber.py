@@ -120,6 +120,12 @@ def tell() -> None:
         _state["library"].ptxview_driver_tell()
 
 
+def tuning(depth: int) -> None:
+    """Have launches count as an autotuner's while ``depth`` is above zero."""
+    if _state["library"] is not None:
+        _state["library"].ptxview_driver_tuning(depth)
+
+
 # -- leaving --------------------------------------------------------------------------------------
 
 

@@ -199,6 +199,23 @@ def test_parameters_are_those_of_the_first_launch_and_what_varies_is_said(
     assert buffered["parameters"] == ["0001020304050607", "08090a0b"]
 
 
+def test_launches_of_an_autotuner_are_told_apart(drive: Drive, gelu: str) -> None:
+    done = drive(f"""
+        {BEGIN}
+        load(1, cubin({GELU!r}))
+        one = kernel({gelu!r}, 1)
+        from inspector.probes.calls import subjects
+        launch(one)
+        subjects.comparing(lambda: [launch(one) for _ in range(7)])()
+        launch(one)
+    """)
+    assert done.status == 0, done.err
+    own, tuned = done.of("driver_launch")
+    assert "tuning" not in own and tuned["tuning"] is True
+    counts = done.of("driver_counts")[-1]["counts"]
+    assert [counts[str(e["id"])][0] for e in (own, tuned)] == [2, 7]
+
+
 def test_replays_of_graphs_count_and_captures_do_not(drive: Drive, gelu: str) -> None:
     done = drive(f"""
         {BEGIN}
