@@ -147,7 +147,7 @@ def _costs_of(profiled: Profiled, seconds: float) -> Costs:
     from inspector.measure.evidence import evidence
     from inspector.report.costs import costs
 
-    return costs(profiled.reader.recording, evidence(profiled.reader, profiled.measured, seconds))
+    return costs(profiled.reader.recording, evidence(profiled.reader, seconds))
 
 
 def _costs(profiled: Profiled, as_json: bool) -> int:

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable, Iterator
 from textwrap import wrap
 from typing import ClassVar
 
+from msgspec.structs import replace
 from rich.cells import cell_len
 from rich.text import Text
-from textual import events, on
+from textual import on
 from textual.binding import Binding
 from textual.content import Content, Span
 from textual.widgets import OptionList
@@ -16,6 +17,7 @@ from textual.widgets.option_list import Option
 
 from inspector.base.model import Content as FileText
 from inspector.base.model import Recording, UserFrame
+from inspector.base.text import plural
 from inspector.reader.tables import table
 from inspector.report import compiles, costs, tunings
 from inspector.report.compiles import Phases
@@ -65,10 +67,11 @@ class LinesScreen(ChoiceList[UserFrame | str | None]):
     def __init__(self, title: str, make: Callable[[int], Iterable[compiles.CompileLine]]) -> None:
         super().__init__(title, ())  # rows are made when the width is known
         self.make = make
+        self.opened = False
         self.rows: list[compiles.CompileLine] = []
 
-    def on_resize(self, event: events.Resize) -> None:
-        width = max(event.size.width - FRAME_CELLS, 20)
+    def on_resize(self) -> None:
+        width = max(self.app.size.width - FRAME_CELLS, 20)
         at = self.options.highlighted
         self.rows = list(self.make(width))
         self.options.clear_options()
@@ -82,14 +85,17 @@ class LinesScreen(ChoiceList[UserFrame | str | None]):
     @on(OptionList.OptionSelected)
     def _chosen(self, message: OptionList.OptionSelected) -> None:
         row = self.rows[message.option_index]
-        if row.place is not None or row.kernel is not None:
+        if row.opens:
+            self.opened = not self.opened
+            self.on_resize()
+        elif row.place is not None or row.kernel is not None:
             self.dismiss(row.place or row.kernel)
 
     @on(OptionList.OptionHighlighted)
     def _at(self, message: OptionList.OptionHighlighted) -> None:
         row = self.rows[message.option_index]
         where = "line" if row.place is not None else "kernel" if row.kernel is not None else ""
-        enter = f"Enter: its {where} · " if where else ""
+        enter = "Enter opens · " if row.opens else f"Enter: its {where} · " if where else ""
         self.options.border_subtitle = Content(f"{enter}n next part · Esc closes")
 
     def action_section(self, by: int) -> None:
@@ -115,7 +121,13 @@ class CostScreen(LinesScreen):
     def __init__(self, recording: Recording, found: costs.Costs) -> None:
         def make(width: int) -> Iterator[compiles.CompileLine]:
             yield from costs.lines(found, width)
-            for said in costs.footnotes(found):
+            if found.idle:
+                many = plural(len(found.idle), "candidate")
+                said = f"{'▾' if self.opened else '▸'} {many} not launched"
+                yield compiles.CompileLine(Text(said, "bold cyan"), opens=True)
+            if self.opened:
+                yield from costs.lines(costs.Costs(found.idle), width)
+            for said in costs.footnotes(replace(found, idle=())):
                 yield compiles.CompileLine(Text(said, "yellow"))
             yield compiles.CompileLine(Text(""))
             yield from tunings.lines(recording, width)
