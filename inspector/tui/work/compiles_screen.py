@@ -94,6 +94,7 @@ class LinesScreen(ChoiceList[UserFrame | str | None]):
         if row.opens:
             self.opened = not self.opened
             self.fill()
+            self.call_after_refresh(self.options.scroll_to_highlight, top=True)
         elif row.place is not None or row.kernel is not None:
             self.dismiss(row.place or row.kernel)
 
@@ -156,6 +157,7 @@ class CostScreen(LinesScreen):
 
         def make(width: int) -> Iterator[compiles.CompileLine]:
             yield from costs.lines(found, width)
+            yield compiles.CompileLine(Text(""))
             if found.idle:
                 many = plural(len(found.idle), "candidate")
                 said = f"{'▾' if self.opened else '▸'} {many} not launched"
