@@ -590,14 +590,14 @@ class MainScreen(PaneScreen[None]):
         from inspector.report.costs import costs
         from inspector.tui.work.compiles_screen import CostScreen
 
-        reads, push = self.reads, self.app.push_screen
-        in_thread(
-            self,
-            lambda: costs(reads.recording, evidence(reads, lambda variant: None, HINT_SECONDS)),
-            lambda found: push(CostScreen(reads.recording, found), self._to_line),
-            "cost",
-            failed=self.fail,
-        )
+        reads = self.reads
+
+        def screen() -> CostScreen:
+            given = evidence(reads, lambda variant: None, HINT_SECONDS)
+            return CostScreen(reads.recording, costs(reads.recording, given), given.profile)
+
+        push = self.app.push_screen
+        in_thread(self, screen, lambda made: push(made, self._to_line), "cost", failed=self.fail)
 
     def action_compiles(self) -> None:
         from inspector.report.compiles import none_known
