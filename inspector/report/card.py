@@ -46,8 +46,8 @@ def _rows(card: Card) -> Iterator[tuple[str, str]]:
     else:
         grid = _TIMES.join(map(str, card.launch.grid or ()))
         out = f"{threads}, {plural(card.blocks, 'block')} ({grid})"
-        if card.waves is not None and card.device is not None:
-            sms = card.device.sms
+        sms = None if card.device is None else card.device.sms
+        if card.waves is not None and sms:
             waves = f"{card.waves:.3g} full waves across {sms} SMs"
             out += f": {card.blocks} of {sms} SMs" if card.blocks < sms else f": {waves}"
         yield "launch", out
