@@ -11,7 +11,6 @@ from inspector.base.model import Kernel, Recording, Variant
 from inspector.base.text import microseconds, plural, shown
 from inspector.measure.evidence import Evidence
 from inspector.measure.profile.trace import GpuWork
-from inspector.reader.facts import Measured
 from inspector.report.compiles import CompileLine
 from inspector.report.jsons import SCHEMA, Rows
 from inspector.report.naming import titles
@@ -171,7 +170,9 @@ def _cost(
         per_step=work.calls / steps if work is not None and steps else None,
         us=us,
         source=source,
-        bound=_bound(variant, us, source, given, copied, measured),
+        bound=_bound(
+            variant, us, source, given, copied, None if measured is None else measured.busiest
+        ),
     )
 
 
@@ -184,10 +185,9 @@ def _bound(
     source: str | None,
     given: Evidence,
     copy_percent: float | None,
-    measured: Measured | None,
+    busiest: tuple[float, str] | None,
 ) -> str | None:
     """What bounds a kernel, from ncu's peaks, its share of a copy's speed, its grid or its time."""
-    busiest = None if measured is None else measured.busiest
     if busiest is not None and busiest[0] >= MEMORY_BOUND_PERCENT:
         return f"{busiest[1]} {busiest[0]:.0f} %"
     if copy_percent is not None and copy_percent >= MEMORY_BOUND_PERCENT:
