@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from inspector.base.errors import Exit, PtxviewError, UsageError
 from inspector.base.text import shown
 from inspector.commands import common
-from inspector.commands.common import DEVICE, flag, open_profiled, option, say, select_all, takes
+from inspector.commands.common import DEVICE, flag, open_reader, option, say, select_all, takes
 from inspector.export import collected
 from inspector.export.collected import SAID, WHAT, Remover
 from inspector.export.markdown import contents, markdown
@@ -89,15 +89,14 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
             rest.write(target)
             size = target.stat().st_size
         else:
-            profiled = open_profiled(str(path), args.device)
+            reader = open_reader(str(path), args.device)
             if without:
                 # A recording without its sources has kernels of other hashes: names find them.
                 name = "recording" if "paths" in without else path.name
                 rest = _rest(path, selectors, without)
-                profiled = common.profiled(rest.recording(name), args.device)
-            reader = profiled.reader
+                reader = common.reader_of(rest.recording(name), args.device)
             found = select_all(reader.recording, () if without else selectors)
-            known = replace(evidence(reader, profiled.measured, 0), times=times(path))
+            known = replace(evidence(reader, 0), times=times(path))
             given = (known, [SAID[what] for what in without], bool(selectors))
             size = _written(reader, found, form, target, given, left_out)
     except BrokenPipeError:

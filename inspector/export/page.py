@@ -467,7 +467,7 @@ def page(
     compiled. ``left_out`` is given a sentence for each text that was too large. Raises
     ``PtxviewError`` where nothing can be read.
     """
-    rec, given = reader.recording, given or evidence(reader, lambda _: None, 0)
+    rec, given = reader.recording, given or evidence(reader, 0)
     found = list(rec.variants() if chosen is None else chosen)
     many = not named and len(found) > KEPT
     idle = {id(row.variant) for row in costs.costs(rec, given).idle if many}
