@@ -16,8 +16,8 @@ What to look for in it (Triton 3.9 for sm_90a; ``ptxview list`` tells the varian
   banks (``st.shared.b32``, eight passes each). Without, ``b`` lies in memory as it is wanted.
 * **row_sums** reduces in every turn of its loop (``bar.sync`` twice a turn), **row_sums_after**
   adds elementwise and reduces once after it.
-* **crowded**: a row of 4096 in one warp is 128 elements a thread, and so 4 blocks of one warp where
-  an SM has room for 64; with 16 warps it is eight elements a thread.
+* **crowded**: a row of 4096 in one warp is 128 elements a thread, and so 12 blocks of one warp
+  where an SM has room for 64; with 16 warps it is eight elements a thread.
 """
 
 # mypy: allow-untyped-defs, allow-incomplete-defs
@@ -141,7 +141,7 @@ def run(device: str = "cuda") -> dict[str, torch.Tensor]:
     flat = torch.randn(2112 * 32, device=device)
     a, b = torch.randn(2, 64, 64, device=device)
     long = torch.randn(264, 2000, device=device)
-    wide = torch.rand(528, 4096, device=device) + 1
+    wide = torch.rand(3168, 4096, device=device) + 1  # two full waves of 12 blocks an SM
     more = torch.rand(1200, 4096, device=device) + 1
     results = {
         "masked": (scale(short, num_warps=8), short * 2),

@@ -240,8 +240,9 @@ def _table(reader: Reader, selector: str | None, args: argparse.Namespace) -> in
         for k in reader.recording.kernels
         if k.autotune and not k.variants and (selector is None or selector in names(k))
     ]
-    if not chosen and not failed:
-        select_one(reader.recording, selector)  # raises with the reason
+    named = {kernel.id for kernel, _ in chosen if selector in names(kernel)}
+    if not (chosen or failed) or (len(named) > 1 and not args.variants):
+        select_one(reader.recording, selector)  # raises with the reason, or the choices
     if len(chosen) == 1 and not args.variants and not chosen[0][0].autotune:
         raise UsageError(
             f"{selector or reader.recording.path} fits one variant: there is nothing to compare",

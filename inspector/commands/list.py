@@ -136,7 +136,7 @@ def _costs_of(profiled: Profiled, seconds: float) -> Costs:
     from inspector.measure.evidence import evidence
     from inspector.report.costs import costs
 
-    return costs(profiled.reader.recording, evidence(profiled.reader, profiled.measured, seconds))
+    return costs(profiled.reader.recording, evidence(profiled.reader, seconds))
 
 
 def _costs(profiled: Profiled, as_json: bool) -> int:
@@ -254,7 +254,8 @@ def print_kernels(
     known: StoredTimes | None = None,
     seconds: float = reader.COUNTING_SECONDS,
 ) -> None:
-    """The table of kernels, when every figure is known and hints were counted for ``seconds``."""
+    """The table of kernels, when every figure is known. Counts of hints are in it once all are
+    known: they are counted for ``seconds``."""
     now = datetime.datetime.now(datetime.UTC)
     left = _read(reader, out if out.is_terminal else None, seconds)
     table = tables.kernels(
@@ -262,7 +263,7 @@ def print_kernels(
         reader.resources,
         out.width,
         lambda *one: timings.cell(None if known is None else known.of(*one), now),
-        lambda kernel, variant: tables.figure(reader.hint_count(variant)),
+        lambda _, variant: "" if left else tables.figure(reader.hint_count(variant)),
     )
     out.print(table)
     narrate_uncounted(left)
@@ -287,12 +288,11 @@ def _read(reader: Reader, out: Console | None, seconds: float = reader.COUNTING_
 
 
 def narrate_uncounted(left: int) -> None:
-    """Why there are dashes among the counts of hints."""
+    """Why counts of hints are not shown."""
     if left:
         printing.narrate(
-            f"hints of {plural(left, 'variant')} are not counted yet: ptxview list counts for "
-            "some seconds, and the next one goes on, but for variants of more than "
-            f"{reader.MAX_COUNTED_LINES:,} lines; ptxview show KERNEL -a tells those of one"
+            f"hints are not shown: those of {plural(left, 'variant')} are not counted yet, which "
+            "takes longer than a list; ptxview show KERNEL -a has those of one"
         )
 
 

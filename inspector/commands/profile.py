@@ -86,6 +86,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
             "--stored": flag("show the profiles of a recording: profile --stored [PATH]"),
             "--window": option("N", "number of the window to show (default: the last)", type=int),
             "--top": option("N", "rows of a table (15)", type=int, default=15),
+            "--timeline": flag("the GPU's work of the last step in order of time, and its gaps"),
             "--json": flag("print JSON; the program's standard output goes to standard error"),
         },
     )
@@ -223,8 +224,14 @@ def _print(
             taken = datetime.datetime.fromtimestamp(profile.window.ended or 0, datetime.UTC)
             age = timings.age(taken.isoformat(), datetime.datetime.now(datetime.UTC))
         out.print(age, style="bold")
-    for part in profile_report.whole(profile, many, rec.mode, out.width, args.top):
-        out.print(part, soft_wrap=True)
+    if args.timeline:
+        lines = [line.text for line in profile_report.timeline(profile, rec, out.width)]
+        if not lines:
+            say("no GPU's work was recorded, so there is no timeline")
+    else:
+        lines = list(profile_report.whole(profile, many, rec.mode, out.width, args.top))
+    for line in lines:
+        out.print(line, soft_wrap=True)
 
 
 def arguments_ncu(parser: argparse.ArgumentParser) -> None:

@@ -19,6 +19,7 @@ from rapidfuzz.distance import LCSseq
 
 from inspector.analyse.accesses import COPY, LOAD, STORE, Access, instructions, total
 from inspector.analyse.card import Card, StageContent
+from inspector.analyse.hints.launching import LAUNCHED
 from inspector.analyse.hints.subject import Finding
 from inspector.analyse.occupancy import REGISTERS, SHARED, THREADS, Occupancy
 from inspector.base.model import EDIT, Kernel, Stage, Variant
@@ -112,7 +113,8 @@ class Summary(Struct, frozen=True):
     ``config``, ``arguments`` and ``versions`` those that differ. Opcodes are of ``stage``, costs
     and accesses of it where it is PTX or SASS, else of ``machine``. ``source`` counts the lines of
     the kernel's own source that only one side has, None without a source. ``first`` is the first
-    differing stage beneath an equal one.
+    differing stage beneath an equal one. ``unknown_a`` and ``unknown_b`` are hints of the other
+    side whose premise (a launch, a stage) is not known of this one: neither gained nor lost.
     """
 
     stage: Stage
@@ -128,6 +130,8 @@ class Summary(Struct, frozen=True):
     source: tuple[int, int] | None
     first: Stage | None
     versions: tuple[FigureChange, ...] = ()
+    unknown_a: tuple[Finding, ...] = ()
+    unknown_b: tuple[Finding, ...] = ()
 
 
 def summarise(
@@ -139,6 +143,7 @@ def summarise(
     right = b.card.of(machine) if machine else None
     ranked = sorted((same or {}).items(), key=lambda item: item[0].rank)
     first = next((n for n, (_, alike) in enumerate(ranked) if not alike), 0)
+    (gained, unknown_a), (lost, unknown_b) = _alone(b, a), _alone(a, b)
     return Summary(
         stage,
         machine,
@@ -146,25 +151,30 @@ def summarise(
         _counts(a.opcodes, b.opcodes),
         _counts(_costs(left), _costs(right)),
         _changed_accesses(left.accesses if left else (), right.accesses if right else ()),
-        _alone(b, a),
-        _alone(a, b),
+        gained,
+        lost,
         config(a.variant, b.variant),
         tuple(_arguments(a, b)),
         _own_lines(a.source, b.source),
         ranked[first][0] if first else None,
         changed_versions(a.made_by, b.made_by),
+        unknown_a,
+        unknown_b,
     )
 
 
-def _alone(own: VariantSide, other: VariantSide) -> tuple[Finding, ...]:
-    """The hints of one side alone, where the other has a stage that they were seen in."""
+def _alone(own: VariantSide, other: VariantSide) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
+    """The hints of one side alone: those that the other lacks, and those not known of it."""
     rules = {finding.rule for finding in other.findings}
-    out = []
-    for finding in own.findings:
+    known: list[Finding] = []
+    unknown: list[Finding] = []
+    launched = (own.card.launch is None) == (other.card.launch is None)
+    for finding in (one for one in own.findings if one.rule not in rules):
         seen = {stage for stage, lines in finding.lines.items() if lines}
-        if finding.rule not in rules and (not seen or seen & other.variant.stages.keys()):
-            out.append(finding)
-    return tuple(out)
+        read = not seen or seen & other.variant.stages.keys()
+        sure = read and (launched or finding.rule not in LAUNCHED)
+        (known if sure else unknown).append(finding)
+    return tuple(known), tuple(unknown)
 
 
 # -- figures --------------------------------------------------------------------------------------

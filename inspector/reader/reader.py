@@ -105,16 +105,18 @@ class Summaries:
                 return
 
     def count_hints(self, variants: Sequence[Variant], seconds: float = COUNTING_SECONDS) -> int:
-        """Count hints, from the cache, then for ``seconds`` if PTX is short; how many are left."""
+        """Count hints of short PTX, cached ones, then for ``seconds``; how many are left."""
+        most = MAX_COUNTED_LINES
         variants = [v for v in variants if not v.uncompiled]
         if len(variants) > MAX_COUNTED_VARIANTS:
             return len(variants)
         left = [v for v in variants if not self._cached((v.hash, v.symbol), v)]
-        until, most = time.monotonic() + seconds, MAX_COUNTED_LINES
+        left = [v for v in left if _text(v, Stage.PTX).count(b"\n") <= most]
+        until = time.monotonic() + seconds
 
         def count(cubin: list[Variant]) -> None:
             if time.monotonic() < until:
-                self._of_cubin([v for v in cubin if _text(v, Stage.PTX).count(b"\n") <= most])
+                self._of_cubin(cubin)
 
         list(side_by_side(count, by_cubin(left)))
         known = (self.of(variant) for variant in left)

@@ -46,8 +46,10 @@ def _rows(card: Card) -> Iterator[tuple[str, str]]:
     else:
         grid = _TIMES.join(map(str, card.launch.grid or ()))
         out = f"{threads}, {plural(card.blocks, 'block')} ({grid})"
-        if card.waves is not None and card.device is not None:
-            out += f": {card.waves:.3g} full waves across {card.device.sms} SMs"
+        sms = None if card.device is None else card.device.sms
+        if card.waves is not None and sms:
+            waves = f"{card.waves:.3g} full waves across {sms} SMs"
+            out += f": {card.blocks} of {sms} SMs" if card.blocks < sms else f": {waves}"
         yield "launch", out
     for text in card.measured:
         yield "ncu", shown(text)
@@ -61,9 +63,11 @@ def _rows(card: Card) -> Iterator[tuple[str, str]]:
             f"{full.percent:.4g} % in theory: {plural(full.blocks, 'block')} an SM, "
             f"{full.warps} of {device.max_warps_per_sm} warps ({device.name}, {device.arch})",
         )
-        if full.limiters:
+        if card.waves is not None and card.waves < 1:
+            yield "  limited by", "the grid, which does not fill one wave"
+        elif full.limiters:
             yield "  limited by", " and ".join(full.limiters)
-        yield from (("  more with", step.text) for step in full.next_steps)
+            yield from (("  more with", step.text) for step in full.next_steps)
     for made in card.made:
         yield from _made(made)
     yield "global memory", _estimate(card.tensor_bytes, "bytes a launch")

@@ -10,7 +10,6 @@ from msgspec.structs import replace
 from inspector.base.model import Kernel, Recording, Variant
 from inspector.base.text import microseconds, plural, shown
 from inspector.measure.evidence import Evidence
-from inspector.measure.ncu.attach import NcuMeasured
 from inspector.measure.profile.trace import GpuWork
 from inspector.report.compiles import CompileLine
 from inspector.report.jsons import SCHEMA, Rows
@@ -160,19 +159,14 @@ def _cost(
 ) -> Cost:
     taken = given.times.of(kernel, variant)
     measured = given.measured(variant)
-    durations = [
-        attached.launch.duration_us
-        for attached in (measured.launches if measured is not None else ())
-        if attached.launch.duration_us is not None
-    ]
     tuned = (variant.autotune or {}).get("time_us") or chosen.get(kernel.id)
     us, source, copied = None, None, None
     if taken is not None:
         us, source, copied = taken.median_us, TIMED, taken.timing.percent_of_peak
     elif work is not None and work.calls:
         us, source = work.gpu_us / work.calls, PROFILED
-    elif durations:
-        us, source = sum(durations) / len(durations), NCU
+    elif measured is not None and measured.us is not None:
+        us, source = measured.us, NCU
     elif isinstance(tuned, int | float) and variant.launches:
         us, source = float(tuned), TUNER
     return Cost(
@@ -183,7 +177,9 @@ def _cost(
         per_step=work.calls / steps if work is not None and steps else None,
         us=us,
         source=source,
-        bound=_bound(variant, us, source, given, copied, measured),
+        bound=_bound(
+            variant, us, source, given, copied, None if measured is None else measured.busiest
+        ),
     )
 
 
@@ -196,22 +192,11 @@ def _bound(
     source: str | None,
     given: Evidence,
     copy_percent: float | None,
-    measured: NcuMeasured | None,
+    busiest: tuple[float, str] | None,
 ) -> str | None:
     """What bounds a kernel, from ncu's peaks, its share of a copy's speed, its grid or its time."""
-    launches = [attached.launch for attached in measured.launches] if measured is not None else []
-    peaks = [
-        (percent, what)
-        for launch in launches
-        for percent, what in (
-            (launch.memory_percent, "memory"),
-            (launch.compute_percent, "compute"),
-        )
-        if percent is not None
-    ]
-    if peaks and max(peaks)[0] >= MEMORY_BOUND_PERCENT:
-        percent, what = max(peaks)
-        return f"{what} {percent:.0f} %"
+    if busiest is not None and busiest[0] >= MEMORY_BOUND_PERCENT:
+        return f"{busiest[1]} {busiest[0]:.0f} %"
     if copy_percent is not None and copy_percent >= MEMORY_BOUND_PERCENT:
         return f"≈ memory {copy_percent:.0f} %"  # of bytes that are an estimate
     device = given.device(variant)

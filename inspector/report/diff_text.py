@@ -46,6 +46,8 @@ def variants_json(one: Compared, paths: tuple[str, str]) -> dict[str, object]:
         "hints": {
             "gained": [hint_json(f) for f in summary.gained],
             "lost": [hint_json(f) for f in summary.lost],
+            "unknown_a": [hint_json(f) for f in summary.unknown_a],
+            "unknown_b": [hint_json(f) for f in summary.unknown_b],
         },
         "config": changes_json(summary.config),
         "versions": changes_json(summary.versions),
@@ -348,8 +350,13 @@ def figure_groups(summary: Summary, everything: bool = False) -> list[list[Row]]
 
 
 def hints(summary: Summary) -> Iterator[tuple[str, str]]:
-    """Yield ``gained`` or ``lost`` with each such hint."""
-    for word, found in (("gained", summary.gained), ("lost", summary.lost)):
+    """Yield each hint of one side alone, after what that is: a dash is unknown."""
+    for word, found in (
+        ("gained", summary.gained),
+        ("lost", summary.lost),
+        (f"in a, {UNKNOWN} in b", summary.unknown_b),
+        (f"{UNKNOWN} in a, in b", summary.unknown_a),
+    ):
         for one in found:
             yield word, hint(one)
 

@@ -162,6 +162,14 @@ def test_markdown_is_a_table_and_a_folded_diff() -> None:
 # -- all variants ---------------------------------------------------------------------------------
 
 
+def test_a_name_of_several_kernels_asks_which(tmp_path: Path) -> None:
+    text = PTX.read_text("utf-8")
+    for name in ("x", "y"):
+        (tmp_path / f"{name}.ptx").write_text(text.replace("%tid.x", f"%tid.{name}"), "utf-8")
+    done = diff(tmp_path, "square_kernel")
+    assert done.status == 2 and "name one of them" in done.said
+
+
 def test_one_selector_of_several_variants_is_a_table() -> None:
     for words in (
         [f"{RECORDING}::square_kernel"],

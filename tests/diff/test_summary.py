@@ -27,6 +27,13 @@ def test_hints_are_gained_and_lost_by_their_rules() -> None:
     assert (found.gained, found.lost) == ((other,), (one,))
 
 
+def test_hint_of_a_launch_is_unknown_of_a_variant_that_was_not_launched() -> None:
+    small = Finding("small-grid", "hint", "88 blocks")
+    found = said(side(findings=(small,), grid=88), side())
+    assert (found.lost, found.unknown_b, found.unknown_a) == ((), (small,), ())
+    assert said(side(findings=(small,), grid=88), side(grid=132)).lost == (small,)
+
+
 def test_configuration_by_name_and_flags_by_those_that_one_side_has_alone() -> None:
     a = Variant("a", "a", "f", target="sm_80", config={"num_warps": 4, "flags": ["-O3", "-G"]})
     b = Variant("b", "b", "f", target="sm_90", config={"num_warps": 4, "flags": ["-O3"], "X": 2})

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from itertools import product
 from math import prod
 
-from inspector.analyse.card import blocks_of
+from inspector.analyse.card import blocks_of, tensor_bytes
 from inspector.analyse.hints.subject import WARP, Finding, HintSubject, Thresholds, number, numbers
 from inspector.analyse.hints.warp import ttgir_values
 from inspector.analyse.tensors import Tensors, operand_shape, uses
@@ -92,6 +92,9 @@ def local_memory(subject: HintSubject, thresholds: Thresholds) -> Iterator[Findi
 GRID = "small-grid"
 TAIL = "tail-effect"
 OCCUPANCY = "low-occupancy"
+MASKED = "masked-lanes"
+LAUNCHED = (GRID, TAIL, OCCUPANCY, MASKED)
+"""Hints that depend on a launch: without one, whether they hold is unknown."""
 
 _TENSOR = re.compile(r"(?:mma|wgmma|wmma|tcgen05)\.|[A-Z]*(?:MMA)\b")
 
@@ -106,7 +109,8 @@ def _waves(subject: HintSubject) -> tuple[int, int, int] | None:
 
 def small_grid(subject: HintSubject, thresholds: Thresholds) -> Iterator[Finding]:
     """Fewer blocks than the device holds at once. A grid that is a whole multiple of the
-    multiprocessors was sized for the device."""
+    multiprocessors was sized for the device; little data cannot fill one (a kernel's tensors, or,
+    where they are unknown, a single block), which is no fault."""
     shape = _waves(subject)
     if shape is None:
         return
@@ -114,12 +118,15 @@ def small_grid(subject: HintSubject, thresholds: Thresholds) -> Iterator[Finding
     waves = blocks / (sms * each)
     if waves >= number(thresholds, GRID, "waves") or blocks % sms == 0:
         return
-    seen = f"{blocks:,} blocks are {waves:.1f} full waves across {sms} SMs, which hold {each} each"
+    moved = None if subject.launch is None else tensor_bytes(subject.launch)
+    small = blocks == 1 if moved is None else moved.value <= number(thresholds, GRID, "bytes")
+    severe = "warn" if 2 * blocks < sms else "hint"
+    seen = f"{blocks:,} blocks fill {waves:.0%} of what {sms} SMs hold, {each} each"
     if blocks < sms:
         seen = f"{counted(blocks, 'block')} for {sms} SMs: {sms - blocks} of them get no work"
     yield Finding(
         GRID,
-        "warn" if 2 * blocks < sms else "hint",
+        "info" if small else severe,
         f"{seen}. With few warps an SM there is little to hide the latency of memory behind. Give "
         "each block less work and launch more of them, split the longest loop over blocks, or do "
         "more in one launch.",
@@ -150,9 +157,11 @@ def tail_effect(subject: HintSubject, thresholds: Thresholds) -> Iterator[Findin
 
 def low_occupancy(subject: HintSubject, thresholds: Thresholds) -> Iterator[Finding]:
     """Too few warps a scheduler to keep it busy while each waits for its own last result. Kernels
-    on the tensor cores hold their tiles in registers and shared memory on purpose."""
+    on the tensor cores hold their tiles in registers and shared memory on purpose. A grid that
+    does not fill one wave is not limited by what an SM could hold."""
     full = subject.occupancy
-    if full is None or full.blocks == 0:
+    waves = _waves(subject)
+    if full is None or full.blocks == 0 or (waves and waves[0] < waves[1] * waves[2]):
         return
     code = subject.code(Stage.SASS if subject.sass else Stage.PTX)
     if code is not None and code.count(_TENSOR.match):
@@ -170,7 +179,6 @@ def low_occupancy(subject: HintSubject, thresholds: Thresholds) -> Iterator[Find
     )
 
 
-MASKED = "masked-lanes"
 IDLE = "idle-lanes"
 
 _MOVES = words(

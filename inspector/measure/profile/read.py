@@ -218,7 +218,7 @@ def _may_be(variant: Variant, shape: Shape) -> bool:
 
 
 # Part of the key under which a trace's summary is cached; it grows when the summary changes.
-VERSION = "profile-1"
+VERSION = "profile-2"
 
 
 def windows(events: Events) -> list[Window]:

@@ -11,7 +11,7 @@ import json
 import re
 import sys
 import zlib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from statistics import median
@@ -83,6 +83,16 @@ class Chain(Struct, frozen=True):
     gpu_us: float
 
 
+class Piece(Struct, frozen=True):
+    """One kernel, copy or fill of a step. ``start_us`` counts from the step's first, ``gap_us`` is
+    the time before it in which the device did nothing, None for the first."""
+
+    name: str
+    start_us: float
+    us: float
+    gap_us: float | None = None
+
+
 class Overhead(Struct, frozen=True):
     """Where the time of the window went; None if no GPU took part.
 
@@ -141,7 +151,10 @@ class Window(Struct, frozen=True):
 
 
 class Profile(Struct, frozen=True):
-    """One window, summed up; ``events`` counts the trace's, ``notes`` are remarks on the trace."""
+    """One window, summed up; ``events`` counts the trace's, ``notes`` are remarks on the trace.
+
+    ``timeline`` is what the device did for the last step, or in the window if it has no steps.
+    """
 
     window: Window
     operators: tuple[Operator, ...]
@@ -149,6 +162,7 @@ class Profile(Struct, frozen=True):
     chains: tuple[Chain, ...]
     overhead: Overhead
     compiling: tuple[Compiling, ...] = ()
+    timeline: tuple[Piece, ...] = ()
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     events: int = 0
@@ -415,6 +429,8 @@ COMPILES = " (dynamo_timed)"
 MAX_SHAPES = 64
 """Different launches of one kernel that are kept, those that took the longest."""
 MAX_PATH_CALLS = 64
+MAX_PIECES = 5000
+"""Pieces of a timeline: those of a step of a large model, and not more than one scrolls through."""
 
 
 def summarise(data: bytes, window: Window) -> Profile:
@@ -451,6 +467,7 @@ def summarise(data: bytes, window: Window) -> Profile:
         chains=tuple(sorted(made, key=lambda c: (-c.gpu_us, c.path))),
         overhead=_overhead(trace, first, last) if gpu else Overhead((last - first) / 1000),
         compiling=tuple(_compiling(trace, first, last)),
+        timeline=tuple(_timeline(trace)),
         notes=tuple(notes),
         events=trace.events,
         device=device,
@@ -529,6 +546,23 @@ def _overhead(trace: GatheredTrace, first: int, last: int) -> Overhead:
         gap_us=sum(gaps) / 1000,
         median_gap_us=_median(gaps),
     )
+
+
+def _timeline(trace: GatheredTrace) -> Iterator[Piece]:
+    first, last = max(((s, e) for _, s, e in trace.steps), default=(-MAX_NS, MAX_NS))
+
+    def requested(work: Work) -> int:
+        call = trace.by_correlation.get(work.correlation)
+        return work.start if call is None else call.start
+
+    own = [work for work in trace.work if first <= requested(work) < last]
+    busiest = Counter(work.device for work in own).most_common(1)
+    pieces = sorted((w for w in own if w.device == busiest[0][0]), key=lambda w: w.start)
+    until: int | None = None
+    for work in pieces[:MAX_PIECES]:
+        gap = None if until is None else max(work.start - until, 0) / 1000
+        yield Piece(work.name, (work.start - pieces[0].start) / 1000, work.ns / 1000, gap)
+        until = max(work.end, until or work.end)
 
 
 def _median(ns: Sequence[int]) -> float | None:

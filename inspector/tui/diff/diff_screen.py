@@ -171,8 +171,8 @@ class DiffSummary(Widget):
             return
         summary = comparison.summary
         texts = [("• ", label(sentence), "") for sentence in comparison.explanation]
-        for hints, word in ((summary.gained, "gained"), (summary.lost, "lost")):
-            texts += [(f"◆ hint {word}: ", diff_text.hint(one), "$warning") for one in hints]
+        for word, hint in diff_text.hints(summary):
+            texts.append((f"◆ hint {word}: ", hint, "$warning"))
         if figures := [c for c, _ in diff_text.figures(summary) if c.differs]:
             texts.append(("", label(diff_text.deltas(figures)), "$quiet"))
         for head, text, style in texts:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import ClassVar, cast
 
@@ -27,6 +27,7 @@ from inspector.tui.code.highlight import labels_of
 from inspector.tui.keys.command_table import (
     MARKS,
     TABLE,
+    TASKS,
     TITLES,
     Command,
     Where,
@@ -68,6 +69,7 @@ class Entry(Struct, frozen=True, eq=False):
     ``words`` are looked in as well, ``digest`` is found by its beginning. ``near`` is how far it is
     from what is in view, 0 is there. ``run`` is what Enter does; if None, ``why`` says why.
     ``also`` returns the same at a stage; ``subject`` has the ids of its kernel and variant.
+    ``beneath`` are what Enter opens, and what is found.
     """
 
     lead: str
@@ -82,6 +84,7 @@ class Entry(Struct, frozen=True, eq=False):
     why: str = ""
     also: Callable[[str], Entry | None] | None = None
     subject: tuple[str, str] | None = None
+    beneath: tuple[Entry, ...] = ()
 
 
 class Match(Struct, frozen=True, eq=False):
@@ -149,7 +152,7 @@ def row(match: Match, lead_cells: int, width: int) -> Content:
     if cell_len(detail) + MIN_TEXT_CELLS > room:
         detail = ""
     room -= cell_len(detail)
-    name = Content(shorten(entry.text, room))
+    name = Content.styled(shorten(entry.text, room), "bold" if entry.beneath else "")
     for first, last in match.spans if name.plain == entry.text else ():
         name = name.stylize("bold underline $accent", first, last)
     more = cut(f"  {entry.more}", room - name.cell_length) if entry.more else ""
@@ -194,6 +197,7 @@ class Finder(ModalScreen[Entry | None]):
         super().__init__()
         self.heading, self.entries, self.later, self.stages = heading, [*entries], later, stages
         self.lead, self.closes, self.nearest, self.does = lead, closes, nearest, does
+        self.opened = [entry for entry in entries if entry.beneath][:1]
         self.matches: list[Match] = []
         self.words, self.chosen, self.note = "", cast(Chosen, None), ""
         self.selection = None if reads is None else Selection(self, reads, self._select, self._say)
@@ -224,11 +228,19 @@ class Finder(ModalScreen[Entry | None]):
         self.entries += entries
         self.show(self.entry if self.options.highlighted else None)
 
+    def _there(self, searched: bool) -> Iterator[Entry]:
+        """The entries with what is opened; all that can be found where one is searched for."""
+        for one in self.entries:
+            if not (searched and one.beneath):
+                yield one
+            if searched or one in self.opened:
+                yield from one.beneath
+
     def show(self, at: Entry | None = None) -> None:
         query, width = self.words, max(20, self.options.scrollable_content_region.width)
-        chosen = self.chosen
-        entries = [one for one in self.entries if chosen is None or one.subject in chosen]
-        found = rank(entries, query, self.stages, self.nearest)
+        chosen, searched = self.chosen, bool(self.field.value.strip())
+        there = [e for e in self._there(searched) if chosen is None or e.subject in chosen]
+        found = rank(there, query, self.stages, self.nearest)
         if self.selection is not None and (typed := self.field.value).split(" ")[-1]:
             found += [Match(Entry("property", *one, why="Tab takes it.")) for one in offers(typed)]
         self.matches = found[:MAX_ROWS] or [Match(Entry("", "Nothing fits.", heading=True))]
@@ -236,13 +248,13 @@ class Finder(ModalScreen[Entry | None]):
         self.options.add_options(
             Option(row(m, self.lead, width), disabled=m.entry.heading) for m in self.matches
         )
-        there = [i for i, m in enumerate(self.matches) if not m.entry.heading]
-        own = [i for i in there if self.matches[i].entry is at]
-        self.options.highlighted = next(iter(own + there), None)
+        rows = [i for i, m in enumerate(self.matches) if not m.entry.heading]
+        own = [i for i in rows if self.matches[i].entry is at]
+        self.options.highlighted = next(iter(own + rows), None)
         if not own:
             self.options.scroll_home(animate=False)
-        many = sum(not entry.heading for entry in self.entries)
-        count = f"{len(found)} of {many}" if query.strip() or chosen is not None else f"{many}"
+        many = sum(len(one.beneath) or not one.heading for one in self.entries)
+        count = f"{len(found)} of {many}" if searched else f"{many}"
         subtitle = Content(f"{count} · Enter {self.does}, Esc closes")
         self.query_one(Vertical).border_subtitle = subtitle
         self._show_whole()
@@ -280,6 +292,9 @@ class Finder(ModalScreen[Entry | None]):
         entry = self.entry
         if entry is not None and entry.run is not None:
             self.dismiss(entry)
+        elif entry is not None and entry.beneath:
+            (self.opened.remove if entry in self.opened else self.opened.append)(entry)
+            self.show(entry)
         elif entry is not None and entry.why:
             self.whole.update(Content.styled("⚠ " + entry.why, "bold $warning"))
 
@@ -467,17 +482,24 @@ def palette(screen: Screen[object], main: MainScreen | None, keys: Mapping[str, 
 def help_entries(
     screen: Screen[object], recording: Recording, keys: Mapping[str, str], problems: Sequence[str]
 ) -> list[Entry]:
-    """Every command, what works here first; the signs; how keys are bound."""
+    """Every command by its task, what works here first; the signs; how keys are bound."""
     own = _wheres(screen)
     usable = {one.id for one in there(own)}
     out: list[Entry] = []
     if said := banner(recording):
         out.append(Entry("", f"This recording was {said}.", heading=True))
-    for where in dict.fromkeys((*own[:1], Where.SCREEN, *own, *Where)):
-        out.append(Entry("", where.value, heading=True))
+    tasks: dict[str, list[Command]] = {}
+    order = [*TASKS]
+    commands = sorted(TABLE, key=lambda one: order.index(one.id) if one.id in TASKS else -1)
+    for where in dict.fromkeys((*own, Where.SCREEN, *Where)):
+        for one in commands:
+            if one.where is where:
+                tasks.setdefault(TASKS.get(one.id, where.value), []).append(one)
+    for task, members in tasks.items():
+        where = members[0].where
         opened = OPENED_BY.get(where, "") if Where.SCREEN in own else ""
         why = f"That works elsewhere: {where.value[0].lower()}{where.value[1:]}{opened}."
-        out += [
+        beneath = (
             Entry(
                 shown(one, keys),
                 one.title,
@@ -488,17 +510,23 @@ def help_entries(
                 run=partial(screen.run_action, f"run('{one.id}')") if one.id in usable else None,
                 why=why,
             )
-            for one in TABLE
-            if one.where is where
-        ]
-    out.append(Entry("", "Signs", heading=True))
+            for one in members
+        )
+        out.append(_task(task, beneath))
     why = "A sign has nothing to be run."
-    out += [Entry(sign, meaning, words=sign, near=3, why=why) for sign, meaning in MARKS]
-    out.append(Entry("", f"Your own keys, in {label(str(config_path()))}", heading=True))
+    signs = (Entry(sign, meaning, words=sign, near=3, why=why) for sign, meaning in MARKS)
+    out.append(_task("Signs", signs))
     why = "This is for that file, and not to be run."
-    out += [Entry("", text, meaning, near=3, why=why) for text, meaning in OWN_KEYS]
-    out += [Entry("⚠", problem, near=3, why=why) for problem in problems]
+    bound = [Entry("", text, meaning, near=3, why=why) for text, meaning in OWN_KEYS]
+    bound += [Entry("⚠", problem, near=3, why=why) for problem in problems]
+    out.append(_task(f"Your own keys, in {label(str(config_path()))}", bound))
     return out
+
+
+def _task(text: str, beneath: Iterable[Entry]) -> Entry:
+    """A row of the help: what the keys beneath it are for, and which they are."""
+    own = tuple(beneath)
+    return Entry("▸", text, " ".join(one.lead for one in own), beneath=own)
 
 
 def problems_text(recording: Recording) -> Content:

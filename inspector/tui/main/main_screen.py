@@ -33,7 +33,7 @@ from inspector.tui.main.bars import EmptyState, TitleBar, VariantCard
 from inspector.tui.main.settings import PaneView, View
 from inspector.tui.panes.pane import Pane
 from inspector.tui.panes.pane_screen import PaneScreen
-from inspector.tui.panes.panes import EVEN_SHARE, LAYOUTS, MAX_PANES, Panes, after
+from inspector.tui.panes.panes import EVEN_SHARE, MAX_PANES, Panes, after
 from inspector.tui.program.live import Live
 from inspector.tui.program.output_view import OutputView
 from inspector.tui.tree.kernel_tree import KernelTree
@@ -408,10 +408,7 @@ class MainScreen(PaneScreen[None]):
         self.fit()
 
     def action_layout(self) -> None:
-        self.action_lay(after(self.panes.arrangement).name)
-
-    def action_lay(self, name: str) -> None:
-        chosen = LAYOUTS[name]
+        chosen = after(self.panes.arrangement)
         self.panes.display = True
         self.panes.lay_out(chosen)
         if self.focused is not self.kernels:
@@ -598,14 +595,14 @@ class MainScreen(PaneScreen[None]):
         from inspector.report.costs import costs
         from inspector.tui.work.compiles_screen import CostScreen
 
-        reads, push = self.reads, self.app.push_screen
-        in_thread(
-            self,
-            lambda: costs(reads.recording, evidence(reads, lambda variant: None, HINT_SECONDS)),
-            lambda found: push(CostScreen(reads.recording, found), self._to_line),
-            "cost",
-            failed=self.fail,
-        )
+        reads = self.reads
+
+        def screen() -> CostScreen:
+            given = evidence(reads, HINT_SECONDS)
+            return CostScreen(reads.recording, costs(reads.recording, given), given.profile)
+
+        push = self.app.push_screen
+        in_thread(self, screen, lambda made: push(made, self._to_line), "cost", failed=self.fail)
 
     def action_compiles(self) -> None:
         from inspector.report.compiles import none_known

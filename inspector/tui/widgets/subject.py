@@ -55,7 +55,7 @@ def digit(stage: Stage) -> str:
     return "8" if stage in GRAPH_STAGES else str(KERNEL_STAGES.index(stage) + 1)
 
 
-class TreeSubject(Struct, frozen=True, eq=False):
+class TreeSubject(Struct, frozen=True):
     """A choice in the tree; a graph alone has no kernel and no variant.
 
     Two are the same when the ids are: configurations are mappings and cannot be hashed.

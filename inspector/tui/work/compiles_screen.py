@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable, Iterator
 from textwrap import wrap
 from typing import ClassVar
 
+from msgspec.structs import replace
 from rich.cells import cell_len
 from rich.text import Text
-from textual import events, on
+from textual import on
 from textual.binding import Binding
 from textual.content import Content, Span
 from textual.widgets import OptionList
@@ -16,14 +17,17 @@ from textual.widgets.option_list import Option
 
 from inspector.base.model import Content as FileText
 from inspector.base.model import Recording, UserFrame
+from inspector.base.text import plural
+from inspector.measure.profile.trace import Profile
 from inspector.reader.tables import table
-from inspector.report import compiles, costs, tunings
+from inspector.report import compiles, costs, profile, tunings
 from inspector.report.compiles import Phases
 from inspector.tui.widgets.notice import label, visible
 from inspector.tui.widgets.tool_screen import ChoiceList, Overlay
 
 FRAME_CELLS = 6
 """Columns of the frame, the padding and the scrollbar."""
+MAX_ZOOM = 4096
 CONTEXT_LINES = 2000
 """Lines of a file before and after the chosen one."""
 
@@ -65,10 +69,15 @@ class LinesScreen(ChoiceList[UserFrame | str | None]):
     def __init__(self, title: str, make: Callable[[int], Iterable[compiles.CompileLine]]) -> None:
         super().__init__(title, ())  # rows are made when the width is known
         self.make = make
+        self.opened = False
         self.rows: list[compiles.CompileLine] = []
 
-    def on_resize(self, event: events.Resize) -> None:
-        width = max(event.size.width - FRAME_CELLS, 20)
+    def on_resize(self) -> None:
+        self.fill()
+
+    def fill(self) -> None:
+        """Make the lines anew, for the width that there is."""
+        width = max(self.size.width - FRAME_CELLS, 20)
         at = self.options.highlighted
         self.rows = list(self.make(width))
         self.options.clear_options()
@@ -82,14 +91,18 @@ class LinesScreen(ChoiceList[UserFrame | str | None]):
     @on(OptionList.OptionSelected)
     def _chosen(self, message: OptionList.OptionSelected) -> None:
         row = self.rows[message.option_index]
-        if row.place is not None or row.kernel is not None:
+        if row.opens:
+            self.opened = not self.opened
+            self.fill()
+            self.call_after_refresh(self.options.scroll_to_highlight, top=True)
+        elif row.place is not None or row.kernel is not None:
             self.dismiss(row.place or row.kernel)
 
     @on(OptionList.OptionHighlighted)
     def _at(self, message: OptionList.OptionHighlighted) -> None:
         row = self.rows[message.option_index]
         where = "line" if row.place is not None else "kernel" if row.kernel is not None else ""
-        enter = f"Enter: its {where} · " if where else ""
+        enter = "Enter opens · " if row.opens else f"Enter: its {where} · " if where else ""
         self.options.border_subtitle = Content(f"{enter}n next part · Esc closes")
 
     def action_section(self, by: int) -> None:
@@ -109,18 +122,66 @@ class CompilesScreen(LinesScreen):
         super().__init__("Compiles", lambda width: compiles.lines(recording, phases, width))
 
 
+class TimelineScreen(LinesScreen):
+    """The GPU's work of a step in order of time; + and − zoom around the chosen piece."""
+
+    BINDINGS: ClassVar = [
+        Binding("plus,equals_sign", "zoom(2)", show=False),
+        Binding("minus", "zoom(0.5)", show=False),
+    ]
+
+    def __init__(self, recording: Recording, found: Profile) -> None:
+        self.found, self.zoom, self.at = found, 1.0, 0
+        super().__init__(
+            "Timeline", lambda width: profile.timeline(found, recording, width, self.zoom, self.at)
+        )
+
+    def action_zoom(self, by: float) -> None:
+        """Show more or less of the time around the highlighted piece, which stays highlighted."""
+        row = max((self.options.highlighted or 0) - profile.TIMELINE_HEADS, 0)
+        self.at = profile.pieces_near(self.found, self.zoom, self.at)[2][row]
+        self.zoom = min(max(self.zoom * by, 1), MAX_ZOOM)
+        self.fill()
+        near = profile.pieces_near(self.found, self.zoom, self.at)[2]
+        self.options.highlighted = near.index(self.at) + profile.TIMELINE_HEADS
+        self.options.scroll_to_highlight()
+
+
 class CostScreen(LinesScreen):
     """Kernels by what they cost, and what tuning compared, one table for each round."""
 
-    def __init__(self, recording: Recording, found: costs.Costs) -> None:
+    BINDINGS: ClassVar = [Binding("t", "timeline", show=False)]
+
+    def __init__(self, recording: Recording, found: costs.Costs, profiled: Profile | None) -> None:
+        self.recording, self.profiled = recording, profiled
+
         def make(width: int) -> Iterator[compiles.CompileLine]:
             yield from costs.lines(found, width)
-            for said in costs.footnotes(found):
+            yield compiles.CompileLine(Text(""))
+            if found.idle:
+                many = plural(len(found.idle), "candidate")
+                said = f"{'▾' if self.opened else '▸'} {many} not launched"
+                yield compiles.CompileLine(Text(said, "bold cyan"), opens=True)
+            if self.opened:
+                yield from costs.lines(costs.Costs(found.idle), width)
+            for said in costs.footnotes(replace(found, idle=())):
                 yield compiles.CompileLine(Text(said, "yellow"))
             yield compiles.CompileLine(Text(""))
             yield from tunings.lines(recording, width)
 
         super().__init__("Cost", make)
+
+    def action_timeline(self) -> None:
+        """Show when the GPU did what; a kernel that is chosen there is shown as one chosen here."""
+        if self.profiled is None or not self.profiled.timeline:
+            self.notify("No profile of a GPU was recorded: ptxview profile SCRIPT makes one.")
+        else:
+            screen = TimelineScreen(self.recording, self.profiled)
+            self.app.push_screen(screen, self._chosen_there)
+
+    def _chosen_there(self, place: UserFrame | str | None) -> None:
+        if place is not None:
+            self.dismiss(place)
 
 
 def _hanging(text: Text, width: int) -> Text:

@@ -366,3 +366,23 @@ def test_stacks_are_lines_for_a_flame_graph() -> None:
     ]
     by_cpu = dict(line.rsplit(" ", 1) for line in stacks(data, gpu=False))
     assert by_cpu["train.py(9):_<module>;train.py(3):_step_one;aten::square"] == "1"
+
+
+def test_the_timeline_is_the_last_steps_with_the_gaps_between() -> None:
+    made = Made()
+    for step, at in ((1, 0), (2, 1000)):
+        made.cpu(f"ProfilerStep#{step}", at, 900, "user_annotation")
+        made.launched(["aten::mul"], "mul", at=at + 10, took=40, later=20)
+        made.launched(["aten::add"], "add", at=at + 200, took=10, later=1000)  # after the step
+    found = of(made)
+    (first, second) = found.timeline
+    assert (first.name, first.start_us, first.us, first.gap_us) == ("mul", 0, 40, None)
+    assert (second.name, second.us) == ("add", 10)
+    assert second.gap_us == pytest.approx(second.start_us - 40)
+    rec = open_path(LECTURE)
+    lines = [line.text.plain for line in report.timeline(found, rec, 100)]
+    assert "idle in between" in lines[0] and lines[2].count("█") == 1
+    near = report.pieces_near(found, 8, 1)[2]
+    assert near == [1]
+    bars = [line.text.plain.count("█") for line in report.timeline(found, rec, 100, 64, 0)][2:]
+    assert bars[0] > 1  # zoomed in

@@ -18,7 +18,6 @@ import pytest
 
 from inspector.commands import common
 from inspector.commands import list as list_command
-from inspector.commands import show as show_command
 from inspector.measure.ncu.attach import Profiled
 from tests.helpers.hostile import (
     EVIL,
@@ -111,7 +110,7 @@ def opened_once(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
             opened[key] = own(path, device, reports)
         return opened[key]
 
-    for module in (common, list_command, show_command):
+    for module in (common, list_command):
         monkeypatch.setattr(module, "open_profiled", shared)
     yield
     for key in [key for key in opened if key[0] != str(RECORDING)]:
