@@ -80,7 +80,7 @@ class Selection:
             from inspector.measure.evidence import evidence  # the first frame does not wait for it
             from inspector.report.costs import costs
 
-            measures = costs(reads.recording, evidence(reads, lambda _: None, 0)).measure
+            measures = costs(reads.recording, evidence(reads, 0)).measure
         pairs = matching(reads, terms, every, measures, told)
         return frozenset((kernel.id, variant.id) for kernel, variant in pairs)
 
