@@ -81,6 +81,13 @@ class Costs(Struct, frozen=True):
         """How many launched rows have no time."""
         return sum(row.us is None for row in self.rows)
 
+    def measure(self, name: str, variant: Variant) -> float | None:
+        """Return the ``time`` of a variant's launch in µs, or its ``cost`` in percent."""
+        for row in self.rows:
+            if row.variant is variant:
+                return row.us if name == "time" else row.share
+        return None
+
 
 def costs(rec: Recording, given: Evidence) -> Costs:
     """The costs of a recording's variants, and of what only its profile names."""
