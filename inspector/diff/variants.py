@@ -19,7 +19,8 @@ class VariantRow(Struct, frozen=True):
     ``tuner`` or the stopwatch. ``reason`` says why a configuration was not compiled or not
     measured; ``compiled`` is False where it was not, None where that is unknown. ``live`` is the
     most general registers live at once in its SASS; ``unread``: figures are still to be read.
-    ``maker`` is whose code a candidate is: Triton, ATen, CUTLASS. None is "not known".
+    ``maker`` is whose code a candidate is: Triton, ATen, CUTLASS. None is "not known". ``round`` is
+    the round of tuning that a time is of; ``head`` a row that only names it.
     """
 
     kernel: Kernel
@@ -37,6 +38,8 @@ class VariantRow(Struct, frozen=True):
     hints: int | None = None
     unread: bool = False
     maker: str | None = None
+    round: str = ""
+    head: bool = False
 
     @property
     def spills(self) -> int | None:
@@ -92,22 +95,26 @@ def without_variant(kernel: Kernel) -> Iterator[VariantRow]:
     alike: dict[str, list[VariantRow]] = {}
     for key, configuration, best in every:
         if key not in compiled:
-            row = VariantRow(
-                kernel,
-                None,
-                configuration.config,
-                time_us=configuration.time_us,
-                reason=configuration.reason,
-                winner=best or None,
-                compiled=None if best else _compiled(configuration),
-                maker=configuration.maker,
-            )
-            alike.setdefault(key, []).append(row)
+            alike.setdefault(key, []).append(candidate(kernel, configuration, best))
     for rows in alike.values():
         timed = next((row for row in rows if row.time_us is not None), rows[0])
         sure = all(row.compiled is False for row in rows)
         won = any(row.winner for row in rows)
         yield replace(timed, winner=won or None, compiled=False if sure else None)
+
+
+def candidate(kernel: Kernel, one: Configuration, best: bool) -> VariantRow:
+    """The row of a configuration without a variant."""
+    return VariantRow(
+        kernel,
+        None,
+        one.config,
+        time_us=one.time_us,
+        reason=one.reason,
+        winner=best or None,
+        compiled=None if best else _compiled(one),
+        maker=one.maker,
+    )
 
 
 # What a tuner says of a configuration that it did compile, and then did not keep.

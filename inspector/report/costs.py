@@ -14,6 +14,7 @@ from inspector.measure.profile.trace import GpuWork
 from inspector.report.compiles import CompileLine
 from inspector.report.jsons import SCHEMA, Rows
 from inspector.report.naming import titles
+from inspector.report.profile import busy
 from inspector.report.tables import UNKNOWN, grid
 
 TIMED, PROFILED, NCU, TUNER = "time", "profile", "ncu", "tuner"
@@ -66,17 +67,26 @@ class Costs(Struct, frozen=True):
     """The rows of a run, the most expensive first, and what is below the fold.
 
     ``idle`` are variants that were compiled and never launched, ``untimed`` how many rows have no
-    time: shares are then of what is timed.
+    time: shares are then of what is timed. ``busy_percent`` is the share of the profiled time in
+    which the GPU worked.
     """
 
     rows: tuple[Cost, ...]
     idle: tuple[Cost, ...] = ()
     steps: int | None = None
+    busy_percent: float | None = None
 
     @property
     def untimed(self) -> int:
         """How many launched rows have no time."""
         return sum(row.us is None for row in self.rows)
+
+    def measure(self, name: str, variant: Variant) -> float | None:
+        """Return the ``time`` of a variant's launch in µs, or its ``cost`` in percent."""
+        for row in self.rows:
+            if row.variant is variant:
+                return row.us if name == "time" else row.share
+        return None
 
 
 def costs(rec: Recording, given: Evidence) -> Costs:
@@ -108,7 +118,8 @@ def costs(rec: Recording, given: Evidence) -> Costs:
             idle.append(row)
     launched.sort(key=lambda row: [-(x or 0) for x in (row.step_share, row.total_us, row.us)])
     hinted = tuple(_with_hint(row, given) for row in launched)
-    return Costs(hinted, tuple(idle), steps or None)
+    worked = None if given.profile is None else busy(given.profile.overhead)
+    return Costs(hinted, tuple(idle), steps or None, worked)
 
 
 def _chosen_times(rec: Recording) -> dict[str, float | None]:
@@ -276,7 +287,10 @@ def footnotes(found: Costs) -> list[str]:
     if any(row.at_most for row in found.rows):
         out.append("≤: launches by which max-autotune chose are among a library's")
     if found.steps and any(row.step_share is not None for row in found.rows):
-        out.append("shares are of a profiled step, its idle time included")
+        said = "shares are of a profiled step, its idle time included"
+        if found.busy_percent is not None:
+            said += f": the GPU worked for {found.busy_percent:.1f} % of it (profile --timeline)"
+        out.append(said)
     return out
 
 

@@ -13,8 +13,8 @@ from rich.text import Text
 from inspector.base.model import Configuration, Kernel, Recording, Tuning
 from inspector.base.text import microseconds, plural, shown
 from inspector.report.compiles import CompileLine
-from inspector.report.naming import titles
-from inspector.report.tables import UNKNOWN, grid, setting
+from inspector.report.naming import TILE, titles
+from inspector.report.tables import UNKNOWN, brief, grid
 
 HEADS = ("", "candidate", "variant", "µs", "other rounds", "became")
 GIVES = (("became", 24), ("candidate", 40), ("other rounds", 0), ("variant", 0), ("became", 0))
@@ -27,7 +27,9 @@ def lines(rec: Recording, width: int) -> Iterator[CompileLine]:
     for kernel in rec.kernels:
         hashes = {variant.id: variant.hash for variant in kernel.variants}
         for number, tuning in enumerate(kernel.autotune):
-            yield CompileLine(Text(_heading(kernel, number, named), "bold cyan"))
+            name = named.get(kernel.id, shown(kernel.called))
+            heading = " · ".join(filter(None, (name, about(kernel, number))))
+            yield CompileLine(Text(heading, "bold cyan"))
             rows = _rows(kernel, number, named)
             table = grid(HEADS, rows, width, ("µs",), GIVES)
             for text, row in zip(table, [[""] * len(HEADS), *rows], strict=True):
@@ -37,13 +39,13 @@ def lines(rec: Recording, width: int) -> Iterator[CompileLine]:
             yield CompileLine(Text(""))
 
 
-def _heading(kernel: Kernel, number: int, named: Mapping[str, str]) -> str:
+def about(kernel: Kernel, number: int) -> str:
+    """Which round it is, the nodes or sizes that it was for, and its stopwatch."""
     tuning, rounds = kernel.autotune[number], len(kernel.autotune)
     nodes = ", ".join(use.node for use in tuning.uses if use.node)
     key = tuning.key
     sizes = ", ".join(f"{k}={v}" for k, v in key.items()) if isinstance(key, Mapping) else key
     parts = [
-        named.get(kernel.id, shown(kernel.called)),
         f"round {number + 1} of {rounds}" if rounds > 1 else "",
         f"for {nodes}" if nodes else "" if tuning.operation else shown(str(sizes or "")),
         "times from a cache" if tuning.from_cache else shown(tuning.stopwatch or ""),
@@ -59,10 +61,6 @@ def _rows(kernel: Kernel, number: int, named: Mapping[str, str]) -> list[list[st
         told = named.get(use.kernel or "", use.kernel or "a library's function")
         if place is not None and told not in became.setdefault(place, []):
             became[place].append(told)
-    order = sorted(
-        enumerate(tuning.configurations),
-        key=lambda pair: float("inf") if pair[1].time_us is None else pair[1].time_us,
-    )
     return [
         [
             STAR if place == tuning.best else "",
@@ -72,29 +70,28 @@ def _rows(kernel: Kernel, number: int, named: Mapping[str, str]) -> list[list[st
             ", ".join(map(microseconds, elsewhere(kernel, number, one))),
             shown(", ".join(became.get(place, [])) or (one.reason or "").partition("\n")[0]),
         ]
-        for place, one in order
+        for place, one in by_time(tuning)
     ]
+
+
+def by_time(tuning: Tuning) -> list[tuple[int, Configuration]]:
+    """The candidates with their places, the fastest first, those without a time last."""
+    return sorted(
+        enumerate(tuning.configurations),
+        key=lambda pair: float("inf") if pair[1].time_us is None else pair[1].time_us,
+    )
 
 
 def candidate(one: Configuration) -> str:
     """A candidate's maker or template, its tile and its settings."""
-    config = dict(one.config)
-    choice = str(config.pop("choice", "") or "")
-    tile = [config.pop(f"BLOCK_{axis}", None) for axis in "MNK"]
-    warps = [config.pop(name, None) for name in ("num_warps", "num_stages")]
-    text = "·".join(str(size) for size in tile if size is not None)
-    options = [
-        setting(name, value)
-        for name, value in zip(("num_warps", "num_stages"), warps, strict=True)
-        if value is not None
-    ]
-    rest = [
-        setting(name, value)
-        for name, value in config.items()
-        if not choice and value is not None and not (name == "num_ctas" and value == 1)
-    ]
-    whose = [one.maker or ""] if one.maker not in (None, "Triton") else []
-    return shown(" ".join(filter(None, [*whose, choice, text, *options, *rest])))
+    choice = str(one.config.get("choice") or "")
+    own = {
+        name: value
+        for name, value in one.config.items()
+        if name != "choice" and (not choice or name in (*TILE, "num_warps", "num_stages"))
+    }
+    whose = one.maker if one.maker not in (None, "Triton") else ""
+    return shown(" ".join(filter(None, [whose, choice, brief(own)])))
 
 
 def elsewhere(kernel: Kernel, number: int, one: Configuration) -> list[float]:

@@ -334,12 +334,20 @@ class MainScreen(PaneScreen[None]):
 
     def action_filter(self) -> None:
         self.tree_wanted = self.kernels.display = True
-        self.ask("filter", self.kernels.query_text, self._filtered, self.kernels.filter)
+        row, top = self.kernels.row, self.kernels.scroll_offset.y
 
-    def _filtered(self, text: str | None) -> None:
-        if text is None:
-            self.kernels.filter("")
-        self.focus_tree()
+        def filtered(text: str | None) -> None:
+            if text is None:
+                self.kernels.filter("")
+                if row is not None and self.kernels.go_to(row.key):
+                    self.kernels.scroll_to(y=top, animate=False, force=True)
+            self.focus_tree()
+
+        self.ask("filter", self.kernels.query_text, filtered, self.kernels.filter)
+
+    @on(KernelTree.Told)
+    def _told(self, message: KernelTree.Told) -> None:
+        self.note(message.text)
 
     def action_clear_filter(self) -> None:
         self.kernels.filter("")

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from time import monotonic
-from typing import ClassVar
+from typing import ClassVar, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -27,15 +27,17 @@ from inspector.base.text import plural
 from inspector.diff import variants
 from inspector.diff.variants import VariantRow
 from inspector.reader.reader import Reader
-from inspector.report import diff_text
+from inspector.report import diff_text, tunings
 from inspector.report.diff_text import absent, settings
-from inspector.report.tables import apart, fit, padded, refused, shared, specialised
+from inspector.report.naming import TILE
+from inspector.report.tables import apart, brief, fit, padded, refused, shared, specialised
 from inspector.report.timings import duration
 from inspector.tui.diff.diff_screen import DiffScreen
 from inspector.tui.keys.command_table import BARE, Where, bindings, bindings_of
 from inspector.tui.tree.rows import Measured
-from inspector.tui.widgets.notice import Notice, in_thread, label
+from inspector.tui.widgets.notice import Notice, cut, in_thread, label
 from inspector.tui.widgets.row_list import Table
+from inspector.tui.widgets.selection import Chosen, Selection
 from inspector.tui.widgets.subject import (
     UNKNOWN,
     UNREAD,
@@ -79,7 +81,10 @@ class VariantColumn(Struct, frozen=True):
 
 
 def _ident(row: VariantRow) -> str:
-    return absent(row) if row.variant is None else label(row.variant.id)
+    if row.variant is not None:
+        return label(row.variant.id)
+    choice = "" if row.maker in (None, "Triton") else row.config.get(CHOICE) or ""
+    return label(f"{absent(row)} {choice}".strip())
 
 
 def _time(us: float | None) -> str:
@@ -96,6 +101,15 @@ def _sign(row: VariantRow) -> str:
     return "✗" if (row.reason or "").partition(":")[0] == "failed" else " "
 
 
+def _launches(row: VariantRow) -> str:
+    """The program's launches; an autotuner's own where there are no others."""
+    variant = row.variant
+    if variant is None or variant.launches is None:
+        return UNKNOWN
+    tried = 0 if variant.launches else variant.benchmarks
+    return f"benchmarked {tried}×" if tried else str(variant.launches)
+
+
 IDENT = VariantColumn("variant", _ident, _ident, right=False)
 WINNER = VariantColumn("winner", lambda r: r.winner, _sign, "★", right=False, least=False)
 TUNED = VariantColumn("tuner's", lambda r: r.time_us, lambda r: _time(r.time_us))
@@ -110,7 +124,7 @@ FIGURES = (
     VariantColumn("live", lambda r: r.live, read=True),
 )
 LAUNCHES = VariantColumn(
-    "launches", lambda r: r.variant.launches if r.variant else None, least=False
+    "launches", lambda r: r.variant.launches if r.variant else None, _launches, least=False
 )
 SPECIALISED = VariantColumn(
     "specialised",
@@ -161,14 +175,15 @@ def differing(rows: Sequence[VariantRow]) -> Iterator[str]:
     ordered = [n for n in names if n not in own] + [n for n in own if n in names]
     set_by = [row for row in rows if row.maker in (None, "Triton")]
     for name in ordered:
-        of = rows if name == CHOICE else set_by or rows
-        if len({repr(row.config.get(name)) for row in of}) > 1:
+        if len({repr(row.config.get(name)) for row in set_by or rows}) > 1:
             yield name
 
 
 def _whole(names: Sequence[str]) -> VariantColumn:
+    wanted = dict.fromkeys((*TILE, *names) if set(TILE) & set(names) else names)
+
     def told(row: VariantRow) -> str:
-        return settings({name: row.config.get(name) for name in names})
+        return brief({name: row.config.get(name) for name in wanted})
 
     def value(row: VariantRow) -> str:
         return re.sub(r"\d+", lambda found: found[0].zfill(12), told(row))
@@ -232,13 +247,20 @@ class VariantTable(Table[VariantRow], can_focus=True, inherit_bindings=False):
     BINDINGS = bindings(Where.VARIANTS)
 
     def __init__(
-        self, rows: tuple[VariantRow, ...], measured: Measured, marked: tuple[TreeSubject, ...] = ()
+        self,
+        rows: tuple[VariantRow, ...],
+        measured: Measured,
+        marked: tuple[TreeSubject, ...],
+        reads: Callable[[], Reader],
+        told: Callable[[str], object],
     ) -> None:
         super().__init__()
         self.measured = measured
         self.known = self.rows = rows
         self.marked = marked
         self.sorted: str | None = None
+        self.words, self.chosen = "", cast(Chosen, None)
+        self.selection = Selection(self, reads, self._select, told)
         self.reversed = False
         self.columns: list[tuple[VariantColumn, int]] = []
         self._names: dict[str, str] = {}
@@ -260,16 +282,35 @@ class VariantTable(Table[VariantRow], can_focus=True, inherit_bindings=False):
     def lay(self) -> None:
         here = self.row
         self.columns = columns(self.known, self.scrollable_content_region.width - 4, self.measured)
-        wanted = self.query_text.casefold().split()
-        rows = [row for row in self.known if _fits(row, wanted)]
+        wanted, chosen = self.words.casefold().split(), self.chosen
+        rows = [
+            row
+            for row in self.known
+            if _fits(row, wanted)
+            and (chosen is None or (row.kernel.id, row.variant and row.variant.id) in chosen)
+        ]
         column = next((c for c, _ in self.columns if c.name == self.sorted), None)
         if column is not None:
             rows = ordered(rows, column, self.reversed)
+        rounds = dict.fromkeys(row.round for row in self.known)
+        rows = [
+            row
+            for each in rounds
+            if (of := [one for one in rows if one.round == each])
+            for row in (*([replace(of[0], variant=None, head=True)] if each else ()), *of)
+        ]
         names = [KERNEL.cell(row) for row in self.known]
         own = (size for one, size in self.columns if one is KERNEL)
         self._names = apart(names, next(own, max(map(cell_len, names), default=0)))
         same = (i for i, row in enumerate(rows) if here is not None and _same(row, here))
         self.show_rows(rows, next(same, self.cursor))
+
+    def filter(self, text: str) -> None:
+        self.selection.look(text)
+
+    def _select(self, query: str, words: str, chosen: Chosen) -> None:
+        self.query_text, self.words, self.chosen = query, words, chosen
+        self.lay()
 
     def sort(self, name: str) -> None:
         self.reversed = name == self.sorted and not self.reversed
@@ -301,6 +342,11 @@ class VariantTable(Table[VariantRow], can_focus=True, inherit_bindings=False):
 
     def draw_row(self, index: int, width: int, base: Style) -> Strip:
         row = self.rows[index]
+        if row.head:
+            plain = base + self.part("cursor" if index == self.cursor else "origin")
+            return Strip([Segment(cut(f"  {label(row.round)}", width), plain)]).adjust_cell_length(
+                width, plain
+            )
         if row.variant is None:
             base += self.part("quiet")
         elif row.winner:
@@ -340,6 +386,8 @@ def _fits(row: VariantRow, wanted: list[str]) -> bool:
 
 
 def _same(one: VariantRow, other: VariantRow) -> bool:
+    if (one.round, one.head) != (other.round, other.head):
+        return False
     if one.variant is None or other.variant is None:
         return one.variant is other.variant and one.config == other.config
     return one.variant.hash == other.variant.hash and one.variant.symbol == other.variant.symbol
@@ -394,7 +442,30 @@ def scope_of(recording: Recording, name: str, subjects: Sequence[TreeSubject]) -
 def recorded(reads: Reader, scope: Scope) -> tuple[VariantRow, ...]:
     code = any(Stage.SASS in variant.stages for _, variant in scope.variants)
     rows = [_row(reads, kernel, variant, code) for kernel, variant in scope.variants]
+    first = scope.kernels[0] if len(scope.kernels) == 1 else None
+    if first is not None and (len(first.autotune) > 1 or any(t.operation for t in first.autotune)):
+        return tuple(_in_rounds(first, rows))
+    # A time of one of several rounds says nothing beside those of others.
+    rows = [replace(row, time_us=None) if len(row.kernel.autotune) > 1 else row for row in rows]
     return (*rows, *(one for k in scope.kernels for one in variants.without_variant(k)))
+
+
+def _in_rounds(kernel: Kernel, rows: Sequence[VariantRow]) -> Iterator[VariantRow]:
+    """The candidates of each round by time, with its choice; then what no round tried."""
+    known = {row.variant.id: row for row in rows if row.variant is not None}
+    for number, tuning in enumerate(kernel.autotune):
+        said = " · ".join(
+            (tunings.about(kernel, number), *[*tunings.remarks(kernel, tuning)][::-1])
+        )
+        for place, one in tunings.by_time(tuning):
+            best = place == tuning.best
+            row = known.get(one.variant or "") or variants.candidate(kernel, one, best)
+            reason = one.reason or row.reason
+            yield replace(row, time_us=one.time_us, winner=best, reason=reason, round=said)
+    tried = {one.variant for tuning in kernel.autotune for one in tuning.configurations}
+    for ident, row in known.items():
+        if ident not in tried:
+            yield replace(row, time_us=None, winner=None, round="in no round of tuning")
 
 
 def _row(reads: Reader, kernel: Kernel, variant: Variant, code: bool) -> VariantRow:
@@ -471,7 +542,7 @@ class VariantsScreen(ToolScreen[Left]):
         self._failed = ""
         """Why figures could not be read: what is unread then stays so."""
         rows = recorded(reads, self.scope)
-        self.table = VariantTable(rows, self.times.us, marked)
+        self.table = VariantTable(rows, self.times.us, marked, lambda: self.reads, self.note)
         self.table.cursor = next((i for i, r in enumerate(rows) if at and r.variant is at), 0)
 
     def compose(self) -> ComposeResult:
@@ -539,7 +610,7 @@ class VariantsScreen(ToolScreen[Left]):
 
     @property
     def left(self) -> int:
-        return sum(row.unread for row in self.table.known)
+        return len({id(row.variant) for row in self.table.known if row.unread})
 
     @property
     def settled(self) -> bool:
@@ -549,9 +620,10 @@ class VariantsScreen(ToolScreen[Left]):
     def _tell(self) -> None:
         table, row, many = self.table, self.table.row, len(self.scope.variants)
         every = plural(many, "variant")
-        shown = sum(one.variant is not None for one in table.rows)
+        shown = len({id(one.variant) for one in table.rows if one.variant is not None})
         parts = [f"{shown} of {every}" if table.query_text and shown < many else every]
-        others = Counter(diff_text.absent(one) for one in table.known if one.variant is None)
+        absent = {(repr(r.config), diff_text.absent(r)) for r in table.known if r.variant is None}
+        others = Counter(words for _, words in absent)
         parts += [f"{count} {words}" for words, count in others.items()]
         if self.left:
             parts.append(f"◔ {many - self.left} of {many} read")
@@ -566,7 +638,7 @@ class VariantsScreen(ToolScreen[Left]):
         said = [f"{MARKING[len(table.marked)]}{wider}."]
         if marked:
             said[0] = f"Marked: {marked}. {said[0]}"
-        if row is not None:
+        if row is not None and not row.head:
             made = generated_from(self.reads.recording, row)
             generated = f"{label(made)} was generated from it." if made else ""
             said[:0] = [one for one in (_why_not(row), generated) if one]
@@ -590,6 +662,8 @@ class VariantsScreen(ToolScreen[Left]):
         own = None if row is None else self.table.subject(row)
         if own is not None:
             self.dismiss(Left(self.table.marked, own))
+        elif row is not None and row.head:
+            self.status.say(label(row.round))
         elif row is not None and row.compiled is False:
             self.status.say("It was not compiled: there is nothing to read.")
         else:

@@ -66,6 +66,8 @@ class LinesScreen(ChoiceList[UserFrame | str | None]):
         Binding("N", "section(-1)", show=False),
     ]
 
+    KEYS: ClassVar = "n next part"
+
     def __init__(self, title: str, make: Callable[[int], Iterable[compiles.CompileLine]]) -> None:
         super().__init__(title, ())  # rows are made when the width is known
         self.make = make
@@ -103,7 +105,7 @@ class LinesScreen(ChoiceList[UserFrame | str | None]):
         row = self.rows[message.option_index]
         where = "line" if row.place is not None else "kernel" if row.kernel is not None else ""
         enter = "Enter opens · " if row.opens else f"Enter: its {where} · " if where else ""
-        self.options.border_subtitle = Content(f"{enter}n next part · Esc closes")
+        self.options.border_subtitle = Content(f"{enter}{self.KEYS} · Esc closes")
 
     def action_section(self, by: int) -> None:
         heads = [0, *(n + 1 for n, row in enumerate(self.rows) if not row.text.plain)]
@@ -130,6 +132,8 @@ class TimelineScreen(LinesScreen):
         Binding("minus", "zoom(0.5)", show=False),
     ]
 
+    KEYS: ClassVar = "+ − zoom"
+
     def __init__(self, recording: Recording, found: Profile) -> None:
         self.found, self.zoom, self.at = found, 1.0, 0
         super().__init__(
@@ -151,6 +155,7 @@ class CostScreen(LinesScreen):
     """Kernels by what they cost, and what tuning compared, one table for each round."""
 
     BINDINGS: ClassVar = [Binding("t", "timeline", show=False)]
+    KEYS: ClassVar = "n next part · t timeline"
 
     def __init__(self, recording: Recording, found: costs.Costs, profiled: Profile | None) -> None:
         self.recording, self.profiled = recording, profiled

@@ -131,3 +131,24 @@ async def test_what_works_here_comes_before_what_fits_better_elsewhere() -> None
         await ui.press("ctrl+u", *"wrap", "enter")
         await settle(ui)
         assert screen.panes.active.view.wrapped
+
+
+async def test_a_property_selects_variants_in_the_palette_the_tree_and_the_table() -> None:
+    async with started("ctrl+p", *"sq spill>0") as (ui, screen):
+        palette = ui.app.screen
+        assert isinstance(palette, Finder)
+        assert {one.entry.subject for one in palette.matches} == {("k1", "84d20b7e")}
+        await ui.press("escape", "slash", *"spi", "tab", "0")
+        await settle(ui)
+        assert {row.subject.key[1] for row in screen.kernels.rows if row.leaf} == {"84d20b7e"}
+        await ui.press(*" rgs>1")
+        await settle(ui)
+        assert "Did you mean regs?" in text_of(ui) and "spill>0 rgs>1" in text_of(ui)
+        await ui.press("escape")
+        await settle(ui)
+        assert {"3f2a91c0", "84d20b7e"} <= {row.subject.key[1] for row in screen.kernels.rows}
+        await ui.press("V")
+        await settle(ui)
+        await ui.press("slash", *"spill>0 sq", "enter")
+        await settle(ui)
+        assert "3f2a91c0" not in text_of(ui) and "84d20b7e" in text_of(ui)
