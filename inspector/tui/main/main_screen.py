@@ -22,9 +22,20 @@ from textual.dom import DOMNode
 from textual.widget import Widget
 
 from inspector.base.errors import PtxviewError, UsageError
-from inspector.base.model import BEFORE, EDIT, GRAPH_STAGES, Location, Stage, UserFrame, Variant
+from inspector.base.model import (
+    BEFORE,
+    EDIT,
+    GRAPH_STAGES,
+    Kernel,
+    Location,
+    MadeFrom,
+    Stage,
+    UserFrame,
+    Variant,
+)
 from inspector.measure.time.results import Session
 from inspector.reader.reader import Reader
+from inspector.report.naming import representative
 from inspector.system import files
 from inspector.system.process import run_program
 from inspector.system.toolchain import which
@@ -467,6 +478,15 @@ class MainScreen(PaneScreen[None]):
             self.panes.history.leave(self.panes.here())
             self._to_line(kernel)
 
+    def to_made(self, kernel: Kernel, made: MadeFrom) -> None:
+        """Go to a line of the program that a kernel was made from."""
+        self.panes.history.leave(self.panes.here())
+        own = representative(kernel.variants)
+        if self.kernels.find((kernel.id, own.id)) and self.kernels.row is not None:
+            self.panes.show(self.kernels.row.subject)
+            self.panes.display = True
+            self.panes.to(Stage.SOURCE, made.line, made.file)
+
     def action_label(self, step: int) -> None:
         view = self.view
         if view.source is not None:
@@ -490,8 +510,9 @@ class MainScreen(PaneScreen[None]):
             self.warn("There is nothing to go back to." if by < 0 else "This is the last place.")
             return
         if place.subject != self.panes.subject:
-            self.kernels.find(place.subject.key)
-            self.panes.show(resolve(self.reads.recording, place.subject))
+            found, row = self.kernels.find(place.subject.key), self.kernels.row
+            whole = row.subject if found and row else resolve(self.reads.recording, place.subject)
+            self.panes.show(whole)
         self.panes.to(place.stage, place.n, place.path)
 
     def action_frames(self) -> None:
