@@ -27,7 +27,7 @@ MARKED = """(stage) => {
   return [...pane.querySelectorAll('.l.linked[data-line]')].map((l) => Number(l.dataset.line));
 }"""
 HERE = "document.querySelector('.pane.here .l.at')?.dataset.line"
-FIRST = "document.querySelectorAll('.pane .l').length > 5"
+FIRST = "document.querySelectorAll('.pane .l, #costs td').length > 5"
 ASIDE = re.compile(r"/\*[0-9a-f]{4,}\*/|\s*(//|loc\(|, !dbg ).*|\s+")
 SILENT = re.compile(r"\s*(\.loc\b|//|\$L__\w+:|$)")
 
@@ -290,7 +290,7 @@ async def test_a_graph_names_its_kernels_and_their_lines(lecture: Path, tmp_path
         pressed = "document.querySelector('#graph .stages [aria-pressed=true]').textContent"
         await tab.come(f"{pressed} === 'output_code'")
         await tab.click("#graph .kernels button")
-        await tab.come(f"document.querySelector('#subject h2').textContent === {kernel!r}")
+        await tab.come(f"document.querySelector('#subject .full')?.textContent === {kernel!r}")
         await tab.come(FIRST)
 
 
