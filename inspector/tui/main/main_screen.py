@@ -301,7 +301,14 @@ class MainScreen(PaneScreen[None]):
         self.panes.display = True
         self.panes.activate(pane or self.panes.active)
 
+    @property
+    def about(self) -> str:
+        """Which variant is taken of several, while one chooses among them."""
+        subject, choosing = self.panes.subject, self.focused is self.kernels
+        return label(subject.taken) if choosing and subject.taken != subject.key[1] else ""
+
     def on_descendant_focus(self) -> None:
+        self.changed()
         self.footer.tell(where=Where.TREE if self.focused is self.kernels else Where.PANE)
         self.fit()
 
