@@ -25,7 +25,7 @@ from msgspec.structs import replace
 from inspector import __version__
 from inspector.analyse.line_annotations import virtual
 from inspector.base.errors import PtxviewError
-from inspector.base.model import Fusion, Graph, Kernel, Stage, Variant
+from inspector.base.model import Fusion, Graph, Kernel, Origin, Stage, Variant
 from inspector.base.names import base_name
 from inspector.base.text import plural, shown, visible
 from inspector.diff.beside import BesideRow, Sign
@@ -53,7 +53,7 @@ OPCODES = 24  # opcodes that are counted one by one, the most frequent first
 
 IDLE_STAGES = (Stage.SOURCE, Stage.OUTPUT_CODE, Stage.PTX)
 """Stages of a candidate that was never launched which a page of many variants has."""
-IDLE = "left out: it was never launched"
+IDLE = "left out: it was never launched, or is a library's and has no time"
 NOTHING_TOLD = {"from": 1, "said": {}, "live": None, "stall": None, "notes": [], "peaks": []}
 
 TOO_LARGE = "left out: the page would be too large"
@@ -465,15 +465,16 @@ def page(
     """
     rec, given = reader.recording, given or evidence(reader, 0)
     found = list(rec.variants() if chosen is None else chosen)
-    many = not named and len(found) > KEPT
-    idle = {id(row.variant) for row in costs.costs(rec, given).idle if many}
+    many, known = not named and len(found) > KEPT, costs.costs(rec, given)
+    timed = {id(row.variant) for row in known.rows if row.us is not None}
+    libraries = {id(v) for k, v in found if k.origin is Origin.EXTERN}.difference(timed)
+    idle = libraries.union(id(row.variant) for row in known.idle) if many else frozenset()
     in_use = {use.kernel for kernel in rec.kernels for one in kernel.autotune for use in one.uses}
     gathered = Gathered(reader, given.times, titles(rec), in_use, idle, named)
     if idle:
         gathered.left_out.append(
-            f"{plural(len(idle), 'candidate')} that were never launched: no stages but source and "
-            "PTX, no links, no hints. ptxview export PATH KERNEL has all of a kernel, PATH '*' of "
-            "every one"
+            f"{plural(len(idle), 'variant')} never launched or a library's without a time: no "
+            "stages but source and PTX, no hints. ptxview export PATH KERNEL has all, PATH '*' of each"
         )
     index = cast(dict[str, Any], visible(_index(gathered, found, removed, given)))
     if left_out is not None:

@@ -172,7 +172,7 @@ function chip(stage, line) {
   return make('button', { cls: 'chip', type: 'button', title: `Go to line ${line} of ${stage}`, on: { click: () => goTo(stage, line) } }, `${stage} ${line}`);
 }
 function hints() {
-  if (row().hints === null) return $('hints').replaceChildren(make('p', { cls: 'quiet' }, 'A candidate that was never launched: this page has its figures, source and PTX. ptxview export PATH KERNEL has the rest.'));
+  if (row().hints === null) return $('hints').replaceChildren(make('p', { cls: 'quiet' }, `${row().launches ? 'A library\u2019s kernel without a time' : 'A variant that was never launched'}: this page has its figures, source and PTX alone. ptxview export PATH KERNEL has the rest.`));
   $('hints').replaceChildren(...(state.variant.hints ?? []).map((hint) => {
     const chips = Object.entries(hint.lines).flatMap(([stage, lines]) => [
       ...lines.slice(0, 3).map((n) => chip(stage, n)), lines.length > 3 ? make('span', { cls: 'quiet' }, ` and ${lines.length - 3} more`) : null]);
