@@ -8,14 +8,16 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from typing import TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from inspector.analyse.accesses import instructions
+from inspector.analyse.tuner_times import Codes, overheads
 from inspector.base.errors import PtxviewError, UsageError
-from inspector.base.model import Kernel, Resources, Stage, Variant
+from inspector.base.model import Kernel, Recording, Resources, Stage, Variant
 from inspector.base.names import base_name
 from inspector.diff import recordings, variants
 from inspector.diff.beside import SideBySide
@@ -207,6 +209,7 @@ def _rows(
     reader: Reader, chosen: Iterable[tuple[Kernel, Variant]], stage: Stage, more: Iterable[Kernel]
 ) -> Iterator[VariantRow]:
     kernels = {kernel.id: kernel for kernel in more}
+    floors = overheads(reader.recording)
     for kernel, variant in chosen:
         kernels[kernel.id] = kernel
         yield VariantRow(
@@ -219,9 +222,10 @@ def _rows(
             variants.time_us(variant),
             variants.winner(variant),
             variants.reason(variant),
+            overhead_us=floors.get(variants.stopwatch(variant)),
         )
     for kernel in kernels.values():
-        yield from variants.without_variant(kernel)
+        yield from variants.without_variant(kernel, floors)
 
 
 # -- whole files and whole recordings -------------------------------------------------------------
@@ -326,9 +330,26 @@ def _same_code(pair: tuple[Variant, Variant], exact: bool) -> bool:
     """Machine code alone, where the files differ: they also hold line numbers and paths."""
     if exact or _same_bytes(pair, Stage.SASS):
         return _same_bytes(pair, Stage.SASS)
-    cubins = [(read_cubin(v.stages[Stage.SASS].content.read()), v.symbol) for v in pair]
-    a, b = (None if cubin is None else cubin.code.get(symbol) for cubin, symbol in cubins)
+    a, b = map(code_of, pair)
     return a is not None and a == b
+
+
+def code_of(variant: Variant) -> bytes | None:
+    """A variant's machine code. Raises ``PtxviewError`` if the recorded cubin cannot be read."""
+    cubin = read_cubin(variant.stages[Stage.SASS].content.read())
+    return None if cubin is None else cubin.code.get(variant.symbol)
+
+
+def tuned_codes(recording: Recording) -> Codes:
+    """Machine code and shared memory of what tuners tried, by variants' ids."""
+    out: dict[str, object] = {}
+    for kernel in recording.kernels:
+        for variant in kernel.variants if kernel.autotune else ():
+            file = variant.stages.get(Stage.SASS)
+            with suppress(PtxviewError):
+                if file is not None and not file.costly and (code := code_of(variant)):
+                    out[variant.id] = code, variant.known.dynamic_shared_bytes
+    return out
 
 
 def _deltas(a: Reader, b: Reader, x: Variant | None, y: Variant | None) -> Iterator[FigureChange]:

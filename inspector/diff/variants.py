@@ -19,7 +19,8 @@ class VariantRow(Struct, frozen=True):
     ``tuner`` or the stopwatch. ``reason`` says why a configuration was not compiled or not
     measured; ``compiled`` is False where it was not, None where that is unknown. ``live`` is the
     most general registers live at once in its SASS; ``unread``: figures are still to be read.
-    ``maker`` is whose code a candidate is: Triton, ATen, CUTLASS. None is "not known".
+    ``maker`` is whose code a candidate is: Triton, ATen, CUTLASS. ``overhead_us`` is what the
+    tuner's stopwatch reads of launching alone. None is "not known".
     """
 
     kernel: Kernel
@@ -37,6 +38,13 @@ class VariantRow(Struct, frozen=True):
     hints: int | None = None
     unread: bool = False
     maker: str | None = None
+    overhead_us: float | None = None
+
+    @property
+    def at_most(self) -> str:
+        """A mark before the tuner's time where it may be that of launching alone."""
+        us, most = self.time_us, self.overhead_us
+        return "≤ " if us is not None and most is not None and us <= most else ""
 
     @property
     def spills(self) -> int | None:
@@ -78,20 +86,21 @@ def ordered(rows: Iterable[VariantRow], key: str, descending: bool = False) -> l
     return [row for _, row in with_value] + [row for value, row in valued if value is None]
 
 
-def without_variant(kernel: Kernel) -> Iterator[VariantRow]:
+def without_variant(kernel: Kernel, overheads: Mapping[str, float]) -> Iterator[VariantRow]:
     """The configurations that a kernel's tuners tried and that have no recorded variant, each once.
 
     Of several tunings the one with a time counts.
     """
     every = [
-        (repr(sorted(configuration.config.items(), key=repr)), configuration, index == tuning.best)
+        (repr(sorted(configuration.config.items(), key=repr)), configuration, index, tuning)
         for tuning in kernel.autotune
         for index, configuration in enumerate(tuning.configurations)
     ]
-    compiled = {key for key, configuration, _ in every if configuration.variant}
+    compiled = {key for key, configuration, *_ in every if configuration.variant}
     alike: dict[str, list[VariantRow]] = {}
-    for key, configuration, best in every:
+    for key, configuration, index, tuning in every:
         if key not in compiled:
+            best = index == tuning.best
             row = VariantRow(
                 kernel,
                 None,
@@ -101,6 +110,7 @@ def without_variant(kernel: Kernel) -> Iterator[VariantRow]:
                 winner=best or None,
                 compiled=None if best else _compiled(configuration),
                 maker=configuration.maker,
+                overhead_us=overheads.get(tuning.stopwatch or ""),
             )
             alike.setdefault(key, []).append(row)
     for rows in alike.values():
@@ -132,6 +142,11 @@ def winner(variant: Variant) -> bool | None:
 def time_us(variant: Variant) -> float | None:
     """The time a tuner measured for this variant, in microseconds; None if none did."""
     return _number(None if variant.autotune is None else variant.autotune.get("time_us"))
+
+
+def stopwatch(variant: Variant) -> str:
+    """The tuner's stopwatch, "" if none timed this variant."""
+    return str((variant.autotune or {}).get("stopwatch") or "")
 
 
 def reason(variant: Variant) -> str | None:

@@ -22,6 +22,7 @@ from textual.app import ComposeResult
 from textual.strip import Strip
 from textual.worker import get_current_worker
 
+from inspector.analyse.tuner_times import overheads
 from inspector.base.model import Kernel, Recording, Stage, Variant
 from inspector.base.text import plural
 from inspector.diff import variants
@@ -98,7 +99,7 @@ def _sign(row: VariantRow) -> str:
 
 IDENT = VariantColumn("variant", _ident, _ident, right=False)
 WINNER = VariantColumn("winner", lambda r: r.winner, _sign, "★", right=False, least=False)
-TUNED = VariantColumn("tuner's", lambda r: r.time_us, lambda r: _time(r.time_us))
+TUNED = VariantColumn("tuner's", lambda r: r.time_us, lambda r: r.at_most + _time(r.time_us))
 """What the program's own tuner measured: by another stopwatch, on its own inputs."""
 FIGURES = (
     VariantColumn("registers", lambda r: r.resources.registers, head="regs", read=True),
@@ -393,8 +394,14 @@ def scope_of(recording: Recording, name: str, subjects: Sequence[TreeSubject]) -
 
 def recorded(reads: Reader, scope: Scope) -> tuple[VariantRow, ...]:
     code = any(Stage.SASS in variant.stages for _, variant in scope.variants)
-    rows = [_row(reads, kernel, variant, code) for kernel, variant in scope.variants]
-    return (*rows, *(one for k in scope.kernels for one in variants.without_variant(k)))
+    floors = overheads(reads.recording)
+    rows = [
+        replace(
+            _row(reads, kernel, variant, code), overhead_us=floors.get(variants.stopwatch(variant))
+        )
+        for kernel, variant in scope.variants
+    ]
+    return (*rows, *(one for k in scope.kernels for one in variants.without_variant(k, floors)))
 
 
 def _row(reads: Reader, kernel: Kernel, variant: Variant, code: bool) -> VariantRow:
@@ -570,6 +577,8 @@ class VariantsScreen(ToolScreen[Left]):
             made = generated_from(self.reads.recording, row)
             generated = f"{label(made)} was generated from it." if made else ""
             said[:0] = [one for one in (_why_not(row), generated) if one]
+            if row.at_most:
+                said.append(f"≤ is mostly launch overhead, {_time(row.overhead_us)} at most.")
             if taken := self.times.latest(row.kernel, row.variant):
                 said.append(f"Measured {age(taken.taken)}, {taken.timing.cache} L2.")
         self.status.say("   ".join(said))

@@ -16,6 +16,7 @@ from textual.widgets.option_list import Option
 
 from inspector.base.model import Content as FileText
 from inspector.base.model import Recording, UserFrame
+from inspector.diff.compare import tuned_codes
 from inspector.measure.profile.trace import Profile
 from inspector.reader.tables import table
 from inspector.report import compiles, costs, profile, tunings
@@ -146,14 +147,14 @@ class CostScreen(LinesScreen):
     BINDINGS: ClassVar = [Binding("t", "timeline", show=False)]
 
     def __init__(self, recording: Recording, found: costs.Costs, profiled: Profile | None) -> None:
-        self.recording, self.profiled = recording, profiled
+        self.recording, self.profiled, codes = recording, profiled, tuned_codes(recording)
 
         def make(width: int) -> Iterator[compiles.CompileLine]:
             yield from costs.lines(found, width)
             for said in costs.footnotes(found):
                 yield compiles.CompileLine(Text(said, "yellow"))
             yield compiles.CompileLine(Text(""))
-            yield from tunings.lines(recording, width)
+            yield from tunings.lines(recording, width, codes)
 
         super().__init__("Cost", make)
 
