@@ -210,7 +210,7 @@ class Isa:
         return tuple(e for e in self.entries(kind=INSTRUCTION) if e.word.startswith(start))
 
     def qualifiers(self, opcode: str) -> Mapping[str, str]:
-        """The qualifiers that are in an opcode, in order, with what each means ("" unknown)."""
+        """The qualifiers that are in an opcode, in order, with what each means ("" untold)."""
         language, entry = self._read(opcode)
         if entry is None:
             return {}
@@ -219,7 +219,10 @@ class Isa:
 
     def unknown(self, opcode: str) -> tuple[str, ...]:
         """The qualifiers of an opcode that neither its instruction nor the tables have."""
-        return tuple(q for q, meaning in self.qualifiers(opcode).items() if not meaning)
+        language, entry = self._read(opcode)
+        rest = () if entry is None else qualifiers_of(entry.word, opcode)
+        word = "" if entry is None else entry.word
+        return tuple(q for q in rest if self._meaning(language, word, q) is None)
 
     def qualifier(self, part: str, language: str = PTX) -> ReferenceEntry | None:
         return next(iter(self._get(language, _IN_OPCODE, part)), None)

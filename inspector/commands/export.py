@@ -13,6 +13,8 @@ import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from inspector.base.errors import Exit, PtxviewError, UsageError
 from inspector.base.text import shown
 from inspector.commands import common
@@ -22,7 +24,8 @@ from inspector.export.collected import SAID, WHAT, Remover
 from inspector.export.markdown import contents, markdown
 from inspector.export.page import Found, page
 from inspector.export.page import named as said_of
-from inspector.measure.time.results import StoredTimes, times
+from inspector.measure.evidence import Evidence, evidence
+from inspector.measure.time.results import times
 from inspector.reader.reader import Reader
 from inspector.report import jsons
 from inspector.sources.opening import is_there, newest, standing
@@ -93,7 +96,8 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
                 rest = _rest(path, selectors, without)
                 reader = common.reader_of(rest.recording(name), args.device)
             found = select_all(reader.recording, () if without else selectors)
-            given = (times(path), [SAID[what] for what in without], bool(selectors))
+            known = replace(evidence(reader, 0), times=times(path))
+            given = (known, [SAID[what] for what in without], bool(selectors))
             size = _written(reader, found, form, target, given, left_out)
     except BrokenPipeError:
         raise
@@ -189,14 +193,15 @@ def _written(
     found: list[Found],
     form: str,
     target: Path | None,
-    given: tuple[StoredTimes, list[str], bool],
+    given: tuple[Evidence, list[str], bool],
     left_out: list[str],
 ) -> int:
     """Write a page, Markdown or a folder; the bytes of it, 0 on standard output.
 
-    ``given`` are times, sentences on what was removed, and whether compilers may be asked.
+    ``given`` are times, sentences on what was removed, and whether kernels were named, for which
+    compilers may be asked.
     """
-    stored, removed, compilers = given
+    known, removed, named = given
     if not found and not reader.recording.graphs:
         raise PtxviewError(
             f"{reader.recording.path} holds no kernels", "Did the program compile any?"
@@ -205,19 +210,17 @@ def _written(
         assert target is not None
         size = 0
         with _appearing(target) as part:
-            for name, data in contents(reader, found, *given, left_out.append):
+            for name, data in contents(reader, found, known.times, removed, named, left_out.append):
                 path = part / name
                 path.parent.mkdir(exist_ok=True, parents=True)
                 path.write_bytes(data)
                 size += len(data)
         return size
     if form == "markdown":
-        text = "\n".join(markdown(reader, found, stored, removed)) + "\n"
+        text = "\n".join(markdown(reader, found, known.times, removed)) + "\n"
         pieces: Iterable[str] = (text,)
     else:
-        pieces = page(
-            reader, found, times=stored, removed=removed, compilers=compilers, left_out=left_out
-        )
+        pieces = page(reader, found, given=known, removed=removed, named=named, left_out=left_out)
     if target is None:
         for piece in pieces:
             printing.verbatim(piece)

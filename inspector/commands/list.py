@@ -41,7 +41,7 @@ from inspector.measure.ncu.report import is_report
 from inspector.measure.time.results import StoredTimes, times
 from inspector.reader import reader
 from inspector.reader.facts import GLANCE_SECONDS
-from inspector.reader.query import Term, matching, parse
+from inspector.reader.query import Term, matching, measured, parse
 from inspector.reader.reader import Reader
 from inspector.reader.tables import table
 from inspector.recording.layout import kept_cache
@@ -117,18 +117,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
 def _selected(profiled: Profiled, terms: Sequence[Term]) -> Profiled:
     """Only the variants of a query; all else of the recording as it is."""
     rec = profiled.reader.recording
-    rows = {}
-    if any(term.name in ("cost", "time") for term in terms):
-        rows = {
-            (row.variant.hash, row.variant.symbol): row
-            for row in _costs_of(profiled, 0).rows
-            if row.variant is not None
-        }
-
-    def measures(name: str, variant: Variant) -> float | None:
-        row = rows.get((variant.hash, variant.symbol))
-        return None if row is None else row.us if name == "time" else row.share
-
+    measures = _costs_of(profiled, 0).measure if measured(terms) else None
     kept: dict[str, list[Variant]] = {}
     for kernel, variant in matching(profiled.reader, terms, rec.variants(), measures):
         kept.setdefault(kernel.id, []).append(variant)
@@ -147,7 +136,7 @@ def _costs_of(profiled: Profiled, seconds: float) -> Costs:
     from inspector.measure.evidence import evidence
     from inspector.report.costs import costs
 
-    return costs(profiled.reader.recording, evidence(profiled.reader, profiled.measured, seconds))
+    return costs(profiled.reader.recording, evidence(profiled.reader, seconds))
 
 
 def _costs(profiled: Profiled, as_json: bool) -> int:

@@ -13,87 +13,32 @@ import html
 import json
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from itertools import combinations
 from pathlib import Path
 from typing import Any, cast
 
 from msgspec import Struct, field
-from pygments.lexer import Lexer
-from pygments.token import Comment, Keyword, Name, Number, Operator, String, _TokenType
+from msgspec.structs import replace
 
 from inspector import __version__
 from inspector.analyse.line_annotations import virtual
 from inspector.base.errors import PtxviewError
 from inspector.base.model import Fusion, Graph, Kernel, Stage, Variant
-from inspector.base.names import base_name, short_name
+from inspector.base.names import base_name
 from inspector.base.text import plural, shown, visible
 from inspector.diff.beside import BesideRow, Sign
 from inspector.diff.canonical import digest
-from inspector.diff.compare import Compared, compare
-from inspector.listing.lexers import lexer_for
-from inspector.listing.line import Listing
+from inspector.diff.compare import Compared, compare, of_stage
+from inspector.measure.evidence import Evidence, evidence
 from inspector.measure.time.results import StoredTime, StoredTimes
-from inspector.measure.time.results import times as stored
 from inspector.reader.facts import MACHINE, at_hand
 from inspector.reader.reader import Reader
-from inspector.report import calls, card, diff_text, jsons, tables, timings
+from inspector.report import calls, card, costs, diff_text, jsons, tables, timings
+from inspector.report.naming import titles
 from inspector.system import files
-
-PLAIN = "-"
-CLASSES: dict[_TokenType, str] = {
-    Comment.Preproc: "p",
-    Comment: "c",
-    Keyword.Type: "t",
-    Keyword.Declaration: "d",
-    Keyword.Constant: "m",
-    Keyword: "k",
-    Name.Function: "f",
-    Name.Class: "f",
-    Name.Builtin: "b",
-    Name.Decorator: "p",
-    Name.Label: "l",
-    Name.Variable: "v",
-    Name.Constant: "t",
-    Name.Exception: "t",
-    Number: "m",
-    String: "s",
-    Operator.Word: "k",
-}
-"""Classes of the page's style sheet; a token belongs to the nearest above it."""
-
-MAX_LINE_CHARS = 5000
-"""Characters beyond which a line is shown plain: such lines are data, and lexers are slow."""
-MAX_TEXT_CHARS = 2 << 20  # characters beyond which a text is: some seconds of a lexer
-
-
-def tokens(lines: Sequence[str], stage: Stage, path: str | None) -> list[str]:
-    """The tokens of each line of a stage's text; [] where it is shown plain."""
-    if sum(map(len, lines)) > MAX_TEXT_CHARS or max(map(len, lines), default=0) > MAX_LINE_CHARS:
-        return []
-    try:
-        return list(_lines(lines, lexer_for(stage, path)))
-    except Exception:  # a lexer's fault must not cost the page
-        return []
-
-
-def _lines(lines: Sequence[str], lexer: Lexer) -> Iterator[str]:
-    row: list[tuple[int, str]] = []
-    for _, token, value in lexer.get_tokens_unprocessed("\n".join(lines) + "\n"):
-        for n, piece in enumerate(value.split("\n")):
-            if n:
-                if row and row[-1][1] == PLAIN:
-                    row.pop()
-                yield "".join(f"{length}{kind}" for length, kind in row)
-                row = []
-            if not piece:
-                continue
-            kind = next((CLASSES[of] for of in reversed(token.split()) if of in CLASSES), PLAIN)
-            length = len(piece)
-            if row and row[-1][1] == kind:
-                length += row.pop()[0]
-            row.append((length, kind))
-
+from inspector.system.process import side_by_side
 
 Found = tuple[Kernel, Variant]
 
@@ -106,21 +51,29 @@ TOLD_WHOLE = 4
 OPCODES = 24  # opcodes that are counted one by one, the most frequent first
 
 
+IDLE_STAGES = (Stage.SOURCE, Stage.OUTPUT_CODE, Stage.PTX)
+"""Stages of a candidate that was never launched which a page of many variants has."""
+IDLE = "left out: it was never launched"
+NOTHING_TOLD = {"from": 1, "said": {}, "live": None, "stall": None, "notes": [], "peaks": []}
+
 TOO_LARGE = "left out: the page would be too large"
 COSTLY = "a compiler would have to be run for it: name the kernel to have it"
 
 
 class Gathered(Struct):
     """What was gathered so far: compressed values, named by their number, and sentences on what is
-    missing. ``compilers``: whether one may be run for a stage that was not kept."""
+    missing. ``compilers``: whether one may be run for a stage that was not kept. ``idle`` are ids
+    of variants that get figures and some texts alone."""
 
     reader: Reader
     times: StoredTimes
+    titles: Mapping[str, str]
+    idle: AbstractSet[int] = frozenset()
     compilers: bool = False
     pieces: list[bytes] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
     _numbers: dict[object, int] = field(default_factory=dict)
-    """By a value's digest, and by a text before its tokens were read."""
+    """By a value's digest, and by a text before it was made printable."""
 
     def add(self, value: object) -> int:
         """The number of a value that JSON has a form for; each content is kept once."""
@@ -144,6 +97,7 @@ class Gathered(Struct):
             "heading": tables.heading(rec),
             "command": None if rec.command is None else " ".join(rec.command),
             "started": rec.started,
+            "device": (rec.device or {}).get("name"),
             "tools": list(rec.tools.items()),
             "problems": [*tables.never_ran(rec), *rec.problems],
         }
@@ -151,12 +105,13 @@ class Gathered(Struct):
     def row(self, kernel: Kernel, variant: Variant, at: int) -> dict[str, object]:
         """What the list and the tiles show of a variant; ``at`` is the place of its kernel."""
         reader = self.reader
-        resources, own = reader.resources(variant), reader.card(variant)
-        full = own.occupancy
-        made = own.of(Stage.SASS) or own.of(Stage.PTX)
+        resources, percent = reader.resources(variant), reader.occupancy(variant)
+        own = None if id(variant) in self.idle else reader.card(variant)
+        full = None if own is None else own.occupancy
+        made = None if own is None else own.of(Stage.SASS) or own.of(Stage.PTX)
         mix = None if made is None else made.mix
         time = self.times.of(kernel, variant)
-        severities = [finding.severity for finding in reader.findings(variant)]
+        severities = [] if own is None else [one.severity for one in reader.findings(variant)]
         return {
             "kernel": at,
             "id": variant.id,
@@ -167,14 +122,15 @@ class Gathered(Struct):
             "spills": tables.spills(resources),
             "stack": resources.stack_bytes,
             "shared": tables.shared(resources),
-            "occupancy": None if full is None else round(full.percent, 2),
+            "occupancy": None if percent is None else round(percent, 2),
             "limiters": [] if full is None else list(full.limiters),
-            "unknown": card.unknown_occupancy(own),
+            "unknown": "" if own is None else card.unknown_occupancy(own),
             "instructions": None if mix is None else mix.total,
             "counted": None if made is None else made.stage.value,
             "time": None if time is None else _time(time),
             "launches": variant.launches,
-            "hints": len(severities),
+            "won": (variant.autotune or {}).get("winner") is True,
+            "hints": None if own is None else len(severities),
             "worst": next((s for s in ("warn", "hint", "info") if s in severities), None),
             "failed": tables.how(variant),
             "stages": [s.value for s in jsons.ordered(variant.stages)],
@@ -185,7 +141,7 @@ class Gathered(Struct):
         return {
             "id": kernel.id,
             "name": base_name(kernel.name),
-            "short": short_name(kernel.demangled or kernel.name),
+            "title": self.titles.get(kernel.id, kernel.called),
             "demangled": kernel.demangled,
             "origin": kernel.origin.value,
             "ops": fusion.ops,
@@ -212,9 +168,7 @@ class Gathered(Struct):
             try:
                 if self.full and stage is not Stage.OUTPUT_CODE:
                     raise PtxviewError(TOO_LARGE)
-                held = graph.stages.get(stage)
-                path = None if held is None else held.origin_path
-                text = self._text(self.reader.graph_listing(graph, stage), stage, path, graph.id)
+                text = self._text(self.reader.graph_text(graph, stage), graph.id)
                 if Stage.OUTPUT_CODE in graph.stages:
                     of = self._kernels_of(graph, stage)
             except PtxviewError as error:
@@ -234,7 +188,6 @@ class Gathered(Struct):
 
     def variant(self, kernel: Kernel, variant: Variant) -> int:
         """Return the block of a variant; texts are separate blocks."""
-        reader = self.reader
         if self.full:
             self.left_out.append(
                 f"{base_name(kernel.name)} {variant.id}: a page of more than "
@@ -242,40 +195,9 @@ class Gathered(Struct):
             )
             return self.add({"why": TOO_LARGE})
         stages, missing = self._stages(kernel, variant)
-        own, flags = reader.card(variant), variant.config.get("flags")
+        idle, flags = id(variant) in self.idle, variant.config.get("flags")
         return self.add(
             {
-                # The card's rows, as ``show -a`` prints them.
-                "card": [
-                    [row[: card.LABEL].rstrip(), row[card.LABEL :]]
-                    for row in card.lines(own, 100_000)
-                ],
-                "mix": [
-                    {
-                        "stage": made.stage.value,
-                        "total": made.mix.total,
-                        "costs": list(made.mix.by_cost),
-                        "unclassed": made.mix.unclassed,
-                        "opcodes": list(made.mix.by_opcode)[:OPCODES],
-                        "opcodes_in_all": len(made.mix.by_opcode),
-                    }
-                    for made in own.made
-                    if made.mix is not None
-                ],
-                "hints": [
-                    {
-                        "rule": finding.rule,
-                        "severity": finding.severity,
-                        "text": finding.text,
-                        "estimated": finding.estimated,
-                        "blocks": finding.blocks,
-                        "lines": {
-                            s.value: list(lines) for s, lines in finding.lines.items() if lines
-                        },
-                    }
-                    for finding in reader.findings(variant)
-                ],
-                "lacking": reader.lacking(variant),
                 "calls": [
                     {"count": call.count, "what": list(calls.described(call))}
                     for call in variant.calls
@@ -285,10 +207,49 @@ class Gathered(Struct):
                 "hash": variant.hash,
                 "stages": stages,
                 "missing": missing,
-                "links": self.add(dict(self._links(variant, list(stages)))),
-                "same": self._digests(variant, list(stages)),
+                "links": self.add({} if idle else dict(self._links(variant, list(stages)))),
+                **({} if idle else self._analysis(variant)),
             }
         )
+
+    def _analysis(self, variant: Variant) -> dict[str, object]:
+        """What is said of a variant as a whole; of equal digests ``diff`` finds no change."""
+        reader, own = self.reader, self.reader.card(variant)
+        return {
+            # The card's rows, as ``show -a`` prints them.
+            "card": [
+                [row[: card.LABEL].rstrip(), row[card.LABEL :]] for row in card.lines(own, 100_000)
+            ],
+            "mix": [
+                {
+                    "stage": made.stage.value,
+                    "total": made.mix.total,
+                    "costs": list(made.mix.by_cost),
+                    "unclassed": made.mix.unclassed,
+                    "opcodes": list(made.mix.by_opcode)[:OPCODES],
+                    "opcodes_in_all": len(made.mix.by_opcode),
+                }
+                for made in own.made
+                if made.mix is not None
+            ],
+            "hints": [
+                {
+                    "rule": finding.rule,
+                    "severity": finding.severity,
+                    "text": finding.text,
+                    "estimated": finding.estimated,
+                    "blocks": finding.blocks,
+                    "lines": {s.value: list(lines) for s, lines in finding.lines.items() if lines},
+                }
+                for finding in reader.findings(variant)
+            ],
+            "lacking": reader.lacking(variant),
+            "same": {
+                stage.value: found.hex()
+                for stage in MACHINE
+                if (found := of_stage(reader, variant, stage, digest)) is not None
+            },
+        }
 
     def _stages(
         self, kernel: Kernel, variant: Variant
@@ -296,46 +257,49 @@ class Gathered(Struct):
         reader = self.reader
         stages: dict[str, dict[str, object]] = {}
         missing = {s.value: w for s, w in variant.missing.items() if s not in variant.stages}
+        idle = id(variant) in self.idle
         for stage in jsons.ordered(variant.stages):
             file = variant.stages[stage]
             try:
+                if idle and stage not in IDLE_STAGES:
+                    raise PtxviewError(IDLE)
                 if file.costly and not self.compilers:
                     raise PtxviewError(COSTLY)
-                listing = reader.listing(variant, stage)
-                label = f"{base_name(kernel.name)} {variant.id} {stage.value}"
-                text = self._text(listing, stage, file.origin_path, label)
-                own = reader.function(variant, stage)
+                held = reader.text(variant, stage)
+                text = self._text(held.text, f"{base_name(kernel.name)} {variant.id} {stage.value}")
+                lines = held.text.count("\n") + 1
+                near = not idle or variant.lines_in(stage) is not None
+                own = reader.function(variant, stage) if near else None
                 stages[stage.value] = {
                     "text": text,
-                    "lines": len(listing.lines),
-                    "from": reader.text(variant, stage).text_from,
+                    "lines": lines,
+                    "from": held.text_from,
                     "path": file.origin_path,
                     "first": 1 if own is None else max(own.first, 1),
-                    "last": len(listing.lines) if own is None else own.last,
-                    "told": self._told(variant, stage, listing),
+                    "last": lines if own is None else own.last,
+                    "told": self.add(NOTHING_TOLD) if idle else self._told(variant, stage),
                 }
             except PtxviewError as error:
                 missing[stage.value] = error.message
         return stages, missing
 
-    def _text(self, listing: Listing, stage: Stage, path: str | None, label: str) -> int:
-        """The block of a text with its tokens. Raises ``PtxviewError`` where it is too large."""
-        whole = listing.text
+    def _text(self, whole: str, label: str) -> int:
+        """The block of a text. Raises ``PtxviewError`` where it is too large."""
         if len(whole) > MOST_OF_A_STAGE:
             why = f"{len(whole):,} characters are too many for a page"
             self.left_out.append(f"{label}: {why}; ptxview show prints it")
             raise PtxviewError(why)
-        # The kernels of a file, or of a graph, have one text: its tokens are read once.
-        key = (stage, path, hashlib.sha256(whole.encode("utf-8", "surrogatepass")).digest())
+        # The kernels of a file, or of a graph, have one text.
+        key = hashlib.sha256(whole.encode("utf-8", "surrogatepass")).hexdigest()
         if key not in self._numbers:
-            lines = [shown(text.rstrip("\r")) for text in whole.split("\n")]
-            held = {"text": "\n".join(lines), "tokens": tokens(lines, stage, path)}
-            self._numbers[key] = self.add(held)
+            lines = (shown(text.rstrip("\r")) for text in whole.split("\n"))
+            self._numbers[key] = self.add({"text": "\n".join(lines)})
         return self._numbers[key]
 
-    def _told(self, variant: Variant, stage: Stage, listing: Listing) -> int:
+    def _told(self, variant: Variant, stage: Stage) -> int:
         """Return the block of line annotations: sentences, live registers, stalls, notes."""
         annotations = self.reader.line_annotations(variant, stage)
+        listing = self.reader.listing(variant, stage)
         first, last = 1, len(listing.lines)
         if stage in MACHINE and len(listing.functions) > TOLD_WHOLE:
             own = self.reader.function(variant, stage)
@@ -375,14 +339,6 @@ class Gathered(Struct):
             with suppress(PtxviewError):
                 links = self.reader.links(variant, upper, lower)
                 yield f"{upper.value}|{lower.value}", grouped(links)
-
-    def _digests(self, variant: Variant, stages: Sequence[str]) -> dict[str, str]:
-        """Digests of canonical machine code by stage: what ``diff`` calls equal has one."""
-        return {
-            stage.value: digest(self.reader.listing(variant, stage), function).hex()
-            for stage in MACHINE
-            if stage.value in stages and (function := self.reader.function(variant, stage))
-        }
 
 
 # -- values ---------------------------------------------------------------------------------------
@@ -498,22 +454,31 @@ def page(
     reader: Reader,
     chosen: Sequence[Found] | None = None,
     *,
-    times: StoredTimes | None = None,
+    given: Evidence | None = None,
     removed: Sequence[str] = (),
-    compilers: bool = False,
+    named: bool = False,
     left_out: list[str] | None = None,
 ) -> Iterator[str]:
     """The page of a recording, or of some variants of it, in pieces of HTML that are ASCII.
 
-    ``times`` are those that were measured, None for what is stored with the recording. ``removed``
-    says what was taken out of the recording before, which the page tells its readers.
-    ``compilers``: whether a stage that was not kept may be compiled. ``left_out`` is given a
-    sentence for each text that was too large. Raises ``PtxviewError`` where nothing can be read.
+    ``given`` are times and the profile, None for what is stored with the recording. ``removed``
+    says what was taken out of the recording before, which the page tells its readers. ``named``:
+    the variants were asked for one by one, and get all that there is, also a stage that must be
+    compiled. ``left_out`` is given a sentence for each text that was too large. Raises
+    ``PtxviewError`` where nothing can be read.
     """
-    known = stored(reader.recording.path) if times is None else times
-    gathered = Gathered(reader, known, compilers)
-    found = list(reader.recording.variants() if chosen is None else chosen)
-    index = cast(dict[str, Any], visible(_index(gathered, found, removed)))
+    rec, given = reader.recording, given or evidence(reader, 0)
+    found = list(rec.variants() if chosen is None else chosen)
+    many = not named and len(found) > KEPT
+    idle = {id(row.variant) for row in costs.costs(rec, given).idle if many}
+    gathered = Gathered(reader, given.times, titles(rec), idle, named)
+    if idle:
+        gathered.left_out.append(
+            f"{plural(len(idle), 'candidate')} that were never launched have figures, source and "
+            "PTX, without other stages, links and hints: ptxview export PATH KERNEL has all of a "
+            "kernel, PATH '*' of every one"
+        )
+    index = cast(dict[str, Any], visible(_index(gathered, found, removed, given)))
     if left_out is not None:
         left_out += gathered.left_out
     # Before the script stand the blocks that the first variant needs.
@@ -521,15 +486,27 @@ def page(
     yield from _document(index, gathered.pieces, first)
 
 
-def _index(gathered: Gathered, found: Sequence[Found], removed: Sequence[str]) -> dict[str, Any]:
+def _index(
+    gathered: Gathered, found: Sequence[Found], removed: Sequence[str], given: Evidence
+) -> dict[str, Any]:
     """What the page shows at once; all else is a block that it names by its number."""
     reader = gathered.reader
     kernels = list({id(k): k for k, _ in found}.values())
     places = {id(k): n for n, k in enumerate(kernels)}
-    variants = []
-    for n, (kernel, variant) in enumerate(found):
+    variants, hints = [], {}
+
+    def ahead(one: Found) -> None:
+        """Run the tools of a variant, whose output is cached."""
+        with suppress(PtxviewError):
+            reader.resources(one[1])
+            if id(one[1]) not in gathered.idle:
+                reader.text(one[1], Stage.SASS)
+
+    for (n, (kernel, variant)), _ in zip(enumerate(found), side_by_side(ahead, found), strict=True):
         row = gathered.row(kernel, variant, places[id(kernel)])
         variants.append(row | {"block": gathered.variant(kernel, variant)})
+        if id(variant) not in gathered.idle:
+            hints[id(variant)] = reader.hints(variant)
         if len(found) > KEPT and (n + 1 == len(found) or found[n + 1][1].hash != variant.hash):
             reader.forget([variant])
     firsts = {kernel.id: n for n, (kernel, _) in reversed([*enumerate(found)])}
@@ -538,16 +515,25 @@ def _index(gathered: Gathered, found: Sequence[Found], removed: Sequence[str]) -
         for graph in reader.recording.graphs
         if not firsts or not firsts.keys().isdisjoint(graph.kernels)
     ]
-    rows = []
+    pairs = []
     for a, b in pairs_of(found):
-        for stage, value in comparisons(reader, (found[a][1], found[b][1])):
-            rows.append([a, b, stage.value, gathered.add(value)])
+        if gathered.idle.isdisjoint((id(found[a][1]), id(found[b][1]))):
+            for stage, value in comparisons(reader, (found[a][1], found[b][1])):
+                pairs.append([a, b, stage.value, gathered.add(value)])
+    by_cost = costs.costs(reader.recording, replace(given, hints=lambda v: hints.get(id(v))))
+    at = {id(variant): n for n, (_, variant) in enumerate(found)}
     return {
         **gathered.heading(),
         "kernels": [gathered.kernel(k) for k in kernels],
         "variants": variants,
+        "costs": [
+            costs.cells(row) | {"at": at.get(id(row.variant))}
+            for row in by_cost.rows
+            if row.variant is None or id(row.variant) in at
+        ],
+        "footnotes": costs.footnotes(by_cost),
         "graphs": graphs,
-        "pairs": rows,
+        "pairs": pairs,
         "removed": removed,
         "left_out": gathered.left_out,
     }

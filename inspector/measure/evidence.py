@@ -13,10 +13,10 @@ from inspector.analyse.hints.subject import Finding
 from inspector.analyse.occupancy import Device
 from inspector.base.errors import PtxviewError
 from inspector.base.model import Variant
-from inspector.measure.ncu.attach import NcuMeasured
 from inspector.measure.profile.read import profiles
 from inspector.measure.profile.trace import Profile
 from inspector.measure.time.results import StoredTimes, times
+from inspector.reader.facts import Measured
 from inspector.reader.reader import Reader
 
 
@@ -28,14 +28,12 @@ class Evidence(Struct, frozen=True):
 
     times: StoredTimes
     profile: Profile | None
-    measured: Callable[[Variant], NcuMeasured | None]
+    measured: Callable[[Variant], Measured | None]
     device: Callable[[Variant], Device | None]
     hints: Callable[[Variant], Sequence[Finding] | None]
 
 
-def evidence(
-    reader: Reader, measured: Callable[[Variant], NcuMeasured | None], seconds: float
-) -> Evidence:
+def evidence(reader: Reader, seconds: float) -> Evidence:
     """What is known of a reader's recording; hints are looked for until ``seconds`` are over."""
     rec, until = reader.recording, time.monotonic() + seconds
     profile = None
@@ -45,4 +43,4 @@ def evidence(
     def hints(variant: Variant) -> Sequence[Finding] | None:
         return reader.hints(variant) if time.monotonic() < until else None
 
-    return Evidence(times(rec.path), profile, measured, reader.device, hints)
+    return Evidence(times(rec.path), profile, reader.measured, reader.device, hints)

@@ -226,12 +226,15 @@ class Measured(Struct, frozen=True):
     """A profiler's measurements of a variant.
 
     ``told`` is a sentence a launch, ``findings`` are the profiler's own rules, ``samples`` are by
-    line of SASS, empty where they cannot be placed there.
+    line of SASS, empty where they cannot be placed there. ``us`` is the mean time of a launch,
+    ``busiest`` the largest percentage of a peak and whose: ``memory`` or ``compute``.
     """
 
     told: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = ()
     samples: Mapping[int, Samples] = field(default_factory=dict)
+    us: float | None = None
+    busiest: tuple[float, str] | None = None
 
 
 Measurements = Callable[[Variant], Measured | None]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import PurePath
@@ -13,16 +13,32 @@ from msgspec import Struct
 
 from inspector.base.errors import PtxviewError, UsageError
 from inspector.base.model import EDIT, Kernel, Stage, Variant
-from inspector.base.text import meant, shown, words
+from inspector.base.text import meant, shown
 from inspector.reader.reader import Reader
 from inspector.reader.selecting import names
+from inspector.reader.tables import table
+from inspector.system.process import side_by_side
 
 Value = float | bool | str | Collection[str] | None
 """A property's value; None is unknown and matches nothing."""
 Properties = Callable[[str], Value]
+Measures = Callable[[str, Variant], float | None]
 
-NUMBERS = words("regs spill stack shared occupancy instr hints warps stages launches time cost")
-"""Compared with a number; docs/commands.md says what each is."""
+NUMBERS = {
+    "regs": "registers of a thread",
+    "spill": "bytes that a thread spills",
+    "stack": "bytes of a thread's stack",
+    "shared": "bytes of shared memory of a block",
+    "occupancy": "theoretical occupancy in percent",
+    "instr": "instructions of its SASS",
+    "hints": "how many hints it has",
+    "warps": "num_warps",
+    "stages": "num_stages",
+    "launches": "launches by the program",
+    "time": "µs of a launch",
+    "cost": "percent of all known time",
+}
+"""Compared with a number."""
 WORDS = {
     "op": "an instruction of its PTX or SASS",
     "hint": "the rule of a hint",
@@ -30,7 +46,12 @@ WORDS = {
     "origin": "triton, inductor, nvcc or extern",
     "file": "a source file of it",
 }
-FLAGS = words("launched best failed changed")
+FLAGS = {
+    "launched": "the program launched it",
+    "best": "an autotuner chose it",
+    "failed": "it failed to compile or to load",
+    "changed": "its kernel was compiled again after an edit",
+}
 
 _COMPARED = re.compile(r"([a-z]+)(>=|<=|!=|>|<|=)(-?[0-9.]+)%?", re.IGNORECASE)
 _OPERATORS: dict[str, Callable[[float, float], bool]] = {
@@ -46,27 +67,35 @@ class Term(Struct, frozen=True):
     relation: str = ""
     value: str = ""
 
+    @property
+    def plain(self) -> bool:
+        """Whether it is part of a name."""
+        return not self.relation and self.name not in FLAGS
+
     def holds(self, of: Properties) -> bool:
         """Whether a variant has the property; an unknown value never has."""
-        found = of(self.name if self.relation or self.name in FLAGS else "name")
+        found = of("name" if self.plain else self.name)
         if found is None:
             return False
         if self.relation == ":":
             texts = [found] if isinstance(found, str) else found
             assert isinstance(texts, Collection)
-            wanted = self.value.lower()
-            return any(wanted in _parts(text.lower()) for text in texts)
+            whole = re.compile(rf"(?<![^\W_]){re.escape(self.value)}(?![^\W_])", re.IGNORECASE)
+            return any(whole.search(text) for text in texts)
         if self.relation:
             assert isinstance(found, int | float)
             return _OPERATORS[self.relation](found, float(self.value))
         return self.name.lower() in found.lower() if isinstance(found, str) else bool(found)
 
 
-def _parts(text: str) -> set[str]:
-    """A word, what it begins with up to each dot, and each part between dots."""
-    pieces = re.split(r"[./]", text)
-    begun = {".".join(pieces[:n]) for n in range(1, len(pieces) + 1)}
-    return {text, *pieces, *begun}
+def offers(query: str) -> list[tuple[str, str]]:
+    """What the last word of a query may become, each with its meaning: ``spill>``, ``op:``."""
+    last = query[query.rfind(" ") + 1 :].lower()
+    every = {f"{name}>": said for name, said in NUMBERS.items()}
+    every |= {f"{name}:": said for name, said in WORDS.items()} | FLAGS
+    if last.startswith("hint:"):
+        every = {f"hint:{rule}": "" for rule in table("hints")}
+    return [(word, said) for word, said in every.items() if word.startswith(last) and word != last]
 
 
 def parse(query: str) -> tuple[Term, ...]:
@@ -107,21 +136,32 @@ def _unknown(name: str) -> UsageError:
     return UsageError(f"there is no property {shown(name)}", hint)
 
 
+def measured(terms: Sequence[Term]) -> bool:
+    """Whether a term asks for what ``matching`` takes from ``measures``."""
+    return any(term.relation and term.name in ("cost", "time") for term in terms)
+
+
 def matching(
     reader: Reader,
     terms: Sequence[Term],
-    pairs: Iterable[tuple[Kernel, Variant]],
-    measures: Callable[[str, Variant], float | None] = lambda name, variant: None,
+    pairs: Sequence[tuple[Kernel, Variant]],
+    measures: Measures | None = None,
+    told: Callable[[], object] = lambda: None,
 ) -> Iterator[tuple[Kernel, Variant]]:
     """The variants for which all terms hold; what costs most to find out is asked last.
 
-    ``measures`` returns the ``time`` and the ``cost`` of a variant.
+    ``measures`` returns the ``time`` and the ``cost`` of a variant; ``told`` is called after each.
     """
     ordered = sorted(terms, key=lambda term: _SLOW.index(term.name) if term.name in _SLOW else -1)
-    for kernel, variant in pairs:
-        of = partial(_property, reader, kernel, variant, measures)
-        if all(term.holds(of) for term in ordered):
-            yield kernel, variant
+
+    def fits(pair: tuple[Kernel, Variant]) -> bool:
+        of = partial(_property, reader, *pair, measures)
+        return all(term.holds(of) for term in ordered)
+
+    for pair, held in zip(pairs, side_by_side(fits, pairs), strict=True):
+        told()
+        if held:
+            yield pair
 
 
 _FIGURES = {
@@ -138,7 +178,7 @@ def _property(
     reader: Reader,
     kernel: Kernel,
     variant: Variant,
-    measures: Callable[[str, Variant], float | None],
+    measures: Measures | None,
     name: str,
 ) -> Value:
     match name:
@@ -150,32 +190,23 @@ def _property(
         case "occupancy":
             return reader.occupancy(variant)
         case "op":
-            with suppress(PtxviewError):
-                return {
-                    line.opcode
-                    for stage in (Stage.PTX, Stage.SASS)
-                    if stage in variant.stages
-                    for line in reader.listing(variant, stage).lines
-                    if line.opcode
-                }
-            return None
+            return reader.opcodes(variant)
         case "instr":
             with suppress(PtxviewError):
                 if (sass := reader.code(variant, Stage.SASS)) is not None:
                     return sum(map(len, sass.code.without_padding().values()))
             return None
-        case "hint" | "hints":
-            with suppress(PtxviewError):
-                rules = [hint.rule for hint in reader.hints(variant)]
-                return rules if name == "hint" else len(rules)
-            return None
+        case "hint":
+            return reader.summaries.read_now(variant).rules
+        case "hints":
+            return reader.summaries.read_now(variant).hints
         case "warps" | "stages":
             value = variant.config.get(f"num_{name}")
             return value if isinstance(value, int) else None
         case "launches":
             return variant.launches
         case "time" | "cost":
-            return measures(name, variant)
+            return None if measures is None else measures(name, variant)
         case "dtype":
             types = [a.dtype or a.type or "" for call in variant.calls for a in call.arguments]
             return [*types, *(text.lstrip("*") for text in variant.signature.values())]

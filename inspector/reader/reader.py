@@ -27,7 +27,7 @@ from inspector.base.model import (
 from inspector.listing import parse
 from inspector.listing.line import Listing
 from inspector.reader import tables
-from inspector.reader.facts import Measurements, VariantFacts, at_hand, by_cubin
+from inspector.reader.facts import MACHINE, Measurements, VariantFacts, at_hand, by_cubin
 from inspector.reader.line_annotations import Teller
 from inspector.reader.listings import decode
 from inspector.recording.layout import DerivedCache
@@ -51,16 +51,21 @@ class VariantSummary(Struct, frozen=True):
     """Figures of a variant; None is unknown.
 
     ``instructions`` are SASS's, ``live`` is the peak of live general registers in SASS,
-    ``occupancy`` the theoretical one in percent. ``lacking`` says why figures are unknown.
+    ``rules`` are those of its hints, ``occupancy`` the theoretical one in percent. ``lacking`` says
+    why figures are unknown.
     """
 
     resources: Resources = field(default_factory=Resources)
     instructions: int | None = None
     ptx_instructions: int | None = None
     live: int | None = None
-    hints: int | None = None
+    rules: tuple[str, ...] | None = None
     occupancy: float | None = None
     lacking: str | None = None
+
+    @property
+    def hints(self) -> int | None:
+        return None if self.rules is None else len(self.rules)
 
 
 class Summaries:
@@ -79,6 +84,13 @@ class Summaries:
 
     def forget(self, variant: Variant) -> None:
         self._known.pop((variant.hash, variant.symbol), None)
+
+    def read_now(self, variant: Variant) -> VariantSummary:
+        """Return the summary of one variant, read where it is not known."""
+        key = (variant.hash, variant.symbol)
+        if not self._cached(key, variant):
+            self._of_cubin([variant])
+        return self._known[key]
 
     def read(
         self, variants: Sequence[Variant], go_on: Callable[[], bool] = lambda: True
@@ -136,7 +148,7 @@ class Summaries:
         resources = reader.resources(variant)
         try:
             sass, ptx = (reader.code(variant, stage) for stage in (Stage.SASS, Stage.PTX))
-            hints = len(reader.hints(variant))
+            rules = tuple(hint.rule for hint in reader.hints(variant))
             lacking = " ".join(reader.lacking(variant)) or None
             instructions, ptx_instructions = (
                 None if code is None else sum(map(len, code.code.without_padding().values()))
@@ -150,7 +162,7 @@ class Summaries:
             instructions,
             ptx_instructions,
             live,
-            hints if lacking is None else None,
+            rules if lacking is None else None,
             reader.occupancy(variant),
             lacking,
         )
@@ -169,7 +181,7 @@ class Summaries:
             reader.executed(variant),
         )
         # Names are a stranger's: not every one of them can be encoded.
-        parts: list[bytes | str] = ["summary", __version__, ascii(told)]
+        parts: list[bytes | str] = ["rules", __version__, ascii(told)]
         for stage in sorted(variant.stages, key=lambda s: s.rank):
             parts += [stage.value, _text(variant, stage)]
         return reader.cache.key(*parts)
@@ -349,6 +361,23 @@ class Reader(GraphReader):
         """Keep the counts of a call whose blocks were run: hints use them from now on."""
         super().keep_executed(variant, facts)
         self.summaries.forget(variant)
+
+    def opcodes(self, variant: Variant) -> tuple[str, ...] | None:
+        """Return the opcodes of PTX and SASS at hand, from the cache; None if one is unreadable."""
+        stages = [stage for stage in MACHINE if at_hand(variant, stage)]
+        texts = [_text(variant, stage) for stage in stages]
+        key = self.cache.key("opcodes", __version__, ascii(variant.symbol), *texts)
+        with suppress(msgspec.DecodeError):
+            return msgspec.json.decode(self.cache.get(key) or b"", type=tuple[str, ...])
+        found: dict[str, None] = {}
+        with suppress(PtxviewError):
+            for stage in stages:
+                lines, own = self.listing(variant, stage).lines, self.function(variant, stage)
+                of_it = lines if own is None else lines[own.first - 1 : own.last]
+                found |= {line.opcode: None for line in of_it if line.opcode}
+            self.cache.put(key, msgspec.json.encode(tuple(found)))
+            return tuple(found)
+        return None
 
     def hint_count(self, variant: Variant) -> int | None:
         summary = self.summaries.of(variant)

@@ -257,12 +257,14 @@ IDENT_DIGITS = 4
 class CompileLine(Struct, frozen=True):
     """A line for people, and the line of the program that it is about, None if it is about none.
 
-    ``kernel`` is the kernel that it is about: its id, or the hash of its variant.
+    ``kernel`` is the kernel that it is about: its id, or the hash of its variant. ``opens``: more
+    lines come beneath it where one asks for them.
     """
 
     text: Text
     place: UserFrame | None = None
     kernel: str | None = None
+    opens: bool = False
 
 
 class BreakPlace(Struct, frozen=True):

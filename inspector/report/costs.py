@@ -11,11 +11,11 @@ from inspector.analyse.tuner_times import overheads
 from inspector.base.model import Kernel, Recording, Variant
 from inspector.base.text import microseconds, plural, shown
 from inspector.measure.evidence import Evidence
-from inspector.measure.ncu.attach import NcuMeasured
 from inspector.measure.profile.trace import GpuWork
 from inspector.report.compiles import CompileLine
 from inspector.report.jsons import SCHEMA, Rows
 from inspector.report.naming import titles
+from inspector.report.profile import busy
 from inspector.report.tables import UNKNOWN, grid
 
 TIMED, PROFILED, NCU, TUNER = "time", "profile", "ncu", "tuner"
@@ -63,17 +63,26 @@ class Costs(Struct, frozen=True):
     """The rows of a run, the most expensive first, and what is below the fold.
 
     ``idle`` are variants that were compiled and never launched, ``untimed`` how many rows have no
-    time: shares are then of what is timed.
+    time: shares are then of what is timed. ``busy_percent`` is the share of the profiled time in
+    which the GPU worked.
     """
 
     rows: tuple[Cost, ...]
     idle: tuple[Cost, ...] = ()
     steps: int | None = None
+    busy_percent: float | None = None
 
     @property
     def untimed(self) -> int:
         """How many launched rows have no time."""
         return sum(row.us is None for row in self.rows)
+
+    def measure(self, name: str, variant: Variant) -> float | None:
+        """Return the ``time`` of a variant's launch in µs, or its ``cost`` in percent."""
+        for row in self.rows:
+            if row.variant is variant:
+                return row.us if name == "time" else row.share
+        return None
 
 
 def costs(rec: Recording, given: Evidence) -> Costs:
@@ -113,7 +122,8 @@ def costs(rec: Recording, given: Evidence) -> Costs:
             idle.append(row)
     launched.sort(key=lambda row: [-(x or 0) for x in (row.step_share, row.total_us, row.us)])
     hinted = tuple(_with_hint(row, given) for row in launched)
-    return Costs(hinted, tuple(idle), steps or None)
+    worked = None if given.profile is None else busy(given.profile.overhead)
+    return Costs(hinted, tuple(idle), steps or None, worked)
 
 
 def _chosen_times(rec: Recording) -> dict[str, dict[str, object]]:
@@ -161,11 +171,6 @@ def _cost(
 ) -> Cost:
     taken = given.times.of(kernel, variant)
     measured = given.measured(variant)
-    durations = [
-        attached.launch.duration_us
-        for attached in (measured.launches if measured is not None else ())
-        if attached.launch.duration_us is not None
-    ]
     record = variant.autotune or {}
     record = record if record.get("time_us") else chosen
     tuned, overhead_us = record.get("time_us"), floors.get(str(record.get("stopwatch")), 0.0)
@@ -174,8 +179,8 @@ def _cost(
         us, source, copied = taken.median_us, TIMED, taken.timing.percent_of_peak
     elif work is not None and work.calls:
         us, source = work.gpu_us / work.calls, PROFILED
-    elif durations:
-        us, source = sum(durations) / len(durations), NCU
+    elif measured is not None and measured.us is not None:
+        us, source = measured.us, NCU
     elif isinstance(tuned, int | float) and variant.launches:
         us, source = float(tuned), TUNER
     return Cost(
@@ -186,7 +191,9 @@ def _cost(
         per_step=work.calls / steps if work is not None and steps else None,
         us=us,
         source=source,
-        bound=_bound(variant, us, source, given, copied, measured),
+        bound=_bound(
+            variant, us, source, given, copied, None if measured is None else measured.busiest
+        ),
         overhead=source == TUNER and us is not None and us <= overhead_us,
     )
 
@@ -200,22 +207,11 @@ def _bound(
     source: str | None,
     given: Evidence,
     copy_percent: float | None,
-    measured: NcuMeasured | None,
+    busiest: tuple[float, str] | None,
 ) -> str | None:
     """What bounds a kernel, from ncu's peaks, its share of a copy's speed, its grid or its time."""
-    launches = [attached.launch for attached in measured.launches] if measured is not None else []
-    peaks = [
-        (percent, what)
-        for launch in launches
-        for percent, what in (
-            (launch.memory_percent, "memory"),
-            (launch.compute_percent, "compute"),
-        )
-        if percent is not None
-    ]
-    if peaks and max(peaks)[0] >= MEMORY_BOUND_PERCENT:
-        percent, what = max(peaks)
-        return f"{what} {percent:.0f} %"
+    if busiest is not None and busiest[0] >= MEMORY_BOUND_PERCENT:
+        return f"{busiest[1]} {busiest[0]:.0f} %"
     if copy_percent is not None and copy_percent >= MEMORY_BOUND_PERCENT:
         return f"≈ memory {copy_percent:.0f} %"  # of bytes that are an estimate
     device = given.device(variant)
@@ -302,7 +298,10 @@ def footnotes(found: Costs) -> list[str]:
     if any(row.at_most for row in found.rows):
         out.append("≤: launches by which max-autotune chose are among a library's")
     if found.steps and any(row.step_share is not None for row in found.rows):
-        out.append("shares are of a profiled step, its idle time included")
+        said = "shares are of a profiled step, its idle time included"
+        if found.busy_percent is not None:
+            said += f": the GPU worked for {found.busy_percent:.1f} % of it (profile --timeline)"
+        out.append(said)
     return out
 
 

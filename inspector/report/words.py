@@ -81,7 +81,7 @@ def show(meaning: Meaning, out: Console) -> None:
             out.print(Text("Further forms:"))
         _rows(((e.word, e.summary) for e in meaning.members), out)
     for other in meaning.also:
-        what = f", {_what(other)}: {shown(other.summary)}"
+        what = ": ".join(filter(None, (f", {_what(other)}", shown(other.summary))))
         out.print(Text.assemble("Also ", (other.word, "bold"), what))
 
 
@@ -93,7 +93,8 @@ def _entry(meaning: Meaning, entry: ReferenceEntry, out: Console) -> None:
             (f"  {_what(entry)}" + (f", {entry.cost}" if entry.cost else ""), "cyan"),
         )
     )
-    out.print(Text(shown(entry.summary)))
+    if entry.summary:
+        out.print(Text(shown(entry.summary)))
     if entry.operands:
         parts = (operand.partition(": ") for operand in entry.operands)
         _rows(((name, told) if colon else ("", name) for name, colon, told in parts), out)

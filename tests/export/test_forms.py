@@ -57,9 +57,6 @@ def test_every_text_link_hint_and_card_is_what_show_says(page: bytes) -> None:
         for stage, of in block["stages"].items():
             text = call("show", SAMPLE, variant["id"], "--stage", stage).text
             assert blocks[of["text"]]["text"] == text
-            tokens = blocks[of["text"]]["tokens"]
-            assert len(tokens) == len(text.split("\n"))
-            assert any(tokens), stage
         shown = call("show", SAMPLE, variant["id"], "--json").json
         (function,) = [f for f in shown["functions"] if f["kernel"] == kernel["name"]]
         assert [(h["rule"], h["text"]) for h in block["hints"]] == [

@@ -28,7 +28,7 @@ async function compare() {
   const texts = await Promise.all([a, b].map((v) => textOf(v.stages[comparison.stage].text)));
   const told = await verdict(a, b, texts);
   outcome.append(make('p', { cls: 'verdict' }, told.verdict), ...told.more);
-  besides(box, told.rows, texts);
+  besides(box, told.rows, texts, [a, b].map((v) => v.stages[comparison.stage].path));
 }
 /** What is said of two variants: what diff said where it was asked, else of their texts alone. */
 async function verdict(a, b, texts) {
@@ -124,7 +124,7 @@ function common(x, y) {
   return out;
 }
 /** Two texts side by side; stretches of equal lines are folded but for three next to a change. */
-function besides(box, rows, texts) {
+function besides(box, rows, texts, paths) {
   let laid = rows;
   if (comparison.folded) {
     laid = [];
@@ -144,7 +144,7 @@ function besides(box, rows, texts) {
     if (!n) return make('div');
     const marks = one.marks ? one.marks[side].map(([s, e]) => [s, e, 'u']) : [];
     return make('div', { cls: sign.trim() ? cls : null }, make('span', { cls: 'n' }, String(n)), make('span', { cls: 'g', 'aria-hidden': true }, sign),
-      make('span', { title: held.lines[n - 1] }, painted(held.lines[n - 1], held.tokens[n - 1], marks, comparison.stage === 'sass'), one.other ? make('span', { cls: 'quiet' }, `  ${side ? '\u2190' : '\u2192'} ${one.other}`) : ''));
+      make('span', { title: held.lines[n - 1] }, painted(held.lines[n - 1], coloured(held, comparison.stage, paths[side])[n - 1], marks, comparison.stage === 'sass'), one.other ? make('span', { cls: 'quiet' }, `  ${side ? '\u2190' : '\u2192'} ${one.other}`) : ''));
   };
   const view = new Rows(box, { height: ROW, label: `${comparison.stage} of a and b`, build: (n) => {
     const one = laid[n];
@@ -196,7 +196,7 @@ async function showGraph(n) {
     of = new Map(one.of);
     box.replaceChildren();
     rows = new Rows(box, { height: ROW, label: `${stage} of graph ${graph.id}`, build: (at) => make('div', { cls: ['l', of.has(at + 1) && 'linked', rows && at === rows.at && 'at'].filter(Boolean).join(' ') },
-      make('span', { cls: 'n' }, make('s'), make('b', {}, String(at + 1))), make('span', {}, painted(held.lines[at], held.tokens[at]))),
+      make('span', { cls: 'n' }, make('s'), make('b', {}, String(at + 1))), make('span', {}, painted(held.lines[at], coloured(held, stage)[at]))),
       move: (at) => [...table.children].forEach((tr, i) => tr.classList.toggle('on', !!of.get(at + 1)?.includes(i))),
       open: (at) => { const k = graph.kernels[of.get(at + 1)?.[0]]; if (k && k.at !== null) showVariant(k.at); } });
     rows.fill(held.lines.length, held.lines.reduce((most, line) => Math.max(most, line.length), 0) + 12);

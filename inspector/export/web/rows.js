@@ -48,7 +48,7 @@ async function unpack(number) {
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream('deflate'));
   return JSON.parse(await new Response(stream).text());
 }
-/** A text as its lines and their tokens. */
+/** A text as its lines. */
 async function textOf(number) {
   const held = await block(number);
   if (!held.lines) held.lines = held.text.split('\n');
@@ -83,9 +83,44 @@ function linked(variant, a, b, n) {
 }
 
 // -- text with colours ----------------------------------------------------------------------------
-const TOKEN = /(\d+)([a-z-])/g;
-/** A line's text with its tokens, and ranges of it marked by an element: [start, end, tag]. */
-function painted(text, tokens, marks = [], squeeze = false) {
+const LEXED = 1 << 20;     // characters beyond which a text is shown plain
+const COMMON = { s: /"(?:[^"\\\n]|\\.)*"/, m: /\b(?:0[xXfFdD][\da-fA-F]+|\d[\d.]*(?:e[-+]?\d+)?)\b/ };
+const SLASHES = { c: /\/\/[^\n]*|\/\*[^]*?\*\// };
+/** What each class of the style sheet is in a language, the first that fits. */
+const LANGUAGES = {
+  python: { c: /#[^\n]*/, s: /"""[^]*?"""|'''[^]*?'''|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'/, p: /@[\w.]+/, f: /(?<=\b(?:def|class)\s+)\w+/,
+    k: /\b(?:and|as|assert|break|class|continue|def|del|elif|else|except|finally|for|from|global|if|import|in|is|lambda|not|or|pass|raise|return|try|while|with|yield)\b/,
+    t: /\b(?:None|True|False|self)\b/, b: /\b(?:tl|torch|triton|aten)\.[\w.]+|\b(?:abs|dict|float|getattr|int|isinstance|len|list|max|min|print|range|str|sum|tuple|zip)\b(?=\()/, m: COMMON.m },
+  cuda: { ...SLASHES, p: /(?<=^\s*)#\s*\w+/, s: COMMON.s, d: /\b__\w+__\b/, t: /\b(?:auto|bool|char|const|double|float\d?|half2?|int\d?|long|short|size_t|static|unsigned|u?int\d+_t|void)\b/,
+    k: /\b(?:break|case|class|constexpr|continue|do|else|enum|extern|for|goto|if|namespace|return|sizeof|struct|switch|template|typedef|typename|using|while)\b/, m: COMMON.m },
+  mlir: { ...SLASHES, s: COMMON.s, v: /%[\w#:]+/, f: /@[\w$.]+/, p: /#\w+/, t: /!\w+[\w.]*|\b(?:tensor|vector|index|none|[iu]\d+|b?f\d+\w*)\b/, k: /\b[a-z]\w*\.[a-z_][\w.]*|\b(?:module|loc|attributes|return)\b/, m: COMMON.m },
+  llvm: { c: /;[^\n]*/, s: COMMON.s, v: /%[\w.$-]+/, f: /@[\w.$-]+/, p: /[!#][\w.]+/, l: /^[\w.$-]+:/, t: /\b(?:i\d+|b?float|double|half|ptr|void|x)\b/,
+    k: /(?<=^\s+(?:%\S+ = )?(?:tail )?)[a-z]\w*|\b(?:define|declare|to|label|align)\b/, m: COMMON.m },
+  ptx: { ...SLASHES, s: COMMON.s, l: /\$L\w+/, v: /%[\w.]+/, d: /(?<=^\s*)\.[a-z]\w*/, t: /\.[a-z]\w*/, k: /(?<=^\s*(?:\{\s*)?(?:@!?%\w+\s+)?)[a-z]\w*(?:[.:]+\w+)*/, m: COMMON.m },
+  sass: { ...SLASHES, s: COMMON.s, l: /\.L_\w+/, d: /(?<=^\s*)\.[a-z]\w*/, v: /\bU?[RP](?:\d+|Z|T)\b(?:\.\w+)*/, k: /\b[A-Z][A-Z\d_]+(?:\.\w+)*(?=[\s;])/, m: /-?\b(?:0x[\da-f]+|\d[\d.]*(?:e[-+]?\d+)?)\b/ },
+};
+const OF_STAGE = { ttir: 'mlir', ttgir: 'mlir', llir: 'llvm', ptx: 'ptx', sass: 'sass' };
+/** The coloured ranges of each line of a text, which are read when it is first shown. */
+function coloured(held, stage, path) {
+  if (held.ranges) return held.ranges;
+  held.ranges = held.lines.map(() => []);
+  if (held.text.length > LEXED) return held.ranges;
+  const language = LANGUAGES[OF_STAGE[stage] ?? (/\.(?:cu|cuh|cpp|h|hpp|cc)$/.test(path ?? '') ? 'cuda' : 'python')];
+  const any = new RegExp(Object.entries(language).map(([kind, one]) => `(?<${kind}>${one.source})`).join('|'), 'gm');
+  let n = 0, start = 0;
+  for (const match of held.text.matchAll(any)) {
+    const kind = Object.keys(match.groups).find((k) => match.groups[k] !== undefined);
+    while (start + held.lines[n].length < match.index) start += held.lines[n++].length + 1;
+    let from = match.index - start, m = n;
+    for (const piece of match[0].split('\n')) {
+      held.ranges[m++].push([from, from + piece.length, kind]);
+      from = 0;
+    }
+  }
+  return held.ranges;
+}
+/** A line's text with its colours, and ranges of it marked by an element: [start, end, tag]. */
+function painted(text, colours, marks = [], squeeze = false) {
   const out = document.createDocumentFragment();
   const edges = marks.flatMap(([from, to]) => [from, to]);
   let at = 0;
@@ -103,7 +138,7 @@ function painted(text, tokens, marks = [], squeeze = false) {
       at = next;
     }
   };
-  for (const [, size, kind] of (tokens ?? '').matchAll(TOKEN)) put(Math.min(at + Number(size), text.length), kind);
+  for (const [from, to, kind] of colours ?? []) { put(from, '-'); put(to, kind); }
   put(text.length, '-');
   return out;
 }

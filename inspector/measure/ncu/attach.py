@@ -260,10 +260,7 @@ class Profiled:
         measured = self.measured(variant)
         if measured is None:
             return None
-        return self._memo.once(
-            _key(variant),
-            lambda: Measured(tuple(told(measured)), tuple(ruled(measured)), measured.samples),
-        )
+        return self._memo.once(_key(variant), lambda: _for_reader(measured))
 
     def _candidates(self) -> list[Candidate]:
         launched = {n for one in self.report.launches for n in (one.function, one.demangled)}
@@ -285,6 +282,20 @@ class Profiled:
             return None
         function = self.reader.function(variant, Stage.SASS)
         return None if function is None else (self.reader.listing(variant, Stage.SASS), function)
+
+
+def _for_reader(measured: NcuMeasured) -> Measured:
+    launches = [attached.launch for attached in measured.launches]
+    times = [one.duration_us for one in launches if one.duration_us is not None]
+    memory = [(one.memory_percent, "memory") for one in launches]
+    peaks = [*memory, *((one.compute_percent, "compute") for one in launches)]
+    return Measured(
+        tuple(told(measured)),
+        tuple(ruled(measured)),
+        measured.samples,
+        sum(times) / len(times) if times else None,
+        max(((percent, what) for percent, what in peaks if percent is not None), default=None),
+    )
 
 
 def _key(variant: Variant) -> Key:

@@ -41,11 +41,6 @@ LOOK_SECONDS = 0.5
 
 READING_SECONDS = 0.5
 
-WELCOME = (
-    "Enter reads the kernel under the cursor, Tab goes from pane to pane, 1 to 7 choose a stage, "
-    "/ searches, ^p finds anything by its name, ? shows the keys."
-)
-
 
 class PtxviewApp(App[None]):
     """Shows one recording, and follows it while it grows."""
@@ -91,8 +86,6 @@ class PtxviewApp(App[None]):
         self.set_keymap(dict(self.keys))
         if warning := self.config.warning:
             self.notify(warning, title=str(config_path()), severity="warning", timeout=15)
-        if self.memory is not None and self.memory.fresh:
-            self.notify(WELCOME, title="Welcome to ptxview", timeout=12)
         if self.live is not None:
             self.set_interval(GLANCE_SECONDS, self._glance)
             self.set_interval(LOOK_SECONDS, self._look)
@@ -179,7 +172,13 @@ class PtxviewApp(App[None]):
 
         entries = help_entries(self.screen, self.reads.recording, self.keys, self.config.problems)
         screen = Finder(
-            "Help", entries, "type to search", lead=7, closes="?", nearest=True, does="runs it"
+            "Help",
+            entries,
+            "type to search",
+            lead=7,
+            closes="?",
+            nearest=True,
+            does="opens, runs",
         )
         self.push_screen(screen, self._run)
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, cast
 
 from msgspec import Struct
 from rich.cells import cell_len
@@ -20,12 +20,14 @@ from textual.widgets.option_list import Option
 
 from inspector.base.model import Recording, Stage, Variant
 from inspector.listing.line import Listing
+from inspector.reader.query import offers
 from inspector.reader.reader import Reader
 from inspector.tui.code.code_rows import SEVERITY_SIGNS
 from inspector.tui.code.highlight import labels_of
 from inspector.tui.keys.command_table import (
     MARKS,
     TABLE,
+    TASKS,
     TITLES,
     Command,
     Where,
@@ -38,6 +40,7 @@ from inspector.tui.main.main_screen import MainScreen
 from inspector.tui.main.settings import config_path
 from inspector.tui.tree.rows import TreeEntry, TreeKind, TreeRow, every
 from inspector.tui.widgets.notice import cut, in_thread, label, shorten
+from inspector.tui.widgets.selection import Chosen, Completion, Selection, completed
 from inspector.tui.widgets.subject import digit
 from inspector.tui.widgets.tool_screen import ToolScreen
 
@@ -65,7 +68,8 @@ class Entry(Struct, frozen=True, eq=False):
 
     ``words`` are looked in as well, ``digest`` is found by its beginning. ``near`` is how far it is
     from what is in view, 0 is there. ``run`` is what Enter does; if None, ``why`` says why.
-    ``also`` returns the same at a stage.
+    ``also`` returns the same at a stage; ``subject`` has the ids of its kernel and variant.
+    ``beneath`` are what Enter opens, and what is found.
     """
 
     lead: str
@@ -79,6 +83,8 @@ class Entry(Struct, frozen=True, eq=False):
     heading: bool = False
     why: str = ""
     also: Callable[[str], Entry | None] | None = None
+    subject: tuple[str, str] | None = None
+    beneath: tuple[Entry, ...] = ()
 
 
 class Match(Struct, frozen=True, eq=False):
@@ -146,7 +152,7 @@ def row(match: Match, lead_cells: int, width: int) -> Content:
     if cell_len(detail) + MIN_TEXT_CELLS > room:
         detail = ""
     room -= cell_len(detail)
-    name = Content(shorten(entry.text, room))
+    name = Content.styled(shorten(entry.text, room), "bold" if entry.beneath else "")
     for first, last in match.spans if name.plain == entry.text else ():
         name = name.stylize("bold underline $accent", first, last)
     more = cut(f"  {entry.more}", room - name.cell_length) if entry.more else ""
@@ -161,7 +167,8 @@ class Finder(ModalScreen[Entry | None]):
     AUTO_FOCUS = "Input"
     BINDINGS: ClassVar = [
         Binding("escape,ctrl+c", "dismiss", "Close", show=False, priority=True),
-        Binding("down,ctrl+n,tab", "move('cursor_down')", show=False, priority=True),
+        Binding("down,ctrl+n", "move('cursor_down')", show=False, priority=True),
+        Binding("tab", "move('tab')", show=False, priority=True),
         Binding("up,ctrl+p,shift+tab", "move('cursor_up')", show=False, priority=True),
         Binding("pagedown", "move('page_down')", show=False, priority=True),
         Binding("pageup", "move('page_up')", show=False, priority=True),
@@ -181,13 +188,21 @@ class Finder(ModalScreen[Entry | None]):
         closes: str = "",
         nearest: bool = False,
         does: str = "goes there",
+        reads: Callable[[], Reader] | None = None,
     ) -> None:
-        """``later`` finds further entries in threads; ``closes`` is a key, ``lead`` cells."""
+        """``later`` finds further entries in threads; ``closes`` is a key, ``lead`` cells.
+
+        With ``reads`` the query may name properties of variants.
+        """
         super().__init__()
         self.heading, self.entries, self.later, self.stages = heading, [*entries], later, stages
         self.lead, self.closes, self.nearest, self.does = lead, closes, nearest, does
+        self.opened = [entry for entry in entries if entry.beneath][:1]
         self.matches: list[Match] = []
-        self.field = Input(placeholder=hint, compact=True)
+        self.words, self.chosen, self.note = "", cast(Chosen, None), ""
+        self.selection = None if reads is None else Selection(self, reads, self._select, self._say)
+        suggester = None if reads is None else Completion()
+        self.field = Input(placeholder=hint, compact=True, suggester=suggester)
         self.options = OptionList()
         self.whole = Static(markup=False)
 
@@ -213,21 +228,33 @@ class Finder(ModalScreen[Entry | None]):
         self.entries += entries
         self.show(self.entry if self.options.highlighted else None)
 
+    def _there(self, searched: bool) -> Iterator[Entry]:
+        """The entries with what is opened; all that can be found where one is searched for."""
+        for one in self.entries:
+            if not (searched and one.beneath):
+                yield one
+            if searched or one in self.opened:
+                yield from one.beneath
+
     def show(self, at: Entry | None = None) -> None:
-        query, width = self.field.value, max(20, self.options.scrollable_content_region.width)
-        found = rank(self.entries, query, self.stages, self.nearest)
+        query, width = self.words, max(20, self.options.scrollable_content_region.width)
+        chosen, searched = self.chosen, bool(self.field.value.strip())
+        there = [e for e in self._there(searched) if chosen is None or e.subject in chosen]
+        found = rank(there, query, self.stages, self.nearest)
+        if self.selection is not None and (typed := self.field.value).split(" ")[-1]:
+            found += [Match(Entry("property", *one, why="Tab takes it.")) for one in offers(typed)]
         self.matches = found[:MAX_ROWS] or [Match(Entry("", "Nothing fits.", heading=True))]
         self.options.clear_options()
         self.options.add_options(
             Option(row(m, self.lead, width), disabled=m.entry.heading) for m in self.matches
         )
-        there = [i for i, m in enumerate(self.matches) if not m.entry.heading]
-        own = [i for i in there if self.matches[i].entry is at]
-        self.options.highlighted = next(iter(own + there), None)
+        rows = [i for i, m in enumerate(self.matches) if not m.entry.heading]
+        own = [i for i in rows if self.matches[i].entry is at]
+        self.options.highlighted = next(iter(own + rows), None)
         if not own:
             self.options.scroll_home(animate=False)
-        many = sum(not entry.heading for entry in self.entries)
-        count = f"{len(found)} of {many}" if query.strip() else f"{many}"
+        many = sum(len(one.beneath) or not one.heading for one in self.entries)
+        count = f"{len(found)} of {many}" if searched else f"{many}"
         subtitle = Content(f"{count} · Enter {self.does}, Esc closes")
         self.query_one(Vertical).border_subtitle = subtitle
         self._show_whole()
@@ -237,11 +264,24 @@ class Finder(ModalScreen[Entry | None]):
         event.stop()
         if self.closes and event.value == self.closes:
             self.dismiss(None)
+        elif self.selection is not None:
+            self.selection.look(event.value)
         else:
-            self.show()
+            self._select(event.value, event.value, None)
+
+    def _select(self, query: str, words: str, chosen: Chosen) -> None:
+        self.words, self.chosen = words, chosen
+        self.show()
+
+    def _say(self, text: str) -> None:
+        self.note = text
+        self._show_whole()
 
     @on(OptionList.OptionHighlighted)
     def _show_whole(self) -> None:
+        if self.note:
+            self.whole.update(Content.styled(label(self.note), "bold $warning"))
+            return
         entry = self.entry or Entry("", "")
         said = "  ".join(part for part in (entry.more, entry.detail) if part)
         text = Content.assemble((entry.text, "bold"), "  ", (said, "$quiet"))
@@ -252,6 +292,9 @@ class Finder(ModalScreen[Entry | None]):
         entry = self.entry
         if entry is not None and entry.run is not None:
             self.dismiss(entry)
+        elif entry is not None and entry.beneath:
+            (self.opened.remove if entry in self.opened else self.opened.append)(entry)
+            self.show(entry)
         elif entry is not None and entry.why:
             self.whole.update(Content.styled("⚠ " + entry.why, "bold $warning"))
 
@@ -260,6 +303,11 @@ class Finder(ModalScreen[Entry | None]):
             self.dismiss(None)
 
     async def action_move(self, how: str) -> None:
+        whole = completed(self.field.value) if how == "tab" and self.selection else None
+        if whole is not None:
+            self.field.value, self.field.cursor_position = whole, len(whole)
+            return
+        how = "cursor_down" if how == "tab" else how
         await self.options.run_action(how)
 
 
@@ -302,6 +350,7 @@ def _kernel_entry(screen: MainScreen, entry: TreeEntry) -> Entry:
         entry.digest,
         near=1 if own else 4 if row.kind is TreeKind.VARIANT else 3,
         run=partial(_go, screen, row),
+        subject=row.subject.key[:2],
         also=None if row.kind is TreeKind.GRAPH else partial(_at_stage, screen, row),
     )
 
@@ -317,6 +366,7 @@ def _at_stage(screen: MainScreen, row: TreeRow, stage: str) -> Entry | None:
         "" if variant is None else label(variant.id),
         near=2,
         run=partial(_go, screen, row, wanted),
+        subject=row.subject.key[:2],
     )
 
 
@@ -425,23 +475,31 @@ def palette(screen: Screen[object], main: MainScreen | None, keys: Mapping[str, 
     if (variant := main.panes.subject.variant) is not None and later:
         later.append(partial(_hints, main, main.reads, variant))
     names = [stage.value for stage in Stage]
-    return Finder("Palette", [*commands, *stages, *kernels], hint, later, names)
+    every_one = [*commands, *stages, *kernels]
+    return Finder("Palette", every_one, hint, later, names, reads=lambda: main.reads)
 
 
 def help_entries(
     screen: Screen[object], recording: Recording, keys: Mapping[str, str], problems: Sequence[str]
 ) -> list[Entry]:
-    """Every command, what works here first; the signs; how keys are bound."""
+    """Every command by its task, what works here first; the signs; how keys are bound."""
     own = _wheres(screen)
     usable = {one.id for one in there(own)}
     out: list[Entry] = []
     if said := banner(recording):
         out.append(Entry("", f"This recording was {said}.", heading=True))
-    for where in dict.fromkeys((*own[:1], Where.SCREEN, *own, *Where)):
-        out.append(Entry("", where.value, heading=True))
+    tasks: dict[str, list[Command]] = {}
+    order = [*TASKS]
+    commands = sorted(TABLE, key=lambda one: order.index(one.id) if one.id in TASKS else -1)
+    for where in dict.fromkeys((*own, Where.SCREEN, *Where)):
+        for one in commands:
+            if one.where is where:
+                tasks.setdefault(TASKS.get(one.id, where.value), []).append(one)
+    for task, members in tasks.items():
+        where = members[0].where
         opened = OPENED_BY.get(where, "") if Where.SCREEN in own else ""
         why = f"That works elsewhere: {where.value[0].lower()}{where.value[1:]}{opened}."
-        out += [
+        beneath = (
             Entry(
                 shown(one, keys),
                 one.title,
@@ -452,17 +510,23 @@ def help_entries(
                 run=partial(screen.run_action, f"run('{one.id}')") if one.id in usable else None,
                 why=why,
             )
-            for one in TABLE
-            if one.where is where
-        ]
-    out.append(Entry("", "Signs", heading=True))
+            for one in members
+        )
+        out.append(_task(task, beneath))
     why = "A sign has nothing to be run."
-    out += [Entry(sign, meaning, words=sign, near=3, why=why) for sign, meaning in MARKS]
-    out.append(Entry("", f"Your own keys, in {label(str(config_path()))}", heading=True))
+    signs = (Entry(sign, meaning, words=sign, near=3, why=why) for sign, meaning in MARKS)
+    out.append(_task("Signs", signs))
     why = "This is for that file, and not to be run."
-    out += [Entry("", text, meaning, near=3, why=why) for text, meaning in OWN_KEYS]
-    out += [Entry("⚠", problem, near=3, why=why) for problem in problems]
+    bound = [Entry("", text, meaning, near=3, why=why) for text, meaning in OWN_KEYS]
+    bound += [Entry("⚠", problem, near=3, why=why) for problem in problems]
+    out.append(_task(f"Your own keys, in {label(str(config_path()))}", bound))
     return out
+
+
+def _task(text: str, beneath: Iterable[Entry]) -> Entry:
+    """A row of the help: what the keys beneath it are for, and which they are."""
+    own = tuple(beneath)
+    return Entry("▸", text, " ".join(one.lead for one in own), beneath=own)
 
 
 def problems_text(recording: Recording) -> Content:

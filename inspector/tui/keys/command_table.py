@@ -126,6 +126,10 @@ def _commands(data: Mapping[str, Any]) -> Iterator[Command]:
 
 _DATA = table("commands")
 TABLE = tuple(_commands(_DATA))
+TASKS: dict[str, str] = {
+    name: task for task, names in _DATA["tasks"].items() for name in names.split()
+}
+"""What each command is for, by its id."""
 MARKS: tuple[tuple[str, str], ...] = tuple(map(tuple, _DATA["marks"]))
 TITLES: dict[str, str] = _DATA["stages"]
 """Names of stages in the palette."""

@@ -33,7 +33,7 @@ from inspector.tui.main.bars import EmptyState, TitleBar, VariantCard
 from inspector.tui.main.settings import PaneView, View
 from inspector.tui.panes.pane import Pane
 from inspector.tui.panes.pane_screen import PaneScreen
-from inspector.tui.panes.panes import EVEN_SHARE, LAYOUTS, MAX_PANES, Panes, after
+from inspector.tui.panes.panes import EVEN_SHARE, MAX_PANES, Panes, after
 from inspector.tui.program.live import Live
 from inspector.tui.program.output_view import OutputView
 from inspector.tui.tree.kernel_tree import KernelTree
@@ -333,12 +333,20 @@ class MainScreen(PaneScreen[None]):
 
     def action_filter(self) -> None:
         self.tree_wanted = self.kernels.display = True
-        self.ask("filter", self.kernels.query_text, self._filtered, self.kernels.filter)
+        row, top = self.kernels.row, self.kernels.scroll_offset.y
 
-    def _filtered(self, text: str | None) -> None:
-        if text is None:
-            self.kernels.filter("")
-        self.focus_tree()
+        def filtered(text: str | None) -> None:
+            if text is None:
+                self.kernels.filter("")
+                if row is not None and self.kernels.go_to(row.key):
+                    self.kernels.scroll_to(y=top, animate=False, force=True)
+            self.focus_tree()
+
+        self.ask("filter", self.kernels.query_text, filtered, self.kernels.filter)
+
+    @on(KernelTree.Told)
+    def _told(self, message: KernelTree.Told) -> None:
+        self.note(message.text)
 
     def action_clear_filter(self) -> None:
         self.kernels.filter("")
@@ -400,10 +408,7 @@ class MainScreen(PaneScreen[None]):
         self.fit()
 
     def action_layout(self) -> None:
-        self.action_lay(after(self.panes.arrangement).name)
-
-    def action_lay(self, name: str) -> None:
-        chosen = LAYOUTS[name]
+        chosen = after(self.panes.arrangement)
         self.panes.display = True
         self.panes.lay_out(chosen)
         if self.focused is not self.kernels:
@@ -593,7 +598,7 @@ class MainScreen(PaneScreen[None]):
         reads = self.reads
 
         def screen() -> CostScreen:
-            given = evidence(reads, lambda variant: None, HINT_SECONDS)
+            given = evidence(reads, HINT_SECONDS)
             return CostScreen(reads.recording, costs(reads.recording, given), given.profile)
 
         push = self.app.push_screen

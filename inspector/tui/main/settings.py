@@ -156,7 +156,6 @@ class Memory:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.fresh = not path.exists()
         self.theme = self._read().theme
 
     def _read(self) -> Remembered:

@@ -36,6 +36,7 @@ from inspector.tui.tree.rows import (
 )
 from inspector.tui.widgets.notice import Notice, attempt, cancelled, cut, in_thread, label, shorten
 from inspector.tui.widgets.row_list import RowList
+from inspector.tui.widgets.selection import Chosen, Selection
 from inspector.tui.widgets.subject import (
     UNKNOWN,
     UNREAD,
@@ -80,6 +81,12 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
     class Filtered(Message):
         """The filter has changed."""
 
+    @dataclass
+    class Told(Message):
+        """How a filter fares, or what is wrong with it."""
+
+        text: str
+
     class Ordered(Message):
         """The order has changed, or more figures decide it."""
 
@@ -88,11 +95,17 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
         self.reads = reads
         self.times = times if times is not None else RecordingTimes(reads.recording.path)
         self.order = Order.COMPILED
-        self.query_text = ""
+        self.query_text = self.words = ""
+        self.chosen: Chosen = None
+        self.selection = Selection(
+            self, lambda: self.reads, self._select, lambda text: self.post_message(self.Told(text))
+        )
         self.marked: tuple[Key, ...] = ()
         # By kernel and variant: two kernels of one object file share its hash.
         self._resources: dict[Key, Resources | None] = {}
         self._asked = False
+        self._last: TreeRow | None = None
+        """Where the cursor was, while a filter shows nothing."""
         self._folds: dict[Key, bool] = {}
         self._plant()
 
@@ -111,8 +124,8 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
         self.go(next((i for i, r in enumerate(self.rows) if r.subject.kernel is not None), 0))
 
     def _rebuild(self) -> None:
-        here = self.row
-        self.rows = rows(self.entries, self.query_text, self._folds)
+        here = self._last = self.row or self._last
+        self.rows = rows(self.entries, self.words, self._folds, self.chosen)
         # The last line of the view says what is filtered: the last row must come above it.
         self.virtual_size = Size(0, len(self.rows) + bool(self.query_text))
         if here is not None:
@@ -137,16 +150,24 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
             self.on_mount()
         elif moved := self.cursor - before:
             self.scroll_to(y=self.scroll_offset.y + moved, animate=False, force=True)
+        if self.chosen is not None:
+            self.selection.look(self.query_text)
 
     def filter(self, text: str) -> None:
-        self.query_text = text
+        self.selection.look(text)
+
+    def _select(self, query: str, words: str, chosen: Chosen) -> None:
+        self.query_text, self.words, self.chosen = query, words, chosen
+        before = self._last
         self._rebuild()
         self.post_message(self.Filtered())
-        if text.strip() and self.rows:
-            fits = [fitness(row, text) for row in self.rows]
+        if (words or chosen is not None) and self.rows:
+            fits = [fitness(row, words) for row in self.rows]
             best = max(fits)
             if not fits[self.cursor] or fits[self.cursor] < best:
                 self.go(fits.index(best))
+            elif before is None or self.rows[self.cursor].subject != before.subject:
+                self.go(self.cursor)
 
     def mark(self, marked: tuple[Key, ...]) -> None:
         self.marked = marked
@@ -177,7 +198,7 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
         return self._show(row for row in self._every() if row.key == key)
 
     def _every(self) -> tuple[TreeRow, ...]:
-        return rows(self.entries, self.query_text)
+        return rows(self.entries, self.words, None, self.chosen)
 
     def _show(self, found: Iterator[TreeRow]) -> bool:
         key = next((row.key for row in found), None)

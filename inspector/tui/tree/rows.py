@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from enum import Enum
 from itertools import chain
 
@@ -16,6 +16,7 @@ from inspector.diff.variants import time_us, winner
 from inspector.report.naming import representative, titles
 from inspector.report.tables import labels, under
 from inspector.tui.widgets.notice import label
+from inspector.tui.widgets.selection import Chosen
 from inspector.tui.widgets.subject import TreeSubject
 
 Key = tuple[str, ...]
@@ -83,8 +84,7 @@ def _operators(
 
 
 def _own_words(variant: Variant) -> str:
-    said = "failed" if variant.error is not None else ""
-    return _words(variant.id, variant.target, *variant.config.items(), said)
+    return _words(variant.id, variant.target, *variant.config.items())
 
 
 def _failed(both: Iterable[tuple[Kernel, Variant]]) -> int:
@@ -231,6 +231,22 @@ def _matching(entry: TreeEntry, wanted: tuple[str, ...]) -> TreeEntry | None:
     return replace(entry, beneath=kept) if kept else None
 
 
+def _having(entry: TreeEntry, chosen: Set[tuple[str, str]]) -> TreeEntry | None:
+    """A row whose variant is chosen, or one with what is chosen beneath; it opens one of those."""
+    if entry.row.leaf:
+        return entry if entry.row.subject.key[:2] in chosen else None
+    told = tuple(one for one in entry.beneath if one.row.kind is TreeKind.OPERATORS)
+    kept = [one for below in entry.beneath if (one := _having(below, chosen)) is not None]
+    if not kept:
+        return None
+    row = replace(entry.row, count=len(kept))
+    if row.kind is TreeKind.KERNEL:
+        own = {id(v): one.row for one in kept if (v := one.row.subject.variant) is not None}
+        best = representative([r.subject.variant for r in own.values() if r.subject.variant])
+        row = replace(row, subject=replace(own[id(best)].subject, graph=row.subject.graph))
+    return replace(entry, row=row, beneath=(*told, *kept))
+
+
 def _flat(entry: TreeEntry, folds: Mapping[Key, bool] | None) -> Iterator[TreeRow]:
     row = entry.row
     is_open = folds is None or folds.get(row.key, row.open)
@@ -241,9 +257,16 @@ def _flat(entry: TreeEntry, folds: Mapping[Key, bool] | None) -> Iterator[TreeRo
 
 
 def rows(
-    tree: tuple[TreeEntry, ...], query: str = "", folds: Mapping[Key, bool] | None = None
+    tree: tuple[TreeEntry, ...],
+    query: str = "",
+    folds: Mapping[Key, bool] | None = None,
+    chosen: Chosen = None,
 ) -> tuple[TreeRow, ...]:
-    """Rows that hold every word of ``query``, less what ``folds`` closes; a filter unfolds all."""
+    """Rows of what is chosen that hold every word of ``query``, less what ``folds`` closes; a
+    filter unfolds all."""
+    if chosen is not None:
+        tree = tuple(e for e in (_having(entry, chosen) for entry in tree) if e is not None)
+        folds = None
     if wanted := tuple(query.casefold().split()):
         tree = tuple(e for e in (_matching(entry, wanted) for entry in tree) if e is not None)
         folds = None

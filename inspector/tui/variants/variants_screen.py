@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from time import monotonic
-from typing import ClassVar
+from typing import ClassVar, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -37,6 +37,7 @@ from inspector.tui.keys.command_table import BARE, Where, bindings, bindings_of
 from inspector.tui.tree.rows import Measured
 from inspector.tui.widgets.notice import Notice, in_thread, label
 from inspector.tui.widgets.row_list import Table
+from inspector.tui.widgets.selection import Chosen, Selection
 from inspector.tui.widgets.subject import (
     UNKNOWN,
     UNREAD,
@@ -233,13 +234,20 @@ class VariantTable(Table[VariantRow], can_focus=True, inherit_bindings=False):
     BINDINGS = bindings(Where.VARIANTS)
 
     def __init__(
-        self, rows: tuple[VariantRow, ...], measured: Measured, marked: tuple[TreeSubject, ...] = ()
+        self,
+        rows: tuple[VariantRow, ...],
+        measured: Measured,
+        marked: tuple[TreeSubject, ...],
+        reads: Callable[[], Reader],
+        told: Callable[[str], object],
     ) -> None:
         super().__init__()
         self.measured = measured
         self.known = self.rows = rows
         self.marked = marked
         self.sorted: str | None = None
+        self.words, self.chosen = "", cast(Chosen, None)
+        self.selection = Selection(self, reads, self._select, told)
         self.reversed = False
         self.columns: list[tuple[VariantColumn, int]] = []
         self._names: dict[str, str] = {}
@@ -261,8 +269,13 @@ class VariantTable(Table[VariantRow], can_focus=True, inherit_bindings=False):
     def lay(self) -> None:
         here = self.row
         self.columns = columns(self.known, self.scrollable_content_region.width - 4, self.measured)
-        wanted = self.query_text.casefold().split()
-        rows = [row for row in self.known if _fits(row, wanted)]
+        wanted, chosen = self.words.casefold().split(), self.chosen
+        rows = [
+            row
+            for row in self.known
+            if _fits(row, wanted)
+            and (chosen is None or (row.kernel.id, row.variant and row.variant.id) in chosen)
+        ]
         column = next((c for c, _ in self.columns if c.name == self.sorted), None)
         if column is not None:
             rows = ordered(rows, column, self.reversed)
@@ -271,6 +284,13 @@ class VariantTable(Table[VariantRow], can_focus=True, inherit_bindings=False):
         self._names = apart(names, next(own, max(map(cell_len, names), default=0)))
         same = (i for i, row in enumerate(rows) if here is not None and _same(row, here))
         self.show_rows(rows, next(same, self.cursor))
+
+    def filter(self, text: str) -> None:
+        self.selection.look(text)
+
+    def _select(self, query: str, words: str, chosen: Chosen) -> None:
+        self.query_text, self.words, self.chosen = query, words, chosen
+        self.lay()
 
     def sort(self, name: str) -> None:
         self.reversed = name == self.sorted and not self.reversed
@@ -478,7 +498,7 @@ class VariantsScreen(ToolScreen[Left]):
         self._failed = ""
         """Why figures could not be read: what is unread then stays so."""
         rows = recorded(reads, self.scope)
-        self.table = VariantTable(rows, self.times.us, marked)
+        self.table = VariantTable(rows, self.times.us, marked, lambda: self.reads, self.note)
         self.table.cursor = next((i for i, r in enumerate(rows) if at and r.variant is at), 0)
 
     def compose(self) -> ComposeResult:

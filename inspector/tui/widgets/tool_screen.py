@@ -11,7 +11,7 @@ from typing import Any, ClassVar, TypeVar
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding
-from textual.containers import Horizontal, VerticalScroll
+from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
 from textual.dom import DOMNode
 from textual.reactive import Reactive
@@ -22,11 +22,12 @@ from textual.widgets import Input, OptionList, Static
 
 from inspector.tui.keys.command_table import Command, Where, command, footer, shown
 from inspector.tui.widgets.notice import Notice, cut, label, shorten
+from inspector.tui.widgets.selection import Completion, completed, offered
 
 PROMPTS = {
     "search": ("/", "a regular expression"),
     "goto": (":", "line number"),
-    "filter": ("filter", "words: name, origin, id, setting"),
+    "filter": ("filter", "names and properties: mm regs>128 op:HGMMA launched"),
     "passes": ("/", "an operation or a pass: convert_layout, +tt.dot made, -tt.dot taken away"),
     "parts": ("parts", "two lanes of the block: 0 31"),
     "store": ("store", "an address: a tensor's name, x+40 (bytes), 0x7f…"),
@@ -39,8 +40,11 @@ Closed = Callable[[str | None], object]
 Typing = Callable[[str], object]
 
 
-class Prompt(Horizontal):
-    """Hidden until asked for; Escape gives up, Enter accepts, what is typed is shown at once."""
+class Prompt(Vertical):
+    """Hidden until asked for; Escape gives up, Enter accepts, what is typed is shown at once.
+
+    Filters are queries: Tab and → complete their properties, which are offered above the line.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -48,15 +52,21 @@ class Prompt(Horizontal):
         self._typing: Typing | None = None
         self.sign = Static("", markup=False)
         self.input = Input(compact=True, select_on_focus=True)
-        self.display = False
+        self.note = Static("", markup=False)
+        self.offers = Static("", classes="offers")
+        self.display = self.completes = False
 
     def compose(self) -> ComposeResult:
-        yield from (self.sign, self.input)
+        yield from (self.offers, Horizontal(self.sign, self.input, self.note))
 
     def ask(self, kind: str, value: str, closed: Closed, typing: Typing | None) -> None:
         self._then, self._typing = closed, typing
         sign, self.input.placeholder = PROMPTS[kind]
         self.sign.update(f" {sign} ")
+        self.note.update("")
+        self.offers.display = self.completes = kind == "filter"
+        self.input.suggester = Completion() if self.completes else None
+        self.offers.update(offered(value))
         with self.input.prevent(Input.Changed):
             self.input.value = value
         self.display = True
@@ -71,6 +81,8 @@ class Prompt(Horizontal):
     @on(Input.Changed)
     def _changed(self, event: Input.Changed) -> None:
         event.stop()
+        if self.completes:
+            self.offers.update(offered(event.value))
         if self._then is not None and self._typing is not None:
             self._typing(event.value)
 
@@ -83,6 +95,10 @@ class Prompt(Horizontal):
         if event.key in ("escape", "tab", "shift+tab", "down", "up"):
             event.stop()
             event.prevent_default()
+            whole = completed(self.input.value) if self.completes and event.key == "tab" else None
+            if whole is not None:
+                self.input.value, self.input.cursor_position = whole, len(whole)
+                return
             self._close(accepted=event.key != "escape")
 
     def on_descendant_blur(self) -> None:
@@ -117,6 +133,13 @@ class ToolScreen(Screen[ResultType]):
 
     def warn(self, text: str) -> None:
         self.status.say(text, warning=True)
+
+    def note(self, text: str) -> None:
+        """Show how a query fares, in the prompt's own line while it is open."""
+        if self.prompt.display:
+            self.prompt.note.update(f" {label(text)} " if text else "")
+        elif text:
+            self.status.say(label(text))
 
     def fail(self, notice: Notice) -> None:
         self.warn(notice.message)

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable, Iterator
 from textwrap import wrap
 from typing import ClassVar
 
+from msgspec.structs import replace
 from rich.cells import cell_len
 from rich.text import Text
-from textual import events, on
+from textual import on
 from textual.binding import Binding
 from textual.content import Content, Span
 from textual.widgets import OptionList
@@ -16,6 +17,7 @@ from textual.widgets.option_list import Option
 
 from inspector.base.model import Content as FileText
 from inspector.base.model import Recording, UserFrame
+from inspector.base.text import plural
 from inspector.diff.compare import tuned_codes
 from inspector.measure.profile.trace import Profile
 from inspector.reader.tables import table
@@ -65,12 +67,15 @@ class LinesScreen(ChoiceList[UserFrame | str | None]):
         Binding("N", "section(-1)", show=False),
     ]
 
+    KEYS: ClassVar = "n next part"
+
     def __init__(self, title: str, make: Callable[[int], Iterable[compiles.CompileLine]]) -> None:
         super().__init__(title, ())  # rows are made when the width is known
         self.make = make
+        self.opened = False
         self.rows: list[compiles.CompileLine] = []
 
-    def on_resize(self, event: events.Resize) -> None:
+    def on_resize(self) -> None:
         self.fill()
 
     def fill(self) -> None:
@@ -89,15 +94,19 @@ class LinesScreen(ChoiceList[UserFrame | str | None]):
     @on(OptionList.OptionSelected)
     def _chosen(self, message: OptionList.OptionSelected) -> None:
         row = self.rows[message.option_index]
-        if row.place is not None or row.kernel is not None:
+        if row.opens:
+            self.opened = not self.opened
+            self.fill()
+            self.call_after_refresh(self.options.scroll_to_highlight, top=True)
+        elif row.place is not None or row.kernel is not None:
             self.dismiss(row.place or row.kernel)
 
     @on(OptionList.OptionHighlighted)
     def _at(self, message: OptionList.OptionHighlighted) -> None:
         row = self.rows[message.option_index]
         where = "line" if row.place is not None else "kernel" if row.kernel is not None else ""
-        enter = f"Enter: its {where} · " if where else ""
-        self.options.border_subtitle = Content(f"{enter}n next part · Esc closes")
+        enter = "Enter opens · " if row.opens else f"Enter: its {where} · " if where else ""
+        self.options.border_subtitle = Content(f"{enter}{self.KEYS} · Esc closes")
 
     def action_section(self, by: int) -> None:
         heads = [0, *(n + 1 for n, row in enumerate(self.rows) if not row.text.plain)]
@@ -124,6 +133,8 @@ class TimelineScreen(LinesScreen):
         Binding("minus", "zoom(0.5)", show=False),
     ]
 
+    KEYS: ClassVar = "+ − zoom"
+
     def __init__(self, recording: Recording, found: Profile) -> None:
         self.found, self.zoom, self.at = found, 1.0, 0
         super().__init__(
@@ -145,13 +156,21 @@ class CostScreen(LinesScreen):
     """Kernels by what they cost, and what tuning compared, one table for each round."""
 
     BINDINGS: ClassVar = [Binding("t", "timeline", show=False)]
+    KEYS: ClassVar = "n next part · t timeline"
 
     def __init__(self, recording: Recording, found: costs.Costs, profiled: Profile | None) -> None:
         self.recording, self.profiled, codes = recording, profiled, tuned_codes(recording)
 
         def make(width: int) -> Iterator[compiles.CompileLine]:
             yield from costs.lines(found, width)
-            for said in costs.footnotes(found):
+            yield compiles.CompileLine(Text(""))
+            if found.idle:
+                many = plural(len(found.idle), "candidate")
+                said = f"{'▾' if self.opened else '▸'} {many} not launched"
+                yield compiles.CompileLine(Text(said, "bold cyan"), opens=True)
+            if self.opened:
+                yield from costs.lines(costs.Costs(found.idle), width)
+            for said in costs.footnotes(replace(found, idle=())):
                 yield compiles.CompileLine(Text(said, "yellow"))
             yield compiles.CompileLine(Text(""))
             yield from tunings.lines(recording, width, codes)

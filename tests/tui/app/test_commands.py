@@ -168,7 +168,7 @@ VARIANTS = ["BLOCK=1024 w4 3f2a", "BLOCK=4096 w16 84d2"]
 JOURNEYS: dict[str, list[Step]] = {
     # Everywhere
     "help problems theme redraw": [
-        ("?", {"screen": "Finder", "text": "Everywhere"}), ("escape", {"screen": "MainScreen"}),
+        ("?", {"screen": "Finder", "text": "Judge a kernel"}), ("escape", {"screen": "MainScreen"}),
         ("!", {"text": "Nothing went wrong"}), ("escape", {"dark": True}), ("T", {"dark": False}),
         ("ctrl+l", {"text": "square_kernel"})],
     "stage.1 stage.3 stage.6 stage.7": [
@@ -206,12 +206,9 @@ JOURNEYS: dict[str, list[Step]] = {
                 ("=", {"tree width": 30, "widths": [45, 45]})],
     "layout": [("tab L", {"stages": "source ptx sass",
                           "text": "Layout: source · PTX · SASS. L goes on to"}),
-               ("L", {"stages": "source output_code ptx"}), ("L", {"stages": "source"}),
+               ("L", {"stages": "source output_code ptx",
+                      "text": "There is no output_code of this."}), ("L", {"stages": "source"}),
                ("L", {"stages": "source ptx sass", "focus": 1})],
-    "layout.lowering layout.generated layout.whole": [
-        ("f3", {"stages": "source ptx sass", "focus": "tree"}),
-        ("f4", {"stages": "source output_code ptx", "text": "There is no output_code of this."}),
-        ("tab tab tab f5", {"stages": "ptx", "focus": 1}), (">", {"tree width": 26})],
     "palette": [("tab ctrl+p 'to line'", {"text": "Go to line"}), ("enter", {"prompt": "goto"})],
     "quit": [("q", {"running": False})],
     "quit by ctrl+c": [("ctrl+c", {"running": False})],

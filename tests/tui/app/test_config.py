@@ -170,16 +170,6 @@ async def test_what_is_wrong_with_the_file_is_one_warning() -> None:
         assert "hyper+x is not a key" in shown
 
 
-async def test_new_users_see_the_keys_once(tmp_path: Path) -> None:
-    file = tmp_path / "remembered.json"
-    for greeted in (True, False):
-        app = PtxviewApp(reader(), memory=Memory(file))
-        async with app.run_test(size=(120, 40), notifications=True) as pilot:
-            await settle(pilot)
-            assert ("Welcome to ptxview" in text_of(pilot)) is greeted
-            await pilot.press("q")
-
-
 @pytest.mark.parametrize(
     "content",
     [

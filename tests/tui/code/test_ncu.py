@@ -55,3 +55,7 @@ async def test_samples_are_in_the_gutter_and_rules_among_the_hints(pages: list[s
         await pilot.press("H")
         await settle(pilot)
         assert "ncu:CPIStall" in text_of(pilot)
+        await pilot.press("escape", "$")
+        await settle(pilot)
+        cost = next(row for row in text_of(pilot).split("\n") if "a4fe74f3" in row)
+        assert " ncu " in cost

@@ -109,21 +109,18 @@ async def test_another_screen_has_its_own_commands() -> None:
         assert isinstance(ui.app.screen, VariantsScreen)
 
 
-def headings(ui: Ui) -> list[str]:
-    """The headings, in order."""
-    screen = ui.app.screen
-    assert isinstance(screen, Finder)
-    return [e.text for e in screen.entries if e.heading]
-
-
-async def test_the_help_begins_with_the_focused_part() -> None:
+async def test_the_help_begins_with_the_focused_part_and_opens_the_rest_by_task() -> None:
     async with started("question_mark", size=(80, 24)) as (ui, _):
-        assert headings(ui)[:2] == ["In the tree", "Everywhere"]
-        assert "In the tree" in text_of(ui)
+        first, order, *_ = hits(ui)
+        assert first[1] == "In the tree" and len(hits(ui)) < 40
+        await ui.press("enter")
+        assert order not in hits(ui)
+        await ui.press("down", "enter", "down")
+        assert ("↑ k", "Row up") in hits(ui)
         await ui.press("escape", "tab", "question_mark")
-        assert headings(ui)[:2] == ["In a pane", "Everywhere"]
+        assert ("/", "Search") in hits(ui)
         await ui.press("escape", "shift+tab", "V", "question_mark")
-        assert headings(ui)[0] == "In the table of variants"
+        assert hits(ui)[0][1] == "In the table of variants"
 
 
 async def test_what_works_here_comes_before_what_fits_better_elsewhere() -> None:
@@ -134,3 +131,24 @@ async def test_what_works_here_comes_before_what_fits_better_elsewhere() -> None
         await ui.press("ctrl+u", *"wrap", "enter")
         await settle(ui)
         assert screen.panes.active.view.wrapped
+
+
+async def test_a_property_selects_variants_in_the_palette_the_tree_and_the_table() -> None:
+    async with started("ctrl+p", *"sq spill>0") as (ui, screen):
+        palette = ui.app.screen
+        assert isinstance(palette, Finder)
+        assert {one.entry.subject for one in palette.matches} == {("k1", "84d20b7e")}
+        await ui.press("escape", "slash", *"spi", "tab", "0")
+        await settle(ui)
+        assert {row.subject.key[1] for row in screen.kernels.rows if row.leaf} == {"84d20b7e"}
+        await ui.press(*" rgs>1")
+        await settle(ui)
+        assert "Did you mean regs?" in text_of(ui) and "spill>0 rgs>1" in text_of(ui)
+        await ui.press("escape")
+        await settle(ui)
+        assert {"3f2a91c0", "84d20b7e"} <= {row.subject.key[1] for row in screen.kernels.rows}
+        await ui.press("V")
+        await settle(ui)
+        await ui.press("slash", *"spill>0 sq", "enter")
+        await settle(ui)
+        assert "3f2a91c0" not in text_of(ui) and "84d20b7e" in text_of(ui)

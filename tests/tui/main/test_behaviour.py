@@ -110,7 +110,7 @@ async def test_an_empty_recording_says_what_to_do() -> None:
             await pilot.press(key)
         assert pilot.app.screen.query_one(EmptyState)
         await pilot.press("question_mark")
-        assert "Everywhere" in text_of(pilot)
+        assert "Judge a kernel" in text_of(pilot)
 
 
 async def test_what_no_gpu_ran_says_so_on_every_screen() -> None:
