@@ -192,7 +192,11 @@ def variant_rows(
     """
     rows = list(_rows(reader, chosen, stage, more))
     if any(row.time_us is not None for row in rows):
-        yield from (r if r.time_us is None else replace(r, time_by=TUNER) for r in rows)
+        floors = overheads(reader.recording)
+        for row in rows:
+            overhead_us = floors.get(variants.stopwatch(row))
+            by = None if row.time_us is None else TUNER
+            yield replace(row, time_by=by, overhead_us=overhead_us)
         return
     recorded = times(reader.recording.path)
     taken = [recorded.by_inputs(r.kernel, r.variant) if r.variant is not None else {} for r in rows]
@@ -209,7 +213,6 @@ def _rows(
     reader: Reader, chosen: Iterable[tuple[Kernel, Variant]], stage: Stage, more: Iterable[Kernel]
 ) -> Iterator[VariantRow]:
     kernels = {kernel.id: kernel for kernel in more}
-    floors = overheads(reader.recording)
     for kernel, variant in chosen:
         kernels[kernel.id] = kernel
         yield VariantRow(
@@ -222,10 +225,9 @@ def _rows(
             variants.time_us(variant),
             variants.winner(variant),
             variants.reason(variant),
-            overhead_us=floors.get(variants.stopwatch(variant)),
         )
     for kernel in kernels.values():
-        yield from variants.without_variant(kernel, floors)
+        yield from variants.without_variant(kernel)
 
 
 # -- whole files and whole recordings -------------------------------------------------------------

@@ -19,8 +19,9 @@ class VariantRow(Struct, frozen=True):
     ``tuner`` or the stopwatch. ``reason`` says why a configuration was not compiled or not
     measured; ``compiled`` is False where it was not, None where that is unknown. ``live`` is the
     most general registers live at once in its SASS; ``unread``: figures are still to be read.
-    ``maker`` is whose code a candidate is: Triton, ATen, CUTLASS. ``overhead_us`` is what the
-    tuner's stopwatch reads of launching alone. None is "not known".
+    ``maker`` is whose code a candidate is: Triton, ATen, CUTLASS. None is "not known". ``round`` is
+    the round of tuning that a time is of; ``head`` a row that only names it. ``overhead_us`` is
+    what the tuner's stopwatch reads of launching alone.
     """
 
     kernel: Kernel
@@ -38,6 +39,8 @@ class VariantRow(Struct, frozen=True):
     hints: int | None = None
     unread: bool = False
     maker: str | None = None
+    round: str = ""
+    head: bool = False
     overhead_us: float | None = None
 
     @property
@@ -86,38 +89,40 @@ def ordered(rows: Iterable[VariantRow], key: str, descending: bool = False) -> l
     return [row for _, row in with_value] + [row for value, row in valued if value is None]
 
 
-def without_variant(kernel: Kernel, overheads: Mapping[str, float]) -> Iterator[VariantRow]:
+def without_variant(kernel: Kernel) -> Iterator[VariantRow]:
     """The configurations that a kernel's tuners tried and that have no recorded variant, each once.
 
     Of several tunings the one with a time counts.
     """
     every = [
-        (repr(sorted(configuration.config.items(), key=repr)), configuration, index, tuning)
+        (repr(sorted(configuration.config.items(), key=repr)), configuration, index == tuning.best)
         for tuning in kernel.autotune
         for index, configuration in enumerate(tuning.configurations)
     ]
-    compiled = {key for key, configuration, *_ in every if configuration.variant}
+    compiled = {key for key, configuration, _ in every if configuration.variant}
     alike: dict[str, list[VariantRow]] = {}
-    for key, configuration, index, tuning in every:
+    for key, configuration, best in every:
         if key not in compiled:
-            best = index == tuning.best
-            row = VariantRow(
-                kernel,
-                None,
-                configuration.config,
-                time_us=configuration.time_us,
-                reason=configuration.reason,
-                winner=best or None,
-                compiled=None if best else _compiled(configuration),
-                maker=configuration.maker,
-                overhead_us=overheads.get(tuning.stopwatch or ""),
-            )
-            alike.setdefault(key, []).append(row)
+            alike.setdefault(key, []).append(candidate(kernel, configuration, best))
     for rows in alike.values():
         timed = next((row for row in rows if row.time_us is not None), rows[0])
         sure = all(row.compiled is False for row in rows)
         won = any(row.winner for row in rows)
         yield replace(timed, winner=won or None, compiled=False if sure else None)
+
+
+def candidate(kernel: Kernel, one: Configuration, best: bool) -> VariantRow:
+    """The row of a configuration without a variant."""
+    return VariantRow(
+        kernel,
+        None,
+        one.config,
+        time_us=one.time_us,
+        reason=one.reason,
+        winner=best or None,
+        compiled=None if best else _compiled(one),
+        maker=one.maker,
+    )
 
 
 # What a tuner says of a configuration that it did compile, and then did not keep.
@@ -144,9 +149,11 @@ def time_us(variant: Variant) -> float | None:
     return _number(None if variant.autotune is None else variant.autotune.get("time_us"))
 
 
-def stopwatch(variant: Variant) -> str:
-    """The tuner's stopwatch, "" if none timed this variant."""
-    return str((variant.autotune or {}).get("stopwatch") or "")
+def stopwatch(row: VariantRow) -> str:
+    """The tuner's stopwatch that took a row's time, "" if it is not known."""
+    if row.variant is None:
+        return next((t.stopwatch for t in row.kernel.autotune if t.stopwatch), "")
+    return str((row.variant.autotune or {}).get("stopwatch") or "")
 
 
 def reason(variant: Variant) -> str | None:

@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
-from itertools import combinations
+from itertools import combinations, groupby
 from pathlib import Path
 from typing import Any, cast
 
@@ -63,11 +63,13 @@ COSTLY = "a compiler would have to be run for it: name the kernel to have it"
 class Gathered(Struct):
     """What was gathered so far: compressed values, named by their number, and sentences on what is
     missing. ``compilers``: whether one may be run for a stage that was not kept. ``idle`` are ids
-    of variants that get figures and some texts alone."""
+    of variants that get figures and some texts alone, ``chosen`` those of kernels that
+    max-autotune generated from its winner."""
 
     reader: Reader
     times: StoredTimes
     titles: Mapping[str, str]
+    chosen: AbstractSet[str | None]
     idle: AbstractSet[int] = frozenset()
     compilers: bool = False
     pieces: list[bytes] = field(default_factory=list)
@@ -129,7 +131,7 @@ class Gathered(Struct):
             "counted": None if made is None else made.stage.value,
             "time": None if time is None else _time(time),
             "launches": variant.launches,
-            "won": (variant.autotune or {}).get("winner") is True,
+            "won": (variant.autotune or {}).get("winner") is True or kernel.id in self.chosen,
             "hints": None if own is None else len(severities),
             "worst": next((s for s in ("warn", "hint", "info") if s in severities), None),
             "failed": tables.how(variant),
@@ -355,13 +357,9 @@ def grouped(links: Mapping[int, tuple[int, ...]]) -> str:
 
 def ranges(numbers: Iterable[int]) -> str:
     """``3-5,9`` of 3, 4, 5 and 9."""
-    out: list[list[int]] = []
-    for n in sorted(set(numbers)):
-        if out and out[-1][1] == n - 1:
-            out[-1][1] = n
-        else:
-            out.append([n, n])
-    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in out)
+    runs = groupby(enumerate(sorted(set(numbers))), lambda one: one[1] - one[0])
+    out = [[n for _, n in run] for _, run in runs]
+    return ",".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in out)
 
 
 def _time(time: StoredTime) -> dict[str, object]:
@@ -381,8 +379,7 @@ def measured(time: StoredTime | None) -> str:
 
 
 def named(found: Sequence[Found]) -> str:
-    kernels = len({id(k) for k, _ in found})
-    return f"{plural(kernels, 'kernel')}, {plural(len(found), 'variant')}"
+    return f"{plural(len({id(k) for k, _ in found}), 'kernel')}, {plural(len(found), 'variant')}"
 
 
 COMPARED_STAGES = (Stage.PTX, Stage.SASS)
@@ -422,12 +419,11 @@ def comparisons(reader: Reader, pair: tuple[Variant, Variant]) -> Iterator[tuple
 
 
 def _comparison(one: Compared) -> dict[str, object]:
-    summary = one.summary
-    rows = [row for group in diff_text.figure_groups(summary, everything=True) for row in group]
+    summary, everything = one.summary, diff_text.figure_groups(one.summary, everything=True)
     return {
         "identical": one.diff.identical,
         "explanation": one.explanation,
-        "figures": rows,
+        "figures": [row for group in everything for row in group],
         "gained": [diff_text.hint(f) for f in summary.gained],
         "lost": [diff_text.hint(f) for f in summary.lost],
         "rows": [_aligned(one, row) for row in one.rows()],
@@ -445,7 +441,7 @@ def _aligned(one: Compared, row: BesideRow) -> list[object]:
 
 
 WEB = Path(__file__).parent / "web"
-SCRIPTS = ("rows", "kernel", "compare", "page")
+SCRIPTS = ("rows", "kernel", "costs", "compare", "page")
 """The parts of the page's script, each using those before it."""
 KEPT = 64  # variants up to which all that was read of them is kept until they have been compared
 
@@ -471,12 +467,13 @@ def page(
     found = list(rec.variants() if chosen is None else chosen)
     many = not named and len(found) > KEPT
     idle = {id(row.variant) for row in costs.costs(rec, given).idle if many}
-    gathered = Gathered(reader, given.times, titles(rec), idle, named)
+    in_use = {use.kernel for kernel in rec.kernels for one in kernel.autotune for use in one.uses}
+    gathered = Gathered(reader, given.times, titles(rec), in_use, idle, named)
     if idle:
         gathered.left_out.append(
-            f"{plural(len(idle), 'candidate')} that were never launched have figures, source and "
-            "PTX, without other stages, links and hints: ptxview export PATH KERNEL has all of a "
-            "kernel, PATH '*' of every one"
+            f"{plural(len(idle), 'candidate')} that were never launched: no stages but source and "
+            "PTX, no links, no hints. ptxview export PATH KERNEL has all of a kernel, PATH '*' of "
+            "every one"
         )
     index = cast(dict[str, Any], visible(_index(gathered, found, removed, given)))
     if left_out is not None:

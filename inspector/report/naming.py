@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 
 from inspector.base.model import Argument, Kernel, MadeFrom, Origin, Recording, Variant
@@ -26,6 +26,7 @@ _MOVES = LAYOUT | {"iota", "broadcast_in_dim"}
 PRODUCTS = ("mm", "bmm", "addmm", "baddbmm", "convolution", "flex_attention")
 """What templates compute; the other operators are fused around them."""
 MAX_OPERATORS = 3
+TILE = ("BLOCK_M", "BLOCK_N", "BLOCK_K")
 DTYPES = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32", "float64": "fp64"}
 
 
@@ -44,7 +45,10 @@ def titles(rec: Recording) -> dict[str, str]:
 
 
 def title(kernel: Kernel) -> str:
-    """One kernel's title: number, kind, operators, shape and dtype, tile, source line, launches."""
+    """One kernel's title: number, kind, operators, shape and dtype, tile, source line, launches.
+    Of a kernel that was not generated, its name."""
+    if kernel.origin is not Origin.INDUCTOR or kernel.fusion is None or not kernel.variants:
+        return shown(kernel.called)
     variant = representative(kernel.variants)
     named = _GENERATED.match(kernel.name)
     parts = [f"#{named['number'][1:]}" if named is not None and named["number"] else ""]
@@ -53,9 +57,10 @@ def title(kernel: Kernel) -> str:
         parts.append(named["kind"])
     parts += [_operators(kernel, template), _shape(variant)]
     head = " ".join(filter(None, parts))
-    tile = _tile(variant) if template else ""
+    warps, stages = (variant.config.get(name) for name in ("num_warps", "num_stages"))
+    sizes = f"{tile(variant.config)} w{warps} s{stages}" if template else ""
     launches = f"×{variant.launches}" if variant.launches else ""
-    return shown(" · ".join(filter(None, (head, tile, _place(kernel), launches))))
+    return shown(" · ".join(filter(None, (head, sizes.strip(), _place(kernel), launches))))
 
 
 def representative(variants: Sequence[Variant]) -> Variant:
@@ -94,11 +99,10 @@ def _elements(argument: Argument) -> int:
     return out
 
 
-def _tile(variant: Variant) -> str:
-    sizes = [variant.config.get(f"BLOCK_{name}") for name in "MNK"]
-    tile = "·".join(str(size) for size in sizes if size is not None)
-    warps, stages = (variant.config.get(name) for name in ("num_warps", "num_stages"))
-    return f"{tile} w{warps} s{stages}" if tile else ""
+def tile(config: Mapping[str, object]) -> str:
+    """The tile of a matrix product, ``64·32·128``; "" without all of its sizes."""
+    sizes = [config.get(name) for name in TILE]
+    return "" if None in sizes else "·".join(map(str, sizes))
 
 
 def _place(kernel: Kernel) -> str:

@@ -28,7 +28,7 @@ from inspector.base.names import granted
 from inspector.base.text import ended_by, kibibytes, microseconds, plural, shown
 from inspector.listing.line import Line
 from inspector.report.jsons import ordered
-from inspector.report.naming import titles
+from inspector.report.naming import TILE, tile, titles
 
 Cell = str | tuple[str, str]
 """A text, or a text and its style."""
@@ -157,17 +157,14 @@ def setting(key: str, value: object) -> str:
     return f"{_SHORT[key]}{value}" if key in _SHORT else f"{key}={value}"
 
 
+def configuration(config: Mapping[str, object], keys: Iterable[str]) -> str:
+    return " ".join(setting(key, config[key]) for key in keys if config.get(key) is not None)
+
+
 def differing(configurations: Sequence[Mapping[str, object]]) -> tuple[str, ...]:
     """Return the keys in which configurations differ, the kernel's own constants first."""
-    missing = object()
     keys = dict.fromkeys(key for one in configurations for key in one)
-    names = [
-        key
-        for key in keys
-        if any(
-            one.get(key, missing) != configurations[0].get(key, missing) for one in configurations
-        )
-    ]
+    names = [k for k in keys if len({repr(one.get(k, keys)) for one in configurations}) > 1]
     return (*(k for k in names if k not in OWN), *(k for k in OWN if k in names))
 
 
@@ -187,18 +184,26 @@ def labels(variants: Sequence[Variant]) -> list[VariantLabel]:
     types = differing([_types(v) for v in variants])
     taken = differing([{n: granted(s) for n, s in v.specialization.items()} for v in variants])
     targets = [str(v.config.get("target") or v.target or "") for v in variants]
+    if any(key in TILE for key in keys) and all(tile(v.config) for v in variants):
+        keys = [key for key in keys if key not in TILE]
+        tiles = [tile(v.config) for v in variants]
+    else:
+        tiles = [""] * len(variants)
     constants = [key for key in keys if key not in OWN]
     out = []
     idents = _idents([v.id for v in variants])
-    for variant, own, target, ident in zip(variants, flags, targets, idents, strict=True):
+    for variant, size, own, target, ident in zip(
+        variants, tiles, flags, targets, idents, strict=True
+    ):
         config = variant.config
         chosen = [key for key in keys if config.get(key) is not None]
         rest = _few([f"{name}:{kind}" for name, kind in _types(variant).items() if name in types])
         rest += _few(specialised(variant, (n for n in taken if n not in config)))
         rest += _few([flag for flag in own if flag not in common])
         rest += [target] if target and len(set(targets)) > 1 else []
-        whole = " ".join([*(setting(key, config[key]) for key in chosen), *rest])
-        short = " ".join([*(_brief(key, config[key], constants) for key in chosen), *rest])
+        sizes = [size] if size else []
+        whole = " ".join([*sizes, *(setting(key, config[key]) for key in chosen), *rest])
+        short = " ".join([*sizes, *(_brief(key, config[key], constants) for key in chosen), *rest])
         out.append(VariantLabel(shown(whole), shown(ident), shown(short)))
     return out
 
@@ -242,7 +247,9 @@ def apart(names: Iterable[str], width: int) -> dict[str, str]:
     seen: Counter[str] = Counter()
     for name in sorted(given, key=lambda name: cell_len(name) > width):
         short = text = _shortened(name, width)
-        while seen[text] and width > MIN_WIDTH:
+        if seen[text] and MIN_WIDTH <= width < 2 * MIN_WIDTH:  # its end may tell it from others
+            short = text = set_cell_size(f"{name[:2]}…{name[3 - width :]}", width).rstrip()
+        while seen[text] and width >= MIN_WIDTH:
             seen[short] += 1
             end = f"~{seen[short]}"
             text = set_cell_size(short, width - len(end)) + end
@@ -302,13 +309,17 @@ def config(variant: Variant, first: Sequence[str] = ()) -> str:
     known = {name: variant.config[name] for name in first if name in variant.config}
     known |= variant.config
     # max-autotune's name of a candidate comes last.
-    last = {"choice": known.pop("choice", None), "flags": None}
-    parts = []
-    for name in ("num_warps", "num_stages", "num_ctas"):
-        value = known.pop(name, None)
-        if value is not None and not (name == "num_ctas" and value == 1):
-            parts.append(setting(name, value))
-    return " ".join([*parts, *(f"{k}={v}" for k, v in (known | last).items() if v is not None)])
+    return brief(known | {"choice": None}, known.get("choice"))
+
+
+def brief(config: Mapping[str, object], *last: object) -> str:
+    """Return settings, short: the tile of a product, warps and stages, then all others."""
+    sizes = tile(config)
+    rest = [name for name in config if name not in OWN and name != "flags"]
+    names = [*OWN, *(name for name in rest if not sizes or name not in TILE)]
+    told = [(name, config.get(name)) for name in names]
+    parts = [setting(k, v) for k, v in told if v is not None and (k, v) != ("num_ctas", 1)]
+    return " ".join([*filter(None, [sizes]), *parts, *(f"choice={one}" for one in last if one)])
 
 
 def heading(rec: Recording) -> str:

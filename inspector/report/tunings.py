@@ -23,8 +23,8 @@ from inspector.analyse.tuner_times import (
 from inspector.base.model import Configuration, Kernel, Recording, Tuning
 from inspector.base.text import microseconds, plural, shown
 from inspector.report.compiles import CompileLine
-from inspector.report.naming import titles
-from inspector.report.tables import UNKNOWN, grid, setting
+from inspector.report.naming import TILE, titles
+from inspector.report.tables import UNKNOWN, brief, grid
 
 HEADS = ("", "candidate", "variant", "µs", "other rounds", "became")
 GIVES = (("became", 24), ("candidate", 40), ("other rounds", 0), ("variant", 0), ("became", 0))
@@ -40,7 +40,9 @@ def lines(rec: Recording, width: int, codes: Codes) -> Iterator[CompileLine]:
     for kernel in rec.kernels:
         hashes = {variant.id: variant.hash for variant in kernel.variants}
         for number, tuning in enumerate(kernel.autotune):
-            yield CompileLine(Text(_heading(kernel, number, named), "bold cyan"))
+            name = named.get(kernel.id, shown(kernel.called))
+            heading = " · ".join(filter(None, (name, about(kernel, number))))
+            yield CompileLine(Text(heading, "bold cyan"))
             overhead_us = floors.get(tuning.stopwatch or "")
             rows = _rows(kernel, number, named, codes, overhead_us)
             table = grid(HEADS, rows, width, ("µs",), GIVES)
@@ -51,13 +53,13 @@ def lines(rec: Recording, width: int, codes: Codes) -> Iterator[CompileLine]:
             yield CompileLine(Text(""))
 
 
-def _heading(kernel: Kernel, number: int, named: Mapping[str, str]) -> str:
+def about(kernel: Kernel, number: int) -> str:
+    """Which round it is, the nodes or sizes that it was for, and its stopwatch."""
     tuning, rounds = kernel.autotune[number], len(kernel.autotune)
     nodes = ", ".join(use.node for use in tuning.uses if use.node)
     key = tuning.key
     sizes = ", ".join(f"{k}={v}" for k, v in key.items()) if isinstance(key, Mapping) else key
     parts = [
-        named.get(kernel.id, shown(kernel.called)),
         f"round {number + 1} of {rounds}" if rounds > 1 else "",
         f"for {nodes}" if nodes else "" if tuning.operation else shown(str(sizes or "")),
         "times from a cache" if tuning.from_cache else shown(tuning.stopwatch or ""),
@@ -80,9 +82,8 @@ def _rows(
         told = named.get(use.kernel or "", use.kernel or "a library's function")
         if place is not None and told not in became.setdefault(place, []):
             became[place].append(told)
-    order = sorted(enumerate(tuning.configurations), key=lambda pair: _time(pair[1]))
     rows = []
-    for place, one in order:
+    for place, one in by_time(tuning):
         first = first_alike(tuning, one, codes)
         same = "" if first is None else f"same code as {first}"
         why = (one.reason or "").partition("\n")[0]
@@ -109,25 +110,24 @@ def _time(one: Configuration) -> float:
     return math.inf if one.time_us is None else one.time_us
 
 
+def by_time(tuning: Tuning) -> list[tuple[int, Configuration]]:
+    """The candidates with their places, the fastest first, those without a time last."""
+    return sorted(
+        enumerate(tuning.configurations),
+        key=lambda pair: _time(pair[1]),
+    )
+
+
 def candidate(one: Configuration) -> str:
     """A candidate's maker or template, its tile and its settings."""
-    config = dict(one.config)
-    choice = str(config.pop("choice", "") or "")
-    tile = [config.pop(f"BLOCK_{axis}", None) for axis in "MNK"]
-    warps = [config.pop(name, None) for name in ("num_warps", "num_stages")]
-    text = "·".join(str(size) for size in tile if size is not None)
-    options = [
-        setting(name, value)
-        for name, value in zip(("num_warps", "num_stages"), warps, strict=True)
-        if value is not None
-    ]
-    rest = [
-        setting(name, value)
-        for name, value in config.items()
-        if not choice and value is not None and not (name == "num_ctas" and value == 1)
-    ]
-    whose = [one.maker or ""] if one.maker not in (None, "Triton") else []
-    return shown(" ".join(filter(None, [*whose, choice, text, *options, *rest])))
+    choice = str(one.config.get("choice") or "")
+    own = {
+        name: value
+        for name, value in one.config.items()
+        if name != "choice" and (not choice or name in (*TILE, "num_warps", "num_stages"))
+    }
+    whose = one.maker if one.maker not in (None, "Triton") else ""
+    return shown(" ".join(filter(None, [whose, choice, brief(own)])))
 
 
 def remarks(

@@ -267,7 +267,7 @@ def test_the_best_of_a_cache_is_the_variant_that_was_compiled_for_it() -> None:
     assert kernel.autotune[0].winner is not None
     assert kernel.autotune[0].winner.variant == kernel.variants[1].id
     assert [variants.winner(v) for v in kernel.variants] == [None, True]
-    assert list(variants.without_variant(kernel, {})) == []
+    assert list(variants.without_variant(kernel)) == []
 
 
 def test_where_nobody_said_it_is_the_only_variant_that_agrees() -> None:

@@ -14,7 +14,7 @@ async function compare() {
   if (comparison.a !== state.at && comparison.b !== state.at) Object.assign(comparison, { a: state.at, b: nearest(state.at) });
   if (comparison.b === null) return $('compare').replaceChildren(make('p', { cls: 'nothing' }, 'There is one variant alone: nothing to compare it with.'));
   const choice = (side) => make('select', { 'aria-label': `Variant ${side}`, on: { change: (event) => { comparison[side] = Number(event.target.value); compare().then(address); } } },
-    ...index.variants.map((v, n) => make('option', { value: n, selected: n === comparison[side] }, `${nameOf(n)}  ${v.id}  ${v.config}`)));
+    ...index.variants.map((v, n) => make('option', { value: n, selected: n === comparison[side] }, `${titleOf(n)}  ${v.id}  ${v.config}`)));
   const [a, b] = await Promise.all([comparison.a, comparison.b].map((n) => block(index.variants[n].block)));
   const common = STAGES.filter((s) => s in (a.stages ?? {}) && s in (b.stages ?? {}));
   if (!common.includes(comparison.stage)) comparison.stage = common.includes('ptx') ? 'ptx' : common.at(-1);
@@ -59,7 +59,7 @@ async function verdict(a, b, texts) {
 }
 function figures(rows) {
   if (!rows.length) return null;
-  return make('div', { cls: 'wide' }, make('table', {}, make('thead', {}, make('tr', {}, make('th'), make('th', { cls: 'r' }, 'a'), make('th', { cls: 'r' }, 'b'), make('th', { cls: 'r' }, 'change'))),
+  return make('div', { cls: 'wide' }, make('table', {}, make('thead', {}, make('tr', {}, make('th', {}, 'figure'), make('th', { cls: 'r' }, 'a'), make('th', { cls: 'r' }, 'b'), make('th', { cls: 'r' }, 'change'))),
     make('tbody', {}, ...rows.map(([name, ...cells]) => make('tr', {}, make('td', {}, name), ...cells.map((c) => make('td', { cls: 'r' }, c)))))));
 }
 /** The skeleton of a line: names and numbers that a compiler chooses anew each time left out. */
@@ -169,14 +169,14 @@ async function showGraph(n) {
   list.at = listed.findIndex((e) => e.kind === 'graph' && e.at === n);
   list.draw(true);
   for (const [name] of VIEWS) $(name).hidden = true;
-  $('tabs').hidden = true;
+  for (const name of ['tabs', 'costs']) $(name).hidden = true;
   $('graph').hidden = false;
   $('subject').replaceChildren(make('h2', {}, `graph ${graph.id}`), make('p', { cls: 'sub' }, `${plural(graph.kernels.length, 'kernel')}, in the order of the calls`, graph.why ? make('span', { cls: 'warn' }, ` \u00b7 \u2717 ${graph.why}`) : ''));
   let rows = null, of = new Map();
   const table = make('tbody', {}, ...graph.kernels.map((k) => {
     const about = k.at === null ? null : index.kernels[index.variants[k.at].kernel];
     const figures = k.at === null ? null : index.variants[k.at];
-    return make('tr', {}, make('td', { cls: 'mono' }, k.at === null ? k.name : make('button', { type: 'button', cls: 'chip', on: { click: () => showVariant(k.at) } }, k.name)),
+    return make('tr', {}, make('td', { cls: 'mono' }, k.at === null ? k.name : make('button', { type: 'button', cls: 'chip', title: k.name, on: { click: () => showVariant(k.at) } }, titleOf(k.at))),
       make('td', {}, about ? about.ops.join(', ') : ''), make('td', { cls: 'mono' }, about ? about.made_from.map(([file, line]) => `${file.split('/').pop()}:${line}`).join(', ') : ''),
       make('td', { cls: 'r' }, figures ? known(figures.registers) : DASH),
       make('td', {}, ...k.lines.slice(0, 8).map((line) => make('button', { type: 'button', cls: 'chip', on: { click: () => show('output_code', line) } }, String(line)))));

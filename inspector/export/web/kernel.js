@@ -7,6 +7,16 @@ const state = {
 };
 const row = () => index.variants[state.at];
 const nameOf = (n) => index.kernels[index.variants[n].kernel].name;
+const titleOf = (n) => index.kernels[index.variants[n].kernel].title;
+/** A kernel's names in full, where they say more than its title. */
+const fullOf = (n) => { const k = index.kernels[index.variants[n].kernel]; return [...new Set([k.name, k.demangled])].filter((name) => name && name !== k.title).join(' \u00b7 '); };
+/** Kernels whose winner was launched: of several rounds of tuning the others' are not marked. */
+const WON = new Set(index.variants.filter((v) => v.won && v.launches).map((v) => v.kernel));
+const won = (v) => v.won && (v.launches || !WON.has(v.kernel));
+const star = () => make('span', { cls: 'star', title: 'the fastest candidate of an autotuner' }, '\u2605 ');
+const tile = (label, value, note, bad) => make('li', { cls: bad ? 'bad' : null },
+  make('span', { cls: 'label' }, label), make('span', { cls: 'value' }, value), note ? make('span', { cls: 'note' }, note) : null);
+const ANY_LAUNCHED = index.variants.some((v) => v.launches);
 const counts = new Map();
 for (const one of index.variants) counts.set(one.id, (counts.get(one.id) ?? 0) + 1);
 /** A variant in an address: its id, with the kernel where several share a file. */
@@ -21,7 +31,8 @@ function say(text) { $('spoken').textContent = text; }
 function address() {
   const part = encodeURIComponent;
   let to = '';
-  if (state.kind === 'graph') to = `graph/${part(index.graphs[state.at].id)}`;
+  if (state.kind === 'costs') to = 'costs';
+  else if (state.kind === 'graph') to = `graph/${part(index.graphs[state.at].id)}`;
   else if (state.view === 'compare' && comparison.b !== null) to = `compare/${part(keyOf(comparison.a))}/${part(keyOf(comparison.b))}/${comparison.stage}`;
   else if (state.kind === 'variant') {
     const pane = state.panes[state.here];
@@ -47,7 +58,7 @@ async function follow() {
     }
   }
   const n = parts[0] ? placeOf(parts[0]) : -1;
-  if (n < 0) return index.variants.length ? showVariant(0) : index.graphs.length ? showGraph(0) : showNothing();
+  if (n < 0) return index.kernels.length > 1 ? showCosts() : index.variants.length ? showVariant(0) : index.graphs.length ? showGraph(0) : showNothing();
   if (parts[1] === 'facts') return showVariant(n, { view: 'facts' });
   const stage = STAGES.includes(parts[1]) ? parts[1] : null;
   const stages = (parts[3] ?? '').split('+').filter((s) => STAGES.includes(s));
@@ -56,15 +67,23 @@ async function follow() {
 
 // -- the list of kernels --------------------------------------------------------------------------
 const entries = [
+  ...(index.kernels.length > 1 ? [{ kind: 'costs', at: 0, text: 'costs' }] : []),
   ...index.graphs.map((g, n) => ({ kind: 'graph', at: n, text: `graph ${g.id} ${g.kernels.map((k) => k.name).join(' ')}` })),
   ...index.variants.map((v, n) => {
     const k = index.kernels[v.kernel];
-    return { kind: 'variant', at: n, text: [k.name, k.demangled, k.origin, ...k.ops, v.id, v.config, v.target].join(' ') };
+    return { kind: 'variant', at: n, text: [k.title, k.name, k.demangled, k.origin, ...k.ops, v.id, v.config, v.target].join(' ') };
   }),
 ].map((e) => ({ ...e, text: e.text.toLowerCase() }));
+// Kernels by cost, and of each the variants that were launched first.
+const ranks = new Map();
+index.costs.forEach(({ at }, n) => { if (index.variants[at] && !ranks.has(index.variants[at].kernel)) ranks.set(index.variants[at].kernel, n); });
+const rankOf = ({ kind, at }) => (kind === 'variant' ? ranks.get(index.variants[at].kernel) ?? index.costs.length + index.variants[at].kernel : -1);
+const idle = ({ kind, at }) => kind === 'variant' && !index.variants[at].launches;
+entries.sort((a, b) => rankOf(a) - rankOf(b) || idle(a) - idle(b));
 let listed = entries;
 function item(n) {
   const { kind, at } = listed[n];
+  if (kind === 'costs') return make('div', { cls: 'item' }, make('span', { cls: 'what' }, 'Kernels by cost'), make('span', { cls: 'how' }, `${plural(index.costs.length, 'row')}, the most expensive first`));
   if (kind === 'graph') {
     const graph = index.graphs[at];
     return make('div', { cls: 'item', title: graph.id },
@@ -73,12 +92,12 @@ function item(n) {
   }
   const v = index.variants[at], k = index.kernels[v.kernel];
   const before = n > 0 && listed[n - 1].kind === 'variant' && index.variants[listed[n - 1].at].kernel === v.kernel;
-  const figures = [v.id, v.failed ? '\u2717 failed' : '', before ? '' : v.config, v.registers === null ? '' : `${v.registers} regs`, v.spills !== '0' && v.spills !== DASH ? `spills ${v.spills}` : '', v.time ? v.time.text : ''];
+  const figures = [v.id, v.launches ? `launched ${known(v.launches)}\u00d7` : ANY_LAUNCHED ? 'not launched' : '', v.failed ? '\u2717 failed' : '', before ? '' : v.config, v.registers === null ? '' : `${v.registers} regs`, v.spills !== '0' && v.spills !== DASH ? `spills ${v.spills}` : '', v.time ? v.time.text : ''];
   const many = state.hits?.get(at);
-  return make('div', { cls: before ? 'item more' : 'item', title: `${k.demangled}\n${v.id} ${v.config}` },
-    make('span', { cls: 'what' }, before ? v.config || v.id : k.name),
-    many ? make('span', { cls: 'mark' }, `${many.toLocaleString('en')}\u00d7`)
-      : v.hints ? make('span', { cls: `mark ${v.worst}`, title: plural(v.hints, 'hint') }, `${MARKS[v.worst]} ${v.hints}`) : null,
+  return make('div', { cls: before ? 'item more' : 'item', title: `${k.demangled ?? k.name}\n${v.id} ${v.config}` },
+    make('span', { cls: 'what' }, won(v) ? star() : '', before ? v.config || v.id : k.title),
+    many ? make('span', { cls: 'mark' }, plural(many, 'match').replace(/hs$/, 'hes'))
+      : v.hints ? make('span', { cls: `mark ${v.worst}` }, `${MARKS[v.worst]} ${plural(v.hints, 'hint')}`) : null,
     make('span', { cls: 'how' }, figures.filter(Boolean).join(' \u00b7 ')),
     make('span', { cls: 'origin' }, k.origin));
 }
@@ -87,7 +106,7 @@ function pick(entry) {
   document.body.classList.remove('listing');
   $('menu').setAttribute('aria-expanded', 'false');
   if (entry.kind === state.kind && entry.at === state.at) return;
-  if (entry.kind === 'graph') showGraph(entry.at); else showVariant(entry.at, { view: state.kind === 'variant' ? state.view : 'code' });
+  if (entry.kind === 'costs') showCosts(); else if (entry.kind === 'graph') showGraph(entry.at); else showVariant(entry.at, { view: state.kind === 'variant' ? state.view : 'code' });
 }
 function relist() {
   const words = $('filter').value.toLowerCase().split(/\s+/).filter(Boolean);
@@ -111,13 +130,13 @@ async function showVariant(n, { view = 'code', stage = null, line = 0, stages = 
   if (typeof variant.links === 'number') variant.links = await block(variant.links);
   if (turn !== opened) return;
   Object.assign(state, { kind: 'variant', at: n, variant });
-  document.title = `${nameOf(n)} \u00b7 ${index.name}`;
+  document.title = `${titleOf(n)} \u00b7 ${index.name}`;
   list.at = listed.findIndex((e) => e.kind === 'variant' && e.at === n);
   if (list.at >= 0) list.show(list.at);
   list.draw(true);
   subject();
   hints();
-  $('graph').hidden = true;
+  for (const other of ['costs', 'graph']) $(other).hidden = true;
   $('tabs').hidden = false;
   arrange(view);  // before the panes: what is hidden has no height to scroll in
   await showPanes(stages ?? state.stages, stage, line);
@@ -128,9 +147,7 @@ function showNothing() {
   $('tabs').hidden = true;
 }
 function subject() {
-  const v = row(), k = index.kernels[v.kernel];
-  const tile = (label, value, note, bad) => make('li', { cls: bad ? 'bad' : null },
-    make('span', { cls: 'label' }, label), make('span', { cls: 'value' }, value), note ? make('span', { cls: 'note' }, note) : null);
+  const v = row(), k = index.kernels[v.kernel], cost = index.costs.find((one) => one.at === state.at);
   const spilled = v.spills !== '0' && v.spills !== DASH;
   const tiles = [
     tile('registers', known(v.registers), 'a thread'),
@@ -140,11 +157,14 @@ function subject() {
     tile('instructions', known(v.instructions), v.counted),
     v.time && tile('time', v.time.text, 'measured'),
     v.tuned && tile('tuned', v.tuned, 'the tuner\u2019s'),
-    v.launches !== null && tile('launches', known(v.launches), ''),
+    v.launches !== null && tile('launches', cost?.launches || known(v.launches), ''),
+    cost && cost.share !== DASH && tile('share of the run', cost.share, `${cost.total} in all`),
+    cost && cost['bound by'] && tile('bound by', cost['bound by']),
   ];
   $('subject').replaceChildren(
-    make('h2', {}, k.name),
-    make('p', { cls: 'sub' }, make('b', {}, v.id), ` ${[v.target, v.config, k.origin].filter(Boolean).join(' \u00b7 ')}`,
+    make('h2', {}, won(v) ? star() : '', k.title),
+    make('p', { cls: 'sub full mono' }, fullOf(state.at)),
+    make('p', { cls: 'sub' }, make('a', { href: `#${encodeURIComponent(keyOf(state.at))}`, title: 'Link to this variant' }, v.id), ` ${[v.target, v.config, k.origin].filter(Boolean).join(' \u00b7 ')}`,
       k.ops.length ? ` \u00b7 ${k.ops.join(', ')}` : '', v.failed ? make('span', { cls: 'warn' }, ` \u00b7 \u2717 ${v.failed}`) : ''),
     make('ul', { cls: 'tiles' }, ...tiles));
 }
@@ -152,6 +172,7 @@ function chip(stage, line) {
   return make('button', { cls: 'chip', type: 'button', title: `Go to line ${line} of ${stage}`, on: { click: () => goTo(stage, line) } }, `${stage} ${line}`);
 }
 function hints() {
+  if (row().hints === null) return $('hints').replaceChildren(make('p', { cls: 'quiet' }, 'A candidate that was never launched: this page has its figures, source and PTX. ptxview export PATH KERNEL has the rest.'));
   $('hints').replaceChildren(...(state.variant.hints ?? []).map((hint) => {
     const chips = Object.entries(hint.lines).flatMap(([stage, lines]) => [
       ...lines.slice(0, 3).map((n) => chip(stage, n)), lines.length > 3 ? make('span', { cls: 'quiet' }, ` and ${lines.length - 3} more`) : null]);
@@ -194,6 +215,12 @@ function tabs() {
 
 // -- panes ----------------------------------------------------------------------------------------
 let paneIds = 0;
+/** Lines of each stage that are no code: a pane folds them until they are asked for. */
+const ASIDE = {
+  ttir: /^#loc\d*\s*=/, ttgir: /^#loc\d*\s*=/, llir: /^(?:!\d+\s*=|!llvm|attributes #|source_filename|target )/,
+  ptx: /^\s*(?:\.(?:loc|file|section|b8|b16|b32|b64)\b|\$L__(?:tmp|func_(?:begin|end))\d+:)/,
+  sass: /^\s*\.(?:section\w*|align|headerflags|elftype|global|weak|type|size|other)\b/,
+};
 class Pane {
   constructor(stage) {
     this.id = ++paneIds;
@@ -204,11 +231,14 @@ class Pane {
       ...STAGES.filter((s) => s in state.variant.stages).map((s) => make('option', { value: s }, s)));
     this.path = make('span', { cls: 'path' });
     this.reading = make('footer', {});
+    this.heads = make('div', { cls: 'heads', 'aria-hidden': true });
+    this.folded = make('button', { type: 'button', cls: 'folded', title: 'Show or fold directives, locations and other lines that are no code', on: { click: () => this.fold(!this.whole) } });
+    this.whole = store.get('directives') === '1';
     this.box = make('div', { id: `pane${this.id}`, cls: 'lines' });
     this.element = make('article', { cls: 'pane' },
-      make('header', {}, this.select, this.path,
+      make('header', {}, this.select, this.path, this.folded,
         make('button', { type: 'button', cls: 'copy', title: 'Copy this stage', on: { click: (event) => this.copy(event.target) } }, 'copy')),
-      this.box, this.reading);
+      this.heads, this.box, this.reading);
     this.rows = new Rows(this.box, { height: ROW, label: 'Lines', build: (n) => this.build(n), move: (n) => this.moved(n), open: () => this.cross() });
     this.box.addEventListener('focus', () => state.panes.includes(this) && here(this));
   }
@@ -234,35 +264,52 @@ class Pane {
     this.peaks = new Set(told.peaks);
     for (const [name, figures] of [['--live', told.live], ['--stall', told.stall], ['--number', [held.lines.length]]]) {
       const most = (figures ?? []).reduce((m, v) => Math.max(m, v ?? 0), 0);
-      this.box.style.setProperty(name, `${Math.max(3, String(most).length + 1)}ch`);
+      this.element.style.setProperty(name, `${Math.max(6, String(most).length + 1)}ch`);
     }
+    this.heads.replaceChildren(make('span', { cls: 'n' }, make('s'), told.live ? make('i', {}, 'live') : '', told.stall ? make('i', { cls: 'stall' }, 'stall') : '', make('b', {}, 'line')));
     this.wide = held.lines.reduce((most, line) => Math.max(most, line.length), 0) + 24;
     this.select.value = this.stage;
     this.path.textContent = [of.path?.split('/').pop(), of.from].filter(Boolean).join(' \u00b7 ');
     this.path.title = [of.path, of.from].filter(Boolean).join(' \u00b7 ');
-    this.box.setAttribute('aria-label', `${this.stage} of ${row() ? nameOf(state.at) : ''}`);
+    this.box.setAttribute('aria-label', `${this.stage} of ${row() ? titleOf(state.at) : ''}`);
     this.lay();
     this.read();
     if (!this.line) this.rows.box.scrollTop = Math.max(0, this.rowOf(of.first) - 1) * ROW;
   }
-  /** The rows: every line, and beneath it what is said of it where sentences are shown. */
+  /** The rows: lines but for folded ones, and beneath each what is said of it where that is shown. */
   lay() {
-    this.order = null;
-    if (state.words) {
-      this.order = [];
-      for (let n = 1; n <= this.held.lines.length; n++) {
-        this.order.push({ n });
-        for (const note of this.notes.get(n) ?? []) this.order.push({ n, note });
-        const said = /^\s*(?:\.loc|\$L__tmp|\$L__func)/.test(this.held.lines[n - 1]) ? '' : this.told.said[n];
-        if (said) for (const text of said.split('\n')) this.order.push({ n, text });
-      }
+    this.order = [];
+    this.places = [];
+    const { lines } = this.held, aside = ASIDE[this.stage];
+    let folded = 0;
+    for (let n = 1; n <= lines.length; n++) {
+      this.places[n] = this.order.length;
+      const quiet = aside?.test(lines[n - 1]) && !this.notes.has(n);
+      folded += quiet ? 1 : 0;
+      if (quiet && !this.whole) continue;
+      this.order.push({ n });
+      if (!state.words) continue;
+      for (const note of this.notes.get(n) ?? []) this.order.push({ n, note });
+      const said = /^\s*(?:\.loc|\$L__tmp|\$L__func)/.test(lines[n - 1]) ? '' : this.told.said[n];
+      if (said) for (const text of said.split('\n')) this.order.push({ n, text });
     }
+    this.folded.hidden = !folded;
+    this.folded.textContent = `${plural(folded, 'directive')} ${this.whole ? 'shown' : 'folded'}`;
+    this.folded.setAttribute('aria-pressed', this.whole);
     this.rows.at = this.line ? this.rowOf(this.line) : -1;
-    this.rows.fill(this.order ? this.order.length : this.held.lines.length, this.wide);
+    this.rows.fill(this.order.length, this.wide);
   }
-  rowOf(n) { return this.order ? this.order.findIndex((r) => r.n === n) : n - 1; }
+  /** Show or fold what is no code; the same line stays in view. */
+  fold(whole, keep = true) {
+    const top = this.line || (this.order[Math.floor(this.box.scrollTop / ROW)]?.n ?? 1);
+    this.whole = whole;
+    if (keep) store.set('directives', whole ? '1' : '0');
+    this.lay();
+    this.rows.show(this.rowOf(top));
+  }
+  rowOf(n) { return Math.min(this.places[n] ?? 0, this.order.length - 1); }
   build(place) {
-    const { n, text, note } = this.order ? this.order[place] : { n: place + 1 };
+    const { n, text, note } = this.order[place];
     if (text || note) {
       const indent = /^\s*/.exec(this.held.lines[n - 1])[0];
       return make('div', { cls: note ? `l words note ${note.severity}` : 'l words' }, this.gutter(n, false), `${this.stage === 'sass' ? '' : indent}\u2514 ${note ? `${MARKS[note.severity]} ${note.rule}: ${note.text}` : text}`);
@@ -282,7 +329,7 @@ class Pane {
     return make('span', { cls: 'n', 'aria-hidden': !figures },
       notes ? make('s', { cls: notes[0].severity, title: notes.map((x) => `${x.rule}: ${x.text}`).join('\n') }, MARKS[notes[0].severity]) : make('s'),
       registers, cycles,
-      make('b', {}, figures ? String(n) : ''));
+      make('b', {}, figures ? make('a', { href: `#${encodeURIComponent(keyOf(state.at))}/${this.stage}/${n}`, tabindex: -1, title: 'Link to this line' }, String(n)) : ''));
   }
   /** Where the text that is searched for stands in a line. */
   found(line) {
@@ -293,7 +340,7 @@ class Pane {
     return out;
   }
   moved(place) {
-    this.line = this.order ? this.order[place].n : place + 1;
+    this.line = this.order[place].n;
     here(this);
     relight();
     address();
@@ -301,6 +348,7 @@ class Pane {
   goTo(line, focus = false) {
     this.line = Math.max(1, Math.min(line, this.held.lines.length));
     if (focus) this.box.focus({ preventScroll: true });
+    if (this.order[this.places[this.line]]?.n !== this.line) this.fold(true, false);
     this.rows.go(this.rowOf(this.line));
   }
   /** Mark the lines that belong to a line of another pane, and bring the first into view. */
@@ -426,9 +474,7 @@ function words() {
   store.set('words', state.words ? '1' : '0');
   $('words').setAttribute('aria-pressed', state.words);
   for (const pane of state.panes) {
-    const top = pane.line || Math.floor(pane.box.scrollTop / ROW) + 1;
-    pane.lay();
-    pane.rows.show(pane.rowOf(pane.line || Math.min(top, pane.held.lines.length)));
+    pane.fold(pane.whole, false);
   }
 }
 
@@ -501,8 +547,8 @@ function facts() {
     section('Calls', make('div', { cls: 'wide' }, make('table', {}, make('thead', {}, make('tr', {}, make('th', { cls: 'r' }, 'times'), make('th', {}, 'what it was given'))),
       make('tbody', {}, ...of.calls.map((c) => make('tr', {}, make('td', { cls: 'r' }, known(c.count)), make('td', {}, c.what.join(', '))))))));
   }
-  if (k.made_from.length) section('Made from', make('table', {}, make('tbody', {}, ...k.made_from.map(([file, line, code, targets]) => make('tr', {}, make('td', { cls: 'mono' }, `${file}:${line}`), make('td', { cls: 'mono' }, code), make('td', {}, targets.join(', ')))))));
-  const rows = [['kernel', k.demangled], ['origin', k.origin], ['hash', of.hash ?? DASH], ['configuration', v.config || DASH]];
+  if (k.made_from.length) section('Made from', make('table', {}, make('thead', {}, make('tr', {}, ...['line', 'code', 'operators'].map((head) => make('th', {}, head)))), make('tbody', {}, ...k.made_from.map(([file, line, code, targets]) => make('tr', {}, make('td', { cls: 'mono' }, `${file}:${line}`), make('td', { cls: 'mono' }, code), make('td', {}, targets.join(', ')))))));
+  const rows = [['kernel', k.demangled ?? k.name], ['name', k.name], ['origin', k.origin], ['hash', of.hash ?? DASH], ['configuration', v.config || DASH]];
   if (Object.keys(of.signature ?? {}).length) rows.push(['signature', Object.entries(of.signature).map(([n, t]) => `${n}: ${t}`).join(', ')]);
   if (of.flags?.length) rows.push(['flags', of.flags.join(' ')]);
   for (const [stage, s] of Object.entries(of.stages ?? {})) rows.push([stage, [`${plural(s.lines, 'line')}`, s.from, s.path].filter(Boolean).join(' \u00b7 ')]);

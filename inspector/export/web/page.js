@@ -4,13 +4,13 @@
 const KEYS = [
   ['\u2191 \u2193  j k', 'line before, next line; the lines that belong to it are marked in the other panes'],
   ['Enter', 'on a line: to what belongs to it in the next pane; on a kernel: into its code'],
-  ['Tab', 'from part to part'], ['[ ]', 'kernel before, next kernel'], ['/', 'search the stage of the pane one is in; n N next match, match before'],
+  ['Tab', 'from part to part'], ['[ ]', 'kernel before, next kernel'], ['$', 'kernels by cost'], ['/', 'search the stage of the pane one is in; n N next match, match before'],
   ['f', 'filter the kernels'], ['1 2 3', 'how many panes'], ['w', 'what each line does, beneath it'], ['c  i  p', 'compare, facts, code'],
   ['t', 'colours: as the system has them, dark, light'], ['?', 'this'], ['Esc', 'back to the lines'],
 ];
 function help() {
   const rows = KEYS.map(([key, what]) => make('tr', {}, make('td', {}, ...key.split(/\s+/).flatMap((k) => [make('kbd', {}, k), ' '])), make('td', {}, what)));
-  const marks = [['\u26a0 \u25c6 \u00b7', 'a warning, a hint, a remark'], ['numbers at the left', 'live registers (of PTX virtual ones, of SASS allocated ones), stall cycles, the line'],
+  const marks = [['\u26a0 \u25c6 \u00b7', 'a warning, a hint, a remark'], ['\u2605', 'the fastest candidate of an autotuner'], ['numbers at the left', 'live registers (of PTX virtual ones, of SASS allocated ones), stall cycles, the line'],
     ['~ - + \u00bb \u00ab', 'changed; only in a; only in b; moved, to or from'], ['\u2248', 'alike but for names and numbers, compared as text alone']];
   $('help').replaceChildren(make('h2', { id: 'help-title' }, 'Keys'), make('table', {}, make('tbody', {}, ...rows)), make('h2', {}, 'Marks'),
     make('table', {}, make('tbody', {}, ...marks.map(([m, what]) => make('tr', {}, make('td', { cls: 'mono' }, m), make('td', {}, what))))),
@@ -37,7 +37,7 @@ document.addEventListener('keydown', (event) => {
   if (typing) return;
   const run = {
     '/': () => $('search').focus(), f: () => { document.body.classList.add('listing'); $('filter').focus(); }, '?': help, t: theme,
-    '[': () => step(-1), ']': () => step(1), n: () => next(1), N: () => next(-1),
+    $: showCosts, '[': () => step(-1), ']': () => step(1), n: () => next(1), N: () => next(-1),
     ...(state.kind === 'variant' ? { w: words, 1: () => setPanes(1), 2: () => setPanes(2), 3: () => setPanes(3), c: () => showView('compare'), i: () => showView('facts'), p: () => showView('code') } : {}),
   }[event.key];
   if (run) { event.preventDefault(); run(); }

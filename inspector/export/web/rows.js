@@ -159,6 +159,7 @@ class Rows {
     box.addEventListener('keydown', (event) => this.key(event));
     box.addEventListener('click', (event) => {
       const row = event.target.closest('[data-row]');
+      if (row && event.target.closest('a') && !event.ctrlKey && !event.metaKey && !event.shiftKey) event.preventDefault();
       if (row) { this.box.focus({ preventScroll: true }); this.go(Number(row.dataset.row), false); }
     });
     new ResizeObserver(() => this.draw()).observe(box);

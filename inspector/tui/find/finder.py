@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from pathlib import PurePath
 from typing import ClassVar, cast
 
 from msgspec import Struct
@@ -22,6 +23,7 @@ from inspector.base.model import Recording, Stage, Variant
 from inspector.listing.line import Listing
 from inspector.reader.query import offers
 from inspector.reader.reader import Reader
+from inspector.report.naming import titles
 from inspector.tui.code.code_rows import SEVERITY_SIGNS
 from inspector.tui.code.highlight import labels_of
 from inspector.tui.keys.command_table import (
@@ -401,6 +403,35 @@ def _labels(screen: MainScreen, stage: Stage, listing: Listing) -> list[Entry]:
     ]
 
 
+_SCOPE = re.compile(r"( *)(?:class|(?:async )?def) (\w+)")
+
+
+def _made_from(screen: MainScreen, recording: Recording) -> list[Entry]:
+    """The lines of the program that generated kernels were made from, with what they are in."""
+    own, named, out = screen.panes.subject.kernel, titles(recording), []
+    texts: dict[str, list[str]] = {}
+    for kernel in recording.kernels:
+        for made in kernel.fusion.made_from if kernel.fusion and kernel.variants else ():
+            if made.file not in texts and made.file in recording.user_files:
+                text = recording.user_files[made.file].read().decode("utf-8", "replace")
+                texts[made.file] = text.split("\n")
+            scope, depth = "", 1_000
+            for line in reversed(texts.get(made.file, [])[: made.line]):
+                if (at := _SCOPE.match(line)) and len(at[1]) < depth:
+                    scope, depth = f"{at[2]} {scope}", len(at[1])
+            place = f"{PurePath(made.file).name}:{made.line}"
+            entry = Entry(
+                "line",
+                label(f"{place} {'.'.join(scope.split())}"),
+                label(f"of {named.get(kernel.id, kernel.called)}"),
+                words=f"{scope} {made.code} {kernel.name}".casefold(),
+                near=0 if kernel is own else 3,
+                run=partial(screen.to_made, kernel, made),
+            )
+            out.append(entry)
+    return out
+
+
 def _hints(screen: MainScreen, reads: Reader, variant: Variant) -> list[Entry]:
     return [
         Entry(
@@ -472,6 +503,7 @@ def palette(screen: Screen[object], main: MainScreen | None, keys: Mapping[str, 
         for pane in sorted(main.panes.panes, key=lambda pane: pane is not main.panes.active)
         if pane.stage is not None and pane.view.source is not None and pane.settled
     ]
+    later.append(partial(_made_from, main, main.reads.recording))
     if (variant := main.panes.subject.variant) is not None and later:
         later.append(partial(_hints, main, main.reads, variant))
     names = [stage.value for stage in Stage]

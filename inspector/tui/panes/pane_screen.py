@@ -200,6 +200,11 @@ class PaneScreen(SearchScreen[ResultType]):
     def say(self, text: str, view: CodeView | None = None, warning: bool = False) -> None:
         self.status.say(text, warning, _place_of(view or self.view))
 
+    @property
+    def about(self) -> str:
+        """What the status line says in place of where a line is from."""
+        return ""
+
     @on(Panes.Changed)
     def changed(self) -> None:
         view = self.view
@@ -207,7 +212,7 @@ class PaneScreen(SearchScreen[ResultType]):
         if view.source is not None and view.lines:
             own = stage in OWN_LINES
             place_ = "" if own else place(location_of(view.source.listing, view.cursor))
-            left = f"{stage} {view.cursor}/{view.lines}  {place_}"
+            left = f"{stage} {view.cursor}/{view.lines}  {self.about or place_}"
         if view.chosen is not None:
             right.append(f"lines {view.chosen[0]} to {view.chosen[1]}, y copies")
         if view.pattern is not None:

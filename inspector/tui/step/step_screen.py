@@ -82,7 +82,7 @@ class StepScreen(PaneScreen[None]):
         self._news: tuple[str, bool] | None = None
         self._typed: dict[str, str] = {}
         self._turned = False
-        self.bar = SubjectBar("step", subject.name, subject.key[1])
+        self.bar = SubjectBar("step", subject.name, subject.taken)
         for pane, stage in zip(panes.panes, stages_with_ptx(stages, subject), strict=False):
             pane.preferred = stage
             pane.view.choices = CHOICES

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -51,7 +52,8 @@ from inspector.tui.widgets.subject import (
 READ_DELAY_SECONDS = 0.05
 """Before the figures of rows in view are read: keys are answered first."""
 
-MIN_IDENT_DIGITS = 2
+MIN_NAME_CELLS = 12
+"""Cells of a name below which it is said in fewer how many beneath it failed."""
 
 _STYLES = {TreeKind.ORIGIN: "origin", TreeKind.OPERATORS: "quiet"}
 
@@ -62,7 +64,6 @@ def shorten_variant(text: str, width: int) -> str:
     settings, _, ident = text.rpartition(" ")
     if not settings or cell_len(text) <= width:
         return shorten(text, width)
-    ident = ident[: max(MIN_IDENT_DIGITS, width - cell_len(settings) - 1)]
     return f"{cut(settings, width - cell_len(ident) - 1)} {ident}"
 
 
@@ -302,6 +303,9 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
         measured = "" if us is None or self.order is Order.TIME else f"{duration(us)} µs  "
         lead = ("›" if chosen else " ") + "  " * row.depth + self._sign(row)
         room = width - cell_len(lead) - cell_len(figures) - 1
+        if room < MIN_NAME_CELLS:
+            figures = re.sub(r"(\d+) failed +", r"✗\1 ", figures)
+            room = width - cell_len(lead) - cell_len(figures) - 1
         for more in (measured, f"{many:<3} " if many else ""):
             if cell_len(row.text + more) <= room:
                 figures = more + figures

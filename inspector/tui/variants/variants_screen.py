@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from time import monotonic
 from typing import ClassVar, cast
@@ -28,14 +28,15 @@ from inspector.base.text import plural
 from inspector.diff import variants
 from inspector.diff.variants import VariantRow
 from inspector.reader.reader import Reader
-from inspector.report import diff_text
+from inspector.report import diff_text, tunings
 from inspector.report.diff_text import absent, settings
-from inspector.report.tables import apart, fit, padded, refused, shared, specialised
+from inspector.report.naming import TILE
+from inspector.report.tables import apart, brief, fit, padded, refused, shared, specialised
 from inspector.report.timings import duration
 from inspector.tui.diff.diff_screen import DiffScreen
 from inspector.tui.keys.command_table import BARE, Where, bindings, bindings_of
 from inspector.tui.tree.rows import Measured
-from inspector.tui.widgets.notice import Notice, in_thread, label
+from inspector.tui.widgets.notice import Notice, cut, in_thread, label
 from inspector.tui.widgets.row_list import Table
 from inspector.tui.widgets.selection import Chosen, Selection
 from inspector.tui.widgets.subject import (
@@ -81,7 +82,10 @@ class VariantColumn(Struct, frozen=True):
 
 
 def _ident(row: VariantRow) -> str:
-    return absent(row) if row.variant is None else label(row.variant.id)
+    if row.variant is not None:
+        return label(row.variant.id)
+    choice = "" if row.maker in (None, "Triton") else row.config.get(CHOICE) or ""
+    return label(f"{absent(row)} {choice}".strip())
 
 
 def _time(us: float | None) -> str:
@@ -98,6 +102,15 @@ def _sign(row: VariantRow) -> str:
     return "✗" if (row.reason or "").partition(":")[0] == "failed" else " "
 
 
+def _launches(row: VariantRow) -> str:
+    """The program's launches; an autotuner's own where there are no others."""
+    variant = row.variant
+    if variant is None or variant.launches is None:
+        return UNKNOWN
+    tried = 0 if variant.launches else variant.benchmarks
+    return f"benchmarked {tried}×" if tried else str(variant.launches)
+
+
 IDENT = VariantColumn("variant", _ident, _ident, right=False)
 WINNER = VariantColumn("winner", lambda r: r.winner, _sign, "★", right=False, least=False)
 TUNED = VariantColumn("tuner's", lambda r: r.time_us, lambda r: r.at_most + _time(r.time_us))
@@ -112,7 +125,7 @@ FIGURES = (
     VariantColumn("live", lambda r: r.live, read=True),
 )
 LAUNCHES = VariantColumn(
-    "launches", lambda r: r.variant.launches if r.variant else None, least=False
+    "launches", lambda r: r.variant.launches if r.variant else None, _launches, least=False
 )
 SPECIALISED = VariantColumn(
     "specialised",
@@ -163,14 +176,15 @@ def differing(rows: Sequence[VariantRow]) -> Iterator[str]:
     ordered = [n for n in names if n not in own] + [n for n in own if n in names]
     set_by = [row for row in rows if row.maker in (None, "Triton")]
     for name in ordered:
-        of = rows if name == CHOICE else set_by or rows
-        if len({repr(row.config.get(name)) for row in of}) > 1:
+        if len({repr(row.config.get(name)) for row in set_by or rows}) > 1:
             yield name
 
 
 def _whole(names: Sequence[str]) -> VariantColumn:
+    wanted = dict.fromkeys((*TILE, *names) if set(TILE) & set(names) else names)
+
     def told(row: VariantRow) -> str:
-        return settings({name: row.config.get(name) for name in names})
+        return brief({name: row.config.get(name) for name in wanted})
 
     def value(row: VariantRow) -> str:
         return re.sub(r"\d+", lambda found: found[0].zfill(12), told(row))
@@ -279,6 +293,13 @@ class VariantTable(Table[VariantRow], can_focus=True, inherit_bindings=False):
         column = next((c for c, _ in self.columns if c.name == self.sorted), None)
         if column is not None:
             rows = ordered(rows, column, self.reversed)
+        rounds = dict.fromkeys(row.round for row in self.known)
+        rows = [
+            row
+            for each in rounds
+            if (of := [one for one in rows if one.round == each])
+            for row in (*([replace(of[0], variant=None, head=True)] if each else ()), *of)
+        ]
         names = [KERNEL.cell(row) for row in self.known]
         own = (size for one, size in self.columns if one is KERNEL)
         self._names = apart(names, next(own, max(map(cell_len, names), default=0)))
@@ -322,6 +343,11 @@ class VariantTable(Table[VariantRow], can_focus=True, inherit_bindings=False):
 
     def draw_row(self, index: int, width: int, base: Style) -> Strip:
         row = self.rows[index]
+        if row.head:
+            plain = base + self.part("cursor" if index == self.cursor else "origin")
+            return Strip([Segment(cut(f"  {label(row.round)}", width), plain)]).adjust_cell_length(
+                width, plain
+            )
         if row.variant is None:
             base += self.part("quiet")
         elif row.winner:
@@ -361,6 +387,8 @@ def _fits(row: VariantRow, wanted: list[str]) -> bool:
 
 
 def _same(one: VariantRow, other: VariantRow) -> bool:
+    if (one.round, one.head) != (other.round, other.head):
+        return False
     if one.variant is None or other.variant is None:
         return one.variant is other.variant and one.config == other.config
     return one.variant.hash == other.variant.hash and one.variant.symbol == other.variant.symbol
@@ -415,13 +443,35 @@ def scope_of(recording: Recording, name: str, subjects: Sequence[TreeSubject]) -
 def recorded(reads: Reader, scope: Scope) -> tuple[VariantRow, ...]:
     code = any(Stage.SASS in variant.stages for _, variant in scope.variants)
     floors = overheads(reads.recording)
-    rows = [
-        replace(
-            _row(reads, kernel, variant, code), overhead_us=floors.get(variants.stopwatch(variant))
-        )
-        for kernel, variant in scope.variants
-    ]
-    return (*rows, *(one for k in scope.kernels for one in variants.without_variant(k, floors)))
+    rows = [_row(reads, kernel, variant, code) for kernel, variant in scope.variants]
+    first = scope.kernels[0] if len(scope.kernels) == 1 else None
+    if first is not None and (len(first.autotune) > 1 or any(t.operation for t in first.autotune)):
+        return tuple(_in_rounds(first, rows, floors))
+    # A time of one of several rounds says nothing beside those of others.
+    rows = [replace(row, time_us=None) if len(row.kernel.autotune) > 1 else row for row in rows]
+    rows += [one for k in scope.kernels for one in variants.without_variant(k)]
+    return tuple(replace(row, overhead_us=floors.get(variants.stopwatch(row))) for row in rows)
+
+
+def _in_rounds(
+    kernel: Kernel, rows: Sequence[VariantRow], floors: Mapping[str, float]
+) -> Iterator[VariantRow]:
+    """The candidates of each round by time, with its choice; then what no round tried."""
+    known = {row.variant.id: row for row in rows if row.variant is not None}
+    for number, tuning in enumerate(kernel.autotune):
+        overhead_us = floors.get(tuning.stopwatch or "")
+        remarks = [*tunings.remarks(kernel, tuning, {}, overhead_us)]
+        said = " · ".join((tunings.about(kernel, number), *remarks[::-1]))
+        for place, one in tunings.by_time(tuning):
+            best = place == tuning.best
+            row = known.get(one.variant or "") or variants.candidate(kernel, one, best)
+            reason = one.reason or row.reason
+            row = replace(row, time_us=one.time_us, winner=best, reason=reason, round=said)
+            yield replace(row, overhead_us=overhead_us)
+    tried = {one.variant for tuning in kernel.autotune for one in tuning.configurations}
+    for ident, row in known.items():
+        if ident not in tried:
+            yield replace(row, time_us=None, winner=None, round="in no round of tuning")
 
 
 def _row(reads: Reader, kernel: Kernel, variant: Variant, code: bool) -> VariantRow:
@@ -566,7 +616,7 @@ class VariantsScreen(ToolScreen[Left]):
 
     @property
     def left(self) -> int:
-        return sum(row.unread for row in self.table.known)
+        return len({id(row.variant) for row in self.table.known if row.unread})
 
     @property
     def settled(self) -> bool:
@@ -576,9 +626,10 @@ class VariantsScreen(ToolScreen[Left]):
     def _tell(self) -> None:
         table, row, many = self.table, self.table.row, len(self.scope.variants)
         every = plural(many, "variant")
-        shown = sum(one.variant is not None for one in table.rows)
+        shown = len({id(one.variant) for one in table.rows if one.variant is not None})
         parts = [f"{shown} of {every}" if table.query_text and shown < many else every]
-        others = Counter(diff_text.absent(one) for one in table.known if one.variant is None)
+        absent = {(repr(r.config), diff_text.absent(r)) for r in table.known if r.variant is None}
+        others = Counter(words for _, words in absent)
         parts += [f"{count} {words}" for words, count in others.items()]
         if self.left:
             parts.append(f"◔ {many - self.left} of {many} read")
@@ -593,7 +644,7 @@ class VariantsScreen(ToolScreen[Left]):
         said = [f"{MARKING[len(table.marked)]}{wider}."]
         if marked:
             said[0] = f"Marked: {marked}. {said[0]}"
-        if row is not None:
+        if row is not None and not row.head:
             made = generated_from(self.reads.recording, row)
             generated = f"{label(made)} was generated from it." if made else ""
             said[:0] = [one for one in (_why_not(row), generated) if one]
@@ -619,6 +670,8 @@ class VariantsScreen(ToolScreen[Left]):
         own = None if row is None else self.table.subject(row)
         if own is not None:
             self.dismiss(Left(self.table.marked, own))
+        elif row is not None and row.head:
+            self.status.say(label(row.round))
         elif row is not None and row.compiled is False:
             self.status.say("It was not compiled: there is nothing to read.")
         else:

@@ -6,7 +6,6 @@ A figure that is not known is a dash, never 0.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping
 from pathlib import Path
 
 from msgspec import Struct
@@ -25,12 +24,12 @@ from inspector.base.model import (
     StageFile,
     Variant,
 )
+from inspector.diff.variants import winner
 from inspector.measure.time import results
 from inspector.measure.time.results import StoredTime
 from inspector.report import tables, timings
 from inspector.report.tables import UNKNOWN as UNKNOWN
 from inspector.report.tables import figure as figure
-from inspector.report.tables import setting
 
 LEFT = (Stage.SOURCE, Stage.OUTPUT_CODE, Stage.TTIR, Stage.PTX, Stage.LLIR, Stage.SASS)
 """What the first pane shows, the best first: where the code was written."""
@@ -91,6 +90,21 @@ class TreeSubject(Struct, frozen=True):
                 return self.kernel.called  # a library's templates fill a screen
             return self.kernel.demangled or self.kernel.name
         return "" if self.graph is None else f"graph {self.graph.id}"
+
+    @property
+    def taken(self) -> str:
+        """Which of its kernel's variants it is: ``78b5d5e4 launched ×3, 1 of 15``."""
+        kernel, variant = self.kernel, self.variant
+        if kernel is None or variant is None or len(kernel.variants) < 2:
+            return self.key[1]
+        many = f"1 of {len(kernel.variants)}"
+        tried = f"benchmarked {variant.benchmarks}×" if variant.benchmarks else ""
+        if variant.launches is None:
+            said = "★" if winner(variant) else ""
+        else:
+            said = f"launched ×{variant.launches}" if variant.launches else "never launched"
+            tried = "" if variant.launches else tried
+        return f"{variant.id} {', '.join(filter(None, (said, tried, many)))}"
 
     def of_graph(self, stage: Stage) -> bool:
         stages = () if self.graph is None else self.graph.stages
@@ -202,10 +216,6 @@ def spills(resources: Resources) -> str:
 def warps(variant: Variant) -> int | None:
     value = variant.config.get("num_warps")
     return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
-def configuration(config: Mapping[str, object], keys: tuple[str, ...]) -> str:
-    return " ".join(setting(key, config[key]) for key in keys if config.get(key) is not None)
 
 
 def now() -> datetime.datetime:

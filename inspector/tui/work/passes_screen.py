@@ -117,7 +117,7 @@ class PassesScreen(DiffSearching):
     def __init__(self, subject: TreeSubject) -> None:
         super().__init__()
         self.subject = subject
-        self.bar = SubjectBar("passes", subject.name, subject.key[1])
+        self.bar = SubjectBar("passes", subject.name, subject.taken)
         self.table = PassTable()
         self.body = Container(self.table, self.view, id="passes")
         self.made: PassList | None = None

@@ -135,7 +135,7 @@ class WorkScreen(ToolScreen[None]):
         super().__init__()
         assert subject.kernel is not None and subject.variant is not None
         self.subject, self.kernel, self.variant = subject, subject.kernel, subject.variant
-        self.bar = SubjectBar(head, subject.name, subject.key[1], right)
+        self.bar = SubjectBar(head, subject.name, subject.taken, right)
         self.text = Static(markup=False)
         self.scroller = VerticalScroll(self.text, can_focus=False)
         self.notice: Notice | None = None

@@ -372,6 +372,29 @@ async def test_the_table_has_every_variant_and_what_was_not_compiled() -> None:
         assert "pruned: too large" in row
 
 
+async def test_each_round_of_tuning_has_its_times_its_choice_and_its_library() -> None:
+    fast, slow = tuned().recording.kernels[0].variants[:2]
+
+    def round_of(first: float, other: float, library: float) -> Tuning:
+        tried = (
+            Configuration(fast.config, fast.id, first),
+            Configuration(slow.config, slow.id, other),
+            Configuration({"choice": "mm"}, None, library, maker="ATen"),
+        )
+        best = min(range(3), key=lambda n: tried[n].time_us or 0)
+        return Tuning("inductor", None, tried, best=best, operation="mm")
+
+    reads = made(
+        *(replace(one, launches=0, benchmarks=212) for one in (fast, slow)),
+        autotune=(round_of(6, 7, 5), round_of(9, 8, 30)),
+    )
+    async with table(reads=reads) as (ui, screen):
+        assert column(screen) == ["–", "–", "0000", "1111", "–", "1111", "0000", "–"]
+        text = text_of(ui)
+        assert ["ATen mm" in line for line in text.split("\n") if "★ " in line][1:] == [True, False]
+        assert "round 2 of 2" in text and "benchmarked 212" in text
+
+
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
