@@ -313,16 +313,6 @@ class Finder(ModalScreen[Entry | None]):
         await self.options.run_action(how)
 
 
-OPENED_BY = {
-    Where.DIFF: " (d marks a variant and another, D compares them)",
-    Where.VARIANTS: " (V in the tree opens it)",
-    Where.TIMING: " (t opens it)",
-    Where.STEP: " (x opens it)",
-    Where.PASSES: " (Z opens it)",
-    Where.TRYING: " (E opens it, where an edited stage was saved)",
-}
-"""How one comes from the main screen to where a command works."""
-
 OWN_KEYS = (
     ('theme = "light"', "dark, light or auto"),
     ("[keys]", "by the names at the right of each line above"),
@@ -529,8 +519,6 @@ def help_entries(
                 tasks.setdefault(TASKS.get(one.id, where.value), []).append(one)
     for task, members in tasks.items():
         where = members[0].where
-        opened = OPENED_BY.get(where, "") if Where.SCREEN in own else ""
-        why = f"That works elsewhere: {where.value[0].lower()}{where.value[1:]}{opened}."
         beneath = (
             Entry(
                 shown(one, keys),
@@ -540,17 +528,14 @@ def help_entries(
                 _words(one),
                 near=0 if where is own[0] else 1 if one.id in usable else 2,
                 run=partial(screen.run_action, f"run('{one.id}')") if one.id in usable else None,
-                why=why,
             )
             for one in members
         )
         out.append(_task(task, beneath))
-    why = "A sign has nothing to be run."
-    signs = (Entry(sign, meaning, words=sign, near=3, why=why) for sign, meaning in MARKS)
+    signs = (Entry(sign, meaning, words=sign, near=3) for sign, meaning in MARKS)
     out.append(_task("Signs", signs))
-    why = "This is for that file, and not to be run."
-    bound = [Entry("", text, meaning, near=3, why=why) for text, meaning in OWN_KEYS]
-    bound += [Entry("⚠", problem, near=3, why=why) for problem in problems]
+    bound = [Entry("", text, meaning, near=3) for text, meaning in OWN_KEYS]
+    bound += [Entry("⚠", problem, near=3) for problem in problems]
     out.append(_task(f"Your own keys, in {label(str(config_path()))}", bound))
     return out
 

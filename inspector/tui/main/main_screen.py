@@ -45,7 +45,7 @@ from inspector.tui.main.bars import EmptyState, TitleBar, VariantCard
 from inspector.tui.main.settings import PaneView, View
 from inspector.tui.panes.pane import Pane
 from inspector.tui.panes.pane_screen import PaneScreen
-from inspector.tui.panes.panes import EVEN_SHARE, MAX_PANES, Panes, after
+from inspector.tui.panes.panes import MAX_PANES, Panes, after
 from inspector.tui.program.live import Live
 from inspector.tui.program.output_view import OutputView
 from inspector.tui.tree.kernel_tree import KernelTree
@@ -430,19 +430,9 @@ class MainScreen(PaneScreen[None]):
     def action_pane_more(self) -> None:
         self.panes.more()
 
-    def action_pane_fewer(self) -> None:
-        if not self.panes.fewer():
-            self.warn("This is the only pane.")
-
     def action_widen_pane(self, by: int) -> None:
         if not self.panes.widen(by) and self.kernels.display:
             self.action_widen(-by)
-
-    def action_even(self) -> None:
-        self.tree_width = None
-        self.panes.shares = [EVEN_SHARE] * MAX_PANES
-        self.panes.fit()
-        self.fit()
 
     def action_layout(self) -> None:
         chosen = after(self.panes.arrangement)

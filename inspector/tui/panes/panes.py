@@ -153,21 +153,6 @@ class Panes(Container):
             self.active, self.zoomed = self.panes[-1], False
         self._rearranged()
 
-    def fewer(self) -> bool:
-        """Close the active pane; False if it is the only one."""
-        if self.count == 1:
-            return False
-        self._keep_stages()
-        at, closed = self.panes.index(self.active), self.active
-        self._all.remove(closed)
-        self._all.append(closed)
-        self.move_child(closed, after=self._all[-2])
-        closed.preferred = None
-        self.count -= 1
-        self.active = self.panes[max(0, at - 1)]
-        self._rearranged()
-        return True
-
     def _to_front(self, pane: Pane) -> None:
         self._all.remove(pane)
         self._all.insert(0, pane)
