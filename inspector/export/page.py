@@ -474,7 +474,7 @@ def page(
     if idle:
         gathered.left_out.append(
             f"{plural(len(idle), 'variant')} never launched or a library's without a time: no "
-            "stages but source and PTX, no hints. ptxview export PATH KERNEL has all, PATH '*' of each"
+            "stages but source and PTX, no hints: ptxview export PATH KERNEL, or '*', has them"
         )
     index = cast(dict[str, Any], visible(_index(gathered, found, removed, given)))
     if left_out is not None:

@@ -346,7 +346,7 @@ async def test_it_opens_on_kernels_by_cost_and_a_line_has_a_lasting_link(
         assert len(items) == len(set(items))
         # A folded line is shown when it is linked to, also after the page is opened again.
         lines = call("show", SAMPLE, SOFTMAX, "--stage", "ptx").text.split("\n")
-        n = next(n for n in range(1, len(lines)) if ".loc" in lines[n - 1] and "ld." in lines[n])
+        n = next(n for n in range(1, len(lines)) if ".loc" in lines[n - 1] and "mov" in lines[n])
         code = "[...document.querySelectorAll('.pane.here .l[data-line]')].map((l) => l.innerText)"
         await tab.value(f"location.hash = '#{SOFTMAX}/ptx/{n + 1}/ptx'")
         await tab.come(f"{HERE} === '{n + 1}'")
