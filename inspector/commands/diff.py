@@ -168,8 +168,10 @@ def _variants(
         if args.lines is not None:
             yield from _text(compared, _between(compared, args.lines), width)
             return
-        for mark, one, path in (("a", compared.a, a), ("b", compared.b, b)):
-            said = diff_text.title(mark, one)
+        one, of = compared.a, compared.b
+        for mark, side, other, path in (("a", one, of, a), ("b", of, one, b)):
+            told = diff_text.told(side.kernel, side.variant, other.kernel, other.variant)
+            said = Text.assemble((f"{mark} ", "bold cyan"), told)
             yield said if a == b else said.append(f"  {shown(path)}", style="dim")
         yield Text()
         yield from diff_text.lines(compared.summary, compared.explanation, min(width, 100))

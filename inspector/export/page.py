@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
-from itertools import combinations
+from itertools import combinations, groupby
 from pathlib import Path
 from typing import Any, cast
 
@@ -357,13 +357,9 @@ def grouped(links: Mapping[int, tuple[int, ...]]) -> str:
 
 def ranges(numbers: Iterable[int]) -> str:
     """``3-5,9`` of 3, 4, 5 and 9."""
-    out: list[list[int]] = []
-    for n in sorted(set(numbers)):
-        if out and out[-1][1] == n - 1:
-            out[-1][1] = n
-        else:
-            out.append([n, n])
-    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in out)
+    runs = groupby(enumerate(sorted(set(numbers))), lambda one: one[1] - one[0])
+    out = [[n for _, n in run] for _, run in runs]
+    return ",".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in out)
 
 
 def _time(time: StoredTime) -> dict[str, object]:

@@ -99,8 +99,8 @@ class Listings:
 
     def listing(self, variant: Variant, stage: Stage) -> Listing:
         """The lines of a stage. Raises ``PtxviewError`` with the reason if they are missing."""
-        symbol = variant.symbol if stage is Stage.SOURCE else ""
-        key = ("listing", variant.hash, symbol, stage)
+        of = _source_of(variant) if stage is Stage.SOURCE else ()
+        key = ("listing", variant.hash, of, stage)
 
         def read() -> Listing:
             text, path = self.text(variant, stage), variant.stages[stage].origin_path
@@ -138,7 +138,7 @@ class Listings:
         if a is b:
             return {}
         upper, lower = sorted((a, b), key=lambda s: s.rank)
-        of = (variant.hash, variant.symbol)
+        of = (variant.hash, _source_of(variant))
         relation = self.memo.once(
             ("relation", *of, upper, lower), lambda: self._relate(variant, upper, lower)
         )
@@ -195,6 +195,12 @@ class Listings:
             return tuple(sorted(self.links(variant, a, b)))
         except PtxviewError:
             return ()
+
+
+def _source_of(variant: Variant) -> tuple[str, str | None]:
+    """Tells variants of one binary apart: by their function and the file of their source."""
+    held = variant.stages.get(Stage.SOURCE)
+    return variant.symbol, None if held is None else held.origin_path
 
 
 def functions_of(stage: Stage, listing: Listing, name: str = "") -> Sequence[Function]:

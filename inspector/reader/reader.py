@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from inspector import __version__
 from inspector.analyse.hints.subject import ExecutedFacts
@@ -346,8 +347,9 @@ class Reader(GraphReader):
             return {}
         through = Stage.OUTPUT_CODE
         own = {a, b}.difference(self.graph_stages(graph))
-        if variant is not None and variant.fusion is None and Stage.SOURCE in (a, b):
-            own.add(Stage.SOURCE)  # the kernel's own file, and not the model's
+        mine, whole = (of and of.stages.get(Stage.SOURCE) for of in (variant, graph))
+        if mine and whole and mine.origin_path != whole.origin_path and Stage.SOURCE in (a, b):
+            own.add(Stage.SOURCE)  # another file than the graph's
         links = self.graph_links
         if not own:
             return links(graph, a, b)
@@ -356,6 +358,48 @@ class Reader(GraphReader):
         if a in own:
             return composed(self.links(variant, a, through), links(graph, through, b))
         return composed(links(graph, a, through), self.links(variant, through, b))
+
+    def sources(self, variant: Variant) -> Mapping[str, Variant]:
+        """A generated kernel with each recorded file of the lines that it was made from as its
+        source, by path; its own is the first."""
+
+        def make() -> Mapping[str, Variant]:
+            held = variant.stages.get(Stage.SOURCE)
+            if held is None or held.origin_path is None or variant.fusion is None:
+                return {}
+            files = self.recording.user_files
+            out = {held.origin_path: variant}
+            for path in (made.file for made in variant.fusion.made_from if made.file in files):
+                source = replace(held, content=files[path], origin_path=path)
+                own = replace(variant, stages={**variant.stages, Stage.SOURCE: source})
+                out.setdefault(path, own)
+            return out
+
+        return self.memo.once(("sources", variant.hash, variant.symbol, id(variant)), make)
+
+    def lines_at(
+        self, variant: Variant | None, graph: Graph | None, a: Stage, n: int, b: Stage
+    ) -> tuple[str, tuple[int, ...]]:
+        """The lines of stage ``b`` that line ``n`` of stage ``a`` belongs to, and where ``b`` is
+        the source its file. From a line of the source, those that are of no other come first; to
+        it, the first of ``sources`` that has such lines."""
+        every = {} if variant is None or Stage.SOURCE not in (a, b) else self.sources(variant)
+        if a is Stage.SOURCE:
+            back = [self.links_of(own, graph, b, a) for own in every.values()]
+            lines = self.links_of(variant, graph, a, b).get(n, ())
+            return "", tuple(sorted(lines, key=lambda at: sum(len(k.get(at, ())) for k in back)))
+        for path, own in every.items() or [("", variant)]:
+            if lines := self.links_of(own, graph, a, b).get(n, ()):
+                return path, lines
+        return "", ()
+
+    def kernel_at(self, graph: Graph, stage: Stage, n: int) -> str | None:
+        """The kernel that a line of a graph's stage became, by its id."""
+        rows, calls = self._rows(graph), self.graph_view(graph).calls
+        links = self.graph_links(graph, stage, Stage.OPERATIONS)
+        own = (n,) if stage is Stage.OPERATIONS else links.get(n, ())
+        numbers = (number for at in own for number in rows[at - 1].calls)
+        return next(filter(None, (calls[number - 1].kernel for number in numbers)), None)
 
     def keep_executed(self, variant: Variant, facts: ExecutedFacts) -> None:
         """Keep the counts of a call whose blocks were run: hints use them from now on."""

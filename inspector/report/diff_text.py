@@ -21,13 +21,24 @@ from inspector.base.names import base_name
 from inspector.base.text import microseconds, plural, shown
 from inspector.diff.beside import BesideRow, PassChange, Sign, folded, loud
 from inspector.diff.compare import Compared, Files
-from inspector.diff.explanation import TUNER, FigureChange, Summary, VariantSide
+from inspector.diff.explanation import TUNER, FigureChange, Summary
 from inspector.diff.listings import FunctionPair, ListingDiff
 from inspector.diff.recordings import Fate, RecordedVariant
 from inspector.diff.variants import VariantRow
 from inspector.listing.line import Line
 from inspector.report.jsons import SCHEMA, members, ordered, plain
-from inspector.report.tables import UNKNOWN, config, figure, grid, setting, shared, spills, wrapped
+from inspector.report.naming import title
+from inspector.report.tables import (
+    UNKNOWN,
+    configuration,
+    differing,
+    figure,
+    grid,
+    setting,
+    shared,
+    spills,
+    wrapped,
+)
 
 Paired = tuple[RecordedVariant | None, RecordedVariant | None, Fate, tuple[FigureChange, ...]]
 
@@ -323,12 +334,15 @@ HEADS = ("", "a", "b", "change")
 Row = tuple[str, str, str, str]
 
 
-def title(mark: str, side: VariantSide) -> Text:
-    parts = (side.variant.id, side.variant.target or "", config(side.variant))
-    rest = "  ".join(shown(p) for p in parts if p)
-    return Text.assemble(
-        (f"{mark} ", "bold cyan"), (shown(side.kernel.called), "bold"), f"  {rest}"
-    )
+def told(kernel: Kernel, variant: Variant, of: Kernel, rival: Variant) -> str:
+    """A side of a comparison by its id and title; what distinguishes it comes first."""
+    config = {k: v for k, v in variant.config.items() if k != "flags" and (k, v) != ("num_ctas", 1)}
+    first = [key for key in differing((variant.config, rival.config)) if key in config]
+    rest = configuration(config, [key for key in config if key not in first])
+    words = [title(kernel), configuration(config, first)]
+    words = words if title(kernel) != title(of) else words[::-1]
+    words.insert(2 if variant.target == rival.target else 0, variant.target or "")
+    return shown("  ".join(filter(None, (variant.id, *words, rest))))
 
 
 def figure_groups(summary: Summary, everything: bool = False) -> list[list[Row]]:
@@ -449,7 +463,7 @@ def variant_cells(row: VariantRow) -> dict[str, str]:
     return {
         "variant": absent(row) if row.variant is None else row.variant.id,
         "configuration": told,
-        "time": UNKNOWN if row.time_us is None else f"{microseconds(row.time_us)} µs",
+        "time": UNKNOWN if row.time_us is None else f"{row.at_most}{microseconds(row.time_us)} µs",
         "regs": figure(row.resources.registers),
         "spill": spills(row.resources),
         "shared": shared(row.resources),
@@ -575,9 +589,9 @@ def variants_markdown(one: Compared, context: int) -> Iterator[str]:
     names = " → ".join(code(n) for n in dict.fromkeys(s.kernel.called for s in (one.a, one.b)))
     yield f"### {names}: the {stage} {'is the same' if one.diff.identical else 'differs'}"
     yield ""
-    for mark, side in (("a", one.a), ("b", one.b)):
-        settings = " ".join(filter(None, (side.variant.target, config(side.variant))))
-        yield f"- **{mark}** {code(side.variant.id)} {escaped(settings)}".rstrip()
+    for mark, side, other in (("a", one.a, one.b), ("b", one.b, one.a)):
+        said = told(side.kernel, side.variant, other.kernel, other.variant)
+        yield f"- **{mark}** {escaped(said)}"
     yield from ("", *(f"- {escaped(sentence)}" for sentence in one.explanation), "")
     rows = [(escaped(name), *rest) for group in figure_groups(summary) for name, *rest in group]
     if rows:

@@ -46,7 +46,10 @@ def titles(rec: Recording) -> dict[str, str]:
 
 
 def title(kernel: Kernel) -> str:
-    """One kernel's title: number, kind, operators, shape and dtype, tile, source line, launches."""
+    """One kernel's title: number, kind, operators, shape and dtype, tile, source line, launches.
+    Of a kernel that was not generated, its name."""
+    if kernel.origin is not Origin.INDUCTOR or kernel.fusion is None or not kernel.variants:
+        return shown(kernel.called)
     variant = representative(kernel.variants)
     named = _GENERATED.match(kernel.name)
     parts = [f"#{named['number'][1:]}" if named is not None and named["number"] else ""]

@@ -157,17 +157,14 @@ def setting(key: str, value: object) -> str:
     return f"{_SHORT[key]}{value}" if key in _SHORT else f"{key}={value}"
 
 
+def configuration(config: Mapping[str, object], keys: Iterable[str]) -> str:
+    return " ".join(setting(key, config[key]) for key in keys if config.get(key) is not None)
+
+
 def differing(configurations: Sequence[Mapping[str, object]]) -> tuple[str, ...]:
     """Return the keys in which configurations differ, the kernel's own constants first."""
-    missing = object()
     keys = dict.fromkeys(key for one in configurations for key in one)
-    names = [
-        key
-        for key in keys
-        if any(
-            one.get(key, missing) != configurations[0].get(key, missing) for one in configurations
-        )
-    ]
+    names = [k for k in keys if len({repr(one.get(k, keys)) for one in configurations}) > 1]
     return (*(k for k in names if k not in OWN), *(k for k in OWN if k in names))
 
 

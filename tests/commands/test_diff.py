@@ -266,3 +266,11 @@ def test_what_cannot_be_meant(
 
 
 # -- what made them -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("pair", [(PLAIN, WIDE), (WIDE, EIGHT), (PLAIN, "a7c93eac")])
+def test_sides_differ_within_the_width_of_a_column(pair: tuple[str, str]) -> None:
+    a, b = diff(RECORDING, *pair, "--summary").text.split("\n")[:2]
+    assert (a[:2], b[:2]) == ("a ", "b ") and a[2:37] != b[2:37]
+    if pair == (WIDE, EIGHT):
+        assert "w4" in a[:37] and "w8" in b[:37]

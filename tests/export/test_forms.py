@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from inspector.commands.common import open_reader
+from inspector.export import page as written
 from tests.helpers import hostile
 from tests.helpers.exported import blocks_of, index_of, texts_of, variant_of
 from tests.helpers.ptxview import LECTURE, call, printed, tool, variants_of
@@ -86,6 +88,25 @@ def test_too_long_text_is_replaced_by_its_size(tmp_path: Path) -> None:
     assert "left out" in done.said
     assert index_of(out.read_bytes())["left_out"] == done.json["left_out"]
     assert out.stat().st_size < 200_000
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_candidates_that_were_never_launched_are_short_unless_they_are_named(
+    named: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(written, "KEPT", 2)
+    reader = open_reader(str(SAMPLE))
+    found = [(k, v) for k, v in reader.recording.variants() if k.name == "matmul_kernel"]
+    assert [bool(v.launches) for _, v in found] == [True, False, False]
+    data = "".join(written.page(reader, found, named=named)).encode()
+    index, blocks = index_of(data), blocks_of(data)
+    for row in index["variants"]:
+        block = blocks[row["block"]]
+        whole = named or bool(row["launches"])
+        assert ("sass" in block["stages"], row["hints"] is not None) == (whole, whole)
+        assert "ptx" in block["stages"] and row["registers"] is not None
+        assert whole or block["missing"]["sass"]
+    assert len(index["left_out"]) == (not named)
 
 
 # -- Markdown -------------------------------------------------------------------------------------

@@ -327,3 +327,32 @@ async def test_what_a_stranger_wrote_is_text(tmp_path: Path) -> None:
         assert tab.blocked == ["csp"] and tab.requests.pop() == "http://127.0.0.1:9/x"
         assert len(tab.complaints) >= 2 and all("Content Security" in c for c in tab.complaints)
         tab.complaints.clear()
+
+
+async def test_it_opens_on_kernels_by_cost_and_a_line_has_a_lasting_link(
+    lecture: Path, tmp_path: Path
+) -> None:
+    costs = call("list", SAMPLE, "--by", "cost", "--json").json["costs"]
+    async with shown(lecture, "", tmp_path) as tab:
+        links = await tab.value(
+            "[...document.querySelectorAll('#costs td a')].map((a) => a.getAttribute('href'))"
+        )
+        assert [link.removeprefix("#") for link in links] == [row["variant"] for row in costs]
+        heads = "[...document.querySelectorAll('#costs th')].map((h) => h.textContent)"
+        assert "registers" in await tab.value(heads) and "" not in await tab.value(heads)
+        items = await tab.value(
+            "[...document.querySelectorAll('#list .item')].map((i) => i.innerText)"
+        )
+        assert len(items) == len(set(items))
+        # A folded line is shown when it is linked to, also after the page is opened again.
+        lines = call("show", SAMPLE, SOFTMAX, "--stage", "ptx").text.split("\n")
+        n = next(n for n in range(1, len(lines)) if ".loc" in lines[n - 1] and "ld." in lines[n])
+        code = "[...document.querySelectorAll('.pane.here .l[data-line]')].map((l) => l.innerText)"
+        await tab.value(f"location.hash = '#{SOFTMAX}/ptx/{n + 1}/ptx'")
+        await tab.come(f"{HERE} === '{n + 1}'")
+        assert not any(".loc" in text for text in await tab.value(code))
+        await tab.value(f"location.hash = '#{SOFTMAX}/ptx/{n}/ptx'")
+        await tab.come(f"{HERE} === '{n}'")
+        await tab.ask("Page.reload")
+        await tab.come(f"{HERE} === '{n}'")
+        assert any(".loc" in text for text in await tab.value(code))

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from inspector.base.model import Origin, Stage
 from inspector.reader.reader import Reader
@@ -86,3 +87,24 @@ def test_the_json_says_what_it_was_made_from(recorded: Path) -> None:
     ).json
     line = next(one for one in shown["lines"] if "torch.sin" in one["text"])
     assert line["links"]["sass"] and line["links"]["output_code"]
+
+
+def test_lines_of_several_source_files_lead_to_sass_and_back(recorded: Path) -> None:
+    rec = open_path(recorded)
+    kernel = next(k for k in rec.kernels if k.origin is Origin.INDUCTOR)
+    variant, fusion = kernel.variants[0], kernel.fusion
+    assert fusion is not None
+    sine, other = fusion.made_from
+    # As if the sine were in another file of the program.
+    elsewhere = "/program/activations.py"
+    fusion = replace(fusion, made_from=(replace(sine, file=elsewhere), other))
+    variant = replace(variant, fusion=fusion)
+    files = {**rec.user_files, elsewhere: rec.user_files[sine.file]}
+    rec = replace(rec, user_files=files, kernels=(replace(kernel, variants=(variant,)),))
+    reader = Reader(rec, kept_cache())
+    assert [*reader.sources(variant)] == [other.file, elsewhere]
+    for path, line in ((other.file, other.line), (elsewhere, sine.line)):
+        shown = reader.sources(variant)[path]
+        for stage in (Stage.OUTPUT_CODE, Stage.PTX, Stage.SASS):
+            _, lines = reader.lines_at(shown, None, Stage.SOURCE, line, stage)
+            assert reader.lines_at(variant, None, stage, lines[0], Stage.SOURCE) == (path, (line,))

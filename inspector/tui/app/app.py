@@ -182,11 +182,13 @@ class PtxviewApp(App[None]):
         )
         self.push_screen(screen, self._run)
 
-    def action_find(self) -> None:
+    def action_find(self, text: str = "") -> None:
         from inspector.tui.find.finder import palette
 
         main = self.main if self.screen is self.main else None
-        self.push_screen(palette(self.screen, main, self.keys), self._run)
+        found = palette(self.screen, main, self.keys)
+        found.field.value = text
+        self.push_screen(found, self._run)
 
     def _run(self, chosen: Entry | None) -> None:
         if chosen is not None and chosen.run is not None:

@@ -22,7 +22,7 @@ from inspector.diff.beside import Sign
 from inspector.diff.compare import Compared
 from inspector.reader.reader import Reader
 from inspector.report import diff_text
-from inspector.report.tables import differing, padded
+from inspector.report.tables import padded
 from inspector.tui.code.highlight import highlighter_for, place
 from inspector.tui.diff.diff_view import (
     DiffOutcome,
@@ -35,7 +35,7 @@ from inspector.tui.diff.diff_view import (
 from inspector.tui.keys.command_table import SHARED, Where, bindings_of
 from inspector.tui.panes.pane import PATIENCE_SECONDS
 from inspector.tui.widgets.notice import Notice, cut, in_thread, label, shorten
-from inspector.tui.widgets.subject import TreeSubject, configuration, digit, resolve
+from inspector.tui.widgets.subject import TreeSubject, digit, resolve
 from inspector.tui.widgets.tool_screen import LineWidget, Overlay, SearchScreen, clickable, ends
 
 FIGURES = 78
@@ -95,15 +95,10 @@ def _landing(
 
 
 def told(subject: TreeSubject, other: TreeSubject) -> str:
-    variant, rival = subject.variant, other.variant
-    if variant is None or rival is None:
+    one, of = subject.kernel, other.kernel
+    if one is None or of is None or subject.variant is None or other.variant is None:
         return label(subject.name)
-    first = tuple(key for key in differing((variant.config, rival.config)) if key != "flags")
-    rest = tuple(key for key in variant.config if key not in (*first, "flags"))
-    words = [subject.name, variant.id, configuration(variant.config, first), variant.target or ""]
-    if variant.target != rival.target:
-        words[2], words[3] = words[3], words[2]
-    return label("  ".join(word for word in (*words, configuration(variant.config, rest)) if word))
+    return label(diff_text.told(one, subject.variant, of, other.variant))
 
 
 class DiffBar(LineWidget):

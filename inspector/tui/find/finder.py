@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from pathlib import PurePath
 from typing import ClassVar, cast
 
 from msgspec import Struct
@@ -22,6 +23,7 @@ from inspector.base.model import Recording, Stage, Variant
 from inspector.listing.line import Listing
 from inspector.reader.query import offers
 from inspector.reader.reader import Reader
+from inspector.report.naming import titles
 from inspector.tui.code.code_rows import SEVERITY_SIGNS
 from inspector.tui.code.highlight import labels_of
 from inspector.tui.keys.command_table import (
@@ -311,16 +313,6 @@ class Finder(ModalScreen[Entry | None]):
         await self.options.run_action(how)
 
 
-OPENED_BY = {
-    Where.DIFF: " (d marks a variant and another, D compares them)",
-    Where.VARIANTS: " (V in the tree opens it)",
-    Where.TIMING: " (t opens it)",
-    Where.STEP: " (x opens it)",
-    Where.PASSES: " (Z opens it)",
-    Where.TRYING: " (E opens it, where an edited stage was saved)",
-}
-"""How one comes from the main screen to where a command works."""
-
 OWN_KEYS = (
     ('theme = "light"', "dark, light or auto"),
     ("[keys]", "by the names at the right of each line above"),
@@ -401,6 +393,35 @@ def _labels(screen: MainScreen, stage: Stage, listing: Listing) -> list[Entry]:
     ]
 
 
+_SCOPE = re.compile(r"( *)(?:class|(?:async )?def) (\w+)")
+
+
+def _made_from(screen: MainScreen, recording: Recording) -> list[Entry]:
+    """The lines of the program that generated kernels were made from, with what they are in."""
+    own, named, out = screen.panes.subject.kernel, titles(recording), []
+    texts: dict[str, list[str]] = {}
+    for kernel in recording.kernels:
+        for made in kernel.fusion.made_from if kernel.fusion and kernel.variants else ():
+            if made.file not in texts and made.file in recording.user_files:
+                text = recording.user_files[made.file].read().decode("utf-8", "replace")
+                texts[made.file] = text.split("\n")
+            scope, depth = "", 1_000
+            for line in reversed(texts.get(made.file, [])[: made.line]):
+                if (at := _SCOPE.match(line)) and len(at[1]) < depth:
+                    scope, depth = f"{at[2]} {scope}", len(at[1])
+            place = f"{PurePath(made.file).name}:{made.line}"
+            entry = Entry(
+                "line",
+                label(f"{place} {'.'.join(scope.split())}"),
+                label(f"of {named.get(kernel.id, kernel.called)}"),
+                words=f"{scope} {made.code} {kernel.name}".casefold(),
+                near=0 if kernel is own else 3,
+                run=partial(screen.to_made, kernel, made),
+            )
+            out.append(entry)
+    return out
+
+
 def _hints(screen: MainScreen, reads: Reader, variant: Variant) -> list[Entry]:
     return [
         Entry(
@@ -472,6 +493,7 @@ def palette(screen: Screen[object], main: MainScreen | None, keys: Mapping[str, 
         for pane in sorted(main.panes.panes, key=lambda pane: pane is not main.panes.active)
         if pane.stage is not None and pane.view.source is not None and pane.settled
     ]
+    later.append(partial(_made_from, main, main.reads.recording))
     if (variant := main.panes.subject.variant) is not None and later:
         later.append(partial(_hints, main, main.reads, variant))
     names = [stage.value for stage in Stage]
@@ -497,8 +519,6 @@ def help_entries(
                 tasks.setdefault(TASKS.get(one.id, where.value), []).append(one)
     for task, members in tasks.items():
         where = members[0].where
-        opened = OPENED_BY.get(where, "") if Where.SCREEN in own else ""
-        why = f"That works elsewhere: {where.value[0].lower()}{where.value[1:]}{opened}."
         beneath = (
             Entry(
                 shown(one, keys),
@@ -508,17 +528,14 @@ def help_entries(
                 _words(one),
                 near=0 if where is own[0] else 1 if one.id in usable else 2,
                 run=partial(screen.run_action, f"run('{one.id}')") if one.id in usable else None,
-                why=why,
             )
             for one in members
         )
         out.append(_task(task, beneath))
-    why = "A sign has nothing to be run."
-    signs = (Entry(sign, meaning, words=sign, near=3, why=why) for sign, meaning in MARKS)
+    signs = (Entry(sign, meaning, words=sign, near=3) for sign, meaning in MARKS)
     out.append(_task("Signs", signs))
-    why = "This is for that file, and not to be run."
-    bound = [Entry("", text, meaning, near=3, why=why) for text, meaning in OWN_KEYS]
-    bound += [Entry("⚠", problem, near=3, why=why) for problem in problems]
+    bound = [Entry("", text, meaning, near=3) for text, meaning in OWN_KEYS]
+    bound += [Entry("⚠", problem, near=3) for problem in problems]
     out.append(_task(f"Your own keys, in {label(str(config_path()))}", bound))
     return out
 

@@ -25,12 +25,12 @@ class Where(Enum):
     SCREEN = "Everywhere"
     PANE = "In a pane"
     TREE = "In the tree"
-    DIFF = "Comparing two variants"
-    VARIANTS = "In the table of variants"
-    TIMING = "Taking a time"
-    STEP = "Running a block, step by step"
-    PASSES = "Pass by pass"
-    TRYING = "Trying an edited stage"
+    DIFF = "Comparing two variants (d, d, D)"
+    VARIANTS = "In the table of variants (V)"
+    TIMING = "Taking a time (t)"
+    STEP = "Running a block, step by step (x)"
+    PASSES = "Pass by pass (Z)"
+    TRYING = "Trying an edited stage (E)"
 
 
 class Command(Struct, frozen=True):

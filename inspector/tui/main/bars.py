@@ -17,7 +17,7 @@ from inspector.diff.variants import time_us
 from inspector.measure.time.results import COLD
 from inspector.reader.reader import Reader
 from inspector.report.ranks import differences
-from inspector.report.tables import OWN, refused, shared
+from inspector.report.tables import OWN, configuration, refused, shared
 from inspector.report.timings import duration
 from inspector.tui.keys.command_table import command, shown
 from inspector.tui.program.live import Live, ProgramState, ending
@@ -27,7 +27,6 @@ from inspector.tui.widgets.subject import (
     RecordingTimes,
     TreeSubject,
     age,
-    configuration,
     figure,
     spilled,
     spills,

@@ -10,6 +10,7 @@ import re
 import shlex
 import tempfile
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -21,9 +22,20 @@ from textual.dom import DOMNode
 from textual.widget import Widget
 
 from inspector.base.errors import PtxviewError, UsageError
-from inspector.base.model import BEFORE, EDIT, GRAPH_STAGES, Location, Stage, UserFrame, Variant
+from inspector.base.model import (
+    BEFORE,
+    EDIT,
+    GRAPH_STAGES,
+    Kernel,
+    Location,
+    MadeFrom,
+    Stage,
+    UserFrame,
+    Variant,
+)
 from inspector.measure.time.results import Session
 from inspector.reader.reader import Reader
+from inspector.report.naming import representative
 from inspector.system import files
 from inspector.system.process import run_program
 from inspector.system.toolchain import which
@@ -33,7 +45,7 @@ from inspector.tui.main.bars import EmptyState, TitleBar, VariantCard
 from inspector.tui.main.settings import PaneView, View
 from inspector.tui.panes.pane import Pane
 from inspector.tui.panes.pane_screen import PaneScreen
-from inspector.tui.panes.panes import EVEN_SHARE, MAX_PANES, Panes, after
+from inspector.tui.panes.panes import MAX_PANES, Panes, after
 from inspector.tui.program.live import Live
 from inspector.tui.program.output_view import OutputView
 from inspector.tui.tree.kernel_tree import KernelTree
@@ -373,6 +385,24 @@ class MainScreen(PaneScreen[None]):
         self.tree_width = max(MIN_TREE_CELLS, min(self.kernels.size.width + by, most))
         self.fit()
 
+    def action_stage(self, stage: str) -> None:
+        panes, here, wanted = self.panes, self.panes.here(), Stage(stage)
+        moved = not self.view.untouched or here.path
+        if here.stage is not wanted:
+            panes.choose(wanted)
+            panes.carry(panes.active, here if moved else None)
+        elif wanted is Stage.SOURCE:
+            panes.next_file()
+
+    @on(Panes.Changed)
+    def _follow_into_file(self) -> None:
+        """Turn to the file of the source that the cursor's line is from, if another is shown."""
+        panes = self.panes
+        for pane in panes.panes:
+            files = () if pane.request is None else pane.request.files
+            if pane is not panes.active and len(files) > 1 and not panes.linked_lines(pane):
+                panes.carry(pane, panes.here())
+
     def action_graph_stage(self) -> None:
         subject, here = self.panes.subject, self.panes.active.stage
         there = [stage for stage in GRAPH_STAGES if subject.has(stage)]
@@ -400,19 +430,9 @@ class MainScreen(PaneScreen[None]):
     def action_pane_more(self) -> None:
         self.panes.more()
 
-    def action_pane_fewer(self) -> None:
-        if not self.panes.fewer():
-            self.warn("This is the only pane.")
-
     def action_widen_pane(self, by: int) -> None:
         if not self.panes.widen(by) and self.kernels.display:
             self.action_widen(-by)
-
-    def action_even(self) -> None:
-        self.tree_width = None
-        self.panes.shares = [EVEN_SHARE] * MAX_PANES
-        self.panes.fit()
-        self.fit()
 
     def action_layout(self) -> None:
         chosen = after(self.panes.arrangement)
@@ -437,12 +457,32 @@ class MainScreen(PaneScreen[None]):
 
     def action_follow(self) -> None:
         line, view = self.line, self.view
-        if line is not None and line.targets and view.source is not None:
+        graph, stage = self.panes.subject.graph, self.panes.active.stage
+        if graph is not None and stage in GRAPH_STAGES and view.lines:
+            work = partial(self.reads.kernel_at, graph, stage, view.cursor)
+            in_thread(self, work, self._to_kernel, "kernel", failed=self.fail)
+        elif line is not None and line.targets and view.source is not None:
             listing, n, target = view.source.listing, line.n, line.targets[0]
             self._seek(lambda: target_line(listing, n, target), label(target))
         elif len(self.panes.panes) > 1:
             panes = self.panes.panes
             self.panes.activate(panes[(panes.index(self.panes.active) + 1) % len(panes)])
+
+    def _to_kernel(self, kernel: str | None) -> None:
+        if kernel is None:
+            self.warn("No kernel of the recording is launched for this line.")
+        else:
+            self.panes.history.leave(self.panes.here())
+            self._to_line(kernel)
+
+    def to_made(self, kernel: Kernel, made: MadeFrom) -> None:
+        """Go to a line of the program that a kernel was made from."""
+        self.panes.history.leave(self.panes.here())
+        own = representative(kernel.variants)
+        if self.kernels.find((kernel.id, own.id)) and self.kernels.row is not None:
+            self.panes.show(self.kernels.row.subject)
+            self.panes.display = True
+            self.panes.to(Stage.SOURCE, made.line, made.file)
 
     def action_label(self, step: int) -> None:
         view = self.view
@@ -467,9 +507,10 @@ class MainScreen(PaneScreen[None]):
             self.warn("There is nothing to go back to." if by < 0 else "This is the last place.")
             return
         if place.subject != self.panes.subject:
-            self.kernels.find(place.subject.key)
-            self.panes.show(resolve(self.reads.recording, place.subject))
-        self.panes.to(place.stage, place.n)
+            found, row = self.kernels.find(place.subject.key), self.kernels.row
+            whole = row.subject if found and row else resolve(self.reads.recording, place.subject)
+            self.panes.show(whole)
+        self.panes.to(place.stage, place.n, place.path)
 
     def action_frames(self) -> None:
         from inspector.tui.widgets.tool_screen import Overlay
@@ -655,9 +696,10 @@ class MainScreen(PaneScreen[None]):
 
     def action_edit(self) -> None:
         """Open the user's own source where it is, anything else as a copy; IR and PTX are tried."""
-        view, stage, subject = self.view, self.panes.active.stage, self.panes.subject
-        if view.source is None or stage is None:
+        view, stage, request = self.view, self.panes.active.stage, self.panes.active.request
+        if view.source is None or stage is None or request is None:
             return
+        subject = request.subject
         file = None if subject.variant is None else subject.variant.stages.get(stage)
         own = file.origin_path if stage is Stage.SOURCE and file is not None else None
         if own is not None and (path := whole_path(own)) is not None:
@@ -709,7 +751,8 @@ class MainScreen(PaneScreen[None]):
         self._save("ptxview.svg", lambda: picture, "A picture of the screen")
 
     def action_export(self) -> None:
-        stage, subject = self.panes.active.stage, self.panes.subject
+        stage, request = self.panes.active.stage, self.panes.active.request
+        subject = TreeSubject() if request is None else request.subject
         variant = subject.variant
         if stage is None or variant is None or self.view.source is None:
             self.warn("There is no listing here to save.")

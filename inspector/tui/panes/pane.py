@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import Vertical
@@ -34,10 +35,12 @@ SEARCH_LINES = 200
 
 
 class ListingRequest(Struct, frozen=True):
-    """One stage of one subject."""
+    """One stage of one subject; where its source is several ``files``, the one at ``path``."""
 
     subject: TreeSubject
     stage: Stage
+    path: str = ""
+    files: tuple[str, ...] = ()
 
 
 LoadedListing = tuple[Highlighter, int, int, int]
@@ -120,13 +123,16 @@ class PaneTitle(LineWidget):
         self.modes: tuple[tuple[str, str], ...] = ()
         """What is on in the pane, in a word or two, and the id of the command that ends it."""
 
-    def show(self, subject: TreeSubject, stage: Stage, busy: bool) -> None:
-        self.subject, self.stage, self.busy = subject, stage, busy
+    def show(self, request: ListingRequest, busy: bool = False) -> None:
+        subject, stage = self.subject, self.stage = request.subject, request.stage
+        self.busy = busy
         # A graph's source is a file of the user's, too.
         own = stage is Stage.SOURCE or (stage is Stage.OUTPUT_CODE and subject.variant is not None)
         file = subject.file(stage) if own else None
         path = "" if file is None else file.origin_path or ""
         self.path = path.replace("\\", "/").rpartition("/")[2]
+        if len(request.files) > 1:
+            self.path += f" {request.files.index(request.path) + 1}/{len(request.files)}"
         self.refresh()
 
     def _tabs(self, words: bool) -> Iterator[Content]:
@@ -224,23 +230,33 @@ class Pane(Vertical):
     def stage(self) -> Stage | None:
         return None if self.request is None else self.request.stage
 
-    def show(self, subject: TreeSubject, stage: Stage) -> None:
-        request = ListingRequest(subject, stage)
+    def show(self, subject: TreeSubject, stage: Stage, path: str = "") -> None:
+        request = self._asking(subject, stage, path)
         if request != self.request:
             self.request = request
-            self.title_line.show(subject, stage, busy=False)
+            self.title_line.show(request)
             if self._reading is None:
                 self._start(request)
+
+    def _asking(self, subject: TreeSubject, stage: Stage, path: str = "") -> ListingRequest:
+        """A request; without a path for the file that is shown, where it is the subject's."""
+        now, variant = self.request, subject.variant
+        files = {} if variant is None or stage is not Stage.SOURCE else self.reads.sources(variant)
+        if not path and now is not None and now.subject == subject:
+            path = now.path
+        path = path if path in files else next(iter(files), "")
+        own = replace(subject, variant=files.get(path, variant))
+        return ListingRequest(own, stage, path, tuple(files))
 
     def renew(self, reads: Reader, subject: TreeSubject) -> None:
         self.reads = reads
         if self.request is None:
             return
         settled, before, stage = self.settled, self.request.subject, self.request.stage
-        request = self.request = ListingRequest(subject, stage)
+        request = self.request = self._asking(subject, stage)
         if not settled:
             return  # a thread is reading what there was: if that is nothing, this is read next
-        self.title_line.show(subject, stage, busy=False)
+        self.title_line.show(request)
         there = self.view.source is not None
         if there and before.file(stage) == subject.file(stage):
             self._shown = request
@@ -260,7 +276,7 @@ class Pane(Vertical):
     def _wait(self, request: ListingRequest) -> None:
         if self._reading == request and self.request is not None and not self.settled:
             subject, stage = self.request.subject, self.request.stage
-            self.title_line.show(subject, stage, busy=True)
+            self.title_line.show(self.request, busy=True)
             file = None if subject.variant is None else subject.variant.stages.get(stage)
             costly = file is not None and file.costly
             text = f"The compiler is making {stage} …" if costly else f"Reading {stage} …"
@@ -274,7 +290,7 @@ class Pane(Vertical):
             self._start(request)  # another choice was made, or it has come in the meantime
             return
         self._shown = asked
-        self.title_line.show(asked.subject, asked.stage, busy=False)
+        self.title_line.show(asked)
         if isinstance(loaded, Notice):
             self.view.show_notice(loaded)
         else:

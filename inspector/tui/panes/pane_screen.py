@@ -11,6 +11,7 @@ import textwrap
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from functools import partial
+from typing import Any
 
 from msgspec import Struct
 from textual import on
@@ -283,7 +284,8 @@ class PaneScreen(SearchScreen[ResultType]):
         if text and text.isdecimal() and len(text) < 10:
             self.view.jump(int(text))
         elif text:
-            self.warn(f"“{label(text)}” is not a line number.")
+            app: Any = self.app
+            app.action_find(text)
 
     @on(Pane.Shown)
     def _search_again(self, message: Pane.Shown) -> None:

@@ -79,11 +79,12 @@ MAX_PLACES = 200
 
 
 class VisitedPlace(Struct, frozen=True):
-    """A line of a stage of a subject."""
+    """A line of a stage of a subject; ``path`` is the file of a source that is several."""
 
     subject: TreeSubject
     stage: Stage | None
     n: int
+    path: str = ""
 
 
 class History:
@@ -152,21 +153,6 @@ class Panes(Container):
             self.active, self.zoomed = self.panes[-1], False
         self._rearranged()
 
-    def fewer(self) -> bool:
-        """Close the active pane; False if it is the only one."""
-        if self.count == 1:
-            return False
-        self._keep_stages()
-        at, closed = self.panes.index(self.active), self.active
-        self._all.remove(closed)
-        self._all.append(closed)
-        self.move_child(closed, after=self._all[-2])
-        closed.preferred = None
-        self.count -= 1
-        self.active = self.panes[max(0, at - 1)]
-        self._rearranged()
-        return True
-
     def _to_front(self, pane: Pane) -> None:
         self._all.remove(pane)
         self._all.insert(0, pane)
@@ -216,11 +202,38 @@ class Panes(Container):
             taken += (stage,)
             pane.show(subject, stage)
 
-    def choose(self, stage: Stage) -> None:
+    def choose(self, stage: Stage, path: str = "") -> None:
         if self.arrangement is not None:
             self._keep_stages()
         self.active.preferred = stage
-        self.active.show(self.subject, stage)
+        self.active.show(self.subject, stage, path)
+
+    def next_file(self) -> bool:
+        """Show the next file of the active pane's source; False if there is none."""
+        request = self.active.request
+        if request is None or len(request.files) < 2:
+            return False
+        at = request.files.index(request.path) + 1
+        self.choose(Stage.SOURCE, request.files[at % len(request.files)])
+        return True
+
+    def carry(self, pane: Pane, place: VisitedPlace | None) -> None:
+        """Go in a pane to the line that a place in another stage of its subject belongs to."""
+        asked, variant, graph = pane.request, self.subject.variant, self.subject.graph
+        if asked is None or place is None or place.stage is None:
+            return
+        if place.path and variant is not None:
+            variant = self.reads.sources(variant).get(place.path)
+
+        def go(found: tuple[str, tuple[int, ...]]) -> None:
+            path, lines = found
+            # Where a pane that follows shows the file already, links lead to its lines.
+            if lines and pane.request == asked and (pane is self.active or path != asked.path):
+                pane.show(self.subject, asked.stage, path)
+                pane.go(lines[0])
+
+        work = partial(self.reads.lines_at, variant, graph, place.stage, place.n, asked.stage)
+        in_thread(self, work, go, "carry", failed=lambda _: None)
 
     def _keep_stages(self) -> None:
         """What the panes show is from now on what each of them was asked for."""
@@ -245,18 +258,20 @@ class Panes(Container):
             self.shares = [*shares]
 
     def here(self) -> VisitedPlace:
-        return VisitedPlace(self.subject, self.active.stage, self.active.view.cursor)
+        path = "" if self.active.request is None else self.active.request.path
+        return VisitedPlace(self.subject, self.active.stage, self.active.view.cursor, path)
 
     def jump(self, stage: Stage, n: int) -> None:
         self.history.leave(self.here())
         self.to(stage, n)
 
-    def to(self, stage: Stage | None, n: int) -> None:
+    def to(self, stage: Stage | None, n: int, path: str = "") -> None:
         there = next((p for p in self.panes if p.stage is stage and p.display), None)
-        if there is not None:
+        if stage is not None and there is not None:
             self.activate(there)
+            there.show(self.subject, stage, path)
         elif stage is not None:
-            self.choose(stage)
+            self.choose(stage, path)
         self.active.go(n)
 
     def activate(self, pane: Pane) -> None:
@@ -324,7 +339,7 @@ class Panes(Container):
     def _link(self, a: ListingRequest | None, b: ListingRequest | None) -> None:
         if a is None or b is None or a.stage is b.stage:
             return
-        variant, graph = a.subject.variant, a.subject.graph
+        variant, graph = (b if b.stage is Stage.SOURCE else a).subject.variant, a.subject.graph
 
         def linked(links: Links) -> None:
             self._links[a, b] = links

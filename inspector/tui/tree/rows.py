@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from enum import Enum
 from itertools import chain
+from pathlib import PurePath
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -126,6 +127,8 @@ def _kernel(
     words = _words(
         *above, first.name, first.demangled, first.origin, *dict.fromkeys(chain(*fusions))
     )
+    made = [part for one in kernels if one.fusion for part in one.fusion.made_from]
+    words += " " + _words(*(f"{PurePath(part.file).name}:{part.line}" for part in made))
     alike = all(ops == fusions[0] for ops in fusions)
     under = _operators(first, key, depth + 1, row.subject) if alike else ()
     if len(both) == 1 and variant is not None and len(kernels) == 1:

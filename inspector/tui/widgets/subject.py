@@ -6,7 +6,6 @@ A figure that is not known is a dash, never 0.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping
 from pathlib import Path
 
 from msgspec import Struct
@@ -31,7 +30,6 @@ from inspector.measure.time.results import StoredTime
 from inspector.report import tables, timings
 from inspector.report.tables import UNKNOWN as UNKNOWN
 from inspector.report.tables import figure as figure
-from inspector.report.tables import setting
 
 LEFT = (Stage.SOURCE, Stage.OUTPUT_CODE, Stage.TTIR, Stage.PTX, Stage.LLIR, Stage.SASS)
 """What the first pane shows, the best first: where the code was written."""
@@ -218,10 +216,6 @@ def spills(resources: Resources) -> str:
 def warps(variant: Variant) -> int | None:
     value = variant.config.get("num_warps")
     return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
-def configuration(config: Mapping[str, object], keys: tuple[str, ...]) -> str:
-    return " ".join(setting(key, config[key]) for key in keys if config.get(key) is not None)
 
 
 def now() -> datetime.datetime:

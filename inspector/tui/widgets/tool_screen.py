@@ -26,7 +26,7 @@ from inspector.tui.widgets.selection import Completion, completed, offered
 
 PROMPTS = {
     "search": ("/", "a regular expression"),
-    "goto": (":", "line number"),
+    "goto": (":", "line number, or a name as in the palette"),
     "filter": ("filter", "names and properties: mm regs>128 op:HGMMA launched"),
     "passes": ("/", "an operation or a pass: convert_layout, +tt.dot made, -tt.dot taken away"),
     "parts": ("parts", "two lanes of the block: 0 31"),

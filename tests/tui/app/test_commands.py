@@ -202,8 +202,6 @@ JOURNEYS: dict[str, list[Step]] = {
     "pane.wider pane.narrower": [
         ("tab", {"widths": [45, 45]}), (">", {"widths": [49, 41]}), ("<", {"widths": [45, 45]}),
         ("v", {"heights": [15, 15]}), (">", {"heights": [16, 14]})],
-    "borders": [("> tab >", {"tree width": 34, "heights": [16, 14]}),
-                ("=", {"tree width": 30, "widths": [45, 45]})],
     "layout": [("tab L", {"stages": "source ptx sass",
                           "text": "Layout: source · PTX · SASS. L goes on to"}),
                ("L", {"stages": "source output_code ptx",
@@ -234,13 +232,12 @@ JOURNEYS: dict[str, list[Step]] = {
         ("D", {"screen": "DiffScreen"}), ("q", {"screen": "MainScreen"}),
         ("d", {"marked": ["3f2a91c0"],
                "text": "Marked: A square_kernel 3f2a91c0. d marks another"})],
-    "pane.more pane.fewer": [
+    "pane.more": [
         ("tab p", {"stages": "source ptx sass", "focus": 3}),
-        ("shift+tab p", {"stages": "ptx", "focus": 1}), ("P", {"text": "the only pane"}),
-        ("p", {"shown": [True, True]}), ("P", {"stages": "ptx"})],
+        ("shift+tab p", {"stages": "ptx", "focus": 1}), ("p", {"shown": [True, True]})],
     # In a pane
-    "goto follow": [("tab : 'x' enter", {"text": "“x” is not a line number."}),
-                    (": '14' enter", {"line": 14}), ("enter", {"focus": 2, "line": 14})],
+    "goto follow": [("tab : 'gelu' enter", {"screen": "Finder", "text": "gelu_kernel"}),
+                    ("escape : '14' enter", {"line": 14}), ("enter", {"focus": 2, "line": 14})],
     "search match.next match.previous clear": [
         ("tab tab / 'mul.*f7,' enter", {"line": 21, "matches": (21,), "text": "1 of 1"}),
         ("escape", {"pattern": None, "matches": ()}),
