@@ -155,12 +155,14 @@ def _costs(profiled: Profiled, as_json: bool) -> int:
 
 
 def _tunings(rec: Recording, as_json: bool) -> int:
+    from inspector.diff.compare import tuned_codes
     from inspector.report import tunings
 
+    codes = tuned_codes(rec)
     if as_json:
-        print_json({"schema": jsons.SCHEMA, "tunings": tunings.document(rec)})
+        print_json({"schema": jsons.SCHEMA, "tunings": tunings.document(rec, codes)})
         return Exit.OK
-    printed = [line.text for line in tunings.lines(rec, printing.out().width)]
+    printed = [line.text for line in tunings.lines(rec, printing.out().width, codes)]
     printing.rows(printed[:-1])
     if not printed:
         printing.narrate("nothing was tuned")

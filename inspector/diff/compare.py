@@ -8,14 +8,16 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from typing import TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from inspector.analyse.accesses import instructions
+from inspector.analyse.tuner_times import Codes, overheads
 from inspector.base.errors import PtxviewError, UsageError
-from inspector.base.model import Kernel, Resources, Stage, Variant
+from inspector.base.model import Kernel, Recording, Resources, Stage, Variant
 from inspector.base.names import base_name
 from inspector.diff import recordings, variants
 from inspector.diff.beside import SideBySide
@@ -190,7 +192,11 @@ def variant_rows(
     """
     rows = list(_rows(reader, chosen, stage, more))
     if any(row.time_us is not None for row in rows):
-        yield from (r if r.time_us is None else replace(r, time_by=TUNER) for r in rows)
+        floors = overheads(reader.recording)
+        for row in rows:
+            overhead_us = floors.get(variants.stopwatch(row))
+            by = None if row.time_us is None else TUNER
+            yield replace(row, time_by=by, overhead_us=overhead_us)
         return
     recorded = times(reader.recording.path)
     taken = [recorded.by_inputs(r.kernel, r.variant) if r.variant is not None else {} for r in rows]
@@ -326,9 +332,26 @@ def _same_code(pair: tuple[Variant, Variant], exact: bool) -> bool:
     """Machine code alone, where the files differ: they also hold line numbers and paths."""
     if exact or _same_bytes(pair, Stage.SASS):
         return _same_bytes(pair, Stage.SASS)
-    cubins = [(read_cubin(v.stages[Stage.SASS].content.read()), v.symbol) for v in pair]
-    a, b = (None if cubin is None else cubin.code.get(symbol) for cubin, symbol in cubins)
+    a, b = map(code_of, pair)
     return a is not None and a == b
+
+
+def code_of(variant: Variant) -> bytes | None:
+    """A variant's machine code. Raises ``PtxviewError`` if the recorded cubin cannot be read."""
+    cubin = read_cubin(variant.stages[Stage.SASS].content.read())
+    return None if cubin is None else cubin.code.get(variant.symbol)
+
+
+def tuned_codes(recording: Recording) -> Codes:
+    """Machine code and shared memory of what tuners tried, by variants' ids."""
+    out: dict[str, object] = {}
+    for kernel in recording.kernels:
+        for variant in kernel.variants if kernel.autotune else ():
+            file = variant.stages.get(Stage.SASS)
+            with suppress(PtxviewError):
+                if file is not None and not file.costly and (code := code_of(variant)):
+                    out[variant.id] = code, variant.known.dynamic_shared_bytes
+    return out
 
 
 def _deltas(a: Reader, b: Reader, x: Variant | None, y: Variant | None) -> Iterator[FigureChange]:

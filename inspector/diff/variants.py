@@ -20,7 +20,8 @@ class VariantRow(Struct, frozen=True):
     measured; ``compiled`` is False where it was not, None where that is unknown. ``live`` is the
     most general registers live at once in its SASS; ``unread``: figures are still to be read.
     ``maker`` is whose code a candidate is: Triton, ATen, CUTLASS. None is "not known". ``round`` is
-    the round of tuning that a time is of; ``head`` a row that only names it.
+    the round of tuning that a time is of; ``head`` a row that only names it. ``overhead_us`` is
+    what the tuner's stopwatch reads of launching alone.
     """
 
     kernel: Kernel
@@ -40,6 +41,13 @@ class VariantRow(Struct, frozen=True):
     maker: str | None = None
     round: str = ""
     head: bool = False
+    overhead_us: float | None = None
+
+    @property
+    def at_most(self) -> str:
+        """A mark before the tuner's time where it may be that of launching alone."""
+        us, most = self.time_us, self.overhead_us
+        return "≤ " if us is not None and most is not None and us <= most else ""
 
     @property
     def spills(self) -> int | None:
@@ -139,6 +147,13 @@ def winner(variant: Variant) -> bool | None:
 def time_us(variant: Variant) -> float | None:
     """The time a tuner measured for this variant, in microseconds; None if none did."""
     return _number(None if variant.autotune is None else variant.autotune.get("time_us"))
+
+
+def stopwatch(row: VariantRow) -> str:
+    """The tuner's stopwatch that took a row's time, "" if it is not known."""
+    if row.variant is None:
+        return next((t.stopwatch for t in row.kernel.autotune if t.stopwatch), "")
+    return str((row.variant.autotune or {}).get("stopwatch") or "")
 
 
 def reason(variant: Variant) -> str | None:

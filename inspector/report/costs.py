@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from inspector.analyse.tuner_times import overheads
 from inspector.base.model import Kernel, Recording, Variant
 from inspector.base.text import microseconds, plural, shown
 from inspector.measure.evidence import Evidence
@@ -19,8 +20,6 @@ from inspector.report.tables import UNKNOWN, grid
 
 TIMED, PROFILED, NCU, TUNER = "time", "profile", "ncu", "tuner"
 """Sources of a launch's time, the most trusted first."""
-OVERHEAD_US = 4.0
-"""CUDA events around one launch read no less than this: a shorter kernel is not seen by them."""
 LATENCY_US = 2.5
 """A shorter kernel is bounded by the launch itself and one trip to memory."""
 MEMORY_BOUND_PERCENT = 60.0
@@ -34,7 +33,8 @@ class Cost(Struct, frozen=True):
     ``per_step`` those in a step of the profile. ``us`` is the time of one launch from ``source``,
     ``total_us`` of all launches if their number is known. ``share`` is the percentage of
     all known totals, ``step_share`` that of a step of the profile, GPU idle included. ``bound`` is
-    what bounds it, ``hint`` the rule of its most severe hint, "" if there is none.
+    what bounds it, ``hint`` the rule of its most severe hint, "" if there is none. ``overhead``:
+    the time is no longer than what the tuner's stopwatch reads of launching alone.
     """
 
     name: str
@@ -49,6 +49,7 @@ class Cost(Struct, frozen=True):
     step_share: float | None = None
     bound: str | None = None
     hint: str | None = None
+    overhead: bool = False
 
     @property
     def total_us(self) -> float | None:
@@ -56,11 +57,6 @@ class Cost(Struct, frozen=True):
         if self.us is None or self.launches is None or self.at_most:
             return None
         return self.us * self.launches
-
-    @property
-    def overhead(self) -> bool:
-        """Whether the time is mostly that of launching, since events took it of a short kernel."""
-        return self.source == TUNER and self.us is not None and self.us < OVERHEAD_US
 
 
 class Costs(Struct, frozen=True):
@@ -94,12 +90,20 @@ def costs(rec: Recording, given: Evidence) -> Costs:
     works = given.profile.kernels if given.profile is not None else ()
     steps = len(given.profile.window.steps) if given.profile is not None else 0
     by_variant = _works_by_variant(rec, works)
-    named, chosen = titles(rec), _chosen_times(rec)
+    named, chosen, floors = titles(rec), _chosen_times(rec), overheads(rec)
     # Older recordings do not tell an autotuner's launches of a library's kernels from others.
     tuned = any(tuning.operation for kernel in rec.kernels for tuning in kernel.autotune)
     rows = [
         replace(
-            _cost(kernel, variant, given, by_variant.get((kernel.id, variant.id)), chosen, steps),
+            _cost(
+                kernel,
+                variant,
+                given,
+                by_variant.get((kernel.id, variant.id)),
+                chosen.get(kernel.id, {}),
+                floors,
+                steps,
+            ),
             name=named.get(kernel.id, kernel.called),
             at_most=tuned and variant.benchmarks is None and bool(variant.launches),
         )
@@ -122,10 +126,13 @@ def costs(rec: Recording, given: Evidence) -> Costs:
     return Costs(hinted, tuple(idle), steps or None, worked)
 
 
-def _chosen_times(rec: Recording) -> dict[str, float | None]:
+def _chosen_times(rec: Recording) -> dict[str, dict[str, object]]:
     """The time of the candidate that each kernel of max-autotune was generated from."""
     return {
-        use.kernel: tuning.configurations[use.configuration].time_us
+        use.kernel: {
+            "time_us": tuning.configurations[use.configuration].time_us,
+            "stopwatch": tuning.stopwatch,
+        }
         for kernel in rec.kernels
         for tuning in kernel.autotune
         for use in tuning.uses
@@ -158,12 +165,15 @@ def _cost(
     variant: Variant,
     given: Evidence,
     work: GpuWork | None,
-    chosen: Mapping[str, float | None],
+    chosen: Mapping[str, object],
+    floors: Mapping[str, float],
     steps: int,
 ) -> Cost:
     taken = given.times.of(kernel, variant)
     measured = given.measured(variant)
-    tuned = (variant.autotune or {}).get("time_us") or chosen.get(kernel.id)
+    record = variant.autotune or {}
+    record = record if record.get("time_us") else chosen
+    tuned, overhead_us = record.get("time_us"), floors.get(str(record.get("stopwatch")), 0.0)
     us, source, copied = None, None, None
     if taken is not None:
         us, source, copied = taken.median_us, TIMED, taken.timing.percent_of_peak
@@ -184,6 +194,7 @@ def _cost(
         bound=_bound(
             variant, us, source, given, copied, None if measured is None else measured.busiest
         ),
+        overhead=source == TUNER and us is not None and us <= overhead_us,
     )
 
 

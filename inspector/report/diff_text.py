@@ -463,7 +463,7 @@ def variant_cells(row: VariantRow) -> dict[str, str]:
     return {
         "variant": absent(row) if row.variant is None else row.variant.id,
         "configuration": told,
-        "time": UNKNOWN if row.time_us is None else f"{microseconds(row.time_us)} µs",
+        "time": UNKNOWN if row.time_us is None else f"{row.at_most}{microseconds(row.time_us)} µs",
         "regs": figure(row.resources.registers),
         "spill": spills(row.resources),
         "shared": shared(row.resources),

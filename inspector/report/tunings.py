@@ -6,10 +6,20 @@ between them by more than most candidates of one round differ.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from rich.text import Text
 
+from inspector.analyse.tuner_times import (
+    SMALL_ELEMENTS,
+    Codes,
+    elsewhere,
+    noise,
+    overheads,
+    same_code,
+    tied,
+)
 from inspector.base.model import Configuration, Kernel, Recording, Tuning
 from inspector.base.text import microseconds, plural, shown
 from inspector.report.compiles import CompileLine
@@ -18,23 +28,27 @@ from inspector.report.tables import UNKNOWN, brief, grid
 
 HEADS = ("", "candidate", "variant", "µs", "other rounds", "became")
 GIVES = (("became", 24), ("candidate", 40), ("other rounds", 0), ("variant", 0), ("became", 0))
-STAR = "★"
+STAR, TIED = "★", "≈"
 
 
-def lines(rec: Recording, width: int) -> Iterator[CompileLine]:
-    """Every round of every kernel with a heading, its candidates the fastest first."""
-    named = titles(rec)
+def lines(rec: Recording, width: int, codes: Codes) -> Iterator[CompileLine]:
+    """Every round of every kernel with a heading, its candidates the fastest first.
+
+    ``codes`` tells the machine code of variants apart, by their ids.
+    """
+    named, floors = titles(rec), overheads(rec)
     for kernel in rec.kernels:
         hashes = {variant.id: variant.hash for variant in kernel.variants}
         for number, tuning in enumerate(kernel.autotune):
             name = named.get(kernel.id, shown(kernel.called))
             heading = " · ".join(filter(None, (name, about(kernel, number))))
             yield CompileLine(Text(heading, "bold cyan"))
-            rows = _rows(kernel, number, named)
+            overhead_us = floors.get(tuning.stopwatch or "")
+            rows = _rows(kernel, number, named, codes, overhead_us)
             table = grid(HEADS, rows, width, ("µs",), GIVES)
             for text, row in zip(table, [[""] * len(HEADS), *rows], strict=True):
                 yield CompileLine(text, kernel=hashes.get(row[HEADS.index("variant")]))
-            for said in remarks(kernel, tuning):
+            for said in remarks(kernel, tuning, codes, overhead_us):
                 yield CompileLine(Text(f"  {said}"))
             yield CompileLine(Text(""))
 
@@ -53,32 +67,54 @@ def about(kernel: Kernel, number: int) -> str:
     return " · ".join(filter(None, parts))
 
 
-def _rows(kernel: Kernel, number: int, named: Mapping[str, str]) -> list[list[str]]:
+def _rows(
+    kernel: Kernel,
+    number: int,
+    named: Mapping[str, str],
+    codes: Codes,
+    overhead_us: float | None,
+) -> list[list[str]]:
     tuning = kernel.autotune[number]
+    alike = tied(kernel, tuning, codes)
     became: dict[int, list[str]] = {}
     for use in tuning.uses:
         place = tuning.best if use.configuration is None else use.configuration
         told = named.get(use.kernel or "", use.kernel or "a library's function")
         if place is not None and told not in became.setdefault(place, []):
             became[place].append(told)
-    return [
-        [
-            STAR if place == tuning.best else "",
+    rows = []
+    for place, one in by_time(tuning):
+        first = first_alike(tuning, one, codes)
+        same = "" if first is None else f"same code as {first}"
+        why = (one.reason or "").partition("\n")[0]
+        row = [
+            STAR if place == tuning.best else TIED * (one in alike),
             candidate(one),
             shown(one.variant or ""),
-            UNKNOWN if one.time_us is None else microseconds(one.time_us),
-            ", ".join(map(microseconds, elsewhere(kernel, number, one))),
-            shown(", ".join(became.get(place, [])) or (one.reason or "").partition("\n")[0]),
+            "≤ " * at_most(one, overhead_us)
+            + (UNKNOWN if one.time_us is None else microseconds(one.time_us)),
+            ", ".join(map(microseconds, elsewhere(kernel, tuning, one))),
+            shown(", ".join(filter(None, (*became.get(place, []), same, why)))),
         ]
-        for place, one in by_time(tuning)
-    ]
+        rows.append(row)
+    return rows
+
+
+def first_alike(tuning: Tuning, one: Configuration, codes: Codes) -> str | None:
+    """The variant of the fastest candidate with the same machine code, None if it is its own."""
+    first = min(same_code(tuning, one, codes), key=_time)
+    return None if first is one else first.variant
+
+
+def _time(one: Configuration) -> float:
+    return math.inf if one.time_us is None else one.time_us
 
 
 def by_time(tuning: Tuning) -> list[tuple[int, Configuration]]:
     """The candidates with their places, the fastest first, those without a time last."""
     return sorted(
         enumerate(tuning.configurations),
-        key=lambda pair: float("inf") if pair[1].time_us is None else pair[1].time_us,
+        key=lambda pair: _time(pair[1]),
     )
 
 
@@ -94,71 +130,48 @@ def candidate(one: Configuration) -> str:
     return shown(" ".join(filter(None, [whose, choice, brief(own)])))
 
 
-def elsewhere(kernel: Kernel, number: int, one: Configuration) -> list[float]:
-    """Times of the same candidate in the kernel's other rounds for the same key."""
-    own = kernel.autotune[number]
-    return [
-        other.time_us
-        for at, tuning in enumerate(kernel.autotune)
-        if at != number and tuning.key == own.key
-        for other in tuning.configurations
-        if other.config == one.config and other.maker == one.maker and other.time_us is not None
-    ]
-
-
-def noise(kernel: Kernel, tuning: Tuning) -> float | None:
-    """How much the median candidate's time differs between rounds, as a share of it; None if it
-    was tuned once."""
-    number = kernel.autotune.index(tuning)
-    ratios = sorted(
-        max(times) / min(times) - 1
-        for one in tuning.configurations
-        if one.time_us
-        for others in (elsewhere(kernel, number, one),)
-        if others
-        for times in ([one.time_us, *others],)
-    )
-    return ratios[len(ratios) // 2] if ratios else None
-
-
-def remarks(kernel: Kernel, tuning: Tuning) -> Iterator[str]:
-    """Whether the choice is within the tuner's noise, and how often it was benchmarked."""
-    winner, spread = tuning.winner, noise(kernel, tuning)
-    if winner is not None and winner.time_us and spread is not None:
-        tied = [
-            one
-            for one in tuning.configurations
-            if one is not winner
-            and one.time_us is not None
-            and one.time_us <= winner.time_us * (1 + spread)
-        ]
-        if tied:
-            yield (
-                f"tied: {plural(len(tied), 'candidate')} within the {spread:.0%} by which times "
-                "of the same candidate differ between rounds"
-            )
+def remarks(
+    kernel: Kernel, tuning: Tuning, codes: Codes, overhead_us: float | None
+) -> Iterator[str]:
+    """What the round's times do not tell, and how often it was benchmarked."""
+    if overhead_us and any(at_most(one, overhead_us) for one in tuning.configurations):
+        read = f"{tuning.stopwatch} read up to {microseconds(overhead_us)} µs around kernels of "
+        yield f"≤ mostly launch overhead: {read}{SMALL_ELEMENTS:,} elements or fewer"
+    spread = noise(kernel, tuning, codes)
+    if spread is not None:
+        alike = plural(len(tied(kernel, tuning, codes)), "candidate")
+        yield f"≈ tied: {alike} within the {spread:.0%} by which times of one code differ"
     counts = {v.benchmarks for v in kernel.variants if v.benchmarks}
     if counts:
         least, most = min(counts), max(counts)
         yield f"benchmarked {least if least == most else f'{least} to {most}'} times each"
 
 
-def document(rec: Recording) -> Sequence[dict[str, object]]:
+def at_most(one: Configuration, overhead_us: float | None) -> bool:
+    """Whether a time may be that of launching alone: the kernel takes that or less."""
+    return overhead_us is not None and one.time_us is not None and one.time_us <= overhead_us
+
+
+def document(rec: Recording, codes: Codes) -> Sequence[dict[str, object]]:
     """``list --tunings``' JSON: a row for each round."""
+    floors = overheads(rec)
     return [
         {
             "kernel": kernel.id,
             "round": number + 1,
             "nodes": [use.node for use in tuning.uses],
             "best": tuning.best,
-            "noise": noise(kernel, tuning),
+            "noise": noise(kernel, tuning, codes),
+            "overhead_us": floors.get(tuning.stopwatch or ""),
             "candidates": [
                 {
                     "config": dict(one.config),
                     "maker": one.maker,
                     "variant": one.variant,
                     "us": one.time_us,
-                    "other_rounds_us": elsewhere(kernel, number, one),
+                    "other_rounds_us": elsewhere(kernel, tuning, one),
+                    "same_code_as": first_alike(tuning, one, codes),
+                    "tied": one in alike,
                     "reason": one.reason,
                     "became": sorted(
                         {u.kernel for u in tuning.uses if u.kernel and u.configuration == place}
@@ -169,4 +182,5 @@ def document(rec: Recording) -> Sequence[dict[str, object]]:
         }
         for kernel in rec.kernels
         for number, tuning in enumerate(kernel.autotune)
+        for alike in (tied(kernel, tuning, codes),)
     ]

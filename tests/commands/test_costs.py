@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -138,15 +139,54 @@ def round_of(node: str, fast: float, slow: float) -> Tuning:
 def test_each_round_has_its_table_its_star_and_the_noise_between_rounds() -> None:
     kernel = replace(MM, autotune=(round_of("mm_1", 10, 11), round_of("mm_2", 13, 12)))
     rec = Recording("x", (kernel,))
-    lines = [line.text.plain for line in tunings.lines(rec, 120)]
+    lines = [line.text.plain for line in tunings.lines(rec, 120, {})]
     assert [line for line in lines if "round" in line and "mm_" in line] == [
         "mm · round 1 of 2 · for mm_1",
         "mm · round 2 of 2 · for mm_2",
     ]
     stars = [line.split() for line in lines if line.startswith("★")]
     assert [("10.0" in star, "12.0" in star) for star in stars] == [(True, False), (False, True)]
-    noise = [row["noise"] for row in tunings.document(rec)]
+    noise = [row["noise"] for row in tunings.document(rec, {})]
     assert noise == [pytest.approx(0.3), pytest.approx(0.3)]
+
+
+def test_a_cache_has_the_tile_of_a_product_by_its_dot(tmp_path: Path) -> None:
+    entry = tmp_path / "cache" / "A"
+    entry.mkdir(parents=True)
+    shutil.copy(REPOSITORY / "tests/data/listing/matmul_sm90.ttgir", entry / "matmul.ttgir")
+    (entry / "matmul.json").write_text(json.dumps({"hash": "ab" * 32, "name": "matmul"}))
+    ((_, variant),) = variants_of(call("list", tmp_path / "cache", "--json").json)
+    assert re.fullmatch(r"\d+·\d+·\d+", variant["config"]["tile"])
+    assert variant["config"]["tile"] in call("list", tmp_path / "cache").out.decode()
+
+
+def test_candidates_of_one_code_are_one_fact_and_their_spread_is_noise() -> None:
+    kernel = replace(MM, autotune=(round_of("mm", 10, 11),))
+    rec = Recording("x", (kernel,))
+    assert tunings.document(rec, {})[0]["noise"] is None
+    found: Any = tunings.document(rec, {"f": b"code", "s": b"code"})[0]
+    assert found["noise"] == pytest.approx(0.1)
+    assert [(row["same_code_as"], row["tied"]) for row in found["candidates"]] == [
+        (None, False),
+        ("f", True),
+    ]
+
+
+def test_a_tuners_time_of_a_launch_alone_is_at_most_that() -> None:
+    def tuned(size: int, us: float) -> Kernel:
+        times = (Configuration({}, None, us), Configuration({"X": 1}, None, 100.0))
+        tuning = Tuning("inductor", {"x": size}, times, 0, "InductorBenchmarker")
+        return Kernel(f"{size}", "k", "k", Origin.INDUCTOR, (), autotune=(tuning,))
+
+    def marked(*kernels: Kernel) -> list[str]:
+        lines = [one.text.plain for one in tunings.lines(Recording("x", kernels), 120, {})]
+        stars = [line for line in lines if line.startswith("★")]
+        return [star.split("≤ ")[1].strip() for star in stars if "≤" in star]
+
+    assert marked(tuned(1 << 20, 14)) == []
+    assert marked(tuned(1 << 20, 14), tuned(128, 15)) == ["14.0", "15.0"]
+    assert marked(tuned(1 << 20, 14), tuned(128, 5)) == ["5.00"]
+    assert marked(tuned(1 << 20, 3.5)) == ["3.50"]
 
 
 def test_no_two_generated_kernels_have_one_title() -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from time import monotonic
 from typing import ClassVar, cast
@@ -22,6 +22,7 @@ from textual.app import ComposeResult
 from textual.strip import Strip
 from textual.worker import get_current_worker
 
+from inspector.analyse.tuner_times import overheads
 from inspector.base.model import Kernel, Recording, Stage, Variant
 from inspector.base.text import plural
 from inspector.diff import variants
@@ -112,7 +113,7 @@ def _launches(row: VariantRow) -> str:
 
 IDENT = VariantColumn("variant", _ident, _ident, right=False)
 WINNER = VariantColumn("winner", lambda r: r.winner, _sign, "★", right=False, least=False)
-TUNED = VariantColumn("tuner's", lambda r: r.time_us, lambda r: _time(r.time_us))
+TUNED = VariantColumn("tuner's", lambda r: r.time_us, lambda r: r.at_most + _time(r.time_us))
 """What the program's own tuner measured: by another stopwatch, on its own inputs."""
 FIGURES = (
     VariantColumn("registers", lambda r: r.resources.registers, head="regs", read=True),
@@ -441,27 +442,32 @@ def scope_of(recording: Recording, name: str, subjects: Sequence[TreeSubject]) -
 
 def recorded(reads: Reader, scope: Scope) -> tuple[VariantRow, ...]:
     code = any(Stage.SASS in variant.stages for _, variant in scope.variants)
+    floors = overheads(reads.recording)
     rows = [_row(reads, kernel, variant, code) for kernel, variant in scope.variants]
     first = scope.kernels[0] if len(scope.kernels) == 1 else None
     if first is not None and (len(first.autotune) > 1 or any(t.operation for t in first.autotune)):
-        return tuple(_in_rounds(first, rows))
+        return tuple(_in_rounds(first, rows, floors))
     # A time of one of several rounds says nothing beside those of others.
     rows = [replace(row, time_us=None) if len(row.kernel.autotune) > 1 else row for row in rows]
-    return (*rows, *(one for k in scope.kernels for one in variants.without_variant(k)))
+    rows += [one for k in scope.kernels for one in variants.without_variant(k)]
+    return tuple(replace(row, overhead_us=floors.get(variants.stopwatch(row))) for row in rows)
 
 
-def _in_rounds(kernel: Kernel, rows: Sequence[VariantRow]) -> Iterator[VariantRow]:
+def _in_rounds(
+    kernel: Kernel, rows: Sequence[VariantRow], floors: Mapping[str, float]
+) -> Iterator[VariantRow]:
     """The candidates of each round by time, with its choice; then what no round tried."""
     known = {row.variant.id: row for row in rows if row.variant is not None}
     for number, tuning in enumerate(kernel.autotune):
-        said = " · ".join(
-            (tunings.about(kernel, number), *[*tunings.remarks(kernel, tuning)][::-1])
-        )
+        overhead_us = floors.get(tuning.stopwatch or "")
+        remarks = [*tunings.remarks(kernel, tuning, {}, overhead_us)]
+        said = " · ".join((tunings.about(kernel, number), *remarks[::-1]))
         for place, one in tunings.by_time(tuning):
             best = place == tuning.best
             row = known.get(one.variant or "") or variants.candidate(kernel, one, best)
             reason = one.reason or row.reason
-            yield replace(row, time_us=one.time_us, winner=best, reason=reason, round=said)
+            row = replace(row, time_us=one.time_us, winner=best, reason=reason, round=said)
+            yield replace(row, overhead_us=overhead_us)
     tried = {one.variant for tuning in kernel.autotune for one in tuning.configurations}
     for ident, row in known.items():
         if ident not in tried:
@@ -642,6 +648,8 @@ class VariantsScreen(ToolScreen[Left]):
             made = generated_from(self.reads.recording, row)
             generated = f"{label(made)} was generated from it." if made else ""
             said[:0] = [one for one in (_why_not(row), generated) if one]
+            if row.at_most:
+                said.append(f"≤ is mostly launch overhead, {_time(row.overhead_us)} at most.")
             if taken := self.times.latest(row.kernel, row.variant):
                 said.append(f"Measured {age(taken.taken)}, {taken.timing.cache} L2.")
         self.status.say("   ".join(said))

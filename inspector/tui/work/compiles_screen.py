@@ -18,6 +18,7 @@ from textual.widgets.option_list import Option
 from inspector.base.model import Content as FileText
 from inspector.base.model import Recording, UserFrame
 from inspector.base.text import plural
+from inspector.diff.compare import tuned_codes
 from inspector.measure.profile.trace import Profile
 from inspector.reader.tables import table
 from inspector.report import compiles, costs, profile, tunings
@@ -158,7 +159,7 @@ class CostScreen(LinesScreen):
     KEYS: ClassVar = "n next part · t timeline"
 
     def __init__(self, recording: Recording, found: costs.Costs, profiled: Profile | None) -> None:
-        self.recording, self.profiled = recording, profiled
+        self.recording, self.profiled, codes = recording, profiled, tuned_codes(recording)
 
         def make(width: int) -> Iterator[compiles.CompileLine]:
             yield from costs.lines(found, width)
@@ -172,7 +173,7 @@ class CostScreen(LinesScreen):
             for said in costs.footnotes(replace(found, idle=())):
                 yield compiles.CompileLine(Text(said, "yellow"))
             yield compiles.CompileLine(Text(""))
-            yield from tunings.lines(recording, width)
+            yield from tunings.lines(recording, width, codes)
 
         super().__init__("Cost", make)
 
