@@ -117,7 +117,8 @@ def _term(word: str) -> Term:
             raise UsageError(f"{shown(value)} is no number", f"Such as {name}>0.") from None
         return Term(name, relation, value)
     name, colon, value = word.partition(":")
-    if colon and not value.startswith(":"):  # a C++ name has two
+    # A C++ name has two colons, and a line of a file has a number after one.
+    if colon and not value.startswith(":") and not ("." in name and value.isdigit()):
         if name.lower() not in WORDS:
             raise _unknown(name)
         if not value:

@@ -410,7 +410,11 @@ class Origins(Struct):
         return self.blob(next((blob for _, name, blob in reversed(texts) if name == kind), None))
 
     def source(self, fusion: Fusion) -> StageFile | None:
-        count = Counter(one.file for one in fusion.made_from if one.file in self.files)
+        """The file that most of its operators are from."""
+        count: Counter[str] = Counter()
+        for one in fusion.made_from:
+            if one.file in self.files:
+                count[one.file] += max(len(one.targets), 1)
         if not count:
             return None
         path = count.most_common(1)[0][0]

@@ -133,6 +133,8 @@ def from_triton(
         missing |= dict.fromkeys(unkept, f"it could not be kept with the recording: {why}")
     shared, hit = metadata.get("shared"), event.get("cache_hit")
     config, specialization = config_of(metadata, event)
+    if isinstance(event.get("tile"), str):
+        config["tile"] = event["tile"]
     variant = Variant(
         id="",
         hash=digest,

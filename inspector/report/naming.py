@@ -26,7 +26,8 @@ _MOVES = LAYOUT | {"iota", "broadcast_in_dim"}
 PRODUCTS = ("mm", "bmm", "addmm", "baddbmm", "convolution", "flex_attention")
 """What templates compute; the other operators are fused around them."""
 MAX_OPERATORS = 3
-TILE = ("BLOCK_M", "BLOCK_N", "BLOCK_K")
+TILE = ("BLOCK_M", "BLOCK_N", "BLOCK_K", "tile")
+"""Constants of templates; the last is read from TTGIR where there are none."""
 DTYPES = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32", "float64": "fp64"}
 
 
@@ -100,9 +101,9 @@ def _elements(argument: Argument) -> int:
 
 
 def tile(config: Mapping[str, object]) -> str:
-    """The tile of a matrix product, ``64·32·128``; "" without all of its sizes."""
-    sizes = [config.get(name) for name in TILE]
-    return "" if None in sizes else "·".join(map(str, sizes))
+    """The tile of a matrix product, ``64·32·128``; "" if unknown."""
+    sizes = [config.get(name) for name in TILE[:3]]
+    return str(config.get("tile") or "") if None in sizes else "·".join(map(str, sizes))
 
 
 def _place(kernel: Kernel) -> str:

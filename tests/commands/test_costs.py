@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -147,6 +148,16 @@ def test_each_round_has_its_table_its_star_and_the_noise_between_rounds() -> Non
     assert [("10.0" in star, "12.0" in star) for star in stars] == [(True, False), (False, True)]
     noise = [row["noise"] for row in tunings.document(rec, {})]
     assert noise == [pytest.approx(0.3), pytest.approx(0.3)]
+
+
+def test_a_cache_has_the_tile_of_a_product_by_its_dot(tmp_path: Path) -> None:
+    entry = tmp_path / "cache" / "A"
+    entry.mkdir(parents=True)
+    shutil.copy(REPOSITORY / "tests/data/listing/matmul_sm90.ttgir", entry / "matmul.ttgir")
+    (entry / "matmul.json").write_text(json.dumps({"hash": "ab" * 32, "name": "matmul"}))
+    ((_, variant),) = variants_of(call("list", tmp_path / "cache", "--json").json)
+    assert re.fullmatch(r"\d+·\d+·\d+", variant["config"]["tile"])
+    assert variant["config"]["tile"] in call("list", tmp_path / "cache").out.decode()
 
 
 def test_candidates_of_one_code_are_one_fact_and_their_spread_is_noise() -> None:

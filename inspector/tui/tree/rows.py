@@ -171,7 +171,14 @@ def _graph(
     text = f"graph {graph.id}" if not graph.id.startswith("graph") else graph.id
     failed = sum(entry.row.failed for entry in beneath) + (graph.error is not None)
     row = TreeRow(
-        key, depth, TreeKind.GRAPH, label(text), TreeSubject(graph=graph), len(own), failed=failed
+        key,
+        depth,
+        TreeKind.GRAPH,
+        label(text),
+        TreeSubject(graph=graph),
+        len(own),
+        short=label(graph.id),
+        failed=failed,
     )
     return TreeEntry(row, _words(*above, text), tuple(beneath))
 
