@@ -16,6 +16,7 @@ const won = (v) => v.won && (v.launches || !WON.has(v.kernel));
 const star = () => make('span', { cls: 'star', title: 'the fastest candidate of an autotuner' }, '\u2605 ');
 const tile = (label, value, note, bad) => make('li', { cls: bad ? 'bad' : null },
   make('span', { cls: 'label' }, label), make('span', { cls: 'value' }, value), note ? make('span', { cls: 'note' }, note) : null);
+const LAUNCHES = new Map(index.costs.map((cost) => [cost.at, cost.launches]));
 const ANY_LAUNCHED = index.variants.some((v) => v.launches);
 const counts = new Map();
 for (const one of index.variants) counts.set(one.id, (counts.get(one.id) ?? 0) + 1);
@@ -92,7 +93,7 @@ function item(n) {
   }
   const v = index.variants[at], k = index.kernels[v.kernel];
   const before = n > 0 && listed[n - 1].kind === 'variant' && index.variants[listed[n - 1].at].kernel === v.kernel;
-  const figures = [v.id, v.launches ? `launched ${known(v.launches)}\u00d7` : ANY_LAUNCHED ? 'not launched' : '', v.failed ? '\u2717 failed' : '', before ? '' : v.config, v.registers === null ? '' : `${v.registers} regs`, v.spills !== '0' && v.spills !== DASH ? `spills ${v.spills}` : '', v.time ? v.time.text : ''];
+  const figures = [v.id, v.launches ? `launches ${LAUNCHES.get(at) ?? known(v.launches)}` : ANY_LAUNCHED ? 'not launched' : '', v.failed ? '\u2717 failed' : '', before ? '' : v.config, v.registers === null ? '' : `${v.registers} regs`, v.spills !== '0' && v.spills !== DASH ? `spills ${v.spills}` : '', v.time ? v.time.text : ''];
   const many = state.hits?.get(at);
   return make('div', { cls: before ? 'item more' : 'item', title: `${k.demangled ?? k.name}\n${v.id} ${v.config}` },
     make('span', { cls: 'what' }, won(v) ? star() : '', before ? v.config || v.id : k.title),
@@ -432,7 +433,7 @@ async function showPanes(stages, stage, line) {
   const why = Object.entries(state.variant.missing ?? {});
   if (!there.length) {
     state.panes = [];
-    $('panes').replaceChildren(make('p', { cls: 'nothing' }, state.variant.why ?? `Nothing of it was kept. ${why.map(([s, w]) => `${s}: ${w}`).join('; ')}`));
+    $('panes').replaceChildren(make('p', { cls: 'nothing' }, state.variant.why ?? `This page has no text of it. ${why.map(([s, w]) => `${s}: ${w}`).join('; ')}`));
     return;
   }
   const many = Number(store.get('panes')) || (innerWidth > 1750 ? 3 : 2);
