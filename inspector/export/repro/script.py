@@ -12,8 +12,11 @@ from msgspec import Struct
 from inspector.base.errors import UsageError
 from inspector.base.model import Argument
 from inspector.base.text import words
-from inspector.export.repro import support
 from inspector.export.repro.python_source import CutSource, is_jitted, python_literal
+from inspector.reader.tables import table
+
+PARTS = table("repro_parts")
+"""What every script says beside its kernel, in Python."""
 
 CHECKS = ("interpreter", "reference", "none")  # what a launch can be compared with
 TL_TYPES = {
@@ -110,13 +113,13 @@ def triton_script(launch: TritonLaunch) -> str:
         part("its arguments, and its launch"),
         _arguments(launch),
         _launch(launch),
-        *reference_part(launch.reference, _COMMENT, support.CHECK_REFERENCE),
+        *reference_part(launch.reference, _COMMENT, PARTS["check_reference"]),
         *_measures([] if launch.inputs is None else [_kept(launch.inputs)], tolerance),
-        support.INTERPRETER.strip(),
-        support.MAIN.strip()
-        % {"choices": tuple(checks), "default": launch.check, "interpret": support.INTERPRET},
-        support.CHECK.strip() % {"check": _check(checks)},
-        support.END.strip(),
+        PARTS["interpreter"].strip(),
+        PARTS["main"].strip()
+        % {"choices": tuple(checks), "default": launch.check, "interpret": PARTS["interpret"]},
+        PARTS["check"].strip() % {"check": _check(checks)},
+        PARTS["end"].strip(),
     ]
     return script_of(_head(launch), future, imports, parts)
 
@@ -126,10 +129,10 @@ def _measures(inputs: list[str], tolerance: float) -> list[str]:
     return [
         part("values of the arguments"),
         *inputs,
-        support.INPUTS.strip(),
+        PARTS["inputs"].strip(),
         part("what it is compared with, and how long it takes"),
-        support.COMPARE.strip() % {"float32": tolerance},
-        support.TIME.strip(),
+        PARTS["compare"].strip() % {"float32": tolerance},
+        PARTS["time"].strip(),
     ]
 
 
@@ -422,12 +425,12 @@ def extension_script(call: ExtensionCall) -> str:
         _call_arguments(call),
         *reference_part(reference, _NO_REFERENCE, _EXPECTED),
         *_measures([], COARSE[""]),
-        support.MAIN.strip()
-        % {"choices": checks, "default": checks[0], "interpret": support.PARSED},
-        support.NO_CHECK.strip()
+        PARTS["main"].strip()
+        % {"choices": checks, "default": checks[0], "interpret": PARTS["parsed"]},
+        PARTS["no_check"].strip()
         if reference is None
-        else support.CHECK.strip() % {"check": _CHECK},
-        support.END.strip(),
+        else PARTS["check"].strip() % {"check": _CHECK},
+        PARTS["end"].strip(),
     ]
     future = () if reference is None else reference.future
     return script_of(_call_head(call), future, imports, parts)
