@@ -479,7 +479,7 @@ def _row(reads: Reader, kernel: Kernel, variant: Variant, code: bool) -> Variant
     row = VariantRow(
         kernel,
         variant,
-        variant.config,
+        {**variant.config, **({"tile": variant.tile} if variant.tile else {})},
         variant.known,
         time_us=variants.time_us(variant),
         winner=variants.winner(variant),
