@@ -26,6 +26,7 @@ Does = frozenset[str]
 
 NOTHING: Does = frozenset()
 LANGUAGE = {
+    Stage.IR: "mlir",
     Stage.TTIR: "mlir",
     Stage.TTGIR: "mlir",
     Stage.LLIR: "llvm",

@@ -208,13 +208,14 @@ _QUOTING: Mapping[str, Mapping[str, object]] = {
     "graph_failed": _MESSAGES,
     "autotune_failed": _ERROR,
     "device_code": {"source_blob": None, "log": None},
-    "uncaptured": {"source": None},
+    "uncaptured": {"source": None, "output_code": None, "ir": None},
     "made_failed": {"source": None, **_MESSAGES},
 }
 """Fields that hold or quote the source, with their replacements."""
 _SOURCES = {
     **dict.fromkeys(_OF_SOURCE, ("blob",)),
-    **dict.fromkeys(("uncaptured", "made_failed", "triton", "triton_failed"), ("source",)),
+    **dict.fromkeys(("made_failed", "triton", "triton_failed"), ("source",)),
+    "uncaptured": ("source", "output_code", "ir"),
     "device_code": ("source_blob",),
     "extension": ("files", "sources"),
 }
