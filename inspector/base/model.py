@@ -287,7 +287,8 @@ class Variant(Struct, frozen=True):
     first pass.
 
     ``made_by`` are the programs that made it with their versions, as they were recorded with it;
-    what its stages say of them besides is the reader's to find.
+    what its stages say of them besides is the reader's to find. ``tile`` is that of a matrix
+    product by its TTGIR, ``64·32·128``, where nothing recorded its configuration.
 
     ``autotune`` is what tuning came to for this variant: of several, the tuning that it won, else
     the last; ``Kernel.autotune`` has them all.
@@ -323,6 +324,7 @@ class Variant(Struct, frozen=True):
     options: Mapping[str, object] = field(default_factory=dict)
     unpassed: Content | None = None
     made_by: Mapping[str, str] = field(default_factory=dict)
+    tile: str | None = None
 
     @property
     def failed(self) -> str | None:

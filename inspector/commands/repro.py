@@ -39,6 +39,7 @@ from inspector.measure.recorded_launch import chosen_call
 from inspector.measure.time.planning import again
 from inspector.reader.reader import Reader
 from inspector.reader.selecting import select, select_calls, select_one
+from inspector.reader.tables import table
 from inspector.recording.facts import as_map, as_text, text_of
 from inspector.recording.layout import Events, is_recording, read_events
 from inspector.report.tables import need_compiled
@@ -156,7 +157,8 @@ def _extension(
             count=call.count,
             recorded_on=_recorded_on(reader),
             reference=reference,
-        )
+        ),
+        table("repro_parts"),
     )
     return {
         "kernel": kernel,
@@ -219,7 +221,7 @@ def _triton(
         "check": check,
         "outside": (*source.outside, *(() if reference is None else reference.outside)),
         "unknown": source.unknown,
-        "text": triton_script(launch),
+        "text": triton_script(launch, table("repro_parts")),
     }
 
 

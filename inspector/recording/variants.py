@@ -133,8 +133,6 @@ def from_triton(
         missing |= dict.fromkeys(unkept, f"it could not be kept with the recording: {why}")
     shared, hit = metadata.get("shared"), event.get("cache_hit")
     config, specialization = config_of(metadata, event)
-    if isinstance(event.get("tile"), str):
-        config["tile"] = event["tile"]
     variant = Variant(
         id="",
         hash=digest,
@@ -147,6 +145,7 @@ def from_triton(
         ranks=() if rank is None else (rank,),
         signature={k: str(v) for k, v in as_map(event.get("signature")).items()},
         specialization=specialization,
+        tile=as_text(event.get("tile")),
         span=span,
         embedded=embedded,
         copied=copied,

@@ -221,7 +221,7 @@ def kernel(
     }
 
 
-_VARIANT = "cache_hit autotune ranks launches launches_exact failed maker library benchmarks"
+_VARIANT = "tile cache_hit autotune ranks launches launches_exact failed maker library benchmarks"
 
 
 def _launch(c: Call) -> dict[str, object]:

@@ -26,7 +26,7 @@ _MOVES = LAYOUT | {"iota", "broadcast_in_dim"}
 PRODUCTS = ("mm", "bmm", "addmm", "baddbmm", "convolution", "flex_attention")
 """What templates compute; the other operators are fused around them."""
 MAX_OPERATORS = 3
-TILE = ("BLOCK_M", "BLOCK_N", "BLOCK_K", "tile")
+TILE = ("BLOCK_M", "BLOCK_N", "BLOCK_K")
 """Constants of templates; the last is read from TTGIR where there are none."""
 DTYPES = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32", "float64": "fp64"}
 
@@ -59,7 +59,7 @@ def title(kernel: Kernel) -> str:
     parts += [_operators(kernel, template), _shape(variant)]
     head = " ".join(filter(None, parts))
     warps, stages = (variant.config.get(name) for name in ("num_warps", "num_stages"))
-    sizes = f"{tile(variant.config)} w{warps} s{stages}" if template else ""
+    sizes = f"{tile(variant.config, variant.tile)} w{warps} s{stages}" if template else ""
     launches = f"×{variant.launches}" if variant.launches else ""
     return shown(" · ".join(filter(None, (head, sizes.strip(), _place(kernel), launches))))
 
@@ -100,10 +100,10 @@ def _elements(argument: Argument) -> int:
     return out
 
 
-def tile(config: Mapping[str, object]) -> str:
+def tile(config: Mapping[str, object], by_ttgir: str | None = None) -> str:
     """The tile of a matrix product, ``64·32·128``; "" if unknown."""
-    sizes = [config.get(name) for name in TILE[:3]]
-    return str(config.get("tile") or "") if None in sizes else "·".join(map(str, sizes))
+    sizes = [config.get(name) for name in TILE]
+    return by_ttgir or "" if None in sizes else "·".join(map(str, sizes))
 
 
 def _place(kernel: Kernel) -> str:

@@ -184,9 +184,9 @@ def labels(variants: Sequence[Variant]) -> list[VariantLabel]:
     types = differing([_types(v) for v in variants])
     taken = differing([{n: granted(s) for n, s in v.specialization.items()} for v in variants])
     targets = [str(v.config.get("target") or v.target or "") for v in variants]
-    if any(key in TILE for key in keys) and all(tile(v.config) for v in variants):
+    tiles = [tile(v.config, v.tile) for v in variants]
+    if all(tiles) and len(set(tiles)) > 1:
         keys = [key for key in keys if key not in TILE]
-        tiles = [tile(v.config) for v in variants]
     else:
         tiles = [""] * len(variants)
     constants = [key for key in keys if key not in OWN]
@@ -309,12 +309,12 @@ def config(variant: Variant, first: Sequence[str] = ()) -> str:
     known = {name: variant.config[name] for name in first if name in variant.config}
     known |= variant.config
     # max-autotune's name of a candidate comes last.
-    return brief(known | {"choice": None}, known.get("choice"))
+    return brief(known | {"choice": None}, known.get("choice"), by_ttgir=variant.tile)
 
 
-def brief(config: Mapping[str, object], *last: object) -> str:
+def brief(config: Mapping[str, object], *last: object, by_ttgir: str | None = None) -> str:
     """Return settings, short: the tile of a product, warps and stages, then all others."""
-    sizes = tile(config)
+    sizes = tile(config, by_ttgir)
     rest = [name for name in config if name not in OWN and name != "flags"]
     names = [*OWN, *(name for name in rest if not sizes or name not in TILE)]
     told = [(name, config.get(name)) for name in names]

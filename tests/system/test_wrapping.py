@@ -206,6 +206,8 @@ def test_what_the_program_sends_to_its_parent_does_not_come_back(
 
 def test_an_alarm_that_is_set_before_reaches_the_program(tmp_path: Path) -> None:
     """``perl -e 'alarm 5; exec @ARGV'`` is many people's timeout; it survives an exec."""
+    alarm = "import os, signal, sys; signal.alarm(int(sys.argv[1]))"
+    alarm += "; os.execv(sys.argv[2], sys.argv[2:])"
     path = tmp_path / "program.py"
     path.write_text("import time\nprint('up', flush=True)\ntime.sleep(60)\n")
     for wrapped in (False, True):
@@ -213,7 +215,7 @@ def test_an_alarm_that_is_set_before_reaches_the_program(tmp_path: Path) -> None
             recording = tmp_path / f"rec{seconds}"
             words = command(["run", "-o", recording, path]) if wrapped else [sys.executable, path]
             done = subprocess.run(
-                ["perl", "-e", f"alarm {seconds}; exec @ARGV", *words],
+                [sys.executable, "-c", alarm, str(seconds), *words],
                 capture_output=True,
                 env=environment(),
                 timeout=90,

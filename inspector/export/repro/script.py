@@ -12,7 +12,6 @@ from msgspec import Struct
 from inspector.base.errors import UsageError
 from inspector.base.model import Argument
 from inspector.base.text import words
-from inspector.export.repro import support
 from inspector.export.repro.python_source import CutSource, is_jitted, python_literal
 
 CHECKS = ("interpreter", "reference", "none")  # what a launch can be compared with
@@ -89,8 +88,11 @@ class TritonLaunch(RecordedCall, frozen=True, kw_only=True):
     inputs: Mapping[str, tuple[str, tuple[int, ...], str]] | None = None
 
 
-def triton_script(launch: TritonLaunch) -> str:
-    """The script. Raises ``UsageError`` with the argument that cannot be made again."""
+def triton_script(launch: TritonLaunch, fixed: Mapping[str, str]) -> str:
+    """The script, with the ``fixed`` parts of repro_parts.toml.
+
+    Raises ``UsageError`` with the argument that cannot be made again.
+    """
     source = launch.source
     cut = [source] if launch.reference is None else [source, launch.reference]
     future = sorted({f for c in cut for f in c.future})
@@ -110,26 +112,26 @@ def triton_script(launch: TritonLaunch) -> str:
         part("its arguments, and its launch"),
         _arguments(launch),
         _launch(launch),
-        *reference_part(launch.reference, _COMMENT, support.CHECK_REFERENCE),
-        *_measures([] if launch.inputs is None else [_kept(launch.inputs)], tolerance),
-        support.INTERPRETER.strip(),
-        support.MAIN.strip()
-        % {"choices": tuple(checks), "default": launch.check, "interpret": support.INTERPRET},
-        support.CHECK.strip() % {"check": _check(checks)},
-        support.END.strip(),
+        *reference_part(launch.reference, _COMMENT, fixed["check_reference"]),
+        *_measures([] if launch.inputs is None else [_kept(launch.inputs)], tolerance, fixed),
+        fixed["interpreter"].strip(),
+        fixed["main"].strip()
+        % {"choices": tuple(checks), "default": launch.check, "interpret": fixed["interpret"]},
+        fixed["check"].strip() % {"check": _check(checks)},
+        fixed["end"].strip(),
     ]
     return script_of(_head(launch), future, imports, parts)
 
 
-def _measures(inputs: list[str], tolerance: float) -> list[str]:
+def _measures(inputs: list[str], tolerance: float, fixed: Mapping[str, str]) -> list[str]:
     """Making arguments, comparing and timing; single precision may be ``tolerance`` off."""
     return [
         part("values of the arguments"),
         *inputs,
-        support.INPUTS.strip(),
+        fixed["inputs"].strip(),
         part("what it is compared with, and how long it takes"),
-        support.COMPARE.strip() % {"float32": tolerance},
-        support.TIME.strip(),
+        fixed["compare"].strip() % {"float32": tolerance},
+        fixed["time"].strip(),
     ]
 
 
@@ -408,8 +410,11 @@ def _own(text: str) -> Iterable[str]:
             yield word
 
 
-def extension_script(call: ExtensionCall) -> str:
-    """The script. Raises ``UsageError`` with the argument that cannot be made again."""
+def extension_script(call: ExtensionCall, fixed: Mapping[str, str]) -> str:
+    """The script, with the ``fixed`` parts of repro_parts.toml.
+
+    Raises ``UsageError`` with the argument that cannot be made again.
+    """
     reference = call.reference
     imports = {"import torch", "from torch.utils.cpp_extension import load"}
     imports.update(reference.imports if reference is not None else ())
@@ -421,13 +426,13 @@ def extension_script(call: ExtensionCall) -> str:
         part("the arguments, and the call"),
         _call_arguments(call),
         *reference_part(reference, _NO_REFERENCE, _EXPECTED),
-        *_measures([], COARSE[""]),
-        support.MAIN.strip()
-        % {"choices": checks, "default": checks[0], "interpret": support.PARSED},
-        support.NO_CHECK.strip()
+        *_measures([], COARSE[""], fixed),
+        fixed["main"].strip()
+        % {"choices": checks, "default": checks[0], "interpret": fixed["parsed"]},
+        fixed["no_check"].strip()
         if reference is None
-        else support.CHECK.strip() % {"check": _CHECK},
-        support.END.strip(),
+        else fixed["check"].strip() % {"check": _CHECK},
+        fixed["end"].strip(),
     ]
     future = () if reference is None else reference.future
     return script_of(_call_head(call), future, imports, parts)

@@ -579,7 +579,7 @@ class MainScreen(PaneScreen[None]):
             above = row if entry is None else entry.row
             name = above.subject.name if above.kind is TreeKind.KERNEL else above.text
             below = [one.row.subject for one in every((entry,) if entry else ()) if one.row.leaf]
-            return scope_of(self.reads.recording, name, below)
+            return scope_of(name, below)
 
         table = VariantsScreen(self.reads, self.marked, row.subject.variant, self.times, scope)
         self.app.push_screen(table, self._left)

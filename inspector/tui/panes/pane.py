@@ -14,7 +14,7 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
 from textual.message import Message
-from textual.widget import Widget
+from textual.widgets import Static
 
 from inspector.analyse.flow.arrows import FlowLanes, arrows
 from inspector.analyse.line_annotations import LineAnnotations
@@ -179,19 +179,6 @@ class PaneTitle(LineWidget):
         screen.panes.activate(self.parent)
 
 
-class ColumnHeads(Widget):
-    """What the columns of a pane's gutter are called, above them; not there without columns."""
-
-    def __init__(self, view: CodeView) -> None:
-        super().__init__()
-        self.view = view
-
-    def render(self) -> Content:
-        rows = self.view.rows
-        before = rows.margin - rows.gutter.width - rows.flow_width
-        return Content(" " * before + rows.gutter.heads)
-
-
 Foldable = tuple[Mapping[Fold, tuple[Region, ...]], Mapping[int, str], FlowLanes | None]
 """Foldable regions of a listing, files of ``.loc`` by their numbers, and branches."""
 
@@ -210,7 +197,8 @@ class Pane(Vertical):
         self.reads = reads
         self.title_line = PaneTitle()
         self.view = CodeView()
-        self.heads = ColumnHeads(self.view)
+        self.heads = Static(classes="heads", markup=False)
+        """What the columns of the gutter are called, above them; not there without columns."""
         self.request: ListingRequest | None = None
         self.preferred: Stage | None = None
         self._reading: ListingRequest | None = None
@@ -313,9 +301,10 @@ class Pane(Vertical):
         modes = (("zoom", "zoom"),) if self.zoomed else ()
         self.title_line.modes = (*modes, *self.view.modes)
         self.title_line.refresh()
-        there = bool(self.view.rows.gutter.columns) and bool(self.view.lines)
-        self.heads.set_class(there, "-there")
-        self.heads.refresh()
+        rows = self.view.rows
+        before = rows.margin - rows.gutter.width - rows.flow_width
+        self.heads.update(" " * before + rows.gutter.heads)
+        self.heads.set_class(bool(rows.gutter.columns and self.view.lines), "-there")
 
     def _annotate(self, request: ListingRequest) -> None:
         variant, stage, reads = request.subject.variant, request.stage, self.reads

@@ -304,7 +304,7 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
         lead = ("›" if chosen else " ") + "  " * row.depth + self._sign(row)
         room = width - cell_len(lead) - cell_len(figures) - 1
         if room < MIN_NAME_CELLS:
-            figures = re.sub(r"(\d+) failed +", r"✗\1 ", figures)
+            figures = re.sub(r"(?<!\d)(\d+) failed +", r"✗\1 ", figures)
             room = width - cell_len(lead) - cell_len(figures) - 1
         for more in (measured, f"{many:<3} " if many else ""):
             if cell_len(row.text + more) <= room:

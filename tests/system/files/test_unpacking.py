@@ -23,6 +23,7 @@ from inspector.base.errors import Unreadable
 from inspector.system import files
 from inspector.system.files import unpacking
 from tests.helpers.ptxview import EXTENSION, LECTURE, SQUARE, call, command, environment
+from tests.helpers.tools import needs
 
 RECORDING = Path(__file__).parents[3] / "examples" / "recordings" / "lecture-h200.ptxview"
 PTX = (SQUARE / "square_kernel.ptx").read_bytes()
@@ -234,6 +235,7 @@ def test_headers_are_not_read_beyond_what_a_name_takes(tmp_path: Path, temporary
     assert done.status == 4 and "headers" in done.said
 
 
+@needs("tar")
 def test_files_with_holes_are_left_out(tmp_path: Path, temporary: Path) -> None:
     """A sparse file of a terabyte is a few bytes in a tar."""
     sparse = tmp_path / "sparse.ptx"
