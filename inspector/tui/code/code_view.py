@@ -165,7 +165,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
                 return
         self.say("No column is known for this listing.", warning=True)
 
-    def _jump_among(self, lines: tuple[int, ...], step: int, otherwise: str) -> None:
+    def jump_among(self, lines: tuple[int, ...], step: int, otherwise: str) -> None:
         if lines:
             at = bisect_left(lines, self.cursor + (step > 0)) - (step < 0)
             self.jump(lines[at % len(lines)])
@@ -173,7 +173,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
             self.say(otherwise, warning=True)
 
     def action_note(self, step: int) -> None:
-        self._jump_among(self.rows.gutter.annotations.noted, step, "No line has a note here.")
+        self.jump_among(self.rows.gutter.annotations.noted, step, "No line has a note here.")
 
     def action_largest(self, column: str) -> None:
         gutter, lines = self.rows.gutter, self.lines
@@ -260,11 +260,11 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         text = "Nothing is searched for: / searches."
         if self.pattern is not None:
             text = f"No line has /{label(self.pattern.pattern)}/ here."
-        self._jump_among(self.matches, step, text)
+        self.jump_among(self.matches, step, text)
 
     def action_use(self, step: int) -> None:
         used = () if self.register is None else self.register.used
-        self._jump_among(used, step, self._no_register("uses"))
+        self.jump_among(used, step, self._no_register("uses"))
 
     def action_definition(self) -> None:
         defined = () if self.register is None else self.register.defined
@@ -272,7 +272,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         if defined and not others and self.register is not None:
             self.say(f"{label(self.register.name)} is assigned on this line.")
         else:
-            self._jump_among(others, -1, self._no_register("defines"))
+            self.jump_among(others, -1, self._no_register("defines"))
 
     def _no_register(self, what: str) -> str:
         if self.register is None:

@@ -8,7 +8,7 @@ whole by the thread that loads them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from operator import itemgetter
 
@@ -250,13 +250,8 @@ def target_line(listing: Listing, n: int, target: str) -> int | None:
     return next((f.first for f in listing.functions if f.name == target), None)
 
 
-def labels(listing: Listing, here: int, step: int) -> Iterator[int]:
-    texts = texts_of(listing)
-    many = len(texts)
-    for distance in range(1, many + 1):
-        at = (here - 1 + step * distance) % many
-        if label_of(texts[at]) is not None:
-            yield at + 1
+def labels(listing: Listing) -> tuple[int, ...]:
+    return tuple(line.n for line in listing.lines if label_of(line.text) is not None)
 
 
 def labels_of(listing: Listing, stage: Stage) -> list[tuple[str, int, str]]:

@@ -34,7 +34,7 @@ from inspector.tui.diff.diff_view import (
 )
 from inspector.tui.keys.command_table import SHARED, Where, bindings_of
 from inspector.tui.panes.pane import PATIENCE_SECONDS
-from inspector.tui.widgets.notice import Notice, cut, in_thread, label, shorten
+from inspector.tui.widgets.notice import Notice, cut, following, in_thread, label, shorten
 from inspector.tui.widgets.subject import TreeSubject, digit, resolve
 from inspector.tui.widgets.tool_screen import LineWidget, Overlay, SearchScreen, clickable, ends
 
@@ -275,10 +275,6 @@ class DiffScreen(DiffSearching):
     def on_resize(self) -> None:
         self.summary.fit()
 
-    @property
-    def home(self) -> DiffView:
-        return self.view
-
     def renew(self, reads: Reader) -> None:
         if self.fixed:
             return
@@ -331,10 +327,8 @@ class DiffScreen(DiffSearching):
         self._ask(stage=Stage(stage), at=self.view.place or self.request.at)
 
     def action_next_stage(self, by: int) -> None:
-        stages = shared_stages(self.request.a, self.request.b)
-        at = stages.index(self.stage) + by if self.stage in stages else min(by, 0)
-        if stages:
-            self.action_stage(stages[at % len(stages)].value)
+        if stages := shared_stages(self.request.a, self.request.b):
+            self.action_stage(following(stages, self.stage, by).value)
 
     def action_exchange(self) -> None:
         asked, here = self.request, self.view.place

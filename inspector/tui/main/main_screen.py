@@ -9,7 +9,7 @@ import os
 import re
 import shlex
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -19,7 +19,6 @@ from textual.app import ComposeResult, SuspendNotSupported
 from textual.containers import Horizontal
 from textual.content import Content
 from textual.dom import DOMNode
-from textual.widget import Widget
 
 from inspector.base.errors import PtxviewError, UsageError
 from inspector.base.model import (
@@ -50,7 +49,7 @@ from inspector.tui.program.live import Live
 from inspector.tui.program.output_view import OutputView
 from inspector.tui.tree.kernel_tree import KernelTree
 from inspector.tui.tree.rows import Order, TreeKind, every
-from inspector.tui.widgets.notice import in_thread, label
+from inspector.tui.widgets.notice import following, in_thread, label
 from inspector.tui.widgets.subject import RecordingTimes, TreeSubject, resolve, told_alike
 
 if TYPE_CHECKING:
@@ -176,7 +175,7 @@ class MainScreen(PaneScreen[None]):
         self.live = live
         self.tree_wanted = True
         self.tree_width: int | None = None
-        self.kernels = KernelTree(reads, times)
+        self.kernels = KernelTree(reads, times, self.note)
         self.card = VariantCard(reads, times)
         self.title_bar = TitleBar(reads.recording)
         self.output = OutputView(live) if live is not None and live.send is not None else None
@@ -185,22 +184,16 @@ class MainScreen(PaneScreen[None]):
         self.empty = self.footer.bare = not (reads.recording.kernels or reads.recording.graphs)
 
     def compose(self) -> ComposeResult:
-        yield self.title_bar
         self.set_class(self.output is not None, "-watched")
-        if self.empty:
-            yield EmptyState(self.reads.recording, self.live if self.output is not None else None)
-        else:
-            yield from self._filled()
-        if self.output is not None:
-            # While nothing is compiled, what the program writes is what there is to see.
-            self.output.set_class(self.empty, "-alone")
-            yield self.output
-        yield self.footer
-
-    def _filled(self) -> Iterator[Widget]:
-        yield self.card
+        self.set_class(self.empty, "-empty")
+        yield from (self.title_bar, self.card)
         yield Horizontal(self.kernels, self.panes, id="body")
         yield from (self.reading, self.status, self.prompt)
+        if self.empty:
+            yield EmptyState(self.reads.recording, self.live if self.output is not None else None)
+        if self.output is not None:
+            yield self.output
+        yield self.footer
 
     def on_mount(self) -> None:
         self.begin()
@@ -216,14 +209,12 @@ class MainScreen(PaneScreen[None]):
         self.read_times()
 
     async def fill(self, reads: Reader) -> None:
-        empty, output = self.query_one(EmptyState), self.output
+        output = self.output
         self.empty = self.footer.bare = False
         stays = output is not None and output.has_focus and not output.follows
         async with self.batch():
-            await empty.remove()
-            await self.mount(*self._filled(), after=self.title_bar)
-            if output is not None:
-                output.remove_class("-alone")
+            await self.query_one(EmptyState).remove()
+            self.remove_class("-empty")
         self.renew(reads)
         self.begin(focus=not stays)
 
@@ -270,9 +261,6 @@ class MainScreen(PaneScreen[None]):
         self.panes.arrange_as(view.layout, view.shares)
         self.kernels.find(view.subject)
 
-    def on_resize(self) -> None:
-        self.fit()
-
     def fit(self) -> None:
         if self.empty:
             return
@@ -283,6 +271,8 @@ class MainScreen(PaneScreen[None]):
         wanted = self.tree_width or max(24, min(46, width // 5 + 6))
         cells = max(MIN_TREE_CELLS, min(wanted, width - MIN_PANES_CELLS))
         self.kernels.styles.width = "1fr" if narrow else cells
+
+    on_resize = fit
 
     def focus_first(self) -> None:
         if not self.empty:
@@ -363,10 +353,6 @@ class MainScreen(PaneScreen[None]):
 
         self.ask("filter", self.kernels.query_text, filtered, self.kernels.filter)
 
-    @on(KernelTree.Told)
-    def _told(self, message: KernelTree.Told) -> None:
-        self.note(message.text)
-
     def action_clear_filter(self) -> None:
         self.kernels.filter("")
 
@@ -407,25 +393,22 @@ class MainScreen(PaneScreen[None]):
         subject, here = self.panes.subject, self.panes.active.stage
         there = [stage for stage in GRAPH_STAGES if subject.has(stage)]
         # The operations are shown first, and come last in the order of lowering.
-        order = there[-1:] + there[:-1]
-        at = order.index(here) + 1 if here in order else 0
-        self.panes.choose(order[at % len(order)] if order else Stage.OPERATIONS)
+        order = [*there[-1:], *there[:-1]] or [Stage.OPERATIONS]
+        self.panes.choose(following(order, here))
 
     def action_next_stage(self, by: int) -> None:
-        there, now = self.panes.subject.stages(), self.panes.active.stage
-        if there:
-            at = there.index(now) if now in there else 0
-            self.panes.choose(there[(at + by) % len(there)])
+        if there := self.panes.subject.stages():
+            self.panes.choose(following(there, self.panes.active.stage, by))
 
     def action_next_pane(self, by: int) -> None:
-        stops: list[Pane | None] = [None] if self.tree_wanted else []
-        stops += self.panes.panes
-        here = None if self.focused is self.kernels else self.panes.active
-        at = stops.index(here) if here in stops else 0
-        if (stop := stops[(at + by) % len(stops)]) is None:
-            self.focus_tree()
-        else:
+        here = self.kernels if self.focused is self.kernels else self.panes.active
+        stop = following(
+            [*([self.kernels] if self.tree_wanted else []), *self.panes.panes], here, by
+        )
+        if isinstance(stop, Pane):
             self.focus_pane(stop)
+        else:
+            self.focus_tree()
 
     def action_pane_more(self) -> None:
         self.panes.more()
@@ -463,10 +446,15 @@ class MainScreen(PaneScreen[None]):
             in_thread(self, work, self._to_kernel, "kernel", failed=self.fail)
         elif line is not None and line.targets and view.source is not None:
             listing, n, target = view.source.listing, line.n, line.targets[0]
-            self._seek(lambda: target_line(listing, n, target), label(target))
+
+            def go(to: int | None) -> None:
+                if view.source is not None and view.source.listing is listing:
+                    missing = f"{label(target)} is nowhere in this listing."
+                    view.jump_among(() if to is None else (to,), 1, missing)
+
+            in_thread(self, lambda: target_line(listing, n, target), go, "target")
         elif len(self.panes.panes) > 1:
-            panes = self.panes.panes
-            self.panes.activate(panes[(panes.index(self.panes.active) + 1) % len(panes)])
+            self.panes.activate(following(self.panes.panes, self.panes.active))
 
     def _to_kernel(self, kernel: str | None) -> None:
         if kernel is None:
@@ -485,21 +473,14 @@ class MainScreen(PaneScreen[None]):
             self.panes.to(Stage.SOURCE, made.line, made.file)
 
     def action_label(self, step: int) -> None:
-        view = self.view
-        if view.source is not None:
-            listing, n = view.source.listing, view.cursor
-            self._seek(lambda: next(labels(listing, n, step), None), "a label")
-
-    def _seek(self, find: Callable[[], int | None], wanted: str) -> None:
         view, source = self.view, self.view.source
 
-        def go(n: int | None) -> None:
-            if source is view.source and n is not None:
-                view.jump(n)
-            elif source is view.source:
-                self.say(f"{wanted} is nowhere in this listing.", view, warning=True)
+        def go(found: tuple[int, ...]) -> None:
+            if source is view.source:
+                view.jump_among(found, step, "a label is nowhere in this listing.")
 
-        in_thread(self, find, go, "target")
+        if source is not None:
+            in_thread(self, lambda: labels(source.listing), go, "target")
 
     def action_history(self, by: int) -> None:
         place = self.panes.history.go(self.panes.here(), by)

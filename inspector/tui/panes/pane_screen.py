@@ -31,7 +31,7 @@ from inspector.tui.code.highlight import Highlighter, location_of, place
 from inspector.tui.keys.command_table import Where
 from inspector.tui.panes.pane import Pane
 from inspector.tui.panes.panes import Panes
-from inspector.tui.widgets.notice import Notice, cancelled, cut, in_thread, label, plain
+from inspector.tui.widgets.notice import Notice, cancelled, cut, following, in_thread, label, plain
 from inspector.tui.widgets.subject import RecordingTimes, TreeSubject
 from inspector.tui.widgets.tool_screen import ResultType, SearchScreen
 
@@ -94,8 +94,7 @@ class ReadingLine(Widget):
     def next_register(self) -> bool:
         names = [one.name for one in self.said.registers]
         if names:
-            at = names.index(self.register) + 1 if self.register in names else 0
-            self.register = names[at % len(names)]
+            self.register = following(names, self.register)
             self._light_up()
         return bool(names)
 
@@ -187,10 +186,6 @@ class PaneScreen(SearchScreen[ResultType]):
     @property
     def view(self) -> CodeView:
         return self.panes.active.view
-
-    @property
-    def home(self) -> CodeView:
-        return self.view
 
     def home_of(self, where: Where) -> DOMNode:
         return self.view if where is Where.PANE else self

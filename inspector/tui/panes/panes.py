@@ -16,7 +16,7 @@ from inspector.base.model import Stage
 from inspector.reader.reader import Reader
 from inspector.tui.code.code_view import CodeView
 from inspector.tui.panes.pane import ListingRequest, Pane
-from inspector.tui.widgets.notice import Notice, in_thread
+from inspector.tui.widgets.notice import Notice, following, in_thread
 from inspector.tui.widgets.subject import TreeSubject, resolve
 
 
@@ -54,8 +54,7 @@ LAYOUTS = {
 
 
 def after(now: Layout | None) -> Layout:
-    every = [*LAYOUTS.values()]
-    return every[0 if now is None else (every.index(now) + 1) % len(every)]
+    return following([*LAYOUTS.values()], now)
 
 
 MAX_PANES = 3
@@ -213,8 +212,7 @@ class Panes(Container):
         request = self.active.request
         if request is None or len(request.files) < 2:
             return False
-        at = request.files.index(request.path) + 1
-        self.choose(Stage.SOURCE, request.files[at % len(request.files)])
+        self.choose(Stage.SOURCE, following(request.files, request.path))
         return True
 
     def carry(self, pane: Pane, place: VisitedPlace | None) -> None:

@@ -39,7 +39,7 @@ from inspector.tui.step.step_figures import (
     register_rows,
     stages_with_ptx,
 )
-from inspector.tui.widgets.notice import Notice, cut, in_thread, label
+from inspector.tui.widgets.notice import Notice, cut, following, in_thread, label
 from inspector.tui.widgets.subject import RecordingTimes, TreeSubject
 from inspector.tui.widgets.tool_screen import Overlay, SubjectBar
 
@@ -436,8 +436,7 @@ class StepScreen(PaneScreen[None]):
             self.find(None)
 
     def action_next_pane(self, by: int) -> None:
-        panes = self.panes.panes
-        self.panes.activate(panes[(panes.index(self.panes.active) + by) % len(panes)])
+        self.panes.activate(following(self.panes.panes, self.panes.active, by))
 
     def action_zoom(self) -> None:
         self._turned = True

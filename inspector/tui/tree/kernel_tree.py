@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -35,7 +35,16 @@ from inspector.tui.tree.rows import (
     rows,
     whole_tree,
 )
-from inspector.tui.widgets.notice import Notice, attempt, cancelled, cut, in_thread, label, shorten
+from inspector.tui.widgets.notice import (
+    Notice,
+    attempt,
+    cancelled,
+    cut,
+    following,
+    in_thread,
+    label,
+    shorten,
+)
 from inspector.tui.widgets.row_list import RowList
 from inspector.tui.widgets.selection import Chosen, Selection
 from inspector.tui.widgets.subject import (
@@ -82,25 +91,17 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
     class Filtered(Message):
         """The filter has changed."""
 
-    @dataclass
-    class Told(Message):
-        """How a filter fares, or what is wrong with it."""
-
-        text: str
-
     class Ordered(Message):
         """The order has changed, or more figures decide it."""
 
-    def __init__(self, reads: Reader, times: RecordingTimes | None = None) -> None:
+    def __init__(self, reads: Reader, times: RecordingTimes, told: Callable[[str], object]) -> None:
+        """``told`` is given how a filter fares, or what is wrong with it."""
         super().__init__()
-        self.reads = reads
-        self.times = times if times is not None else RecordingTimes(reads.recording.path)
+        self.reads, self.times = reads, times
         self.order = Order.COMPILED
         self.query_text = self.words = ""
         self.chosen: Chosen = None
-        self.selection = Selection(
-            self, lambda: self.reads, self._select, lambda text: self.post_message(self.Told(text))
-        )
+        self.selection = Selection(self, lambda: self.reads, self._select, told)
         self.marked: tuple[Key, ...] = ()
         # By kernel and variant: two kernels of one object file share its hash.
         self._resources: dict[Key, Resources | None] = {}
@@ -264,7 +265,7 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
 
     def action_order(self) -> None:
         there = orders(self.reads.recording, bool(self.times.stored))
-        self.order = there[(there.index(self.order) + 1) % len(there)]
+        self.order = following(there, self.order)
         self.reorder()
         if self.order in (Order.REGISTERS, Order.SPILLS):
             self.read_every()

@@ -179,6 +179,12 @@ class SearchScreen(ToolScreen[ResultType]):
     """A screen with listings to search; the cursor goes to the first match while one types."""
 
     view: Any
+
+    @property
+    def home(self) -> Widget:
+        home: Widget = self.view
+        return home
+
     origin: tuple[Any, int, re.Pattern[str] | None] | None = None
     """View, line and pattern from before the prompt."""
 

@@ -33,7 +33,7 @@ from inspector.tui.code.highlight import highlighter_for
 from inspector.tui.diff.diff_screen import DiffSearching
 from inspector.tui.diff.diff_view import DiffOutcome, DiffView, laid_out
 from inspector.tui.keys.command_table import BARE, Where, bindings, bindings_of
-from inspector.tui.widgets.notice import Notice, in_thread, label
+from inspector.tui.widgets.notice import Notice, following, in_thread, label
 from inspector.tui.widgets.row_list import Table
 from inspector.tui.widgets.subject import TreeSubject
 from inspector.tui.widgets.tool_screen import Overlay, SubjectBar
@@ -80,7 +80,7 @@ class PassTable(Table[PassRun], can_focus=True, inherit_bindings=False):
 
     def action_stage(self) -> None:
         stages = [None, *dict.fromkeys(p.stage for p in self.known)]
-        self.stage = stages[(stages.index(self.stage) + 1) % len(stages)]
+        self.stage = following(stages, self.stage)
         self.lay()
 
     def draw_head(self, width: int) -> Strip:
