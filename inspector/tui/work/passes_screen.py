@@ -153,17 +153,17 @@ class PassesScreen(DiffSearching):
             self.call_later(self.table.say, Notice("◔", f"{text} …", "Esc ends it."))
 
         def read() -> PassList:
+            if variant is None and graph is not None:
+                return graph_passes(graph, lines_changed)
+            assert variant is not None
             worker = get_current_worker()
-            if variant is not None:
-                return variant_passes(
-                    variant,
-                    kept_cache(),
-                    lines_changed,
-                    go_on=lambda: self.is_attached and not worker.is_cancelled,
-                    say=say,
-                )
-            assert graph is not None
-            return graph_passes(graph, lines_changed)
+            return variant_passes(
+                variant,
+                kept_cache(),
+                lines_changed,
+                go_on=lambda: self.is_attached and not worker.is_cancelled,
+                say=say,
+            )
 
         in_thread(self, read, self._listed, "passes", failed=self._not_listed)
 
@@ -172,8 +172,7 @@ class PassesScreen(DiffSearching):
         self.table.say(notice)
 
     def _listed(self, answer: PassList) -> None:
-        self._reading = False
-        self.made = answer
+        self._reading, self.made = False, answer
         self.table.known = answer.passes
         self.table.lay()
         if not answer.passes:
