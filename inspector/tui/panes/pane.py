@@ -75,16 +75,14 @@ def _failed_at(reads: Reader, subject: TreeSubject, stage: Stage) -> int | None:
 
 def load(reads: Reader, request: ListingRequest) -> LoadedListing | Notice:
     subject, stage = request.subject, request.stage
-    variant, graph = subject.variant, subject.graph
-    if not subject.has(stage):
-        return missing(subject, stage, reads.recording.complete)
-    if subject.of_graph(stage):
-        assert graph is not None
-        listing, file = reads.graph_listing(graph, stage), graph.stages.get(stage)
+    variant, graph, file = subject.variant, subject.graph, subject.file(request.stage)
+    if graph is not None and subject.of_graph(stage):
+        listing = reads.graph_listing(graph, stage)
+    elif variant is not None and subject.has(stage):
+        listing = reads.listing(variant, stage)
     else:
-        assert variant is not None
-        listing, file = reads.listing(variant, stage), variant.stages.get(stage)
-    if not "".join(line.text for line in listing.lines[:2]) and len(listing.lines) < 2:
+        return missing(subject, stage, reads.recording.complete)
+    if not "\n".join(line.text for line in listing.lines[:2]):
         return Notice("∅", f"The recorded {stage} is empty.")
     source = highlighter_for(listing, stage, file.origin_path if file else None)
     answer = attempt(lambda: _start(reads, request))

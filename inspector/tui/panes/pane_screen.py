@@ -11,9 +11,8 @@ import textwrap
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
-from msgspec import Struct
 from textual import on
 from textual.content import Content
 from textual.dom import DOMNode
@@ -53,7 +52,7 @@ def _span(lines: tuple[int, ...], word: str) -> str:
     return f"{word} at {lines[0]}" if lines else ""
 
 
-class Said(Struct, frozen=True):
+class Said(NamedTuple):
     """All annotations of one line."""
 
     words: Words = NO_WORDS
@@ -108,18 +107,17 @@ class ReadingLine(Widget):
         return next((one for one in self.said.registers if one.name == self.register), None)
 
     def parts(self) -> list[tuple[str, str]]:
-        out: list[tuple[str, str]] = []
-        if self.said.words.sentence:
-            out.append((self.said.words.sentence, "$foreground"))
+        words, told, _ = self.said
+        out = [(words.sentence, "$foreground")] if words.sentence else []
         out += [
             (f"{SEVERITY_SIGNS.get(n.severity, '·')} {n.rule}: {n.text}", "$warning")
-            for n in self.said.told.notes
+            for n in told.notes
         ]
-        out += [(wait, "$secondary") for wait in self.said.words.waits]
+        out += [(wait, "$secondary") for wait in words.waits]
         if (one := self.looked_at) is not None and (one.defined or one.used):
             places = (_span(one.defined, "defined"), _span(one.used, "used"))
             out.append((f"{one.name}: {', '.join(p for p in places if p)}", "$accent"))
-        rolled = self.said.told.rolled
+        rolled = told.rolled
         if rolled is not None and rolled.live.get("gpr"):
             most = "up to " if rolled.instructions > 1 else ""
             peak = ", the kernel's peak" if rolled.peak else ""
@@ -153,12 +151,14 @@ def stacked(parts: list[tuple[str, str]], width: int, height: int) -> list[tuple
     while sum(allowed) > height:
         longest = max(range(len(allowed)), key=lambda at: (allowed[at], at))
         allowed[longest] -= 1
-    out = []
-    for (_, style), rows, many in zip(parts, wrapped, allowed, strict=True):
+    for rows, many in zip(wrapped, allowed, strict=True):
         if many < len(rows):
-            rows[many - 1] = cut(rows[many - 1], width - 1).removesuffix("…") + "…"
-        out += [(cut(row, width), style) for row in rows[:many]]
-    return out
+            rows[many - 1 :] = [cut(rows[many - 1], width - 1).removesuffix("…") + "…"]
+    return [
+        (cut(row, width), style)
+        for (_, style), rows in zip(parts, wrapped, strict=True)
+        for row in rows
+    ]
 
 
 # Dialogs are imported when they are opened: the first frame does not wait for them.
