@@ -28,7 +28,7 @@ from inspector.tui.code.highlight import Highlighter, highlighter_for, width_of
 from inspector.tui.keys.command_table import command, shown, there
 from inspector.tui.widgets.notice import Notice, attempt, in_thread, label, shorten
 from inspector.tui.widgets.subject import TreeSubject, digit, told_alike
-from inspector.tui.widgets.tool_screen import LineWidget, clickable, ends
+from inspector.tui.widgets.tool_screen import LineWidget, clickable, ends, stage_tab
 
 SEARCH_LINES = 200
 """Lines in which the first instruction is looked for."""
@@ -142,8 +142,7 @@ class PaneTitle(LineWidget):
                 if not there:
                     style = "dim" if words else "dim strike"
                 text = f"{digit(stage)} {stage}" if words else digit(stage)
-                tab = Content.assemble(" ", (text, style), " " if words else "")
-                yield clickable(tab, f"screen.stage({stage.value!r})")
+                yield stage_tab(stage, text, style, " " if words else "")
 
     def render(self) -> Content:
         width = self.size.width

@@ -401,16 +401,16 @@ class LaneGrid(ModalScreen[int | None]):
         super().__init__()
         self.heading, self.strips, self.lane = heading, strips, lane
         self.threads = len(strips[0].active)
-        self.which = 0
-        self.typed = ""
+        self.which, self.typed = 0, ""
         self.text = Static(markup=False)
+        self.frame = VerticalScroll(self.text)
+        self.frame.border_title = Content(heading)
+        more = "Tab the next register, " if len(strips) > 1 else ""
+        keys = f"arrows or a number, Enter chooses, {more}Esc closes"
+        self.frame.border_subtitle = Content(keys)
 
     def compose(self) -> ComposeResult:
-        frame = VerticalScroll(self.text)
-        frame.border_title = Content(self.heading)
-        more = "Tab the next register, " if len(self.strips) > 1 else ""
-        frame.border_subtitle = Content(f"arrows or a number, Enter chooses, {more}Esc closes")
-        yield frame
+        yield self.frame
 
     def _show(self) -> None:
         width, height = self.size.width - 6, self.size.height - 3
@@ -418,8 +418,7 @@ class LaneGrid(ModalScreen[int | None]):
         text = Content.assemble(*parts)
         self.text.update(text)
         widest = max(line.cell_length for line in text.split("\n"))
-        frame = self.query_one(VerticalScroll)
-        frame.styles.width = max(widest, len(self.heading) + 4, LEAST) + 6
+        self.frame.styles.width = max(widest, len(self.heading) + 4, LEAST) + 6
 
     on_resize = _show
 

@@ -142,18 +142,11 @@ class StepScreen(PaneScreen[None]):
             self.running.stop.set()
 
     def _run(self, block: Triple) -> None:
-        kernel, variant = self.subject.kernel, self.subject.variant
-        assert kernel is not None and variant is not None
         if self.running is not None:
             self.running.stop.set()
-        running = self.running = RunningBlock(block)
-        in_thread(
-            self,
-            lambda: running.run(self.reads, kernel, variant),
-            self._was_run,
-            "block",
-            failed=self._not_run,
-        )
+        self.running = RunningBlock(block)
+        work = partial(self.running.run, self.reads, *self.subject.pair)
+        in_thread(self, work, self._was_run, "block", failed=self._not_run)
         self._glance()
 
     def _glance(self) -> None:
@@ -229,8 +222,7 @@ class StepScreen(PaneScreen[None]):
             self.say(text, warning=warning)
 
     def _find_ties(self) -> None:
-        variant = self.subject.variant
-        assert variant is not None
+        _, variant = self.subject.pair
 
         def tie(stage: Stage) -> None:
             def find() -> tuple[Links, tuple[str, ...]]:

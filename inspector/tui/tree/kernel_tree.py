@@ -55,7 +55,6 @@ from inspector.tui.widgets.subject import (
     figure,
     spilled,
     spills,
-    warps,
 )
 
 READ_DELAY_SECONDS = 0.05
@@ -350,18 +349,18 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
             return "", "", False
         if row.failed and not row.count and (variant is None or variant.uncompiled):
             return "", "failed ", True
-        failed = f"{row.failed} failed  " if row.failed else ""
-        group = row.kind in (TreeKind.ORIGIN, TreeKind.GRAPH)
+        group = row.kind in (TreeKind.ORIGIN, TreeKind.GRAPH) or variant is None
         if row.count or group or variant is None:
-            count = str(row.count or UNKNOWN) if group or variant is None else f"×{row.count}"
+            failed = f"{row.failed} failed  " if row.failed else ""
+            count = str(row.count or UNKNOWN) if group else f"×{row.count}"
             return "", f"{failed}{count} ", bool(failed)
         resources = self._resources.get(row.subject.key[:2]) or variant.known
         figures, spill = self._ordered_by(row, variant, resources), spilled(resources)
         if variant.error is not None:
             return figures.strip(), "failed ", True
         # Where its siblings have others, the variant's own text tells its warps.
-        many = warps(variant) if row.kind is TreeKind.KERNEL else None
-        return "" if many is None else f"w{many}", figures, spill
+        many = variant.config.get("num_warps") if row.kind is TreeKind.KERNEL else None
+        return f"w{many}" if isinstance(many, int) else "", figures, spill
 
     def _ordered_by(self, row: TreeRow, variant: Variant, resources: Resources) -> str:
         text, warning = figure(resources.registers), "⚠" if spilled(resources) else " "
@@ -397,8 +396,7 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
             self._rebuild()
 
     def on_click(self, event: events.Click) -> None:
-        index = self.clicked(event)
-        if index is None:
+        if (index := self.clicked(event)) is None:
             return
         self.go(index)
         row = self.rows[index]

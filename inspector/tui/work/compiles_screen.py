@@ -70,7 +70,7 @@ class LinesScreen(ChoiceList[UserFrame | str | None]):
     KEYS: ClassVar = "n next part"
 
     def __init__(self, title: str, make: Callable[[int], Iterable[compiles.CompileLine]]) -> None:
-        super().__init__(title, ())  # rows are made when the width is known
+        super().__init__(title, OptionList())  # rows are made when the width is known
         self.make = make
         self.opened = False
         self.rows: list[compiles.CompileLine] = []

@@ -133,8 +133,7 @@ class WorkScreen(ToolScreen[None]):
 
     def __init__(self, head: str, subject: TreeSubject, right: str = "") -> None:
         super().__init__()
-        assert subject.kernel is not None and subject.variant is not None
-        self.subject, self.kernel, self.variant = subject, subject.kernel, subject.variant
+        self.subject, (self.kernel, self.variant) = subject, subject.pair
         self.bar = SubjectBar(head, subject.name, subject.taken, right)
         self.text = Static(markup=False)
         self.scroller = VerticalScroll(self.text, can_focus=False)
