@@ -585,7 +585,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
 
     def named(self, names: Mapping[str, str], kernel: range) -> None:
         if self.source is not None and names != self.source.names:
-            self.source.know(names, kernel)
+            self.source.names, self.source.kernel = names, kernel
             self.refresh_marks()
 
     def light_up(self, register: Register | None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 
 from rich.cells import cell_len
 from rich.segment import Segment
@@ -112,9 +112,8 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
 
     def _plant(self) -> None:
         self._tree = whole_tree(self.reads.recording)
-        names = (row.text for row in rows(self._tree) if row.kind is TreeKind.KERNEL)
-        self._names = tuple(dict.fromkeys(names))
-        self._shortened: dict[int, dict[str, str]] = {}
+        texts = (row.text for row in rows(self._tree) if row.kind is TreeKind.KERNEL)
+        self._shortened = cache(partial(apart, tuple(dict.fromkeys(texts))))
         self._sort()
 
     def _sort(self) -> None:
@@ -328,11 +327,8 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
             return cut(row.text, room)
         if row.short:
             return shorten_variant(row.short, room)
-        if row.kind is not TreeKind.KERNEL or room < 1:
-            return shorten(row.text, room)
-        if room not in self._shortened:
-            self._shortened[room] = apart(self._names, room)
-        return self._shortened[room].get(row.text) or shorten(row.text, room)
+        own = self._shortened(room) if row.kind is TreeKind.KERNEL and room > 0 else {}
+        return own.get(row.text) or shorten(row.text, room)
 
     def _sign(self, row: TreeRow) -> str:
         if row.kind is TreeKind.OPERATORS:
@@ -363,16 +359,15 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
         return f"w{many}" if isinstance(many, int) else "", figures, spill
 
     def _ordered_by(self, row: TreeRow, variant: Variant, resources: Resources) -> str:
-        text, warning = figure(resources.registers), "⚠" if spilled(resources) else " "
-        if self.order is Order.SPILLS:
-            text = spills(resources).removesuffix(" ⚠")
         if self.order is Order.TIME:
             us, tuned = self.times.us(row.subject.kernel, variant), time_us(variant)
             found, sign = (us, " ") if us is not None else (tuned, "°")
             return f"{UNKNOWN} " if found is None else f"{duration(found)} µs{sign}"
+        by_spills, warning = self.order is Order.SPILLS, "⚠" if spilled(resources) else " "
+        text = spills(resources).removesuffix(" ⚠") if by_spills else figure(resources.registers)
         if text == UNKNOWN and row.subject.key[:2] not in self._resources:
             return f"{UNREAD:>3} {warning}"
-        return text + warning if self.order is Order.SPILLS else f"{text:>3}r{warning}"
+        return text + warning if by_spills else f"{text:>3}r{warning}"
 
     def action_unfold(self) -> None:
         row = self.row
