@@ -5,12 +5,14 @@ One module because it is one class: what a key does needs the tree, the panes an
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shlex
 import tempfile
 from collections.abc import Callable
 from functools import partial
+from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -85,15 +87,12 @@ def file_name(subject: TreeSubject, stage: Stage, ending: str) -> str:
 
 def save(path: Path, data: bytes) -> Path:
     """Write a new file, numbered where the name is taken; follow no link. Raises ``OSError``."""
-    number, free = 1, path
-    while True:
-        try:
-            with free.open("xb") as file:
-                file.write(data)
-            return free
-        except FileExistsError:
-            number += 1
-            free = path.with_name(f"{path.stem}-{number}{path.suffix}")
+    numbered = (path.with_name(f"{path.stem}-{n}{path.suffix}") for n in count(2))
+    for free in chain([path], numbered):
+        with contextlib.suppress(FileExistsError), free.open("xb") as file:
+            file.write(data)
+            break
+    return free
 
 
 def text_of(reads: Reader, subject: TreeSubject, variant: Variant, stage: Stage) -> str:
@@ -101,11 +100,15 @@ def text_of(reads: Reader, subject: TreeSubject, variant: Variant, stage: Stage)
 
     listing = reads.listing(variant, stage)
     annotations = reads.line_annotations(variant, stage)
-    head = [f"{subject.name}  {variant.id}  {variant.target or ''}  {stage.value}"]
-    head += [f"  {row}" for row in card.lines(reads.card(variant), width=WIDTH_CELLS)]
-    head += [card.hint(finding).plain for finding in reads.findings(variant)]
-    rows = [row.plain.rstrip() for row in card.rows(listing.lines, annotations, WIDTH_CELLS)]
-    return "\n".join([*head, "", card.heading(annotations), *rows, ""])
+    lines = [
+        f"{subject.name}  {variant.id}  {variant.target or ''}  {stage.value}",
+        *(f"  {row}" for row in card.lines(reads.card(variant), width=WIDTH_CELLS)),
+        *(card.hint(finding).plain for finding in reads.findings(variant)),
+        "",
+        card.heading(annotations),
+        *(row.plain.rstrip() for row in card.rows(listing.lines, annotations, WIDTH_CELLS)),
+    ]
+    return "\n".join([*lines, ""])
 
 
 def whole_path(recorded: str) -> Path | None:
@@ -123,11 +126,9 @@ def whole_path(recorded: str) -> Path | None:
 
 def editor(path: Path, n: int, waits: bool = False) -> list[str]:
     """Return the command that opens line ``n``. Raises ``UsageError`` without an editor."""
-    named = os.environ.get("VISUAL") or os.environ.get("EDITOR") or ""
-    try:
+    named, words = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "", []
+    with contextlib.suppress(ValueError):
         words = shlex.split(named)
-    except ValueError:
-        words = []
     words = words or [one for one in ("vi", "nano") if which(one)][:1]
     if not words:
         raise UsageError("No editor was found: set EDITOR, as in EDITOR=vim.")
@@ -154,9 +155,11 @@ def frames(location: Location | None) -> Content:
     parts: list[tuple[str, str]] = []
     for index, frame in enumerate(location.frames()):
         column = f":{frame.column}" if frame.column else ""
-        parts.append(("inlined at  " if index else "the line is  ", "$quiet"))
-        parts.append((f"{label(frame.file)}", "bold" if not index else ""))
-        parts.append((f":{frame.line}{column}\n", "$accent"))
+        parts += [
+            ("inlined at  " if index else "the line is  ", "$quiet"),
+            (label(frame.file), "" if index else "bold"),
+            (f":{frame.line}{column}\n", "$accent"),
+        ]
     return Content.assemble(*parts)
 
 
@@ -514,10 +517,8 @@ class MainScreen(PaneScreen[None]):
             self.warn("There is no variant here to mark.")
             return
         self.mark(TreeSubject(subject.kernel, subject.variant).marked_in(self.marked))
-        names = [
-            f"{letter} {label(one.name)} {one.key[1]}"
-            for letter, one in zip("AB", self.marked, strict=False)
-        ]
+        both = zip("AB", self.marked, strict=False)
+        names = [f"{letter} {label(one.name)} {one.key[1]}" for letter, one in both]
         hint = "D compares them" if len(names) > 1 else "d marks another, then D compares them"
         self.say(f"Marked: {', '.join(names)}. {hint}." if names else "Nothing is marked.")
 
@@ -533,13 +534,13 @@ class MainScreen(PaneScreen[None]):
         def settings(one: Variant) -> dict[str, object]:
             return {name: value for name, value in one.config.items() if name != EDIT}
 
-        if kernel is not None and variant is not None:
-            alike = [one for one in kernel.variants if settings(one) == settings(variant)]
-            alike.sort(key=lambda one: one.config.get(EDIT) != BEFORE)
-            if len(alike) > 1 and alike[0].config.get(EDIT) == BEFORE:
-                self._compare(TreeSubject(kernel, alike[0]), TreeSubject(kernel, alike[1]))
-                return
-        self.warn("This variant has not changed since it was last compiled.")
+        of = () if kernel is None else kernel.variants
+        alike = [one for one in of if variant and settings(one) == settings(variant)]
+        alike.sort(key=lambda one: one.config.get(EDIT) != BEFORE)
+        if len(alike) > 1 and alike[0].config.get(EDIT) == BEFORE:
+            self._compare(*(TreeSubject(kernel, one) for one in alike[:2]))
+        else:
+            self.warn("This variant has not changed since it was last compiled.")
 
     def _compare(self, a: TreeSubject, b: TreeSubject) -> None:
         from inspector.tui.diff.diff_screen import DiffScreen
@@ -566,16 +567,14 @@ class MainScreen(PaneScreen[None]):
         self.app.push_screen(table, self._left)
 
     def _left(self, left: Left | None) -> None:
-        if left is None:
-            return
-        self.mark(left.marked)
-        if left.read is None:
-            return
-        key = left.read.key[:2]
-        if not self.kernels.find(key):
-            self.kernels.filter("")
-            self.kernels.find(key)
-        self.focus_pane()
+        if left is not None:
+            self.mark(left.marked)
+        if left is not None and left.read is not None:
+            key = left.read.key[:2]
+            if not self.kernels.find(key):
+                self.kernels.filter("")
+                self.kernels.find(key)
+            self.focus_pane()
 
     def action_time(self) -> None:
         from inspector.tui.work.work_screen import TimingScreen
@@ -645,9 +644,8 @@ class MainScreen(PaneScreen[None]):
     def _to_line(self, place: UserFrame | str | None) -> None:
         recording = self.reads.recording
         if isinstance(place, str):
-            both = recording.variants()
-            own = next((pair for pair in both if place in (pair[0].id, pair[1].hash)), None)
-            if own is None or not self.kernels.find(TreeSubject(*own).key[:2]):
+            named = ((k.id, v.id) for k, v in recording.variants() if place in (k.id, v.hash))
+            if not self.kernels.find(next(named, ("",))):
                 self.warn("Nothing that can be read was recorded of it.")
         elif place is not None:
             mine = self.panes.subject
@@ -665,12 +663,11 @@ class MainScreen(PaneScreen[None]):
     def _show_file(self, place: UserFrame) -> None:
         from inspector.tui.work.compiles_screen import file_overlay
 
-        text = self.reads.recording.user_files.get(place.file)
+        text, push = self.reads.recording.user_files.get(place.file), self.app.push_screen
         if text is None:
             self.warn(f"{place.file} was not recorded, which line {place.line} is in.")
-            return
-        push = self.app.push_screen
-        in_thread(self, lambda: file_overlay(place, text), push, "file", failed=self.fail)
+        else:
+            in_thread(self, lambda: file_overlay(place, text), push, "file", failed=self.fail)
 
     def action_copy_all(self) -> None:
         self.copy_lines(1, self.view.lines)
@@ -728,7 +725,7 @@ class MainScreen(PaneScreen[None]):
         self.refresh(layout=True)
 
     def action_screenshot(self) -> None:
-        picture = self.app.export_screenshot(title="ptxview").encode()
+        picture = self.app.export_screenshot(title="ptxview")
         self._save("ptxview.svg", lambda: picture, "A picture of the screen")
 
     def action_export(self) -> None:
@@ -739,20 +736,16 @@ class MainScreen(PaneScreen[None]):
             self.warn("There is no listing here to save.")
             return
 
-        def text(variant: Variant = variant, stage: Stage = stage) -> bytes:
-            said = text_of(self.reads, subject, variant, stage)
-            return said.encode("utf-8", "surrogateescape")
-
+        text = partial(text_of, self.reads, subject, variant, stage)
         self._save(file_name(subject, stage, ".txt"), text, "The annotated listing")
 
-    def _save(self, name: str, data: Callable[[], bytes], what: str) -> None:
+    def _save(self, name: str, text: Callable[[], str], what: str) -> None:
         def write() -> Path:
             try:
-                return save(Path.cwd() / name, data())
+                return save(Path.cwd() / name, text().encode("utf-8", "surrogateescape"))
             except OSError as error:
-                raise PtxviewError(
-                    f"{what} could not be saved: {error.strerror or error}."
-                ) from None
+                why = error.strerror or error
+                raise PtxviewError(f"{what} could not be saved: {why}.") from None
 
         def saved(path: Path) -> None:
             self.say(f"{what} is in {label(str(path))}.")

@@ -336,10 +336,8 @@ class PaneScreen(SearchScreen[ResultType]):
         from inspector.tui.panes.dialogs import answer
 
         subject, width = self.panes.subject, self.app.size.width - FRAME_CELLS
-        times: tuple[str, ...] = ()
-        if subject.kernel is not None and subject.variant is not None:
-            device = (self.reads.recording.device or {}).get("name")
-            times = tuple(self.times.lines(subject.kernel, subject.variant, str(device or "")))
+        device = str((self.reads.recording.device or {}).get("name") or "")
+        times = self.times.lines(*subject.pair, device) if subject.variant else []
         stage, n = self.panes.active.stage, self.view.cursor
         work = partial(answer, self.reads, what, subject, stage, n, times, width)
         then = partial(self._answered, what, subject)
@@ -352,12 +350,12 @@ class PaneScreen(SearchScreen[ResultType]):
         from inspector.tui.widgets.tool_screen import Overlay
 
         heading = HEADINGS.get(what) or f"{label(subject.name)} {subject.key[1]}"
-        if isinstance(found, tuple):
-            self.app.push_screen(HintList(heading, found), self.to_hint)
-            return
         if isinstance(found, Notice):
             heading, found = "", Content(f"{found.message}\n{found.hint}".strip())
-        self.app.push_screen(Overlay(heading, found, wide=what == "profile"))
+        if isinstance(found, tuple):
+            self.app.push_screen(HintList(heading, found), self.to_hint)
+        else:
+            self.app.push_screen(Overlay(heading, found, wide=what == "profile"))
 
     def to_hint(self, finding: Finding | None) -> None:
         shown = [pane.stage for pane in self.panes.panes if pane.stage is not None]
