@@ -190,7 +190,7 @@ def _json(profiled: Profiled, with_operations: bool) -> int:
         rows: Any = value["graphs"]
         for (_, view), row in zip(_graph_views(reader), rows, strict=True):
             row["operations"] = None if view is None else calls.operations(view)
-    value["compiles"] = compiles.document(rec, compiles.Phases(table("compile_phases")))
+    value["compiles"] = compiles.document(rec, table("compile_phases"))
     value["ranks"] = ranks.document(rec)
     value["ncu"] = profile.launches_json(profiled.attached(), profiled.report, _names(reader))
     print_json(value)
@@ -313,7 +313,7 @@ def _compiles(args: argparse.Namespace, rec: Recording) -> int:
     """What torch.compile did: all of it, or its breaks, recompiles or guards alone."""
     from inspector.report import compiles
 
-    phases = compiles.Phases(table("compile_phases"))
+    phases = table("compile_phases")
     told = (
         (one, compiles.guards_in(one.guards.read().decode("utf-8", "surrogateescape")))
         for one in rec.frame_compiles

@@ -74,57 +74,43 @@ class TimelineRow(Struct, frozen=True):
     within: bool = False
 
 
-class Phases:
-    """The parts of the compiler to which torch's phases belong."""
+def timeline_rows(rec: Recording, phases: Table) -> list[TimelineRow]:
+    """Compiles, kernels outside of any, and failed kernels, in order of time.
 
-    def __init__(self, table: Table) -> None:
-        self._names = [(part, name) for part, names in table.items() for name in names]
-        self._known: dict[str, str | None] = {}
-
-    def part(self, name: str) -> str | None:
-        """Return the part of a phase; None if only its parent tells. Exact names come first."""
-        if name not in self._known:
-            fits = [(n != name, part) for part, n in self._names if fnmatchcase(name, n)]
-            self._known[name] = min(fits, key=itemgetter(0), default=(True, None))[1]
-        return self._known[name]
-
-    def stretches(
-        self, one: FrameCompile, kernels: Iterable[KernelCompile] = ()
-    ) -> tuple[Stretch, ...]:
-        """Return the time of a compile, each moment given to the innermost known phase.
-
-        ``kernels`` are those that its process compiled at the same time.
-        """
-        spans = [(p.began, p.began + p.seconds, p.depth, self.part(p.name)) for p in one.phases]
-        deepest = max((p.depth for p in one.phases), default=0)
-        for kernel in kernels:
-            spans += [(b, e, deepest + n, part) for b, e, n, part in _of_kernel(kernel)]
-        return _innermost(spans)
-
-    def rows(self, rec: Recording) -> list[TimelineRow]:
-        """Return compiles, kernels outside of any, and failed kernels, in order of time."""
-        timed: dict[int | None, list[KernelCompile]] = {}
-        for kernel in sorted((k for k in rec.kernel_compiles if k.began is not None), key=_began):
-            timed.setdefault(kernel.process, []).append(kernel)
-        out, busy = [], []
-        for one in rec.frame_compiles:
-            inside: list[KernelCompile] = []
-            if one.began is not None and one.seconds is not None:
-                first, last = one.began - CLOCK_SECONDS, one.began + one.seconds + CLOCK_SECONDS
-                busy.append((first, last))
-                own = timed.get(one.process, [])
-                at = bisect_left(own, first, key=_began)
-                inside = own[at : bisect_right(own, last, key=_began)]
-            out.append(TimelineRow(one, self.stretches(one, inside)))
-        merged = union(busy)
-        for kernel in rec.kernel_compiles:
-            if kernel.failed is None and (kernel.hit is True or kernel.seconds is None):
-                continue
-            at = bisect_right(merged, _began(kernel), key=itemgetter(0)) - 1
-            within = kernel.began is not None and at >= 0 and kernel.began <= merged[at][1]
-            if kernel.failed is not None or not within:
-                out.append(TimelineRow(kernel, _innermost(_of_kernel(kernel)), within))
-        return sorted(out, key=lambda row: (row.of.began is None, row.of.began or 0.0))
+    Each moment of a compile is given to the innermost phase whose part is known. An exact name
+    of a phase comes before one with ``*``.
+    """
+    known = sorted(
+        (("*" in n, part, n) for part, names in phases.items() for n in names), key=itemgetter(0)
+    )
+    names = {phase.name for one in rec.frame_compiles for phase in one.phases}
+    parts = {
+        name: next((part for _, part, n in known if fnmatchcase(name, n)), None) for name in names
+    }
+    timed: dict[int | None, list[KernelCompile]] = {}
+    for kernel in sorted((k for k in rec.kernel_compiles if k.began is not None), key=_began):
+        timed.setdefault(kernel.process, []).append(kernel)
+    out, busy = [], []
+    for one in rec.frame_compiles:
+        spans = [(p.began, p.began + p.seconds, p.depth, parts[p.name]) for p in one.phases]
+        if one.began is not None and one.seconds is not None:
+            first, last = one.began - CLOCK_SECONDS, one.began + one.seconds + CLOCK_SECONDS
+            busy.append((first, last))
+            own = timed.get(one.process, [])
+            deepest = max((p.depth for p in one.phases), default=0)
+            at = bisect_left(own, first, key=_began)
+            for kernel in own[at : bisect_right(own, last, key=_began)]:
+                spans += [(b, e, deepest + n, part) for b, e, n, part in _of_kernel(kernel)]
+        out.append(TimelineRow(one, _innermost(spans)))
+    merged = union(busy)
+    for kernel in rec.kernel_compiles:
+        if kernel.failed is None and (kernel.hit is True or kernel.seconds is None):
+            continue
+        at = bisect_right(merged, _began(kernel), key=itemgetter(0)) - 1
+        within = kernel.began is not None and at >= 0 and kernel.began <= merged[at][1]
+        if kernel.failed is not None or not within:
+            out.append(TimelineRow(kernel, _innermost(_of_kernel(kernel)), within))
+    return sorted(out, key=lambda row: (row.of.began is None, row.of.began or 0.0))
 
 
 def of_all(rows: Iterable[TimelineRow]) -> list[Stretch]:
@@ -373,9 +359,9 @@ def none_known(rec: Recording) -> str | None:
     )
 
 
-def lines(rec: Recording, phases: Phases, width: int) -> Iterator[CompileLine]:
+def lines(rec: Recording, phases: Table, width: int) -> Iterator[CompileLine]:
     """Everything: the timeline, caches, breaks, recompiles, dynamic shapes."""
-    rows = phases.rows(rec)
+    rows = timeline_rows(rec, phases)
     yield from map(CompileLine, summary(rec, rows))
     yield from timeline(rows, width, ranks.of_processes(rec))
     yield from map(CompileLine, _caches(rec))
@@ -636,8 +622,8 @@ def failed(rec: Recording) -> Iterator[CompileLine]:
 # -- JSON -----------------------------------------------------------------------------------------
 
 
-def document(rec: Recording, phases: Phases) -> dict[str, object]:
-    rows = phases.rows(rec)
+def document(rec: Recording, phases: Table) -> dict[str, object]:
+    rows = timeline_rows(rec, phases)
     stretches = {id(row.of): row.stretches for row in rows}
     everything = of_all(rows)
     bad = uncompiled(rec)
@@ -651,22 +637,17 @@ def document(rec: Recording, phases: Phases) -> dict[str, object]:
                 **members(one, "line began seconds"),
                 "parts": by_part(stretches.get(id(one), ())),
                 "phases": plain(one.phases),
-                "stack": [_frame(frame) for frame in one.stack],
+                "stack": list(map(_frame, one.stack)),
                 "breaks": len(one.breaks),
                 "failures": [
-                    {
-                        **members(f, "guard compile"),
-                        "code": f.code or None,
-                        "place": f.place or None,
-                        "stack": [_frame(frame) for frame in f.stack],
-                    }
+                    members(f)
+                    | {"code": f.code or None, "place": f.place or None}
+                    | {"stack": list(map(_frame, f.stack))}
                     for f in one.failures
                 ],
                 "guards": one.guard_count,
                 "caches": plain(one.caches),
-                "shapes": [
-                    members(s) | {"stack": [_frame(frame) for frame in s.stack]} for s in one.shapes
-                ],
+                "shapes": [members(s) | {"stack": list(map(_frame, s.stack))} for s in one.shapes],
                 **members(one, "failed figures"),
             }
             for one in rec.frame_compiles
@@ -679,7 +660,7 @@ def document(rec: Recording, phases: Phases) -> dict[str, object]:
                 "hints": list(place.first.hints),
                 "count": len(place.breaks),
                 "compiles": list(dict.fromkeys(one.id for one, _ in place.breaks)),
-                "stack": [_frame(frame) for frame in place.first.stack],
+                "stack": list(map(_frame, place.first.stack)),
                 "resumed": list(dict.fromkeys(one.id for one in place.resumed)),
                 **{name: getattr(place, name) for name in ("lost_seconds", "resumed_seconds")},
                 "text": place.first.text,
