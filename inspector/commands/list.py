@@ -144,8 +144,7 @@ def _costs(profiled: Profiled, as_json: bool) -> int:
 
     found = _costs_of(profiled, reader.COUNTING_SECONDS)
     if as_json:
-        print_json(costs.document(found))
-        return Exit.OK
+        return print_json(costs.document(found))
     out = printing.out()
     out.print(shown(tables.heading(profiled.reader.recording)))
     printing.rows(line.text for line in costs.lines(found, out.width))
@@ -160,8 +159,7 @@ def _tunings(rec: Recording, as_json: bool) -> int:
 
     codes = tuned_codes(rec)
     if as_json:
-        print_json({"schema": jsons.SCHEMA, "tunings": tunings.document(rec, codes)})
-        return Exit.OK
+        return print_json({"schema": jsons.SCHEMA, "tunings": tunings.document(rec, codes)})
     printed = [line.text for line in tunings.lines(rec, printing.out().width, codes)]
     printing.rows(printed[:-1])
     if not printed:
@@ -193,8 +191,7 @@ def _json(profiled: Profiled, with_operations: bool) -> int:
     value["compiles"] = compiles.document(rec, table("compile_phases"))
     value["ranks"] = ranks.document(rec)
     value["ncu"] = profile.launches_json(profiled.attached(), profiled.report, _names(reader))
-    print_json(value)
-    return Exit.OK
+    return print_json(value)
 
 
 def _calls(reader: Reader, of_graphs: bool) -> int:

@@ -10,7 +10,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
-from itertools import accumulate
+from itertools import accumulate, islice
 from math import ceil
 from operator import itemgetter
 from pathlib import PurePath
@@ -23,7 +23,6 @@ from inspector.analyse import graph_view as choice_words
 from inspector.base.model import (
     FrameCompile,
     GraphBreak,
-    GuardFailure,
     KernelCompile,
     Recording,
     ShapeFact,
@@ -424,9 +423,11 @@ def timeline(
 
     ``rank_of`` has the names of processes' ranks, where there are several.
     """
-    labels = [_label(row, rank_of) for row in rows]
-    for n, (row, many) in enumerate(zip(rows, map(Counter(labels).get, labels), strict=True)):
-        if isinstance(row.of, KernelCompile) and row.of.hash and (many or 0) > 1:
+    names = {process: f"{shown(name)}  " for process, name in rank_of.items()}
+    labels = [names.get(row.of.process, "") + _label(row) for row in rows]
+    counts = Counter(labels)
+    for n, row in enumerate(rows):
+        if isinstance(row.of, KernelCompile) and row.of.hash and counts[labels[n]] > 1:
             labels[n] += f" {shown(row.of.hash[:IDENT_DIGITS])}"
     wide = min(max((cell_len(label) for label in labels), default=0), MAX_LABEL, width // 2)
     room = width - wide - 11
@@ -453,15 +454,14 @@ def _begins(one: FrameCompile | KernelCompile) -> UserFrame | None:
     return UserFrame(one.file, line, one.function) if one.file and line else None
 
 
-def _label(row: TimelineRow, rank_of: Mapping[int | None, str]) -> str:
-    of, rank = row.of, rank_of.get(row.of.process)
-    before = "" if rank is None else f"{shown(rank)}  "
+def _label(row: TimelineRow) -> str:
+    of = row.of
     if isinstance(of, FrameCompile):
         mark = (" ↻" if of.failures else "") + (FAILED if of.failed else "")
         way = "" if of.direction == "forward" else f" ({of.direction})"
-        return f"{before}{shown(of.id)}{mark} {called(of)}{way}"
+        return f"{shown(of.id)}{mark} {called(of)}{way}"
     mark = f"{FAILED.strip()} " if of.failed else ""
-    return before + ("  " if row.within else "") + mark + _named(of)
+    return ("  " if row.within else "") + mark + _named(of)
 
 
 def _named(kernel: KernelCompile) -> str:
@@ -561,16 +561,13 @@ def recompiled(rec: Recording) -> Iterator[CompileLine]:
             of = f" (guard of {failure.compile})" if failure.compile else ""
             code = f"  {failure.code}" if failure.code else ""
             said = f"{failure.guard}{of}{_at(failure.stack) or code}"
-            place = failure.stack[-1] if failure.stack else _made_at(failure, one)
-            yield CompileLine(Text(f"    {shown(said)}"), place or _begins(one))
-
-
-def _made_at(failure: GuardFailure, one: FrameCompile) -> UserFrame | None:
-    """The line that made a guard, by torch's comment, which names the end of its file's path."""
-    file, _, line = failure.place.partition(" in ")[0].rpartition(":")
-    if file and one.file.endswith(file) and line.isdecimal() and len(line) < 10:
-        return UserFrame(one.file, int(line), one.function, failure.code)
-    return None
+            place = failure.stack[-1] if failure.stack else _begins(one)
+            # Torch's comment names the end of its file's path.
+            file, _, line = failure.place.partition(" in ")[0].rpartition(":")
+            made = file and one.file.endswith(file) and line.isdecimal() and len(line) < 10
+            if made and not failure.stack:
+                place = UserFrame(one.file, int(line), one.function, failure.code)
+            yield CompileLine(Text(f"    {shown(said)}"), place)
 
 
 def _at(stack: Sequence[UserFrame]) -> str:
@@ -709,19 +706,14 @@ class Guard(Struct, frozen=True):
 
 def guards_in(text: str) -> list[Guard]:
     """The guards in torch's tree of them, in its order. Never raises."""
-    out: list[Guard] = []
-    for row in text.split("\n"):
-        match = _ROW.match(row)
-        if match is None:
-            continue
-        rest = row[match.end() :]
+    out = []
+    for match in islice(filter(None, map(_ROW.match, text.split("\n"))), MAX_GUARDS):
+        rest = match.string[match.end() :]
         before, mark, place = rest.rpartition("  # ")
         if not mark or not _PLACE.fullmatch(place.strip()):
             before, place = rest, ""
         short = [part.strip()[:MAX_GUARD_CHARS] for part in before.partition("  # ")]
         out.append(Guard(match[1], short[0], short[2], place.strip()))
-        if len(out) == MAX_GUARDS:
-            break
     return out
 
 
