@@ -392,20 +392,15 @@ class DriverLaunches:
             more = sum(c.replayed - c.captured for c in counts)
             return replace(variant, launches=max(variant.launches + more, 0))
         told = any(event.get("parameters") for event in launches.calls.values())
+        tuned = [self._count(k, e) for k, e in launches.calls.items() if e.get("tuning")]
         return replace(
             variant,
             launches=sum(c.launched + c.replayed for c in counts),
             launches_exact={process for process, _ in launches.calls}.isdisjoint(self._inexact),
-            benchmarks=self._benchmarks(launches),
+            # None where the recording does not tell an autotuner's launches from others.
+            benchmarks=sum(c.launched + c.replayed for c in tuned) if self._tells_tuning else None,
             calls=self._calls(launches, argument_types(demangled) if told else ()),
         )
-
-    def _benchmarks(self, launches: _Launches) -> int | None:
-        """Launches by which an autotuner measured; None where the recording tells none apart."""
-        if not self._tells_tuning:
-            return None
-        tuned = ((k, e) for k, e in launches.calls.items() if e.get("tuning"))
-        return sum(c.launched + c.replayed for c in (self._count(k, e) for k, e in tuned))
 
     def _of(self, variant: Variant) -> _Launches | None:
         if (stranger := self._strangers.get(variant.hash)) is not None:
@@ -464,7 +459,11 @@ class DriverLaunches:
         if not self.began:
             for made in self._made:
                 if self._has_code(made) and not self._was_refused(made):
-                    yield self._unlaunched(made)
+                    # A kernel of which its compiler's text is all there is
+                    stages = (Stage.TTIR, Stage.TTGIR, Stage.LLIR)
+                    missing = dict.fromkeys(stages, "no Triton compiled it")
+                    why = f"{made.by} is not emulated, and there was no GPU to load it"
+                    yield self._of_compiler(made, missing | {Stage.SASS: why})
         for made in self._refused:
             # A kernel that its compiler refused, with the stages before
             error = facts.of_compile(made.event, self._blob)
@@ -490,12 +489,6 @@ class DriverLaunches:
 
     def _has_code(self, made: _Made) -> bool:
         return any(self._blob(made.event.get(kind)) is not None for kind in ("ptx", "cubin"))
-
-    def _unlaunched(self, made: _Made) -> VariantOfKernel:
-        """A kernel of which its compiler's text is all there is."""
-        missing = dict.fromkeys((Stage.TTIR, Stage.TTGIR, Stage.LLIR), "no Triton compiled it")
-        missing[Stage.SASS] = f"{made.by} is not emulated, and there was no GPU to load it"
-        return self._of_compiler(made, missing)
 
     def _of_compiler(
         self, made: _Made, missing: Mapping[Stage, str], error: Failure | None = None
