@@ -424,8 +424,7 @@ def _comparison(one: Compared) -> dict[str, object]:
         "identical": one.diff.identical,
         "explanation": one.explanation,
         "figures": [row for group in everything for row in group],
-        "gained": [diff_text.hint(f) for f in summary.gained],
-        "lost": [diff_text.hint(f) for f in summary.lost],
+        "hints": list(diff_text.hints(summary)),
         "rows": [_aligned(one, row) for row in one.rows()],
     }
 
