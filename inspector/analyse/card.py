@@ -398,7 +398,7 @@ def card(
     return with_grid(own, blocks)
 
 
-GRID = "grid under one wave"
+GRID = "the grid, which does not fill one wave"
 """What limits occupancy where a launch has fewer blocks than the device holds at once."""
 
 

@@ -482,8 +482,8 @@ class Assembly:
         for maker in dict.fromkeys(kernel.by for kernel in self._uncaptured):
             names = [kernel.name for kernel in self._uncaptured if kernel.by == maker]
             for name in names[:MAX_NAMED]:
-                has_ptx = self._driver.has_ptx(maker, name)
-                lacks = "emulated; its PTX is here" if has_ptx else "captured"
+                has_code = self._driver.has_code(maker, name)
+                lacks = "emulated; its code is here" if has_code else "captured"
                 yield f"the kernel {name} was made by {maker}, which is not {lacks}"
             if len(names) > MAX_NAMED:
                 more = counted(len(names) - MAX_NAMED, "more kernel")

@@ -465,7 +465,7 @@ class DriverLaunches:
                 yield self._stranger(launches)
         if not self.began:
             for made in self._made:
-                if self.has_ptx(made.by, made.name) and not self._was_refused(made):
+                if self._has_code(made) and not self._was_refused(made):
                     yield self._unlaunched(made)
         for made in self._refused:
             # A kernel that its compiler refused, with the stages before
@@ -485,12 +485,13 @@ class DriverLaunches:
             r.by == made.by and r.event.get("symbol") == symbol for r in self._refused
         )
 
-    def has_ptx(self, by: str, name: str) -> bool:
-        """Whether a compiler's PTX is there of a kernel that no driver was asked to launch."""
-        return not self.began and any(
-            made.by == by and made.name == name and self._blob(made.event.get("ptx")) is not None
-            for made in self._made
-        )
+    def has_code(self, by: str, name: str) -> bool:
+        """Whether a compiler's code is there of a kernel that no driver was asked to launch."""
+        alike = (made for made in self._made if made.by == by and made.name == name)
+        return not self.began and any(map(self._has_code, alike))
+
+    def _has_code(self, made: _Made) -> bool:
+        return any(self._blob(made.event.get(kind)) is not None for kind in ("ptx", "cubin"))
 
     def _unlaunched(self, made: _Made) -> VariantOfKernel:
         """A kernel of which its compiler's text is all there is."""
@@ -506,16 +507,16 @@ class DriverLaunches:
         symbol = as_text(made.event.get("symbol")) or made.name
         stages: dict[Stage, StageFile] = {}
         more = self._compiled(made, symbol, stages)
-        held = stages.get(Stage.PTX)
-        ptx = None if held is None else held.content
+        held = stages.get(Stage.PTX, stages.get(Stage.SASS))
+        code = None if held is None else held.content
         signature = sorted(as_map(more["signature"]).items())
         asked = repr((made.by, made.name, signature, made.event.get("source")))
         digest = hashlib.sha256(asked.encode("utf-8", "surrogatepass")).hexdigest()
         variant = Variant(
             id="",
-            hash=digest_of(ptx) if ptx is not None and error is None else digest,
+            hash=digest_of(code) if code is not None and error is None else digest,
             symbol=symbol,
-            target=None if ptx is None else target_of(ptx, {}),
+            target=self._target(stages) or (target_of(code, {}) if Stage.PTX in stages else None),
             stages=stages,
             missing=_missing(missing, stages),
             maker=made.by,
@@ -525,9 +526,10 @@ class DriverLaunches:
         return VariantOfKernel(key, Origin.EXTERN, symbol, replace(variant, **more))
 
     def _stranger(self, launches: _Launches) -> VariantOfKernel:
-        # Of several compilations of that name the last counts.
-        named = (made for made in reversed(self._made) if _names(made, launches.symbol))
-        made = next(named, None)
+        # The compilation whose machine code it is; else of those of that name the last.
+        named = [made for made in reversed(self._made) if _names(made, launches.symbol)]
+        exact = (m for m in named if launches.module and m.event.get("cubin") == launches.module)
+        made = next(exact, next(iter(named), None))
         stages: dict[Stage, StageFile] = {}
         by = made.by if made is not None else maker_of(launches.libraries)
         from_library = launches.libraries[0] if launches.libraries else None
@@ -581,8 +583,8 @@ class DriverLaunches:
                 span = (lines[0], lines[1])
             else:
                 span = cuda_span(text_of(source), base_name(symbol))
-        kinds = ((Stage.PTX, "ptx"), (Stage.LLIR, "llir"), (Stage.SASS, "cubin"))
-        for stage, key in kinds:
+        texts = (Stage.OUTPUT_CODE, Stage.TTIR, Stage.LLIR, Stage.PTX)
+        for stage, key in (*((s, s.value) for s in texts), (Stage.SASS, "cubin")):
             if stage not in stages and (content := self._blob(made.event.get(key))) is not None:
                 told_by = made.by if stage is not Stage.SASS else "nvdisasm -c"
                 stages[stage] = StageFile(content, None, told_by)

@@ -63,6 +63,7 @@ def test_the_card_in_lines(matmul: Card) -> None:
     # The cubin's own figure has the driver's part in it, and so have the tables.
     assert "and 1024 of the driver's, which tables count" in " ".join(" ".join(text).split())
     joined = " ".join(" ".join(text).split())
+    assert "instead of 49152 bytes" not in joined, "more blocks an SM would stay empty"
     assert "128 of 132 SMs" in joined
     assert "268,435,456 floating-point operations a launch (estimate: counted in TTIR" in joined
     assert "1,835,008 bytes a launch (estimate: each tensor read or written once)" in joined
