@@ -22,7 +22,6 @@ from inspector.diff.compare import tuned_codes
 from inspector.measure.profile.trace import Profile
 from inspector.reader.tables import table
 from inspector.report import compiles, costs, profile, tunings
-from inspector.report.compiles import Phases
 from inspector.tui.widgets.notice import label, visible
 from inspector.tui.widgets.tool_screen import ChoiceList, Overlay
 
@@ -121,7 +120,7 @@ class CompilesScreen(LinesScreen):
     """The timeline, caches, graph breaks, recompiles and dynamic shapes."""
 
     def __init__(self, recording: Recording) -> None:
-        phases = Phases(table("compile_phases"))
+        phases = table("compile_phases")
         super().__init__("Compiles", lambda width: compiles.lines(recording, phases, width))
 
 
