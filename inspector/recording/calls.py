@@ -198,8 +198,9 @@ class Calls:
                 call.shared_bytes,
                 tuple(repr(replace(a, low=None, high=None)) for a in call.arguments),
             )
-            if (earlier := merged.get(key)) is None:
-                merged[key] = replace(call, count=count)
+            call = replace(call, count=count)
+            earlier = merged.setdefault(key, call)
+            if earlier is call:
                 continue
             firsts = [f for f in (earlier.first, call.first) if f is not None]
             merged[key] = replace(
@@ -320,15 +321,12 @@ class DriverLaunches:
                 if kind == "made_failed":
                     self._refused.append(made)
                 else:
-                    # Take in a compiler's product; a later event adds its machine code
-                    if made.event.get("cubin") is not None:
-                        symbol = made.event.get("symbol")
+                    # A later event of a compiler's product adds its machine code
+                    of = (made.by, made.name, event.get("symbol"))
+                    if event.get("cubin") is not None:
+                        own = [(m.by, m.name, m.event.get("symbol")) for m in self._made]
                         self._made = [
-                            m
-                            for m in self._made
-                            if m.by != made.by
-                            or m.name != made.name
-                            or m.event.get("symbol") != symbol
+                            m for m, key in zip(self._made, own, strict=True) if key != of
                         ]
                     self._made.append(made)
             case "driver_kernel":
@@ -613,12 +611,8 @@ class DriverLaunches:
                 if why.endswith(" began")
                 else f"the driver's launches were not seen: {why}"
             )
-        totals: dict[str, int] = {}
-        for (_, key), n in self._lost.items():
-            totals[key] = totals.get(key, 0) + n
-        for key, n in totals.items():
-            if n:
-                word, matter = LOST[key]
+        for key, (word, matter) in LOST.items():
+            if n := sum(lost for (_, what), lost in self._lost.items() if what == key):
                 yield f"the driver's launches: {counted(n, word)} {matter}"
 
 
