@@ -289,8 +289,7 @@ def _stored(path: Path, only: tuple[tuple[Found, ...], tuple[Call, ...]] | None,
     if json:
         documents = [timings.document(s) for s in stored_sessions]
         rows = [{**timing_row(t), "taken": s.taken} for s in stored_sessions for t in s.rows]
-        print_json({"schema": jsons.SCHEMA, "sessions": documents, "rows": rows})
-        return Exit.OK
+        return print_json({"schema": jsons.SCHEMA, "sessions": documents, "rows": rows})
     if not stored_sessions:
         printing.narrate("no times are kept of it; ptxview time takes some")
     now = datetime.datetime.now(datetime.UTC)
