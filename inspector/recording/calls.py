@@ -198,8 +198,9 @@ class Calls:
                 call.shared_bytes,
                 tuple(repr(replace(a, low=None, high=None)) for a in call.arguments),
             )
-            if (earlier := merged.get(key)) is None:
-                merged[key] = replace(call, count=count)
+            call = replace(call, count=count)
+            earlier = merged.setdefault(key, call)
+            if earlier is call:
                 continue
             firsts = [f for f in (earlier.first, call.first) if f is not None]
             merged[key] = replace(
@@ -320,15 +321,12 @@ class DriverLaunches:
                 if kind == "made_failed":
                     self._refused.append(made)
                 else:
-                    # Take in a compiler's product; a later event adds its machine code
-                    if made.event.get("cubin") is not None:
-                        symbol = made.event.get("symbol")
+                    # A later event of a compiler's product adds its machine code
+                    of = (made.by, made.name, event.get("symbol"))
+                    if event.get("cubin") is not None:
+                        own = [(m.by, m.name, m.event.get("symbol")) for m in self._made]
                         self._made = [
-                            m
-                            for m in self._made
-                            if m.by != made.by
-                            or m.name != made.name
-                            or m.event.get("symbol") != symbol
+                            m for m, key in zip(self._made, own, strict=True) if key != of
                         ]
                     self._made.append(made)
             case "driver_kernel":
@@ -394,20 +392,15 @@ class DriverLaunches:
             more = sum(c.replayed - c.captured for c in counts)
             return replace(variant, launches=max(variant.launches + more, 0))
         told = any(event.get("parameters") for event in launches.calls.values())
+        tuned = [self._count(k, e) for k, e in launches.calls.items() if e.get("tuning")]
         return replace(
             variant,
             launches=sum(c.launched + c.replayed for c in counts),
             launches_exact={process for process, _ in launches.calls}.isdisjoint(self._inexact),
-            benchmarks=self._benchmarks(launches),
+            # None where the recording does not tell an autotuner's launches from others.
+            benchmarks=sum(c.launched + c.replayed for c in tuned) if self._tells_tuning else None,
             calls=self._calls(launches, argument_types(demangled) if told else ()),
         )
-
-    def _benchmarks(self, launches: _Launches) -> int | None:
-        """Launches by which an autotuner measured; None where the recording tells none apart."""
-        if not self._tells_tuning:
-            return None
-        tuned = ((k, e) for k, e in launches.calls.items() if e.get("tuning"))
-        return sum(c.launched + c.replayed for c in (self._count(k, e) for k, e in tuned))
 
     def _of(self, variant: Variant) -> _Launches | None:
         if (stranger := self._strangers.get(variant.hash)) is not None:
@@ -466,7 +459,11 @@ class DriverLaunches:
         if not self.began:
             for made in self._made:
                 if self._has_code(made) and not self._was_refused(made):
-                    yield self._unlaunched(made)
+                    # A kernel of which its compiler's text is all there is
+                    stages = (Stage.TTIR, Stage.TTGIR, Stage.LLIR)
+                    missing = dict.fromkeys(stages, "no Triton compiled it")
+                    why = f"{made.by} is not emulated, and there was no GPU to load it"
+                    yield self._of_compiler(made, missing | {Stage.SASS: why})
         for made in self._refused:
             # A kernel that its compiler refused, with the stages before
             error = facts.of_compile(made.event, self._blob)
@@ -492,12 +489,6 @@ class DriverLaunches:
 
     def _has_code(self, made: _Made) -> bool:
         return any(self._blob(made.event.get(kind)) is not None for kind in ("ptx", "cubin"))
-
-    def _unlaunched(self, made: _Made) -> VariantOfKernel:
-        """A kernel of which its compiler's text is all there is."""
-        missing = dict.fromkeys((Stage.TTIR, Stage.TTGIR, Stage.LLIR), "no Triton compiled it")
-        missing[Stage.SASS] = f"{made.by} is not emulated, and there was no GPU to load it"
-        return self._of_compiler(made, missing)
 
     def _of_compiler(
         self, made: _Made, missing: Mapping[Stage, str], error: Failure | None = None
@@ -619,12 +610,8 @@ class DriverLaunches:
                 if why.endswith(" began")
                 else f"the driver's launches were not seen: {why}"
             )
-        totals: dict[str, int] = {}
-        for (_, key), n in self._lost.items():
-            totals[key] = totals.get(key, 0) + n
-        for key, n in totals.items():
-            if n:
-                word, matter = LOST[key]
+        for key, (word, matter) in LOST.items():
+            if n := sum(lost for (_, what), lost in self._lost.items() if what == key):
                 yield f"the driver's launches: {counted(n, word)} {matter}"
 
 
