@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -312,11 +312,9 @@ class Run:
         self._hurries = True
         stop_tools()
 
-    @contextmanager
-    def lasting(self) -> Iterator[None]:
+    def lasting(self) -> AbstractContextManager[None]:
         """A context in which a signal to end makes us hurry; the recording is still completed."""
-        with instead_of_ending(self.hurry):
-            yield
+        return instead_of_ending(self.hurry)
 
     def _close(self, status: int, seconds: float, say: Callable[[str], None]) -> RunOutcome:
         ended = time.monotonic()

@@ -187,7 +187,6 @@ class Finder(ModalScreen[Entry | None]):
         lead: int = 9,
         closes: str = "",
         nearest: bool = False,
-        does: str = "goes there",
         reads: Callable[[], Reader] | None = None,
     ) -> None:
         """``later`` finds further entries in threads; ``closes`` is a key, ``lead`` cells.
@@ -196,7 +195,7 @@ class Finder(ModalScreen[Entry | None]):
         """
         super().__init__()
         self.entries, self.later, self.stages = [*entries], later, stages
-        self.lead, self.closes, self.nearest, self.does = lead, closes, nearest, does
+        self.lead, self.closes, self.nearest, self.does = lead, closes, nearest, "goes there"
         self.opened = [entry for entry in entries if entry.beneath][:1]
         self.matches: list[Match] = []
         self.words, self.chosen = "", cast(Chosen, None)

@@ -28,7 +28,7 @@ from inspector.tui.code.highlight import Highlighter, highlighter_for, width_of
 from inspector.tui.keys.command_table import command, shown, there
 from inspector.tui.widgets.notice import Notice, attempt, in_thread, label, shorten
 from inspector.tui.widgets.subject import TreeSubject, digit, told_alike
-from inspector.tui.widgets.tool_screen import LineWidget, clickable, ends
+from inspector.tui.widgets.tool_screen import LineWidget, clickable, ends, stage_tab
 
 SEARCH_LINES = 200
 """Lines in which the first instruction is looked for."""
@@ -75,16 +75,14 @@ def _failed_at(reads: Reader, subject: TreeSubject, stage: Stage) -> int | None:
 
 def load(reads: Reader, request: ListingRequest) -> LoadedListing | Notice:
     subject, stage = request.subject, request.stage
-    variant, graph = subject.variant, subject.graph
-    if not subject.has(stage):
-        return missing(subject, stage, reads.recording.complete)
-    if subject.of_graph(stage):
-        assert graph is not None
-        listing, file = reads.graph_listing(graph, stage), graph.stages.get(stage)
+    variant, graph, file = subject.variant, subject.graph, subject.file(request.stage)
+    if graph is not None and subject.of_graph(stage):
+        listing = reads.graph_listing(graph, stage)
+    elif variant is not None and subject.has(stage):
+        listing = reads.listing(variant, stage)
     else:
-        assert variant is not None
-        listing, file = reads.listing(variant, stage), variant.stages.get(stage)
-    if not "".join(line.text for line in listing.lines[:2]) and len(listing.lines) < 2:
+        return missing(subject, stage, reads.recording.complete)
+    if not "\n".join(line.text for line in listing.lines[:2]):
         return Notice("∅", f"The recorded {stage} is empty.")
     source = highlighter_for(listing, stage, file.origin_path if file else None)
     answer = attempt(lambda: _start(reads, request))
@@ -139,13 +137,12 @@ class PaneTitle(LineWidget):
         graph = self.stage if self.stage in GRAPH_STAGES else Stage.OPERATIONS
         for stage in (*KERNEL_STAGES, graph):
             there = self.subject.has(stage)
-            if there or stage is self.stage or (stage in KERNEL_STAGES and not words):
+            if there or stage is self.stage or (digit(stage) < "8" and not words):
                 style = "bold underline" if stage is self.stage else ""
                 if not there:
                     style = "dim" if words else "dim strike"
                 text = f"{digit(stage)} {stage}" if words else digit(stage)
-                tab = Content.assemble(" ", (text, style), " " if words else "")
-                yield clickable(tab, f"screen.stage({stage.value!r})")
+                yield stage_tab(stage, text, style, " " if words else "")
 
     def render(self) -> Content:
         width = self.size.width

@@ -86,7 +86,7 @@ class OutputView(ScrollView, can_focus=True, inherit_bindings=False):
         self.scroll_to(y=0 if side < 0 else self.max_scroll_y, animate=False, force=True)
 
     async def action_leave(self) -> None:
-        if self.has_class("-alone"):
+        if self.screen.has_class("-empty"):
             self.action_edge(1)
         else:
             await self.run_action("screen.tell_app('output')")

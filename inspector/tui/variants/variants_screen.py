@@ -37,7 +37,7 @@ from inspector.report.timings import duration
 from inspector.tui.diff.diff_screen import DiffScreen
 from inspector.tui.keys.command_table import BARE, Where, bindings, bindings_of
 from inspector.tui.tree.rows import Measured
-from inspector.tui.widgets.notice import Notice, cut, in_thread, label
+from inspector.tui.widgets.notice import Notice, cut, following, in_thread, label
 from inspector.tui.widgets.row_list import Table
 from inspector.tui.widgets.selection import Chosen, Selection
 from inspector.tui.widgets.subject import (
@@ -323,8 +323,7 @@ class VariantTable(Table[VariantRow], can_focus=True, inherit_bindings=False):
 
     def action_sort(self, by: int) -> None:
         names = [c.name for c, _ in self.columns]
-        at = names.index(self.sorted) + by if self.sorted in names else (0 if by > 0 else -1)
-        self.sorted, self.reversed = names[at % len(names)], False
+        self.sorted, self.reversed = following(names, self.sorted, by), False
         self.lay()
 
     def action_reverse(self) -> None:

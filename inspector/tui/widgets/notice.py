@@ -8,7 +8,7 @@ were not UTF-8) as its number.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from msgspec import Struct
@@ -91,6 +91,12 @@ def in_thread(
     node.run_worker(
         run, group=group, description=group, exit_on_error=False, exclusive=exclusive, thread=True
     )
+
+
+def following(items: Sequence[T], now: object, by: int = 1) -> T:
+    """The item ``by`` places after ``now``, round the ends; from the first if it is not there."""
+    at = items.index(now) + by if now in items else min(by, 0)
+    return items[at % len(items)]
 
 
 def cancelled() -> bool:
