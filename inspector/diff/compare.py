@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from inspector.analyse.accesses import instructions
 from inspector.analyse.card import with_grid
+from inspector.analyse.function_facts import FunctionFacts
 from inspector.analyse.tuner_times import Codes, RoundTimes, overheads, rounds_of
 from inspector.base.errors import PtxviewError, UsageError
 from inspector.base.model import Kernel, Resources, Stage, Variant
@@ -124,13 +125,19 @@ def compare(
 
 def side(reader: Reader, variant: Variant, stage: Stage) -> VariantSide:
     kernel, card = reader.kernel(variant), reader.card(variant)
-    tiles = tiles_of(reader, kernel, variant, card.threads)
+
+    def read(stage: Stage) -> tuple[Listing, FunctionFacts] | None:
+        with suppress(PtxviewError):
+            facts = reader.code(variant, stage)
+            return None if facts is None else (reader.listing(variant, stage), facts)
+        return None
+
+    tiles = tiles_of(reader.recording.kernels, kernel, variant, card.threads, read)
     if tiles is not None and card.blocks is None:
         card = with_grid(card, tiles.blocks)
-    cycles = None
-    with suppress(PtxviewError):
-        if (facts := reader.code(variant, Stage.SASS)) and facts.schedule is not None:
-            cycles = facts.schedule.cycles(range(facts.function.first, facts.function.last + 1))
+    schedule, cycles = (sass := read(Stage.SASS)) and sass[1].schedule, None
+    if sass is not None and schedule is not None:
+        cycles = schedule.cycles(range(sass[1].function.first, sass[1].function.last + 1))
     return VariantSide(
         kernel=kernel,
         variant=variant,

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Mapping
 from math import prod
 
 from msgspec import Struct
 
 from inspector.analyse.accesses import instructions, products
 from inspector.analyse.card import element_bytes
-from inspector.base.errors import PtxviewError
+from inspector.analyse.function_facts import FunctionFacts
 from inspector.base.model import Kernel, Stage, Variant
-from inspector.reader.reader import Reader
+from inspector.listing.line import Listing
 
 WARP = 32
 NAMES = ("BLOCK_M", "BLOCK_N", "BLOCK_K")
@@ -37,16 +36,19 @@ class Tiles(Struct, frozen=True):
     sass_instructions_an_element: float | None = None
 
 
+Read = Callable[[Stage], tuple[Listing, FunctionFacts] | None]
 PER_TILE = Tiles.__struct_fields__[2:]
 
 
-def tiles_of(reader: Reader, kernel: Kernel, variant: Variant, threads: int | None) -> Tiles | None:
+def tiles_of(
+    kernels: Iterable[Kernel], kernel: Kernel, variant: Variant, threads: int | None, read: Read
+) -> Tiles | None:
     """The tiles of a variant by its configuration, None if it has none."""
     m, n, k = (variant.config.get(name) for name in NAMES)
     if not (isinstance(m, int) and isinstance(n, int) and isinstance(k, int) and min(m, n, k) > 0):
         return None
     blocks = steps = loaded = None
-    sizes = set(_tuned_for(reader.recording.kernels, kernel, variant))
+    sizes = set(_tuned_for(kernels, kernel, variant))
     if len(sizes) == 1 and variant.config.get("choice") in TEMPLATES:
         operands, dtypes = sizes.pop()
         found = _OPERANDS.search(operands)
@@ -58,8 +60,7 @@ def tiles_of(reader: Reader, kernel: Kernel, variant: Variant, threads: int | No
                 loaded = steps * k * (m * bytes_[0] + n * bytes_[1]) / (m * n)
     counts: list[tuple[float | None, float | None]] = [(None, None)] * 2
     for place, stage in enumerate((Stage.PTX, Stage.SASS) if steps and threads else ()):
-        with suppress(PtxviewError):
-            counts[place] = _count(reader, variant, stage, (threads or 0) / WARP, m * n * k, steps)
+        counts[place] = _count(read(stage), (threads or 0) / WARP, m * n * k, steps)
     a_step, run = counts[0][0], counts[1][1]
     an_element = None if run is None else run * (threads or 0) / (m * n)
     return Tiles(m * n, blocks, steps, loaded, a_step, an_element)
@@ -78,14 +79,14 @@ def _tuned_for(
 
 
 def _count(
-    reader: Reader, variant: Variant, stage: Stage, warps: float, step: int, steps: int | None
+    read: tuple[Listing, FunctionFacts] | None, warps: float, step: int, steps: int | None
 ) -> tuple[float | None, float | None]:
     """Instructions of a k-step and of all, where the products are whole k-steps in one loop or
     in none."""
-    facts = reader.code(variant, stage)
-    if facts is None or not steps:
+    if read is None or not steps:
         return None, None
-    listing, flow = reader.listing(variant, stage), facts.flow
+    listing, facts = read
+    flow = facts.flow
     found = products(listing, facts.function, facts.code)
     loops = {flow.loop_at(line) for product in found for line in product.lines}
     work = sum(
