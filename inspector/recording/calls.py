@@ -509,7 +509,7 @@ class DriverLaunches:
             symbol=symbol,
             target=self._target(stages) or (target_of(code, {}) if Stage.PTX in stages else None),
             stages=stages,
-            missing=_missing(missing, stages),
+            missing=_missing(missing, stages, made),
             maker=made.by,
             error=error,
         )
@@ -545,7 +545,7 @@ class DriverLaunches:
             symbol=launches.symbol,
             target=self._target(stages),
             stages=stages,
-            missing=_missing(missing, stages),
+            missing=_missing(missing, stages, made),
             maker=by,
             library=from_library,
         )
@@ -574,15 +574,21 @@ class DriverLaunches:
                 span = (lines[0], lines[1])
             else:
                 span = cuda_span(text_of(source), base_name(symbol))
-        texts = (Stage.OUTPUT_CODE, Stage.TTIR, Stage.LLIR, Stage.PTX)
+        texts = (Stage.IR, Stage.OUTPUT_CODE, Stage.TTIR, Stage.LLIR, Stage.PTX)
+        paths, said = as_map(made.event.get("paths")), as_map(made.event.get("said"))
         for stage, key in (*((s, s.value) for s in texts), (Stage.SASS, "cubin")):
             if stage not in stages and (content := self._blob(made.event.get(key))) is not None:
                 told_by = made.by if stage is not Stage.SASS else "nvdisasm -c"
-                stages[stage] = StageFile(content, None, told_by)
+                told_by = as_text(said.get(key)) or told_by
+                stages[stage] = StageFile(content, as_text(paths.get(key)), told_by)
+        code = stages.get(Stage.OUTPUT_CODE)
+        embedded = None if code is None or code.origin_path is None else (code.origin_path, 1)
         options = made.event.get("options")
-        config = {"flags": [str(o) for o in options]} if isinstance(options, list) else {}
+        config = as_map(made.event.get("config"))
+        if isinstance(options, list):
+            config = {**config, "flags": [str(o) for o in options]}
         signature = {k: str(v) for k, v in as_map(made.event.get("signature")).items()}
-        return {"span": span, "config": config, "signature": signature}
+        return {"span": span, "config": config, "signature": signature, "embedded": embedded}
 
     def captured(self, by: str, name: str) -> bool:
         """Whether a kernel that a compiler was seen to make is here by its launches, or was never
@@ -617,9 +623,13 @@ def digest_named(content: Content) -> str | None:
     return named if isinstance(named, str) and len(named) == 64 else None
 
 
-def _missing(reasons: Mapping[Stage, str], stages: Mapping[Stage, StageFile]) -> dict[Stage, str]:
-    """The reasons for the stages that a kernel lacks."""
+def _missing(
+    reasons: Mapping[Stage, str], stages: Mapping[Stage, StageFile], made: _Made | None
+) -> dict[Stage, str]:
+    """The reasons for the stages that a kernel lacks, the compiler's own first."""
     every = {**reasons, Stage.SOURCE: "what it was compiled from was not seen"}
+    words = {} if made is None else as_map(made.event.get("lacks"))
+    every |= {stage: str(words[stage]) for stage in Stage if stage in words}
     return {stage: why for stage, why in every.items() if stage not in stages}
 
 
