@@ -157,7 +157,7 @@ def _tunings(rec: Recording, as_json: bool) -> int:
     from inspector.diff.compare import tuned_codes
     from inspector.report import tunings
 
-    codes = tuned_codes(rec)
+    codes = tuned_codes(rec.kernels)
     if as_json:
         return print_json({"schema": jsons.SCHEMA, "tunings": tunings.document(rec, codes)})
     printed = [line.text for line in tunings.lines(rec, printing.out().width, codes)]

@@ -26,6 +26,8 @@ COUNTED = (
 )
 """Instructions whose copies in a loop tell how often its body stands there: one each of PTX."""
 
+SYNCHRONOUS = 1.6
+"""A Hopper's mma takes as much longer than its wgmma (Luo et al., 2024: 62 % of the peak)."""
 MAX_TURNS = 4096
 """Turns of a loop that are simulated."""
 _PIPES = {
@@ -53,9 +55,10 @@ class Op(Struct):
     """One SASS instruction, with what executed PTX says of it.
 
     ``sectors`` are those of a request and ``tags`` its lines of 128 bytes, ``fresh`` the share that
-    is not in L1, ``memory`` the share of these that is not in L2, ``requests`` those of a warp;
-    ``waves`` are a request's wavefronts of shared memory; ``products`` multiplications of a tensor
-    instruction for one of the SM's four parts.
+    is not in L1, ``memory`` the share of these that is not in L2, ``partial`` the share of their
+    bytes that is not wanted, ``requests`` those of a warp; ``waves`` are a request's wavefronts of
+    shared memory; ``products`` multiplications of a tensor instruction for one of the SM's four
+    parts.
     """
 
     n: int
@@ -68,6 +71,7 @@ class Op(Struct):
     pipe: tuple[str, int] | None = None
     sectors: float = 0.0
     tags: float = 1.0
+    partial: float = 0.0
     requests: float | None = None
     fresh: float = 1.0
     memory: float = 1.0
@@ -111,10 +115,6 @@ def decode(
         op.waves = max(1.0, bytes_of(opcode) / 4)
         if base == "LDSM":
             op.waves = {"4": 4.0, "2": 2.0}.get(opcode.rpartition(".")[2], 1.0)
-        for p in ptx:
-            for access in executed[p].accesses if p in executed else ():
-                if access.space == "shared" and access.wavefronts and access.requests:
-                    op.waves = access.wavefronts / access.requests
     elif "MMA" in base:
         half = 2 if "TF32" in opcode else 1
         if base.endswith("GMMA"):
@@ -123,11 +123,15 @@ def decode(
             op.group = "gsb0" in line.text
         else:
             shape = _MMA.search(opcode)
-            op.products = half * _SHAPES.get(shape[1] if shape else "", 2048)
+            op.products = SYNCHRONOUS * half * _SHAPES.get(shape[1] if shape else "", 2048)
     elif base == "BAR":
         op.barrier = "SYNC" in opcode or "RED" in opcode
     elif base == "EXIT":
         op.ends = "@" not in line.text.partition("EXIT")[0]
+    for p in ptx if base in SHARED or base == "LDGSTS" else ():
+        for access in executed[p].accesses if p in executed else ():
+            if access.space == "shared" and access.wavefronts:
+                op.waves = access.wavefronts / access.requests
     if "DEPBAR" in opcode and base != "LDGDEPBAR" and (found := _DEPBAR.search(line.text)):
         op.depends = found[1], int(found[2], 0) if found[2] else 0
     return op
@@ -146,6 +150,7 @@ def _access(
         use = uses[0]
         op.sectors, op.tags = use.sectors / use.requests, use.tag_requests / use.requests
         op.requests = use.requests / warps_run
+        op.partial = 1 - min(1.0, use.bytes_wanted / (32 * use.sectors))
     elif known:
         op.sectors = 0.0
     loads = [traffic[p] for p in op.ptx if p in traffic]

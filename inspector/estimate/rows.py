@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from inspector.base.errors import PtxviewError, UsageError
 from inspector.base.text import plural, some
 from inspector.estimate.gather import gather
-from inspector.estimate.model import Machine, simulate
+from inspector.estimate.model import Machine, Simulation
 from inspector.measure.time.planning import Found, PlannedLaunch, most_frequent
 from inspector.measure.time.results import COLD, ESTIMATE, Session, Timing
 from inspector.measure.time.take import untimed
@@ -95,7 +95,7 @@ def estimate(reader: Reader, planned: PlannedLaunch, known: Constants | None) ->
     except PtxviewError as error:
         return replace(bare, warnings=(error.message,))
     machine = machine_of(known)
-    us = machine.floor_us + simulate(work, machine) / machine.clock_hz * 1e6
+    us = machine.floor_us + Simulation(work, machine).run() / machine.clock_hz * 1e6
     low, high = (us * float(str(known[bound])) for bound in ("low", "high"))
     return replace(bare, median_us=us, low_us=low, high_us=high)
 

@@ -423,8 +423,7 @@ def comparisons(reader: Reader, pair: tuple[Variant, Variant]) -> Iterator[tuple
                         "identical": one.diff.identical,
                         "explanation": one.explanation,
                         "figures": [row for group in everything for row in group],
-                        "gained": [diff_text.hint(f) for f in one.summary.gained],
-                        "lost": [diff_text.hint(f) for f in one.summary.lost],
+                        "hints": list(diff_text.hints(one.summary)),
                         "rows": [_aligned(one, row) for row in one.rows()],
                     },
                 )

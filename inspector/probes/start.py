@@ -47,6 +47,9 @@ PROBES = (
     ("numba.cuda.compiler", "languages.numba_cuda", "attach"),
     ("numba.cuda.codegen", "languages.numba_cuda", "attach"),
     ("jax._src.compiler", "languages.jax_xla", "attach"),
+    ("helion.runtime.kernel", "languages.helion_dsl", "attach"),
+    ("helion.autotuner.base_search", "languages.helion_dsl", "attach_search"),
+    ("warp._src.context", "languages.warp_lang", "attach"),
 )
 """Modules that are waited for, each with the probe and its function that is called."""
 

@@ -142,6 +142,7 @@ class Assembly:
             if (error := facts.of_graph(event, self._blob)) is not None:
                 self._failed_graph(event, index, error)
         compiled: list[VariantOfKernel] = []
+        generated = {as_text(e.get("file")): e for e in ordered if e.get("event") == "generated"}
         for index, event in enumerate(ordered):
             kind = event.get("event")
             if (why := as_text(event.get("unkept"))) is not None:
@@ -155,6 +156,9 @@ class Assembly:
                     event, self._blob, self._files, rank, self._origins.files
                 )
                 if variant is not None:
+                    by_language = generated.get(as_text(as_map(event.get("source")).get("file")))
+                    if by_language is not None:
+                        variant = variants.of_language(variant, by_language, self._blob)
                     compiled.append(variant)
                     ordered[index] = {}  # the most frequent, and the largest
             elif kind == "extension":

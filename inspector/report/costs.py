@@ -90,7 +90,17 @@ def costs(rec: Recording, given: Evidence) -> Costs:
     works = given.profile.kernels if given.profile is not None else ()
     steps = len(given.profile.window.steps) if given.profile is not None else 0
     by_variant = _works_by_variant(rec, works)
-    named, chosen, floors = titles(rec), _chosen_times(rec), overheads(rec)
+    named, floors = titles(rec), overheads(rec)
+    chosen = {  # of the candidate that each kernel of max-autotune was generated from
+        use.kernel: {
+            "time_us": tuning.configurations[use.configuration].time_us,
+            "stopwatch": tuning.stopwatch,
+        }
+        for kernel in rec.kernels
+        for tuning in kernel.autotune
+        for use in tuning.uses
+        if use.kernel is not None and use.configuration is not None
+    }
     # Older recordings do not tell an autotuner's launches of a library's kernels from others.
     tuned = any(tuning.operation for kernel in rec.kernels for tuning in kernel.autotune)
     rows = []
@@ -139,20 +149,6 @@ def costs(rec: Recording, given: Evidence) -> Costs:
     launched.sort(key=lambda row: [-(x or 0) for x in (row.step_share, row.total_us, row.us)])
     worked = None if given.profile is None else busy(given.profile.overhead)
     return Costs(tuple(launched), tuple(idle), steps or None, worked)
-
-
-def _chosen_times(rec: Recording) -> dict[str, dict[str, object]]:
-    """The time of the candidate that each kernel of max-autotune was generated from."""
-    return {
-        use.kernel: {
-            "time_us": tuning.configurations[use.configuration].time_us,
-            "stopwatch": tuning.stopwatch,
-        }
-        for kernel in rec.kernels
-        for tuning in kernel.autotune
-        for use in tuning.uses
-        if use.kernel is not None and use.configuration is not None
-    }
 
 
 def _works_by_variant(rec: Recording, works: Sequence[GpuWork]) -> dict[tuple[str, str], GpuWork]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from inspector.analyse.card import Card, card
+from inspector.analyse.card import GRID, Card, card
 from inspector.analyse.occupancy import Device
 from inspector.base.model import Argument, Call, Resources, Stage
 from inspector.reader import tables
@@ -43,7 +43,7 @@ def matmul(cache: DerivedCache) -> Card:
 def test_the_card_of_a_matmul(matmul: Card) -> None:
     assert (matmul.static_shared_bytes, matmul.dynamic_shared_bytes) == (0, 49152)
     assert matmul.occupancy is not None
-    assert (matmul.occupancy.blocks, matmul.occupancy.limiters) == (4, ("shared memory",))
+    assert (matmul.occupancy.blocks, matmul.occupancy.limiters) == (4, (GRID,))
     assert matmul.blocks == 8 * 16
     assert matmul.waves == 128 / (4 * 132)
     assert matmul.operations is not None and matmul.tensor_bytes is not None
@@ -57,7 +57,7 @@ def test_the_card_in_lines(matmul: Card) -> None:
     text = lines(matmul)
     assert max(map(len, text)) <= 80
     assert "registers       72 a thread, spills 0, stack 0, barriers 1" in text
-    assert "  limited by    the grid, which does not fill one wave" in text
+    assert f"  limited by    {GRID}" in text
     assert "  tensor cores  HGMMA m64n64k16 f32 bf16 × 4" in text
     assert "  control       2 branches, 1 loop" in text
     # The cubin's own figure has the driver's part in it, and so have the tables.

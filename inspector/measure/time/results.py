@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from itertools import accumulate, takewhile
 from pathlib import Path
 from types import NoneType
 from typing import Any, cast, get_args, get_origin, get_type_hints
@@ -83,17 +84,13 @@ class Median(Struct, frozen=True):
 
 def rank(count: int) -> int | None:
     """The greatest k whose interval, from the k-th least to the k-th greatest, holds 95 %."""
+    most = math.lgamma(count + 1) - count * math.log(2)
+    ways = (
+        math.exp(most - math.lgamma(k) - math.lgamma(count - k + 2))
+        for k in range(1, count // 2 + 1)
+    )
     tail = (1 - CONFIDENCE) / 2
-    below = 0.0
-    fits: int | None = None
-    log_all = count * math.log(2)
-    for k in range(1, count // 2 + 1):
-        chosen = math.lgamma(count + 1) - math.lgamma(k) - math.lgamma(count - k + 2)
-        below += math.exp(chosen - log_all)
-        if below > tail:
-            break
-        fits = k
-    return fits
+    return sum(1 for _ in takewhile(lambda below: below <= tail, accumulate(ways))) or None
 
 
 def median(samples: Sequence[float]) -> Median | None:
