@@ -16,7 +16,7 @@ from inspector.reader.reader import Reader
 
 LANES = 2048
 """Lanes of the blocks that are executed: as many blocks as fit, at least one."""
-MAX_BLOCKS = 8
+MAX_BLOCKS, MAX_BLOCKS_OF_LOOPS = 8, 2
 BUDGET = 400_000_000
 """Lane-instructions that the executed blocks may take: about ten seconds."""
 UNMODELLED = words("UTMALDG UTMASTG UTMAREDG UBLKCP UBLKRED UCGABAR_ARV UCGABAR_WAIT ACQBULK")
@@ -41,7 +41,8 @@ def gather(reader: Reader, planned: PlannedLaunch) -> Work:
     chosen = choose_launch(reader, planned.kernel, variant, LaunchWish(call=planned.number))
     launch, program, inputs = chosen.launch, chosen.program, chosen.make()
     facts, traffic = Facts(program, values=False), Traffic(program, inputs.memory)
-    count = max(1, min(MAX_BLOCKS, LANES // launch.threads, launch.blocks))
+    most = MAX_BLOCKS_OF_LOOPS if own.flow.loops else MAX_BLOCKS
+    count = max(1, min(most, LANES // launch.threads, launch.blocks))
     first = min(launch.blocks // 2, launch.blocks - count)
     try:
         execute(

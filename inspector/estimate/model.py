@@ -19,9 +19,10 @@ from inspector.estimate.path import LOADS, SHARED, STORES, Op, Step
 
 QUARTERS = 4
 MAX_EVENTS = 400_000
-"""Instructions of warps that are simulated beyond the first wave: about two seconds."""
+"""Instructions of warps that are simulated, but for a first wave that has more: a second or two."""
 MISSES = 0.02
 """The share of new sectors below which a load is from L1 alone."""
+MIN_BLOCKS = 8
 LATENCIES = {
     base: name
     for name, bases in (
@@ -98,8 +99,8 @@ class Simulation:
         self.work, self.machine = work, machine
         self.mine = ceil(work.blocks / machine.sms)
         each = max(1, len(work.steps) * work.warps)
-        most = max(work.resident, MAX_EVENTS // each)
-        self.count = min(self.mine, max(work.resident * 3, 8), most)
+        waves = max(1, min(3, MAX_EVENTS // (each * work.resident)))
+        self.count = min(self.mine, max(work.resident * waves, MIN_BLOCKS if waves > 1 else 1))
         cycle_share = 1 / min(machine.sms, work.blocks) / machine.clock_hz
         self.l2_rate = min(machine.port_bytes, machine.l2_bytes_per_s * cycle_share)
         self.memory_rate = min(machine.port_bytes, machine.memory_bytes_per_s * cycle_share)
@@ -266,9 +267,10 @@ class Simulation:
         """The end of the last block or store; blocks left out go on at the rate of the others."""
         ends = sorted(self.ends)
         total = max(ends[-1], self.last_store)
-        if self.count < self.mine:
-            first = max(0, min(len(ends) - 2, self.work.resident - 1))
-            rate = (ends[-1] - ends[first]) / max(1, len(ends) - 1 - first)
-            total += (self.mine - self.count) * max(rate, ends[-1] / len(ends) / 2)
+        if (more := self.count - self.work.resident) > 0:
+            rate = (ends[-1] - ends[self.work.resident - 1]) / more
+        else:
+            rate = ends[-1] / len(ends)
+        total += (self.mine - self.count) * max(rate, ends[-1] / len(ends) / 2)
         drained = self.last_store + self.machine.store_drain
         return max(total, drained) if self.work.stored else total
