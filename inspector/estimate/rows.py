@@ -20,7 +20,6 @@ from inspector.measure.time.take import untimed
 from inspector.reader.reader import Reader
 from inspector.reader.tables import table
 
-NO_CALL_NUMBER = -1
 NO_CALL = "no call with its arguments was recorded"
 Constants = Mapping[str, object]
 
@@ -68,7 +67,7 @@ def estimates(
     if named:
         there = {row.variant for row in rows}
         rows += [
-            Timing(kernel.name, variant.id, NO_CALL_NUMBER, ESTIMATE, warnings=(NO_CALL,))
+            Timing(kernel.name, variant.id, -1, ESTIMATE, warnings=(NO_CALL,))
             for kernel, variant in found
             if variant.id not in there
         ]
@@ -100,19 +99,22 @@ def simulated(
     return machine.floor_us + simulation.run() / machine.clock_hz * 1e6, simulation.spent
 
 
+def frequent(kernel: Kernel, variant: Variant) -> PlannedLaunch:
+    """The most frequent recorded call of a variant. Raises ``ToolMissing`` without one."""
+    number, call = chosen_call(kernel.demangled, variant.calls, None)
+    if number is None or call is None:
+        raise ToolMissing(NO_CALL)
+    return PlannedLaunch(kernel, variant, number, call)
+
+
 def by_line(reader: Reader, kernel: Kernel, variant: Variant, stage: Stage) -> dict[int, float]:
     """The percentage of the warps' cycles of the most frequent call that each line of a stage has.
 
     A line has what is waited for on its account: a load the wait for its data, wherever that is.
     Raises ``PtxviewError`` without an estimate.
     """
-    number, call = chosen_call(kernel.demangled, variant.calls, None)
-    if number is None or call is None:
-        raise ToolMissing(NO_CALL)
-    planned = PlannedLaunch(kernel, variant, number, call)
-    _, spent = simulated(reader, planned, constants(reader, None)[1])
-    whole = sum(spent.values())
-    own = {n: (n,) for n in spent}
+    _, spent = simulated(reader, frequent(kernel, variant), constants(reader, None)[1])
+    whole, own = sum(spent.values()), {n: (n,) for n in spent}
     links = own if stage is Stage.SASS else reader.links(variant, stage, Stage.SASS)
     lines = ((n, sum(spent.get(m, 0.0) for m in {*to})) for n, to in links.items())
     return {n: 100 * cycles / whole for n, cycles in lines if cycles}

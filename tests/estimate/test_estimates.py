@@ -73,3 +73,13 @@ def test_cycles_are_on_the_line_that_is_waited_for() -> None:
     assert max(sass, key=lambda text: sass[text]).count("LDG") == 1
     without = call("show", RECORDED, "ed6dc2ce", "--json").json["lines"]
     assert {line["estimated_percent"] for line in without} == {None}
+
+
+def test_costs_take_estimates_last_and_only_if_asked() -> None:
+    def sources(*more: str) -> dict[str, str | None]:
+        done = call("list", RECORDED, "--by", "cost", "--json", *more)
+        return {row["variant"]: row["source"] for row in done.json["costs"]}
+
+    without, given = sources(), sources("--estimate")
+    assert without["ff3a7da2"] == given["ff3a7da2"] == "tuner"
+    assert (without["a4fe74f3"], given["a4fe74f3"]) == (None, "estimate")
