@@ -16,7 +16,7 @@ from inspector.reader.reader import Reader
 
 LANES = 2048
 """Lanes of the blocks that are executed: as many blocks as fit, at least one."""
-MAX_BLOCKS = 8
+MAX_BLOCKS, MAX_BLOCKS_OF_LOOPS = 8, 2
 BUDGET = 400_000_000
 """Lane-instructions that the executed blocks may take: about ten seconds."""
 UNMODELLED = words("UTMALDG UTMASTG UTMAREDG UBLKCP UBLKRED UCGABAR_ARV UCGABAR_WAIT ACQBULK")
@@ -27,21 +27,19 @@ def gather(reader: Reader, planned: PlannedLaunch) -> Work:
 
     Raises ``PtxviewError`` with the reason where it is not known or not modelled.
     """
-    variant, call = planned.variant, planned.call
-    if call.kind != "triton":
-        raise ToolMissing("no call with its arguments was recorded")
-    own = reader.own(variant, Stage.SASS) if Stage.SASS in variant.stages else None
-    if own is None or Stage.PTX not in variant.stages:
-        raise ToolMissing("its PTX or its machine code was not recorded")
-    listing = reader.listing(variant, Stage.SASS)
-    lines = listing.between(own.function.first, own.function.last)
+    variant = planned.variant
+    if (own := reader.own(variant, Stage.SASS)) is None:
+        raise ToolMissing("its machine code is not known")
+    function = own.function
+    lines = reader.listing(variant, Stage.SASS).between(function.first, function.last)
     clusters = variant.config.get("num_ctas")
     if (isinstance(clusters, int) and clusters > 1) or any(x.base in UNMODELLED for x in lines):
         raise ToolMissing("clusters and copies by TMA are not modelled")
     chosen = choose_launch(reader, planned.kernel, variant, LaunchWish(call=planned.number))
     launch, program, inputs = chosen.launch, chosen.program, chosen.make()
     facts, traffic = Facts(program, values=False), Traffic(program, inputs.memory)
-    count = max(1, min(MAX_BLOCKS, LANES // launch.threads, launch.blocks))
+    most = MAX_BLOCKS_OF_LOOPS if own.flow.loops else MAX_BLOCKS
+    count = max(1, min(most, LANES // launch.threads, launch.blocks))
     first = min(launch.blocks // 2, launch.blocks - count)
     try:
         execute(

@@ -362,15 +362,16 @@ def lines(rec: Recording, phases: Table, width: int) -> Iterator[CompileLine]:
     """Everything: the timeline, caches, breaks, recompiles, dynamic shapes."""
     rows = timeline_rows(rec, phases)
     yield from map(CompileLine, summary(rec, rows))
-    yield from timeline(rows, width, ranks.of_processes(rec))
+    rank_of: dict[int | None, str] = {n: r.name for r in ranks.ranks(rec) for n in r.processes}
+    yield from timeline(rows, width, rank_of)
     yield from map(CompileLine, _caches(rec))
     between = (
         CompileLine(text, getattr(one, "place", None), getattr(one, "kernel", None))
         for text, one in ranks.lines(rec)
     )
     for part in (between, choices(rec), breaks(rec), recompiled(rec), shapes(rec), failed(rec)):
-        if several := list(part):
-            yield from (CompileLine(Text()), *several)
+        if told := list(part):
+            yield from (CompileLine(Text()), *told)
 
 
 def summary(rec: Recording, rows: Sequence[TimelineRow]) -> Iterator[Text]:

@@ -12,6 +12,7 @@ from inspector.base.model import Kernel, Recording, Variant
 from inspector.base.text import microseconds, plural, shown
 from inspector.measure.evidence import Evidence
 from inspector.measure.profile.trace import GpuWork
+from inspector.measure.time.results import ESTIMATE
 from inspector.report.compiles import CompileLine
 from inspector.report.jsons import SCHEMA, Rows
 from inspector.report.naming import titles
@@ -90,7 +91,17 @@ def costs(rec: Recording, given: Evidence) -> Costs:
     works = given.profile.kernels if given.profile is not None else ()
     steps = len(given.profile.window.steps) if given.profile is not None else 0
     by_variant = _works_by_variant(rec, works)
-    named, chosen, floors = titles(rec), _chosen_times(rec), overheads(rec)
+    named, floors = titles(rec), overheads(rec)
+    chosen = {  # of the candidate that each kernel of max-autotune was generated from
+        use.kernel: {
+            "time_us": tuning.configurations[use.configuration].time_us,
+            "stopwatch": tuning.stopwatch,
+        }
+        for kernel in rec.kernels
+        for tuning in kernel.autotune
+        for use in tuning.uses
+        if use.kernel is not None and use.configuration is not None
+    }
     # Older recordings do not tell an autotuner's launches of a library's kernels from others.
     tuned = any(tuning.operation for kernel in rec.kernels for tuning in kernel.autotune)
     rows = []
@@ -141,20 +152,6 @@ def costs(rec: Recording, given: Evidence) -> Costs:
     return Costs(tuple(launched), tuple(idle), steps or None, worked)
 
 
-def _chosen_times(rec: Recording) -> dict[str, dict[str, object]]:
-    """The time of the candidate that each kernel of max-autotune was generated from."""
-    return {
-        use.kernel: {
-            "time_us": tuning.configurations[use.configuration].time_us,
-            "stopwatch": tuning.stopwatch,
-        }
-        for kernel in rec.kernels
-        for tuning in kernel.autotune
-        for use in tuning.uses
-        if use.kernel is not None and use.configuration is not None
-    }
-
-
 def _works_by_variant(rec: Recording, works: Sequence[GpuWork]) -> dict[tuple[str, str], GpuWork]:
     """Works whose variant is sure: the only one that fits, or the only launched one that does."""
     launched = {(k.id, v.id) for k, v in rec.variants() if v.launches}
@@ -189,6 +186,8 @@ def _cost(
         us, source = measured.us, NCU
     elif isinstance(tuned, int | float) and variant.launches:
         us, source = float(tuned), TUNER
+    elif variant.launches and (us := given.estimated(kernel, variant)) is not None:
+        source = ESTIMATE
     return Cost(
         kernel.called,
         kernel,
@@ -243,13 +242,14 @@ def cells(row: Cost) -> dict[str, str]:
     """A row's cells by their heads."""
     launches = UNKNOWN if row.launches is None else f"{'≤ ' * row.at_most}{row.launches:,}"
     counted = row.hint is not None or row.variant is None
+    about = "≈ " if row.source == ESTIMATE else ""
     return {
         "kernel": row.name if row.kernel is not None else shown(row.name),
         "variant": "" if row.variant is None else shown(row.variant.id),
         "launches": launches if row.per_step is None else f"{row.per_step:g} a step",
-        "µs": UNKNOWN if row.us is None else microseconds(row.us),
+        "µs": UNKNOWN if row.us is None else about + microseconds(row.us),
         "from": "launch overhead" if row.overhead else row.source or "",
-        "total": UNKNOWN if row.total_us is None else f"{microseconds(row.total_us)} µs",
+        "total": UNKNOWN if row.total_us is None else f"{about}{microseconds(row.total_us)} µs",
         "share": _percent(row.share),
         "of step": _percent(row.step_share),
         "bound by": row.bound or "",
@@ -280,6 +280,8 @@ def footnotes(found: Costs) -> list[str]:
         out.append("no times are known: ptxview time takes them, ptxview run --time with the run")
     elif found.untimed:
         out.append(f"{plural(found.untimed, 'kernel')} without a time; shares are of the others")
+    if any(row.source == ESTIMATE for row in found.rows):
+        out.append("≈: simulated without a GPU (ptxview time --estimate)")
     if any(row.at_most for row in found.rows):
         out.append("≤: launches by which max-autotune chose are among a library's")
     if found.steps and any(row.step_share is not None for row in found.rows):

@@ -309,7 +309,7 @@ def _text(file: files.File, head: bytes, inside: Path | None) -> Iterable[dict[s
         yield _file_event(str(path), stage, content)
     elif traces.is_torch_trace(text):
         yield from traces.from_torch_trace(path, inside)
-    elif traces.is_log(text):
+    elif traces.MARK in text:
         file.seek(0)
         yield from traces.from_log(file.whole().decode("utf-8", "surrogateescape"))
 

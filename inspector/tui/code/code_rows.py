@@ -348,8 +348,7 @@ class CodeRows:
         self.flow_width = 0
         self.lettered = False
         """Whether letters represent the colours of source lines, where there are no colours."""
-        self._view = view
-        self._part = view.part
+        self._view, self._part = view, view.part
 
     @property
     def digits(self) -> int:

@@ -333,12 +333,11 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         return ends[0], ends[1] if fold is None else fold.last
 
     def measure(self) -> None:
-        height = max(1, self.size.height)
+        self.virtual_size = Size(self._width + self.rows.margin, self.map.rows)
         if self.wrapped:
             # The last line must be able to come to the top, however many rows it takes.
-            self.virtual_size = Size(0, self.map.rows + height - 1 if self.lines else 0)
-        else:
-            self.virtual_size = Size(self._width + self.rows.margin, self.map.rows)
+            more = max(1, self.size.height) - 1 if self.lines else 0
+            self.virtual_size = Size(0, self.map.rows + more)
         self._laid = (None, [])
         self.refresh_marks()
         if self.modes != self._modes:
@@ -407,10 +406,8 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         first, last = self.span()
         top, bottom = self.map.line(first), self.map.line(last)
         at = bisect_left(lines, top)
-        if at < len(lines) and lines[at] <= bottom:
-            return lines[at]
         near = lines[max(0, at - 1) : at + 1]
-        return min(near, key=lambda n: top - n if n < top else n - bottom)
+        return min(near, key=lambda n: top - n if n < top else max(0, n - bottom))
 
     def render_line(self, y: int) -> Strip:
         width = self.scrollable_content_region.width

@@ -106,9 +106,9 @@ def shown_key(key: str) -> str:
 
 def _key_shown(keys: str) -> str:
     """The first key; an arrow with the letter that does the same."""
-    first, *others = keys.split(",")
-    arrow = first in ("up", "down", "left", "right")
-    return " ".join(map(shown_key, [first, *others[:1]] if arrow else [first]))
+    names = keys.split(",")
+    arrow = names[0] in ("up", "down", "left", "right")
+    return " ".join(map(shown_key, names[: 1 + arrow]))
 
 
 def _commands(data: Mapping[str, Any]) -> Iterator[Command]:

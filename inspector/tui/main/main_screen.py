@@ -567,10 +567,10 @@ class MainScreen(PaneScreen[None]):
         self.app.push_screen(table, self._left)
 
     def _left(self, left: Left | None) -> None:
-        if left is not None:
-            self.mark(left.marked)
-        if left is not None and left.read is not None:
-            key = left.read.key[:2]
+        marked, read = left or (self.marked, None)
+        self.mark(marked)
+        if read is not None:
+            key = read.key[:2]
             if not self.kernels.find(key):
                 self.kernels.filter("")
                 self.kernels.find(key)

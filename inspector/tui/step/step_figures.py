@@ -249,12 +249,11 @@ class RunningBlock(Struct):
 
 
 def stages_with_ptx(stages: tuple[Stage | None, ...], subject: TreeSubject) -> tuple[Stage, ...]:
-    shown = [stage for stage in stages if stage is not None and subject.has(stage)]
+    shown = tuple(stage for stage in stages if stage is not None and subject.has(stage))
     if Stage.PTX not in shown:
-        shown = [*shown[: max(1, len(stages) - 1)], Stage.PTX]
-    if len(shown) == 1 and len(subject.stages()) > 1:
-        shown.insert(0, subject.default(0, (Stage.PTX,)))
-    return tuple(shown)
+        shown = (*shown[: max(1, len(stages) - 1)], Stage.PTX)
+    alone = len(shown) == 1 and len(subject.stages()) > 1
+    return (subject.default(0, (Stage.PTX,)), *shown) if alone else shown
 
 
 Parts = Iterator[tuple[str, str]]

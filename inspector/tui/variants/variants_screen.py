@@ -406,11 +406,8 @@ MARKING = (
 """What to do, by how many variants are marked."""
 
 
-class Left(Struct, frozen=True):
-    """The state on leaving: marked variants, and the variant to open."""
-
-    marked: tuple[TreeSubject, ...]
-    read: TreeSubject | None = None
+Left = tuple[tuple[TreeSubject, ...], TreeSubject | None]
+"""The state on leaving: marked variants, and the variant to open."""
 
 
 class Scope(NamedTuple):
@@ -663,7 +660,7 @@ class VariantsScreen(ToolScreen[Left]):
         row = self.table.row
         own = None if row is None else self.table.subject(row)
         if own is not None:
-            self.dismiss(Left(self.table.marked, own))
+            self.dismiss((self.table.marked, own))
         elif row is not None and row.head:
             self.status.say(label(row.round))
         else:
@@ -692,4 +689,4 @@ class VariantsScreen(ToolScreen[Left]):
             self.action_back()
 
     def action_back(self) -> None:
-        self.dismiss(Left(self.table.marked))
+        self.dismiss((self.table.marked, None))

@@ -188,8 +188,6 @@ def successor(kernel: Kernel, variant: Variant) -> Variant:
 
 def resolve(recording: Recording, subject: TreeSubject) -> TreeSubject:
     """The subject with these ids in a recording, else as it was; without a variant, the first."""
-    if subject.kernel is None and subject.graph is None:
-        return subject
     kernel, variant, graph = subject.kernel, subject.variant, subject.graph
     if kernel is not None:
         kernel = next((k for k in recording.kernels if k.id == subject.key[0]), None) or next(

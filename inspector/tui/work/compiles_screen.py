@@ -156,7 +156,7 @@ class CostScreen(LinesScreen):
     KEYS: ClassVar = "n next part · t timeline"
 
     def __init__(self, recording: Recording, found: costs.Costs, profiled: Profile | None) -> None:
-        self.recording, self.profiled, codes = recording, profiled, tuned_codes(recording)
+        self.recording, self.profiled, codes = recording, profiled, tuned_codes(recording.kernels)
 
         def make(width: int) -> Iterator[compiles.CompileLine]:
             yield from costs.lines(found, width)
