@@ -7,10 +7,11 @@ known is None or empty. What nobody measured is an ``Estimate``; occupancy is th
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from math import prod
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from inspector.analyse.accesses import (
     ATOMIC,
@@ -31,7 +32,7 @@ from inspector.analyse.accesses import (
 from inspector.analyse.flow.graph import Flow, declared
 from inspector.analyse.function_facts import FunctionFacts
 from inspector.analyse.occupancy import Device, Occupancy, occupancy
-from inspector.analyse.tensors import Tensors
+from inspector.analyse.tensors import Tensors, operand_shape, uses
 from inspector.base.model import Argument, Call, Resources, Stage
 from inspector.base.text import words
 from inspector.listing.line import Function, Kind, Line, Listing
@@ -65,18 +66,61 @@ def threads_of(call: Call) -> int | None:
     return None if call.block is None else prod(call.block)
 
 
-def tensor_bytes(call: Call) -> Estimate | None:
+Placed = tuple[Listing, Function]
+"""A stage's listing, and the kernel's place in it."""
+
+
+def tensor_bytes(call: Call, ttir: Placed | None = None) -> Estimate | None:
     """Global memory by the tensors among the arguments: every element once.
 
-    A dimension of stride 0 is stored once. What a tensor that is read and written, or read by
-    many programs, adds to this depends on the caches. None without tensors, or if one has no
-    known size.
+    A dimension of stride 0 is stored once. Of tensors that ``ttir`` shows to be read or written
+    only at loaded indices (the rows of an embedding), no more than is asked for. What a tensor
+    that is read and written, or read by many programs, adds to this depends on the caches. None
+    without tensors, or if one has no known size.
     """
-    sizes = [_bytes(a) for a in call.arguments if a.shape is not None]
-    if not sizes or any(size is None for size in sizes):
+    tensors = [a for a in call.arguments if a.shape is not None]
+    sizes = [size for a in tensors if (size := _bytes(a)) is not None]
+    if not sizes or len(sizes) < len(tensors):
         return None
-    return Estimate(
-        sum(size for size in sizes if size is not None), "each tensor read or written once"
+    asked = {} if ttir is None else _asked_by_index(call, *ttir)
+    fewer = [min(n, asked.get(a.name, n)) for a, n in zip(tensors, sizes, strict=True)]
+    how = f"each tensor read or written once{', at indices what is asked for' * (fewer != sizes)}"
+    return Estimate(sum(fewer), how, fewer != sizes)
+
+
+_ACCESSES = words("tt.load tt.store tt.atomic_rmw tt.atomic_cas")
+
+
+def _asked_by_index(call: Call, listing: Listing, function: Function) -> dict[str, int]:
+    """Bytes that a launch asks of each tensor that it accesses only at indices that it loads."""
+    lines = listing.between(function.first, function.last)
+    of: dict[str, set[str]] = {f"%{a.name}": {a.name} for a in call.arguments if a.shape}
+    loaded: set[str] = set()
+    indexed: dict[str, set[int]] = {}
+    for line in lines:
+        names = uses(line)
+        if line.base in _ACCESSES and names:
+            for tensor in of.get(names[0], ()):
+                indexed.setdefault(tensor, set()).add(line.n if names[0] in loaded else 0)
+            loaded.update(line.defs)
+            continue
+        for name in line.defs:
+            of.setdefault(name, set()).update(*(of.get(used, ()) for used in names))
+            loaded.update([name] if not loaded.isdisjoint(names) else ())
+    out = {}
+    for a in call.arguments:
+        size, own = element_bytes(a.dtype or (a.type or "").lstrip("*")), indexed.get(a.name)
+        if size is None or not own or 0 in own:  # 0: accessed elsewhere too
+            continue
+        if (elements := _elements(call, lines, own)) is not None:
+            out[a.name] = elements * size
+    return out
+
+
+def _elements(call: Call, lines: Sequence[Line], accesses: Collection[int]) -> int | None:
+    """Elements of the accesses on some lines, in all programs of a launch."""
+    return _of_launch(
+        call, lines, lambda line, _: prod(operand_shape(line) or ()) * (line.n in accesses)
     )
 
 
@@ -148,18 +192,27 @@ def operations(listing: Listing, function: Function, call: Call) -> Estimate | N
     None if the grid is not known, or where what is counted is in a branch, in a called
     function or in a loop whose bounds do not follow from constants and the call's arguments.
     """
-    programs = blocks_of(call)
-    if programs is None or listing.language != "ttir":
+    if listing.language != "ttir":
         return None
-    lines = listing.between(function.first, function.last)
+    total = _of_launch(call, listing.between(function.first, function.last), _alone)
+    return None if total is None else Estimate(total, "counted in TTIR, masked lanes included")
+
+
+Weight = Callable[[Line, str], int | None]
+"""What one operation of TTIR counts, by its line and its text without the location."""
+
+
+def _of_launch(call: Call, lines: Sequence[Line], weigh: Weight) -> int | None:
+    """The sum of what operations count, in all programs of a launch."""
     known = {a.name: a.value for a in call.arguments if type(a.value) is int}
-    total, _ = _region(iter(lines), Tensors(lines, known, None, turns=False))
-    if total is None:
-        return None
-    return Estimate(total * programs, "counted in TTIR, masked lanes included")
+    programs = blocks_of(call)
+    total, _ = _region(iter(lines), Tensors(lines, known, None, turns=False), weigh)
+    return None if total is None or programs is None else total * programs
 
 
-def _region(lines: Iterator[Line], scalars: Tensors, depth: int = 0) -> tuple[int | None, str]:
+def _region(
+    lines: Iterator[Line], scalars: Tensors, weigh: Weight, depth: int = 0
+) -> tuple[int | None, str]:
     """Operations of a region run once, None if they cannot be counted; and the line that ends it.
     Of a reduction they are those for one pair of elements."""
     total: int | None = 0 if depth < MAX_NESTED_REGIONS else None
@@ -169,16 +222,17 @@ def _region(lines: Iterator[Line], scalars: Tensors, depth: int = 0) -> tuple[in
             return total, body
         if body.startswith("}") or line.kind is not Kind.INSTRUCTION or line.base is None:
             continue
-        own = _alone(line.base, body)
+        own = weigh(line, body)
         if body.endswith("{") and total is not None:
-            inner, end = _region(lines, scalars, depth + 1)
+            inner, end = _region(lines, scalars, weigh, depth + 1)
             within = _times(line.base, body, inner, end, scalars)
             own = None if own is None or within is None else own + within
         total = None if own is None or total is None else total + own
     return total, ""
 
 
-def _alone(base: str, body: str) -> int | None:
+def _alone(line: Line, body: str) -> int | None:
+    base = line.base or ""
     if base == "tt.call":
         return None
     if base.startswith("tt.dot"):
@@ -282,7 +336,7 @@ class Card(Struct, frozen=True):
 def card(
     resources: Resources,
     device: Device | None,
-    listings: Mapping[Stage, tuple[Listing, Function]],
+    listings: Mapping[Stage, Placed],
     cost: Cost,
     launch: Call | None = None,
     threads: int | None = None,
@@ -313,9 +367,6 @@ def card(
             static + dynamic,
             barriers=resources.barriers,
         )
-    waves = None
-    if full is not None and full.blocks and blocks is not None and full.device.sms:
-        waves = blocks / (full.blocks * full.device.sms)
     known = {
         stage: (facts or {}).get(stage) or FunctionFacts(*listings[stage])
         for stage in MACHINE
@@ -329,7 +380,7 @@ def card(
     counted = None
     if launch is not None and Stage.TTIR in listings:
         counted = operations(*listings[Stage.TTIR], launch)
-    return Card(
+    own = Card(
         resources,
         device,
         threads,
@@ -337,13 +388,27 @@ def card(
         dynamic,
         full,
         launch,
-        blocks,
-        waves,
+        None,
+        None,
         made,
-        tensor_bytes(launch) if launch is not None else None,
+        tensor_bytes(launch, listings.get(Stage.TTIR)) if launch is not None else None,
         _accessed(launch, made, known),
         counted,
     )
+    return with_grid(own, blocks)
+
+
+GRID = "the grid, which does not fill one wave"
+"""What limits occupancy where a launch has fewer blocks than the device holds at once."""
+
+
+def with_grid(card: Card, blocks: int | None) -> Card:
+    """A card with the number of blocks that are launched, and what follows from it."""
+    full, waves = card.occupancy, None
+    if full is not None and full.blocks and blocks is not None and full.device.sms:
+        waves = blocks / (full.blocks * full.device.sms)
+        full = replace(full, limiters=(GRID,)) if waves < 1 else full
+    return replace(card, blocks=blocks, waves=waves, occupancy=full)
 
 
 def _made(

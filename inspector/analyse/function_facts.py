@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import heapq
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 
@@ -253,7 +254,7 @@ class Consumer(Struct, frozen=True):
     opcode: str | None = None
 
 
-class Schedule(Struct, frozen=True):
+class Schedule(Struct, frozen=True, dict=True):
     """What the control words of one function say. Lines count from 1, cycles are issue cycles."""
 
     _lines: Sequence[Line] = ()
@@ -265,6 +266,39 @@ class Schedule(Struct, frozen=True):
     def stall(self, n: int) -> int | None:
         control = self._lines[n - 1].control if 0 < n <= len(self._lines) else None
         return None if control is None else control.stall
+
+    def cycles(self, lines: Iterable[int]) -> int | None:
+        """The stall counts of lines along the way on which they are the most: of two branches that
+        exclude each other one counts, of a loop one turn. None if none is known."""
+        stalls = {n: stall for n in lines if (stall := self.stall(n)) is not None}
+        if self._flow is None or not stalls:
+            return sum(stalls.values()) if stalls else None
+        own: Counter[int | None] = Counter()
+        for n, stall in stalls.items():
+            own[self._flow.block_at(n)] += stall
+        if len(own) == 1:
+            return own.total()
+        most: dict[int, int] = {}
+        for block in self._ends_first:
+            after = (most.get(each, 0) for each in self._flow.blocks[block].successors)
+            most[block] = own[block] + max(after, default=0)
+        return max(most.values())
+
+    @cached_property
+    def _ends_first(self) -> Sequence[int]:
+        """Blocks, each after its successors but for those that it loops back to."""
+        blocks = () if self._flow is None else self._flow.blocks
+        out: dict[int, None] = {}
+        entered: set[int] = set()
+        for first in range(len(blocks)):
+            todo = [first]
+            while todo:
+                if (block := todo[-1]) not in entered:
+                    entered.add(block)
+                    todo += [n for n in blocks[block].successors if n not in entered]
+                    continue
+                out.setdefault(todo.pop())
+        return tuple(out)
 
     def waits(self, n: int) -> tuple[Wait, ...]:
         """What line ``n`` may wait for, in the order of the listing."""

@@ -82,9 +82,10 @@ class Rolled(Struct, frozen=True):
     """What the instructions of one line come to.
 
     ``live`` is the greatest number of live registers, a class, at any one of them; ``stall`` the
-    sum of their stall counts in issue cycles, each instruction once, None if no instruction
-    has control words; ``instructions`` how many there are. ``peak``: one of them has as many live
-    general registers as any instruction of the kernel.
+    sum of their stall counts in issue cycles, each instruction once and of branches that exclude
+    each other the longest alone, None if no instruction has control words; ``instructions`` how
+    many there are. ``peak``: one of them has as many live general registers as any instruction of
+    the kernel.
     """
 
     live: Mapping[str, int] = field(default_factory=dict)
@@ -96,16 +97,16 @@ class Rolled(Struct, frozen=True):
 def roll_up(
     links: Mapping[int, tuple[int, ...]],
     live: Callable[[int], Mapping[str, int] | None],
-    stall: Callable[[int], int | None],
+    cycles: Callable[[Iterable[int]], int | None],
     highest: int | None,
 ) -> dict[int, Rolled]:
     """For each line of an upper stage, what its SASS lines come to.
 
-    ``links`` are the lines of SASS of each upper line, ``live`` and ``stall`` the figures of a
-    line of SASS, ``highest`` the kernel's greatest count of live general registers. Lines that
-    share their links share one result, so the time is linear in the distinct links.
+    ``links`` are the lines of SASS of each upper line, ``live`` the figures of a line of SASS,
+    ``cycles`` those of several, ``highest`` the kernel's greatest count of live general registers.
+    Lines that share their links share one result, so the time is linear in the distinct links.
     """
-    return _summed(links, lambda lines: _roll(lines, live, stall, highest))
+    return _summed(links, lambda lines: _roll(lines, live, cycles, highest))
 
 
 def _summed(
@@ -120,23 +121,20 @@ def _summed(
 def _roll(
     lines: tuple[int, ...],
     live: Callable[[int], Mapping[str, int] | None],
-    stall: Callable[[int], int | None],
+    cycles: Callable[[Iterable[int]], int | None],
     highest: int | None,
 ) -> Rolled | None:
     most: dict[str, int] = {}
-    cycles: int | None = None
     many = 0
     for n in lines:
-        counts, waits = live(n), stall(n)
-        if counts is None and waits is None:
+        counts = live(n)
+        if counts is None and cycles((n,)) is None:
             continue
         many += 1
         for name, count in (counts or {}).items():
             most[name] = max(most.get(name, 0), count)
-        if waits is not None:
-            cycles = (cycles or 0) + waits
     peak = highest is not None and highest > 0 and most.get("gpr") == highest
-    return Rolled(most, cycles, many, peak) if many else None
+    return Rolled(most, cycles(lines), many, peak) if many else None
 
 
 # A profiler's samples of warps, by instruction, and what they come to on the lines above.

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from math import prod
+
+from msgspec import Struct
 
 from inspector.base.model import Configuration, Kernel, Recording, Tuning
 
@@ -80,3 +82,36 @@ def tied(kernel: Kernel, tuning: Tuning, codes: Codes) -> list[Configuration]:
     own = same_code(tuning, winner, codes)
     timed = (one for one in tuning.configurations if one is not winner and one.time_us is not None)
     return [one for one in timed if (one.time_us or 0) <= most or one in own]
+
+
+class RoundTimes(Struct, frozen=True):
+    """The tuner's times of two variants in one round that both were in, in µs.
+
+    ``noise`` is the share by which times of the same code differ, ``overhead_us`` what the
+    stopwatch reads of launching alone; None if it is not known.
+    """
+
+    round: int
+    nodes: tuple[str, ...]
+    stopwatch: str | None
+    a: float
+    b: float
+    noise: float | None
+    overhead_us: float | None
+
+
+def rounds_of(rec: Recording, kernel: Kernel, a: str, b: str, codes: Codes) -> Iterator[RoundTimes]:
+    """The rounds of a kernel's tuning that timed both of two variants, by their ids."""
+    floors = overheads(rec)
+    for number, tuning in enumerate(kernel.autotune, 1):
+        times = {one.variant: one.time_us for one in tuning.configurations if one.time_us}
+        if a in times and b in times:
+            yield RoundTimes(
+                number,
+                tuple(use.node for use in tuning.uses if use.node),
+                tuning.stopwatch,
+                times[a],
+                times[b],
+                noise(kernel, tuning, codes),
+                floors.get(tuning.stopwatch or ""),
+            )

@@ -9,6 +9,7 @@ import os
 import re
 import signal
 import sys
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn, cast
@@ -21,6 +22,8 @@ from inspector.base.names import base_name
 from inspector.base.text import meant, shown
 from inspector.commands.common import split_program
 from inspector.system import faults, files, printing
+
+TABLE = Path(__file__).parent.parent / "reference" / "subcommands.toml"
 
 
 class Subcommand(Struct, frozen=True):
@@ -41,114 +44,13 @@ class Subcommand(Struct, frozen=True):
         return cast(Callable[..., int], getattr(importlib.import_module(self.module), own))
 
 
-TABLE = r"""
-run [options] SCRIPT [ARGS…] | -m MODULE [ARGS…] | -- COMMAND [ARGS…]
-run a program and record every kernel that it makes
-ptxview run train.py --lr 1e-3  # look at its kernels while it runs
-ptxview run --target sm_90 --no-tui -o x.ptxview train.py  # without a GPU
-
-open [PATH…]
-browse a recording, a cache or a file in the terminal
-ptxview open  # the newest recording
-ptxview open ~/.triton/cache  # what was compiled before
-
-list [PATH…]
-kernels and variants, as a table
-ptxview list x.ptxview  # registers, spills, shared memory, hints
-ptxview list x.ptxview --calls  # with which sizes each was called
-
-show [PATH] KERNEL
-one stage of a kernel, or two side by side
-ptxview show x.ptxview softmax_kernel --stage ptx -a  # a sentence a line
-ptxview show x.ptxview softmax_kernel --stage sass --beside source  # side by side
-
-diff A B
-what differs: two variants, all of a kernel, recordings
-ptxview diff before.ptxview after.ptxview --summary  # what became worse
-ptxview diff x.ptxview gelu_kernel gelu_float_kernel --stage ptx  # two kernels
-
-time [PATH] [KERNEL…] | SCRIPT.py
-measured times of recorded launches, or of a script's variants
-ptxview time x.ptxview  # every recorded launch
-ptxview time bench.py --sweep N=1024:8192:1024  # the variants of a script
-
-profile [options] SCRIPT [ARGS…] | -m MODULE [ARGS…] | -- COMMAND [ARGS…]
-run a program under torch.profiler: operators, kernels, overhead
-ptxview profile train.py  # three steps of it
-ptxview profile --stored x.ptxview  # again, what was measured
-
-ncu [options] SCRIPT [ARGS…] | -m MODULE [ARGS…] | -- COMMAND [ARGS…]
-run a program under Nsight Compute, and tie what it measures to the kernels
-ptxview ncu train.py  # sections and samples of all kernels
-ptxview ncu --kernel softmax_kernel --launch-count 1 train.py  # of one
-
-trace [PATH] KERNEL
-run a recorded call's PTX on the CPU: what happened at each line
-ptxview trace x.ptxview softmax_kernel --by source  # what each Python line did
-ptxview trace x.ptxview softmax_kernel --bars sectors  # where memory is touched
-
-step [PATH] KERNEL
-step through a block of a recorded call: every register, forwards and backwards
-ptxview step x.ptxview softmax_kernel --block 3  # and then: help
-ptxview step x.ptxview softmax_kernel --commands 'until 45; print %r5'  # no prompt
-
-compile FILE… [options] [-- OPTIONS]
-compile files for several targets, without a GPU: a column each
-ptxview compile square.cu --target sm_80,sm_90a,sm_100  # their figures side by side
-ptxview compile square.cu --options=-O1 --options=-O3 --no-tui  # by options
-
-passes [PATH] KERNEL [PASS]
-the IR after each pass of the compiler that changed it, and which pass did this
-ptxview passes x.ptxview matmul_kernel#1 --introduces convert_layout  # who made it
-ptxview passes x.ptxview matmul_kernel#1 13  # what the pass of that number changed
-
-try [PATH] KERNEL [--stage STAGE FILE] [options]
-what if: an edited stage of a kernel, or other options, through the rest of its compiler
-ptxview try x.ptxview softmax_kernel --stage ttgir my.ttgir  # and what differs
-ptxview try x.ptxview softmax_kernel --num-warps 4,8 --num-stages 2,3  # as a table
-
-repro [PATH] KERNEL
-a recorded call as one script that stands alone: runs it, checks it, times it
-ptxview repro x.ptxview softmax_kernel  # and > repro.py keeps it, or -o repro.py
-ptxview repro x.ptxview matmul_kernel --call 0 --check-with none  # run it, time it
-
-check [PATH] [BASELINE]
-a gate for CI: limits that kernels must keep, and nothing worse than before
-ptxview check x.ptxview --max-registers 128 --no-spills  # exits with 1 if not so
-ptxview check after.ptxview before.ptxview  # nothing worse than before
-
-export [PATH] [KERNEL…] [-o FILE]
-a recording for somebody else: a page, Markdown, a folder, one file
-ptxview export x.ptxview -o page.html  # one page that opens anywhere
-ptxview export x.ptxview softmax_kernel -o -  # Markdown for an issue
-
-explain WORD…
-what a word of PTX or SASS means
-ptxview explain 'ld.global.nc.v4.f32'  # part by part
-ptxview explain mbarrier  # every word of a family
-
-mcp [--root FOLDER]… [--allow-run]
-serve an assistant over the Model Context Protocol
-ptxview mcp  # what a client starts: it reads the working directory, and runs nothing
-ptxview mcp --root ~/kernels --allow-run  # other folders, and leave to run programs
-
-doctor
-what is on this machine, and what each lack costs
-ptxview doctor  # tools, compilers, devices
-ptxview doctor --python ~/env/bin/python  # of another environment
-
-completion bash|zsh|fish
-print the completion script of a shell
-ptxview completion bash  # in ~/.bashrc: eval "$(ptxview completion bash)"
-ptxview completion fish  # to ~/.config/fish/completions/ptxview.fish
-"""
-"""A paragraph for each command: its usage, its help, and lines to type with what they are for."""
 HOMES = {"ncu": "profile", "step": "trace", "try": "passes", "completion": "cli"}
 """Modules of commands that share one; their functions are ``arguments_NAME`` and ``run_NAME``."""
-COMMANDS = tuple(
-    Subcommand(usage.split()[0], f"ptxview {usage}", about, tuple(examples))
-    for usage, about, *examples in (part.split("\n") for part in TABLE.strip().split("\n\n"))
-)
+with files.opened(TABLE) as _table:
+    COMMANDS = tuple(
+        Subcommand(name, f"ptxview {entry['usage']}", entry["help"], tuple(entry["examples"]))
+        for name, entry in tomllib.load(_table).items()
+    )
 
 # What stands around a program of the user's, whose own exit statuses it gives.
 RUNS = (["run"], ["profile"])

@@ -8,6 +8,7 @@ import itertools
 import shlex
 import signal
 import sys
+import tempfile
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -237,6 +238,15 @@ def write(path: str | Path, text: str, errors: str = "replace") -> None:
         Path(path).write_text(text, "utf-8", errors)
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror or error}") from None
+
+
+@contextlib.contextmanager
+def appearing(target: Path) -> Iterator[Path]:
+    """A place beside the target for a file or a folder, which takes its place when complete."""
+    with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as name:
+        part = Path(name) / target.name
+        yield part
+        part.replace(target)
 
 
 def option_words(option: str, text: str) -> tuple[str, ...]:

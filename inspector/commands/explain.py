@@ -80,7 +80,12 @@ def meaning(isa: Isa, text: str) -> Meaning:
         # `bar` begins PTX's bar.sync: it is not SASS's BAR in the first place.
         return Meaning(text, word, also=entries, members=family)
     if entries:
-        given = isa.qualifiers(_as_spelt(entries[0].word, word))
+        head, dot, rest = word.partition(".")
+        own = entries[0].word.partition(".")[0]
+        # As the reference spells it: `hgmma.f32` is HGMMA.F32.
+        if head != own and entries[0].word.isupper():
+            rest = rest.upper()
+        given = isa.qualifiers(own + dot + rest)
         return Meaning(text, word, entries[0], entries[1:], given, family)
     if family := family or isa.members(word.lower()):
         return Meaning(text, word, members=family)
@@ -102,15 +107,6 @@ def opcode_of(isa: Isa, text: str) -> str | None:
         read += [(known(opcode) is None, opcode) for opcode in opcodes[:1]]
     unknown, opcode = min(read, key=itemgetter(0), default=(True, None))
     return None if unknown and " " not in text else opcode
-
-
-def _as_spelt(word: str, given: str) -> str:
-    """The given opcode as the reference spells it: ``hgmma.f32`` → ``HGMMA.F32``."""
-    head, dot, rest = given.partition(".")
-    if head == word.partition(".")[0]:
-        return given
-    spelt = rest.upper() if word.isupper() else rest
-    return word.partition(".")[0] + dot + spelt
 
 
 def _list(isa: Isa, which: str, more: list[str], as_json: bool) -> int:

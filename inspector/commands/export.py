@@ -7,10 +7,8 @@ what is written says so.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import os
-import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -209,7 +207,7 @@ def _written(
     if form == "folder":
         assert target is not None
         size = 0
-        with _appearing(target) as part:
+        with common.appearing(target) as part:
             for name, data in contents(reader, found, known.times, removed, named, left_out.append):
                 path = part / name
                 path.parent.mkdir(exist_ok=True, parents=True)
@@ -225,14 +223,5 @@ def _written(
         for piece in pieces:
             printing.verbatim(piece)
         return 0
-    with _appearing(target) as part, part.open("wb") as out:
+    with common.appearing(target) as part, part.open("wb") as out:
         return sum(out.write(piece.encode("utf-8", "replace")) for piece in pieces)
-
-
-@contextlib.contextmanager
-def _appearing(target: Path) -> Iterator[Path]:
-    """A place beside the target for a file or a folder, which takes its place when complete."""
-    with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as name:
-        part = Path(name) / target.name
-        yield part
-        part.replace(target)

@@ -144,8 +144,7 @@ def _costs(profiled: Profiled, as_json: bool) -> int:
 
     found = _costs_of(profiled, reader.COUNTING_SECONDS)
     if as_json:
-        print_json(costs.document(found))
-        return Exit.OK
+        return print_json(costs.document(found))
     out = printing.out()
     out.print(shown(tables.heading(profiled.reader.recording)))
     printing.rows(line.text for line in costs.lines(found, out.width))
@@ -158,10 +157,9 @@ def _tunings(rec: Recording, as_json: bool) -> int:
     from inspector.diff.compare import tuned_codes
     from inspector.report import tunings
 
-    codes = tuned_codes(rec)
+    codes = tuned_codes(rec.kernels)
     if as_json:
-        print_json({"schema": jsons.SCHEMA, "tunings": tunings.document(rec, codes)})
-        return Exit.OK
+        return print_json({"schema": jsons.SCHEMA, "tunings": tunings.document(rec, codes)})
     printed = [line.text for line in tunings.lines(rec, printing.out().width, codes)]
     printing.rows(printed[:-1])
     if not printed:
@@ -190,11 +188,10 @@ def _json(profiled: Profiled, with_operations: bool) -> int:
         rows: Any = value["graphs"]
         for (_, view), row in zip(_graph_views(reader), rows, strict=True):
             row["operations"] = None if view is None else calls.operations(view)
-    value["compiles"] = compiles.document(rec, compiles.Phases(table("compile_phases")))
+    value["compiles"] = compiles.document(rec, table("compile_phases"))
     value["ranks"] = ranks.document(rec)
     value["ncu"] = profile.launches_json(profiled.attached(), profiled.report, _names(reader))
-    print_json(value)
-    return Exit.OK
+    return print_json(value)
 
 
 def _calls(reader: Reader, of_graphs: bool) -> int:
@@ -313,7 +310,7 @@ def _compiles(args: argparse.Namespace, rec: Recording) -> int:
     """What torch.compile did: all of it, or its breaks, recompiles or guards alone."""
     from inspector.report import compiles
 
-    phases = compiles.Phases(table("compile_phases"))
+    phases = table("compile_phases")
     told = (
         (one, compiles.guards_in(one.guards.read().decode("utf-8", "surrogateescape")))
         for one in rec.frame_compiles

@@ -122,7 +122,14 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
             printing.rows([line, *_pass_texts(chosen, args)])
         else:
             printing.rows([line])
-            _print_passes(made, wanted, args)
+            if listed:
+                asked_for = wanted.asked(made.passes)
+                printing.out().print(report.pass_table(listed, asked_for))
+            changed = sum(p.changed for p in made.passes)
+            said = f"{counted(len(made.passes), 'pass')} ran, {changed} changed something"
+            if args.introduces or args.removes or args.stage:
+                said += f"; {len(listed)} of them as asked"
+            say(said)
         for remark in made.remarks:
             say(shown(remark))
         if made.failed is not None:
@@ -151,17 +158,6 @@ def _chosen(made: PassList, asked: str) -> PassRun:
         rows = "\n".join(f"  {number:>4} {stage:<6} {name}" for number, stage, name in names)
         raise UsageError(f"{shown(asked)} fits {len(fits)} passes; give a number:", rows)
     return fits[0]
-
-
-def _print_passes(made: PassList, wanted: PassFilter, args: argparse.Namespace) -> None:
-    listed = wanted.of(made.passes)
-    if listed:
-        printing.out().print(report.pass_table(listed, wanted.asked(made.passes)))
-    changed = sum(p.changed for p in made.passes)
-    said = f"{counted(len(made.passes), 'pass')} ran, {changed} changed something"
-    if args.introduces or args.removes or args.stage:
-        said += f"; {len(listed)} of them as asked"
-    say(said)
 
 
 def _pass_texts(chosen: PassRun, args: argparse.Namespace) -> Iterator[Text]:
@@ -230,10 +226,14 @@ def run_try(parser: argparse.ArgumentParser, argv: list[str]) -> int:
 
 def _try_request(parser: argparse.ArgumentParser, args: argparse.Namespace) -> TryRequest:
     """What the command line asks for. Raises PtxviewError; nothing is compiled yet."""
-    stage, file = _stage(parser, args)
-    if len(args.words) > 2 or not args.words:
+    word, *rest = args.stage or [None]
+    if word is not None and word not in EDITED:
+        parser.error(f"--stage: {word} is not one of {', '.join(EDITED)}")
+    stage, file = None if word is None else Stage(word), rest[0] if rest else None
+    words = [*args.words, *rest[1:]]  # those after the file belong to the command
+    if len(words) > 2 or not words:
         parser.error("give a KERNEL, or a PATH and a KERNEL")
-    path, selector = common.split_path(args.words)
+    path, selector = common.split_path(words)
     recording = open_path(newest() if path is None else Path(path))
     kernel, variant = select_one(recording, selector)
     settings = _settings(args)
@@ -260,20 +260,6 @@ def _try_request(parser: argparse.ArgumentParser, args: argparse.Namespace) -> T
     return TryRequest(
         recording, kernel, variant, begin, text, name, settings, args.python, args.limit
     )
-
-
-def _stage(
-    parser: argparse.ArgumentParser, args: argparse.Namespace
-) -> tuple[Stage | None, str | None]:
-    """The stage and the file of ``--stage``; the words after them belong to the command."""
-    if not args.stage:
-        return None, None
-    word, *rest = args.stage
-    if word not in EDITED:
-        parser.error(f"--stage: {word} is not one of {', '.join(EDITED)}")
-    file, more = (rest[0], rest[1:]) if rest else (None, [])
-    args.words = [*args.words, *more]
-    return Stage(word), file
 
 
 def _settings(args: argparse.Namespace) -> tuple[TrySetting, ...]:

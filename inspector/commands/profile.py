@@ -201,14 +201,11 @@ def _write(path: Path, data: bytes) -> None:
     """Write a file whole or not at all; compressed where its name says so, else not."""
     packed, wanted = data[:2] == b"\x1f\x8b", path.suffix == ".gz"
     try:
-        with tempfile.TemporaryDirectory(prefix=".ptxview-", dir=path.resolve().parent) as folder:
-            part = Path(folder) / "part"
-            with part.open("wb") as out:
-                if packed and not wanted:
-                    files.unpack(data, out, "the trace")
-                else:
-                    out.write(gzip.compress(data, 3) if wanted and not packed else data)
-            part.replace(path)
+        with common.appearing(path) as part, part.open("wb") as out:
+            if packed and not wanted:
+                files.unpack(data, out, "the trace")
+            else:
+                out.write(gzip.compress(data, 3) if wanted and not packed else data)
     except OSError as error:
         raise Unreadable(f"{path} cannot be written: {error.strerror or error}") from None
 

@@ -3,7 +3,8 @@
 Triton's machine code is launched as it was recorded; the code of compiled graphs and the functions
 of extensions are called; all on new inputs of the same kind. The time is the kernels' own duration
 (CUPTI) with a clean, cold L2, repeated until the median's 95 % interval is within 1 %. --stopwatch
-and --cache choose other ways.
+and --cache choose other ways. --estimate needs no GPU: it simulates the launches on a device whose
+constants are known.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from inspector.base.errors import Exit, UsageError
 from inspector.base.model import Call
 from inspector.commands import common
 from inspector.commands.common import JSON, PYTHON, amount, flag, option, print_json, several, takes
+from inspector.estimate.rows import estimates
 from inspector.measure.time.ranking import fixed, peaks_by_sheet, race, sweep
 from inspector.measure.time.results import (
     CACHES,
@@ -135,6 +137,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
             "--python": PYTHON,
             "--trust": flag("run the code of another's recording"),
             "--stored": flag("show earlier times, take none"),
+            "--estimate": flag("simulate the launches, without a GPU"),
+            "--device": option("NAME", "of --estimate (the recording's): H100, H200"),
             "--json": JSON,
             "--roofline": flag("plot operations a second over operations a byte"),
             "--bytes": option("N", "bytes that one launch of KERNEL moves", type=positive),
@@ -165,6 +169,8 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     args = parser.parse_args(argv)
     if args.seconds <= 0 or args.limit <= 0 or args.calls < 1:
         parser.error("--seconds, --limit and --calls are greater than 0")
+    if args.device and not args.estimate:
+        raise UsageError("--device is for --estimate; times are taken on the GPU that is here")
     if args.words and args.words[0].endswith(".py") and not is_recording(Path(args.words[0])):
         return time_script(args)
     for name in ("sweep", "size", "csv"):
@@ -179,6 +185,8 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     found, calls = chosen(reader, words)
     if len(found) == 1 and words and not calls:
         need_compiled(*found[0])
+    if args.estimate:
+        return _estimated(args, reader, words)
     if args.stored:
         return _stored(path, (found, calls) if words else None, args.json)
     wish = TimeWish(args.stopwatch, args.cache, args.seconds, args.limit, args.calls, args.python)
@@ -205,6 +213,24 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         sheet = peaks_by_sheet(session.device.get("name"))
         draw(session_roofline(session, path.name, sheet), NO_ROOFLINE)
     return Exit.DIFFERENT if any(t.error for t in session.rows) else Exit.OK
+
+
+def _estimated(args: argparse.Namespace, reader: Reader, words: list[str]) -> int:
+    """Estimate the times of recorded launches and print them."""
+    measured = ("stored", "roofline", "bytes", "flops", "trust")
+    given = [name for name in measured if getattr(args, name)]
+    if given or args.stopwatch != "cupti" or args.cache != "cold":
+        option = given[0] if given else "stopwatch" if args.stopwatch != "cupti" else "cache"
+        raise UsageError(f"--{option} is of measured times; an estimate is of a cold L2")
+    found, _ = chosen(reader, words)
+    session = estimates(
+        reader, found, args.calls, args.device, named=bool(words), say=printing.narrate
+    )
+    if args.json:
+        print_json(timings.document(session))
+    else:
+        print_times(session, printing.out())
+    return Exit.OK
 
 
 def chosen(reader: Reader, words: list[str]) -> tuple[tuple[Found, ...], tuple[Call, ...]]:
@@ -263,8 +289,7 @@ def _stored(path: Path, only: tuple[tuple[Found, ...], tuple[Call, ...]] | None,
     if json:
         documents = [timings.document(s) for s in stored_sessions]
         rows = [{**timing_row(t), "taken": s.taken} for s in stored_sessions for t in s.rows]
-        print_json({"schema": jsons.SCHEMA, "sessions": documents, "rows": rows})
-        return Exit.OK
+        return print_json({"schema": jsons.SCHEMA, "sessions": documents, "rows": rows})
     if not stored_sessions:
         printing.narrate("no times are kept of it; ptxview time takes some")
     now = datetime.datetime.now(datetime.UTC)

@@ -15,9 +15,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from inspector.analyse.accesses import instructions
-from inspector.analyse.tuner_times import Codes, overheads
+from inspector.analyse.card import with_grid
+from inspector.analyse.function_facts import FunctionFacts
+from inspector.analyse.tuner_times import Codes, RoundTimes, overheads, rounds_of
 from inspector.base.errors import PtxviewError, UsageError
-from inspector.base.model import Kernel, Recording, Resources, Stage, Variant
+from inspector.base.model import Kernel, Resources, Stage, Variant
 from inspector.base.names import base_name
 from inspector.diff import recordings, variants
 from inspector.diff.beside import SideBySide
@@ -30,12 +32,12 @@ from inspector.diff.explanation import (
     explain,
     opcodes,
     parameters,
-    stalls,
     summarise,
     tile,
 )
 from inspector.diff.listings import diff_listings
 from inspector.diff.recordings import Fate, Pair, RecordedVariant
+from inspector.diff.tiles import tiles_of
 from inspector.diff.variants import VariantRow
 from inspector.listing.cubin import read_cubin
 from inspector.listing.line import Function, Listing
@@ -103,9 +105,9 @@ def compare(
         times(reader.recording.path).by_inputs(one.kernel, one.variant)
         for reader, one in ((x, a), (y, b))
     )
-    if alike_times := timed_alike(*taken):  # else the tuner's
+    if alike_times := timed_alike(*taken):
         a, b = (
-            replace(one, time_us=time.median_us, tuned=False)
+            replace(one, time_us=time.median_us)
             for one, time in zip((a, b), alike_times, strict=True)
         )
     compared: Functions = x.function(v, stage), y.function(w, stage)
@@ -115,27 +117,48 @@ def compare(
     diff = diff_listings(*listings, exact=exact, functions=functions)
     same = {s: alike(readers, pair, s) for s in shared_stages(pair) if s is not stage}
     same[stage] = diff.identical
-    summary = summarise(a, b, stage, {s: v for s, v in same.items() if v is not None})
+    known = {s: v for s, v in same.items() if v is not None}
+    summary = summarise(a, b, stage, known, tuple(_rounds(readers, a, b)))
     sentences = explain(a, b, summary, diff.identical)
     return Compared(listings, diff, a, b, stage, compared, summary, sentences)
 
 
 def side(reader: Reader, variant: Variant, stage: Stage) -> VariantSide:
-    tuned = variants.time_us(variant)
+    kernel, card = reader.kernel(variant), reader.card(variant)
+
+    def read(stage: Stage) -> tuple[Listing, FunctionFacts] | None:
+        with suppress(PtxviewError):
+            facts = reader.code(variant, stage)
+            return None if facts is None else (reader.listing(variant, stage), facts)
+        return None
+
+    tiles = tiles_of(reader.recording.kernels, kernel, variant, card.threads, read)
+    if tiles is not None and card.blocks is None:
+        card = with_grid(card, tiles.blocks)
+    schedule, cycles = (sass := read(Stage.SASS)) and sass[1].schedule, None
+    if sass is not None and schedule is not None:
+        cycles = schedule.cycles(range(sass[1].function.first, sass[1].function.last + 1))
     return VariantSide(
-        kernel=reader.kernel(variant),
+        kernel=kernel,
         variant=variant,
-        card=reader.card(variant),
+        card=card,
         findings=reader.findings(variant, counted=False),
         opcodes=of_stage(reader, variant, stage, opcodes) or {},
-        stalls=of_stage(reader, variant, Stage.SASS, stalls),
+        stalls=cycles,
         source=own_source(reader, variant),
         tile=of_stage(reader, variant, Stage.TTIR, tile),
         parameters=of_stage(reader, variant, Stage.TTIR, parameters),
-        time_us=tuned,
         made_by=reader.made_by(variant),
-        tuned=tuned is not None,
+        tiles=tiles,
     )
+
+
+def _rounds(readers: tuple[Reader, Reader], a: VariantSide, b: VariantSide) -> Iterator[RoundTimes]:
+    """The rounds of tuning that timed both sides."""
+    reader, kernel = readers[0], a.kernel
+    if reader is readers[1] and kernel.id == b.kernel.id and kernel.autotune:
+        codes = reader.memo.once(("codes", kernel.id), lambda: tuned_codes((kernel,)))
+        yield from rounds_of(reader.recording, kernel, a.variant.id, b.variant.id, codes)
 
 
 def of_stage(
@@ -342,10 +365,10 @@ def code_of(variant: Variant) -> bytes | None:
     return None if cubin is None else cubin.code.get(variant.symbol)
 
 
-def tuned_codes(recording: Recording) -> Codes:
+def tuned_codes(kernels: Iterable[Kernel]) -> Codes:
     """Machine code and shared memory of what tuners tried, by variants' ids."""
     out: dict[str, object] = {}
-    for kernel in recording.kernels:
+    for kernel in kernels:
         for variant in kernel.variants if kernel.autotune else ():
             file = variant.stages.get(Stage.SASS)
             with suppress(PtxviewError):

@@ -17,13 +17,15 @@ from textwrap import dedent
 from msgspec import Struct, field
 from rapidfuzz.distance import LCSseq
 
-from inspector.analyse.accesses import COPY, LOAD, STORE, Access, instructions, total
-from inspector.analyse.card import Card, StageContent
+from inspector.analyse.accesses import COPY, LOAD, STORE, Access, instructions
+from inspector.analyse.card import GRID, Card, StageContent
 from inspector.analyse.hints.launching import LAUNCHED
 from inspector.analyse.hints.subject import Finding
 from inspector.analyse.occupancy import REGISTERS, SHARED, THREADS, Occupancy
+from inspector.analyse.tuner_times import RoundTimes
 from inspector.base.model import EDIT, Kernel, Stage, Variant
 from inspector.base.text import microseconds, plural, some
+from inspector.diff.tiles import NAMES, PER_TILE, Tiles
 from inspector.listing.line import Function, Listing
 
 WARP = 32
@@ -49,11 +51,11 @@ class VariantSide(Struct, frozen=True):
     """One of two variants with its metrics.
 
     ``opcodes`` are the full opcodes of the compared stage with their static counts. ``stalls`` is
-    the sum of SASS's stall counts, each instruction once: cycles, None without control words.
+    the sum of SASS's stall counts on the longest path, in cycles, None without control words.
     ``source`` is the kernel's own lines of Python or CUDA, else of ``output_code``. ``tile`` is the
     shape of the largest tensor in TTIR, ``parameters`` those of TTIR. ``time_us`` is the measured
-    median, where ``tuned`` the figure of the program's own tuner. ``made_by`` are the known
-    versions of the programs that made it (``triton``, ``ptxas`` …).
+    median. ``made_by`` are the known versions of the programs that made it (``triton``, ``ptxas``
+    …). ``tiles`` are those of a matrix product.
     """
 
     kernel: Kernel
@@ -67,7 +69,7 @@ class VariantSide(Struct, frozen=True):
     parameters: tuple[CompiledParameter, ...] | None = None
     time_us: float | None = None
     made_by: Mapping[str, str] = field(default_factory=dict)
-    tuned: bool = False
+    tiles: Tiles | None = None
 
     @property
     def warps(self) -> int | None:
@@ -76,19 +78,20 @@ class VariantSide(Struct, frozen=True):
 
     @property
     def elements(self) -> int | None:
-        """Elements of the largest tensor that a thread holds; None if it is not known."""
-        if self.tile is None or not self.warps or self.warps < 0:
+        """Elements that a thread holds of the output's tile, else of the largest tensor; None if
+        it is not known."""
+        if not self.warps or self.warps < 0 or (self.tiles is None and self.tile is None):
             return None
-        return -(-prod(self.tile) // (WARP * self.warps))
+        size = prod(self.tile or ()) if self.tiles is None else self.tiles.outputs
+        return -(-size // (WARP * self.warps))
 
 
 class FigureChange(Struct, frozen=True):
-    """One figure on both sides; ``by`` names its source if that is the program's own tuner."""
+    """One figure on both sides."""
 
     name: str
     a: object
     b: object
-    by: str | None = None
 
     @property
     def differs(self) -> bool:
@@ -115,6 +118,7 @@ class Summary(Struct, frozen=True):
     the kernel's own source that only one side has, None without a source. ``first`` is the first
     differing stage beneath an equal one. ``unknown_a`` and ``unknown_b`` are hints of the other
     side whose premise (a launch, a stage) is not known of this one: neither gained nor lost.
+    ``rounds`` are those of a tuner that timed both.
     """
 
     stage: Stage
@@ -132,10 +136,15 @@ class Summary(Struct, frozen=True):
     versions: tuple[FigureChange, ...] = ()
     unknown_a: tuple[Finding, ...] = ()
     unknown_b: tuple[Finding, ...] = ()
+    rounds: tuple[RoundTimes, ...] = ()
 
 
 def summarise(
-    a: VariantSide, b: VariantSide, stage: Stage, same: Mapping[Stage, bool] | None = None
+    a: VariantSide,
+    b: VariantSide,
+    stage: Stage,
+    same: Mapping[Stage, bool] | None = None,
+    rounds: tuple[RoundTimes, ...] = (),
 ) -> Summary:
     wanted = (stage, *MACHINE) if stage in MACHINE else MACHINE
     machine = next((s for s in wanted if a.card.of(s) and b.card.of(s)), None)
@@ -160,6 +169,7 @@ def summarise(
         changed_versions(a.made_by, b.made_by),
         unknown_a,
         unknown_b,
+        rounds,
     )
 
 
@@ -190,7 +200,10 @@ def resources(a: VariantSide, b: VariantSide) -> Iterator[FigureChange]:
     for stage in MACHINE:
         yield FigureChange(f"{stage.value}_instructions", _total(a, stage), _total(b, stage))
     yield FigureChange("stall_cycles", a.stalls, b.stalls)
-    yield FigureChange("time_us", a.time_us, b.time_us, TUNER if a.tuned or b.tuned else None)
+    yield FigureChange("blocks", a.card.blocks, b.card.blocks)
+    for name in PER_TILE if a.tiles or b.tiles else ():
+        yield FigureChange(name, getattr(a.tiles, name, None), getattr(b.tiles, name, None))
+    yield FigureChange("time_us", a.time_us, b.time_us)
 
 
 def config(a: Variant, b: Variant) -> tuple[FigureChange, ...]:
@@ -223,13 +236,6 @@ def _flags_alone(own: object, other: object) -> list[str] | None:
 
 def opcodes(listing: Listing, function: Function) -> dict[str, int]:
     return dict(Counter(line.opcode or "" for line in instructions(listing, function)))
-
-
-def stalls(listing: Listing, function: Function) -> int | None:
-    """The sum of the stall counts of a function's SASS, None if one is not known."""
-    controls = [line.control for line in instructions(listing, function)]
-    known = [control.stall for control in controls if control is not None]
-    return sum(known) if known and len(known) == len(controls) else None
 
 
 def tile(listing: Listing, function: Function) -> tuple[int, ...] | None:
@@ -349,32 +355,17 @@ def _changed(change: FigureChange) -> str:
 
 # -- how one figure follows from another ----------------------------------------------------------
 
-_FIGURES = {
+_LIMITS = {
     REGISTERS: "registers a thread",
     SHARED: "bytes of shared memory a block",
     THREADS: "threads a block",
 }
-_NOUNS = {LOAD: "loads", STORE: "stores"}
-
-
-def _widths(d: Delta) -> Iterator[str]:
-    for kind, noun in _NOUNS.items():
-        left, right = (_of(content, kind) for content in d.machine)
-        x, y = ({a.width for a in side} for side in (left, right))
-        if x == y or len(x) != 1 or len(y) != 1 or None in x | y:
-            continue
-        before, after = total(left, (kind,), "global"), total(right, (kind,), "global")
-        counts = sum(a.count for a in left), sum(a.count for a in right)
-        text = f"global {noun} move {y.pop()} instead of {x.pop()} bytes a thread each"
-        if before == after:
-            text += f": {counts[0]} → {counts[1]} of them for the same {before} bytes"
-        yield text
 
 
 def _masks(d: Delta) -> Iterator[str]:
     guarded, every = [], []
     for content in d.machine:
-        accesses = [a for kind in _NOUNS for a in _of(content, kind)]
+        accesses = [a for kind in (LOAD, STORE) for a in _of(content, kind)]
         guarded.append(sum(a.guarded for a in accesses))
         every.append(sum(a.count for a in accesses))
     if all(every) and bool(guarded[0]) != bool(guarded[1]):
@@ -383,17 +374,6 @@ def _masks(d: Delta) -> Iterator[str]:
             f"masks {verb}: {guarded[n]} of {every[n]} global accesses of {'ab'[n]} are under a "
             f"predicate, none of {other}'s is"
         )
-
-
-def _local_memory(d: Delta) -> Iterator[str]:
-    x, y = d.a.card.resources, d.b.card.resources
-    before, after = x.spill_store_bytes, y.spill_store_bytes
-    if before is None or after is None or before == after:
-        return
-    registers = ""
-    if x.registers is not None and y.registers is not None:
-        registers = f", with {x.registers} and {y.registers} registers a thread"
-    yield f"spills: {before} → {after} bytes a thread are stored to local memory{registers}"
 
 
 def _occupied(d: Delta) -> Iterator[str]:
@@ -406,7 +386,7 @@ def _occupied(d: Delta) -> Iterator[str]:
                 f"occupancy in theory: {x.percent:.4g} % of an SM of {x.device.arch}, "
                 f"{y.percent:.4g} % of one of {y.device.arch}"
             )
-    elif x.warps != y.warps:
+    elif x.warps != y.warps and not (x.limiters == y.limiters == (GRID,)):
         yield (
             f"occupancy in theory {x.percent:.4g} → {y.percent:.4g} %: "
             f"{_limited(d.a, x, 'a')}; {_limited(d.b, y, 'b')}"
@@ -417,7 +397,7 @@ def _limited(side: VariantSide, occupancy: Occupancy, mark: str) -> str:
     card = side.card
     shared = (card.static_shared_bytes or 0) + (card.dynamic_shared_bytes or 0)
     figures = {REGISTERS: card.resources.registers, SHARED: shared, THREADS: card.threads}
-    by = [f"{figures[n]} {_FIGURES[n]}" if n in _FIGURES else n for n in occupancy.limiters]
+    by = [f"{figures[n]} {_LIMITS[n]}" if n in _LIMITS else n for n in occupancy.limiters]
     blocks = plural(occupancy.blocks, "block")
     return f"{blocks} an SM in {mark}, limited by {some(by)}" if by else f"{blocks} in {mark}"
 
@@ -427,19 +407,22 @@ def _loops(d: Delta) -> Iterator[str]:
     if x is None or y is None or x.loops is None or y.loops is None or x.loops == y.loops:
         return
     text = f"{x.loops} → {plural(y.loops, 'loop')}"
-    before, after = d.a.card.blocks, d.b.card.blocks
-    if before is not None and after is not None and before != after:
-        text += f", and {before:,} → {after:,} blocks are launched"
     yield text
 
 
-def _tensor_cores(d: Delta) -> Iterator[str]:
-    x, y = d.machine
-    if x is None or y is None or bool(x.products) == bool(y.products):
-        return
-    with_, without, side = ("b", "a", y) if y.products else ("a", "b", x)
-    names = some(list(dict.fromkeys(p.opcode for p in side.products)))
-    yield f"{with_} multiplies on tensor cores ({names}), {without} does not"
+def _grid(d: Delta) -> Iterator[str]:
+    x, y = d.a.card.blocks, d.b.card.blocks
+    if x is not None and y is not None and x != y:
+        yield f"{x:,} → {y:,} blocks: {_reached(d.a.card)} in a, {_reached(d.b.card)} in b"
+
+
+def _reached(card: Card) -> str:
+    """How far the blocks of a launch go round."""
+    blocks, sms = card.blocks or 0, None if card.device is None else card.device.sms
+    if not sms:
+        return f"{blocks:,}"
+    each = f"{blocks / sms:.3g} for each of {sms} SMs"
+    return f"{blocks} of {sms} SMs have one" if blocks < sms else each
 
 
 def _begins(d: Delta) -> Iterator[str]:
@@ -455,20 +438,24 @@ def _begins(d: Delta) -> Iterator[str]:
 def _measured(d: Delta) -> Iterator[str]:
     x, y = d.a.time_us, d.b.time_us
     if x and y and x != y:
-        less = "less" if y < x else "more"
-        whose = "measured"
-        if d.a.tuned:
-            records = (d.a.variant.autotune or {}, d.b.variant.autotune or {})
-            names = dict.fromkeys(str(r["stopwatch"]) for r in records if r.get("stopwatch"))
-            named = f" ({', '.join(names)})" if names else ""
-            whose = f"by the tuner's own stopwatch{named}"
-        yield f"{whose}: {microseconds(x)} → {microseconds(y)} µs, {abs(y - x) / x:.0%} {less}"
+        yield f"measured: {_times(x, y)}"
+    for one in d.summary.rounds:
+        nodes = f" for {some(one.nodes)}" if one.nodes else ""
+        text = f"tuner's time in round {one.round}{nodes} ({one.stopwatch or 'unknown stopwatch'})"
+        text += f": {_times(one.a, one.b)}"
+        if max(one.a, one.b) <= min(one.a, one.b) * (1 + (one.noise or 0)):
+            text += f", which is noise: times of one code differ by {one.noise or 0:.0%} there"
+        if max(one.a, one.b) <= (one.overhead_us or 0):
+            text += f"; both may be the launch alone, of which it reads {one.overhead_us:.3g} µs"
+        yield text
 
 
-CONSEQUENCES = (
-    *(_widths, _masks, _tensor_cores, _loops),
-    *(_local_memory, _occupied, _begins, _measured),
-)
+def _times(x: float, y: float) -> str:
+    less = "less" if y < x else "more"
+    return f"{microseconds(x)} → {microseconds(y)} µs, {abs(y - x) / x:.0%} {less}"
+
+
+CONSEQUENCES = (_masks, _loops, _grid, _occupied, _begins, _measured)
 
 
 def _of(content: StageContent | None, kind: str) -> list[Access]:
@@ -494,11 +481,14 @@ def explain(a: VariantSide, b: VariantSide, summary: Summary, identical: bool) -
     versions = ", ".join(f"{c.name} {c.a} → {c.b}" for c in summary.versions)
     causes = [versions] if versions else []
     causes += [text for rule in CAUSES for text in rule(d)]
-    effects = [text for rule in EFFECTS for text in rule(d)][:MAX_EFFECTS]
+    per_element = list(_figures(d, _BY_ELEMENT))
+    counts = per_element or [*_accesses(d), *_products(d)]
+    total = {} if per_element else {f"{d.stage}_instructions": f"{d.stage.upper()} instructions"}
+    effects = [*counts, *_figures(d, _FIGURES | total)]
     errors = (("a", a.variant.error), ("b", b.variant.error))
     out = [f"{name} {error.how}: {error.said}" for name, error in errors if error is not None]
     same = f"the {summary.stage.value} is the same but for names"
-    what = ", ".join(effects) or (same if identical and causes else "")
+    what = ", ".join(effects[:MAX_EFFECTS]) or (same if identical and causes else "")
     if len(causes) == 1:
         out.append(f"{causes[0]}: {what}" if what else causes[0])
     elif causes:
@@ -516,35 +506,56 @@ def explain(a: VariantSide, b: VariantSide, summary: Summary, identical: bool) -
 
 def _warps_and_tile(d: Delta) -> Iterator[str]:
     """``num_warps`` and the block: how many elements a thread has of it."""
-    change = d.config("num_warps")
-    parts = [] if change is None else [change]
-    if d.a.tile and d.b.tile and d.a.tile != d.b.tile:
-        sizes = [_changed(c) for c in d.summary.config if _in_tile(d, c)]
-        shapes = " → ".join("×".join(map(str, tile)) for tile in (d.a.tile, d.b.tile))
-        parts.append(some(sizes) if sizes else f"largest tensor {shapes}")
+    parts = [_changed(c) for c in d.summary.config if c.name in _shown_in_elements(d)]
+    if len(parts) <= (d.config("num_warps") is not None) and _tiles_differ(d):
+        shapes = " → ".join("×".join(map(str, tile or ())) for tile in (d.a.tile, d.b.tile))
+        parts.append(f"largest tensor {shapes}")
     if not parts:
         return
-    what = " and ".join(parts)
+    what = some(parts, 4)
     x, y = d.a.elements, d.b.elements
+    of = "elements a thread" if d.a.tiles is None else "output elements a thread"
     if x is None or y is None:
         yield what
     elif x == y:
-        yield f"{what}: as many elements a thread as before ({x})"
+        yield f"{what}: as many {of} as before ({x})"
     else:
-        ratio = _RATIOS.get(y / x, f"{y / x:.3g} times")
-        yield f"{what}: {ratio} the elements a thread ({x} → {y})"
+        yield f"{what}: {_ratio(x, y)} the {of} ({x} → {y})"
 
 
-def _in_tile(d: Delta, change: FigureChange) -> bool:
-    """Whether a setting is a size that may change the largest tensor."""
-    tiled = d.a.tile and d.b.tile and d.a.tile != d.b.tile
-    sizes = [isinstance(n, int) and n is not True and n > 0 for n in (change.a, change.b)]
-    return bool(tiled) and change.name not in _SIZES and all(sizes)
+def _ratio(x: float, y: float) -> str:
+    return _RATIOS.get(y / x, f"{y / x:.3g} times")
+
+
+def _tiles_differ(d: Delta) -> bool:
+    return bool(d.a.tile and d.b.tile and d.a.tile != d.b.tile) and not (d.a.tiles and d.b.tiles)
+
+
+def _shown_in_elements(d: Delta) -> set[str]:
+    """The settings that the number of elements a thread follows from."""
+    if d.a.tiles and d.b.tiles:
+        return {"num_warps", *NAMES[:2]}
+    sizes: dict[str, float] = {}
+    for c in d.summary.config if _tiles_differ(d) else ():
+        if (
+            isinstance(c.a, int)
+            and isinstance(c.b, int)
+            and c.name not in _SIZES
+            and (c.a in (d.a.tile or ()) and c.b in (d.b.tile or ()))
+        ):
+            sizes[c.name] = c.b / c.a
+    explains = prod(sizes.values()) * prod(d.a.tile or ()) == prod(d.b.tile or ())
+    return {"num_warps", *(sizes if explains else ())}
 
 
 def _settings(d: Delta) -> Iterator[str]:
+    told = {*_shown_in_elements(d), *("num_ctas", "maxnreg", "flags", "target", "num_stages")}
     for change in d.summary.config:
-        if change.name not in _SIZES and not _in_tile(d, change):
+        if change.name == NAMES[2] and d.a.tiles and d.b.tiles and d.a.tiles.k_steps:
+            x, y = d.a.tiles.k_steps, d.b.tiles.k_steps or 0
+            of = f"{_ratio(x, y)} the k-steps" if x != y else "as many k-steps"
+            yield f"{_changed(change)}: {of} ({x} → {y})"
+        elif change.name not in told:
             yield _changed(change)
     for name in ("target", "num_stages", "num_ctas", "maxnreg"):
         if (changed := d.config(name)) is not None:
@@ -635,18 +646,24 @@ def _products(d: Delta) -> Iterator[str]:
             yield text
 
 
-def _figures(d: Delta) -> Iterator[str]:
+_BY_ELEMENT = {
+    "ptx_instructions_a_step": "PTX instructions a k-step",
+    "sass_instructions_an_element": "SASS instructions an output element",
+    "loaded_bytes_an_element": "bytes loaded an output element",
+}
+"""Work that tiles of different sizes have in common."""
+_FIGURES = {
+    "registers": "registers",
+    "spill_store_bytes": "bytes spilled",
+    "static_shared_bytes": "bytes of static shared memory",
+    "dynamic_shared_bytes": "bytes of dynamic shared memory",
+}
+
+
+def _figures(d: Delta, words: Mapping[str, str]) -> Iterator[str]:
     changes = {c.name: c for c in d.summary.resources}
-    for name, words in (
-        ("registers", "registers"),
-        ("spill_store_bytes", "bytes spilled"),
-        ("static_shared_bytes", "bytes of static shared memory"),
-        ("dynamic_shared_bytes", "bytes of dynamic shared memory"),
-        (f"{d.stage}_instructions", f"{d.stage.upper()} instructions"),
-    ):
-        c = changes.get(name)
-        if c is not None and c.differs and None not in (c.a, c.b):
-            yield f"{c.a} → {c.b} {words}"
-
-
-EFFECTS = (_accesses, _products, _figures)
+    for c in (changes[name] for name in words if name in changes):
+        if isinstance(c.a, float) and isinstance(c.b, float) and c.differs:
+            yield f"≈ {c.a:.3g} → {c.b:.3g} {words[c.name]}"
+        elif c.differs and None not in (c.a, c.b):
+            yield f"{c.a} → {c.b} {words[c.name]}"

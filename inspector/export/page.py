@@ -415,19 +415,18 @@ def comparisons(reader: Reader, pair: tuple[Variant, Variant]) -> Iterator[tuple
                 at_hand(v, stage) and len(reader.listing(v, stage).lines) <= MAX_LISTING_LINES
                 for v in pair
             ):
-                yield stage, _comparison(compare((reader, reader), pair, stage))
-
-
-def _comparison(one: Compared) -> dict[str, object]:
-    summary, everything = one.summary, diff_text.figure_groups(one.summary, everything=True)
-    return {
-        "identical": one.diff.identical,
-        "explanation": one.explanation,
-        "figures": [row for group in everything for row in group],
-        "gained": [diff_text.hint(f) for f in summary.gained],
-        "lost": [diff_text.hint(f) for f in summary.lost],
-        "rows": [_aligned(one, row) for row in one.rows()],
-    }
+                one = compare((reader, reader), pair, stage)
+                everything = diff_text.figure_groups(one.summary, everything=True)
+                yield (
+                    stage,
+                    {
+                        "identical": one.diff.identical,
+                        "explanation": one.explanation,
+                        "figures": [row for group in everything for row in group],
+                        "hints": list(diff_text.hints(one.summary)),
+                        "rows": [_aligned(one, row) for row in one.rows()],
+                    },
+                )
 
 
 def _aligned(one: Compared, row: BesideRow) -> list[object]:

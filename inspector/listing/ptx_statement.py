@@ -12,6 +12,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import takewhile
 from math import prod
 from sys import intern
 from typing import NamedTuple
@@ -472,12 +473,8 @@ class VariableDeclaration(NamedTuple):
     @property
     def align(self) -> int | None:
         """Its own alignment in bytes; after ``.ptr``, ``.align`` is that of what it points to."""
-        for word, value in self.words:
-            if word == "ptr":
-                break
-            if word == "align":
-                return value
-        return None
+        own = takewhile(lambda word: word[0] != "ptr", self.words)
+        return next((value for word, value in own if word == "align"), None)
 
 
 def variable_declaration(code: str) -> VariableDeclaration | None:
@@ -634,7 +631,6 @@ def _placed(text: str, line: int) -> tuple[PtxVariable, ...]:
     end = 0
     for part in split(text):
         if (one := read_variable(part, line, "param")) is not None:
-            offset = -(-end // one.align) * one.align
-            out.append(replace(one, offset=offset))
-            end = offset + one.size
+            out.append(replace(one, offset=-(-end // one.align) * one.align))
+            end = out[-1].offset + one.size
     return tuple(out)

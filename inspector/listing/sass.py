@@ -147,10 +147,9 @@ def parse_sass(plain: str, annotated: str | None = None) -> Listing:
     for n, text in enumerate(texts, 1):
         if match := _INSTRUCTION.match(text):
             lines.append(_instruction(n, text, match, section, known))
-            continue
-        if ".text." in text or "Function" in text:
+        else:
             section = section_of(text) or section
-        lines.append(_other(n, text))
+            lines.append(_other(n, text))
     return Listing("sass", lines, _functions(texts))
 
 
@@ -181,13 +180,13 @@ def _functions(texts: list[str]) -> tuple[Function, ...]:
     entry = True
     last = 0
     for n, text in enumerate(texts, 1):
-        if text.startswith("//-----") or _SEPARATOR.match(text) or "Fatbin" in text:
-            if name is not None:
-                out.append(Function(name, first, last, entry))
+        ends = text.startswith("//-----") or _SEPARATOR.match(text) or "Fatbin" in text
+        section = None if ends else section_of(text)
+        if name is not None and (ends or section is not None):
+            out.append(Function(name, first, last, entry))
+        if ends:
             name, first = None, n
-        elif (section := section_of(text)) is not None:
-            if name is not None:
-                out.append(Function(name, first, last, entry))
+        elif section is not None:
             name, entry = section, FUNCTION.match(text) is not None
             if not (first == n - 1 and texts[n - 2].startswith("//-----")):
                 first = n

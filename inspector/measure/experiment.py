@@ -60,8 +60,7 @@ def experiment_of(outcome: TryOutcome, cache: DerivedCache) -> Experiment:
     request = outcome.request
     target = request.variant.target or ""
     compilation = Compilation(request.name, request.stage.value, target, RECORDED)
-    setting, metadata = request.settings[0], outcome.recorded_metadata
-    first = TriedColumn(RECORDED, setting, compilation, request.variant, metadata)
+    first = TriedColumn(RECORDED, compilation, request.variant, outcome.recorded_metadata)
     beside = [] if outcome.same_compiler or outcome.again.variant is None else [outcome.again]
     calls = [c for c in request.variant.calls if c.kind == "triton" and c.block is not None]
     call = max(calls, key=lambda c: c.count, default=None)

@@ -79,9 +79,7 @@ class ChosenLaunch(Struct, frozen=True):
                 ttir = reader.listing(variant, Stage.TTIR)
             except PtxviewError as error:
                 why = error.message
-        symbols = {
-            p.symbol: p.name for p in reader.context(variant).parameters if p.symbol and p.name
-        }
+        symbols = reader.parameter_names(variant, Stage.PTX)
         return register_names(self.program, reader.listing(variant, Stage.PTX), ttir, symbols), why
 
 
@@ -118,8 +116,7 @@ def choose_launch(
         )
     recorded_bytes = None if call is None else call.shared_bytes
     known = (wish.shared, recorded_bytes, variant.known.dynamic_shared_bytes, 0)
-    shared = next(size for size in known if size is not None)
-    launch = TraceLaunch(grid, block, shared)
+    launch = TraceLaunch(grid, block, next(size for size in known if size is not None))
     recorded = call if call is not None and call.kind != "cuda" else None
     names = tuple(
         p.name or p.symbol or f"parameter {p.index}" for p in reader.context(variant).parameters

@@ -36,17 +36,20 @@ PROBES = (
     ("torch._dynamo", "private_names", "package"),
     (INDUCTOR, "private_names", "package"),
     (f"{INDUCTOR}.runtime", "private_names", "package"),
-    # Other makers of kernels.
-    ("torch.cuda._utils", "uncaptured", "attach_nvrtc"),
-    ("torch.cuda.jiterator", "uncaptured", "attach"),
-    ("cupy.cuda.compiler", "uncaptured", "attach"),
-    ("jax._src.compiler", "uncaptured", "attach"),
-    ("cuda.bindings.nvrtc", "uncaptured", "attach"),
-    ("cuda.nvrtc", "uncaptured", "attach"),
-    ("pycuda.compiler", "uncaptured", "attach"),
-    ("numba.cuda.dispatcher", "uncaptured", "attach_numba"),
-    ("numba.cuda.compiler", "uncaptured", "attach_numba"),
-    ("numba.cuda.codegen", "uncaptured", "attach_numba"),
+    # Other languages and makers of kernels.
+    ("torch.cuda._utils", "languages.nvrtc", "attach_torch"),
+    ("torch.cuda.jiterator", "languages.nvrtc", "attach"),
+    ("cupy.cuda.compiler", "languages.nvrtc", "attach"),
+    ("cuda.bindings.nvrtc", "languages.nvrtc", "attach_bindings"),
+    ("cuda.nvrtc", "languages.nvrtc", "attach_bindings"),
+    ("pycuda.compiler", "languages.nvrtc", "attach"),
+    ("numba.cuda.dispatcher", "languages.numba_cuda", "attach"),
+    ("numba.cuda.compiler", "languages.numba_cuda", "attach"),
+    ("numba.cuda.codegen", "languages.numba_cuda", "attach"),
+    ("jax._src.compiler", "languages.jax_xla", "attach"),
+    ("helion.runtime.kernel", "languages.helion_dsl", "attach"),
+    ("helion.autotuner.base_search", "languages.helion_dsl", "attach_search"),
+    ("warp._src.context", "languages.warp_lang", "attach"),
 )
 """Modules that are waited for, each with the probe and its function that is called."""
 

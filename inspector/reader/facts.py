@@ -83,7 +83,10 @@ class CompiledVariants:
         seen: set[CompilerMessage] = set()
         for message, own in self._messages(variant):
             stage, n = own or _stage(message, variant)
-            if message in seen or self._is_of_another(message, stage, variant):
+            spans = self._spans.get((variant.hash, _source(variant)), ()) if n is not None else ()
+            named = [name for name, (first, last) in spans if n is not None and first <= n <= last]
+            of_another = stage is Stage.SOURCE and named and variant.symbol not in named
+            if message in seen or of_another:
                 continue
             seen.add(message)
             there = stage is not None and n is not None and 0 < n <= lines_of(stage)
@@ -101,15 +104,6 @@ class CompiledVariants:
                 yield message, (Stage(one.language), message.line) if of_stage else None
         for message in variant.error.messages if variant.error is not None else ():
             yield message, None
-
-    def _is_of_another(
-        self, message: CompilerMessage, stage: Stage | None, variant: Variant
-    ) -> bool:
-        n, spans = message.line, self._spans.get((variant.hash, _source(variant)), ())
-        if stage is not Stage.SOURCE or n is None:
-            return False
-        names = [name for name, (first, last) in spans if first <= n <= last]
-        return bool(names) and variant.symbol not in names
 
 
 def _rule(message: CompilerMessage) -> str:

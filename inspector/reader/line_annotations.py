@@ -135,7 +135,7 @@ class Teller(VariantFacts):
         if facts is None or facts.schedule is None:
             return {}, {}
         most = {name: count for name, (count, _) in facts.live.peak.items()}
-        return roll_up(links, facts.live.at, facts.schedule.stall, most.get("gpr")), most
+        return roll_up(links, facts.live.at, facts.schedule.cycles, most.get("gpr")), most
 
     def _notes(self, variant: Variant, stage: Stage) -> Mapping[int, tuple[Note, ...]]:
         """Notes by line: where a hint was seen, or what is linked with where it was seen."""

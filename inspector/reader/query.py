@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import PurePath
 
 from msgspec import Struct
 
-from inspector.base.errors import PtxviewError, UsageError
-from inspector.base.model import EDIT, Kernel, Stage, Variant
+from inspector.base.errors import UsageError
+from inspector.base.model import EDIT, Kernel, Variant
 from inspector.base.text import meant, shown
 from inspector.reader.reader import Reader
 from inspector.reader.selecting import names
@@ -103,7 +102,7 @@ def parse(query: str) -> tuple[Term, ...]:
 
     Raises ``UsageError`` with the nearest property for an unknown one.
     """
-    return tuple(_term(word) for word in query.split())
+    return tuple(map(_term, query.split()))
 
 
 def _term(word: str) -> Term:
@@ -173,6 +172,22 @@ _FIGURES = {
 }
 """The fields of ``Resources`` that a property adds up."""
 _SLOW = ("instr", "op", "occupancy", "hint", "hints")
+_READ: Mapping[str, Callable[[Reader, Variant], Value]] = {
+    "occupancy": lambda reader, variant: reader.occupancy(variant),
+    "op": lambda reader, variant: reader.opcodes(variant),
+    "instr": lambda reader, variant: reader.summaries.read_now(variant).instructions,
+    "hint": lambda reader, variant: reader.summaries.read_now(variant).rules,
+    "hints": lambda reader, variant: reader.summaries.read_now(variant).hints,
+}
+_RECORDED: Mapping[str, Callable[[Kernel, Variant], Value]] = {
+    "launches": lambda _, variant: variant.launches,
+    "origin": lambda kernel, _: kernel.origin.value,
+    "launched": lambda _, variant: bool(variant.launches),
+    "best": lambda _, variant: (variant.autotune or {}).get("winner") is True,
+    "failed": lambda _, variant: variant.error is not None,
+    "changed": lambda kernel, _: any(EDIT in one.config for one in kernel.variants),
+    "name": lambda kernel, _: " ".join(names(kernel)),
+}
 
 
 def _property(
@@ -188,42 +203,16 @@ def _property(
             figures = [getattr(resources, field) for field in _FIGURES[name]]
             known = [figure for figure in figures if figure is not None]
             return sum(known) if known else None
-        case "occupancy":
-            return reader.occupancy(variant)
-        case "op":
-            return reader.opcodes(variant)
-        case "instr":
-            with suppress(PtxviewError):
-                if (sass := reader.code(variant, Stage.SASS)) is not None:
-                    return sum(map(len, sass.code.without_padding().values()))
-            return None
-        case "hint":
-            return reader.summaries.read_now(variant).rules
-        case "hints":
-            return reader.summaries.read_now(variant).hints
         case "warps" | "stages":
             value = variant.config.get(f"num_{name}")
             return value if isinstance(value, int) else None
-        case "launches":
-            return variant.launches
         case "time" | "cost":
             return None if measures is None else measures(name, variant)
         case "dtype":
             types = [a.dtype or a.type or "" for call in variant.calls for a in call.arguments]
             return [*types, *(text.lstrip("*") for text in variant.signature.values())]
-        case "origin":
-            return kernel.origin.value
         case "file":
             places = [held.origin_path for held in variant.stages.values()]
             made = [part.file for part in (kernel.fusion.made_from if kernel.fusion else ())]
             return [PurePath(path).name for path in (*places, *made) if path]
-        case "launched":
-            return bool(variant.launches)
-        case "best":
-            return (variant.autotune or {}).get("winner") is True
-        case "failed":
-            return variant.error is not None
-        case "changed":
-            return any(EDIT in one.config for one in kernel.variants)
-        case _:
-            return " ".join(names(kernel))
+    return _READ[name](reader, variant) if name in _READ else _RECORDED[name](kernel, variant)

@@ -198,8 +198,9 @@ class Calls:
                 call.shared_bytes,
                 tuple(repr(replace(a, low=None, high=None)) for a in call.arguments),
             )
-            if (earlier := merged.get(key)) is None:
-                merged[key] = replace(call, count=count)
+            call = replace(call, count=count)
+            earlier = merged.setdefault(key, call)
+            if earlier is call:
                 continue
             firsts = [f for f in (earlier.first, call.first) if f is not None]
             merged[key] = replace(
@@ -320,15 +321,12 @@ class DriverLaunches:
                 if kind == "made_failed":
                     self._refused.append(made)
                 else:
-                    # Take in a compiler's product; a later event adds its machine code
-                    if made.event.get("cubin") is not None:
-                        symbol = made.event.get("symbol")
+                    # A later event of a compiler's product adds its machine code
+                    of = (made.by, made.name, event.get("symbol"))
+                    if event.get("cubin") is not None:
+                        own = [(m.by, m.name, m.event.get("symbol")) for m in self._made]
                         self._made = [
-                            m
-                            for m in self._made
-                            if m.by != made.by
-                            or m.name != made.name
-                            or m.event.get("symbol") != symbol
+                            m for m, key in zip(self._made, own, strict=True) if key != of
                         ]
                     self._made.append(made)
             case "driver_kernel":
@@ -394,20 +392,15 @@ class DriverLaunches:
             more = sum(c.replayed - c.captured for c in counts)
             return replace(variant, launches=max(variant.launches + more, 0))
         told = any(event.get("parameters") for event in launches.calls.values())
+        tuned = [self._count(k, e) for k, e in launches.calls.items() if e.get("tuning")]
         return replace(
             variant,
             launches=sum(c.launched + c.replayed for c in counts),
             launches_exact={process for process, _ in launches.calls}.isdisjoint(self._inexact),
-            benchmarks=self._benchmarks(launches),
+            # None where the recording does not tell an autotuner's launches from others.
+            benchmarks=sum(c.launched + c.replayed for c in tuned) if self._tells_tuning else None,
             calls=self._calls(launches, argument_types(demangled) if told else ()),
         )
-
-    def _benchmarks(self, launches: _Launches) -> int | None:
-        """Launches by which an autotuner measured; None where the recording tells none apart."""
-        if not self._tells_tuning:
-            return None
-        tuned = ((k, e) for k, e in launches.calls.items() if e.get("tuning"))
-        return sum(c.launched + c.replayed for c in (self._count(k, e) for k, e in tuned))
 
     def _of(self, variant: Variant) -> _Launches | None:
         if (stranger := self._strangers.get(variant.hash)) is not None:
@@ -465,8 +458,12 @@ class DriverLaunches:
                 yield self._stranger(launches)
         if not self.began:
             for made in self._made:
-                if self.has_ptx(made.by, made.name) and not self._was_refused(made):
-                    yield self._unlaunched(made)
+                if self._has_code(made) and not self._was_refused(made):
+                    # A kernel of which its compiler's text is all there is
+                    stages = (Stage.TTIR, Stage.TTGIR, Stage.LLIR)
+                    missing = dict.fromkeys(stages, "no Triton compiled it")
+                    why = f"{made.by} is not emulated, and there was no GPU to load it"
+                    yield self._of_compiler(made, missing | {Stage.SASS: why})
         for made in self._refused:
             # A kernel that its compiler refused, with the stages before
             error = facts.of_compile(made.event, self._blob)
@@ -485,18 +482,13 @@ class DriverLaunches:
             r.by == made.by and r.event.get("symbol") == symbol for r in self._refused
         )
 
-    def has_ptx(self, by: str, name: str) -> bool:
-        """Whether a compiler's PTX is there of a kernel that no driver was asked to launch."""
-        return not self.began and any(
-            made.by == by and made.name == name and self._blob(made.event.get("ptx")) is not None
-            for made in self._made
-        )
+    def has_code(self, by: str, name: str) -> bool:
+        """Whether a compiler's code is there of a kernel that no driver was asked to launch."""
+        alike = (made for made in self._made if made.by == by and made.name == name)
+        return not self.began and any(map(self._has_code, alike))
 
-    def _unlaunched(self, made: _Made) -> VariantOfKernel:
-        """A kernel of which its compiler's text is all there is."""
-        missing = dict.fromkeys((Stage.TTIR, Stage.TTGIR, Stage.LLIR), "no Triton compiled it")
-        missing[Stage.SASS] = f"{made.by} is not emulated, and there was no GPU to load it"
-        return self._of_compiler(made, missing)
+    def _has_code(self, made: _Made) -> bool:
+        return any(self._blob(made.event.get(kind)) is not None for kind in ("ptx", "cubin"))
 
     def _of_compiler(
         self, made: _Made, missing: Mapping[Stage, str], error: Failure | None = None
@@ -506,18 +498,18 @@ class DriverLaunches:
         symbol = as_text(made.event.get("symbol")) or made.name
         stages: dict[Stage, StageFile] = {}
         more = self._compiled(made, symbol, stages)
-        held = stages.get(Stage.PTX)
-        ptx = None if held is None else held.content
+        held = stages.get(Stage.PTX, stages.get(Stage.SASS))
+        code = None if held is None else held.content
         signature = sorted(as_map(more["signature"]).items())
         asked = repr((made.by, made.name, signature, made.event.get("source")))
         digest = hashlib.sha256(asked.encode("utf-8", "surrogatepass")).hexdigest()
         variant = Variant(
             id="",
-            hash=digest_of(ptx) if ptx is not None and error is None else digest,
+            hash=digest_of(code) if code is not None and error is None else digest,
             symbol=symbol,
-            target=None if ptx is None else target_of(ptx, {}),
+            target=self._target(stages) or (target_of(code, {}) if Stage.PTX in stages else None),
             stages=stages,
-            missing=_missing(missing, stages),
+            missing=_missing(missing, stages, made),
             maker=made.by,
             error=error,
         )
@@ -525,9 +517,10 @@ class DriverLaunches:
         return VariantOfKernel(key, Origin.EXTERN, symbol, replace(variant, **more))
 
     def _stranger(self, launches: _Launches) -> VariantOfKernel:
-        # Of several compilations of that name the last counts.
-        named = (made for made in reversed(self._made) if _names(made, launches.symbol))
-        made = next(named, None)
+        # The compilation whose machine code it is; else of those of that name the last.
+        named = [made for made in reversed(self._made) if _names(made, launches.symbol)]
+        exact = (m for m in named if launches.module and m.event.get("cubin") == launches.module)
+        made = next(exact, next(iter(named), None))
         stages: dict[Stage, StageFile] = {}
         by = made.by if made is not None else maker_of(launches.libraries)
         from_library = launches.libraries[0] if launches.libraries else None
@@ -552,7 +545,7 @@ class DriverLaunches:
             symbol=launches.symbol,
             target=self._target(stages),
             stages=stages,
-            missing=_missing(missing, stages),
+            missing=_missing(missing, stages, made),
             maker=by,
             library=from_library,
         )
@@ -581,15 +574,21 @@ class DriverLaunches:
                 span = (lines[0], lines[1])
             else:
                 span = cuda_span(text_of(source), base_name(symbol))
-        kinds = ((Stage.PTX, "ptx"), (Stage.LLIR, "llir"), (Stage.SASS, "cubin"))
-        for stage, key in kinds:
+        texts = (Stage.IR, Stage.OUTPUT_CODE, Stage.TTIR, Stage.LLIR, Stage.PTX)
+        paths, said = as_map(made.event.get("paths")), as_map(made.event.get("said"))
+        for stage, key in (*((s, s.value) for s in texts), (Stage.SASS, "cubin")):
             if stage not in stages and (content := self._blob(made.event.get(key))) is not None:
                 told_by = made.by if stage is not Stage.SASS else "nvdisasm -c"
-                stages[stage] = StageFile(content, None, told_by)
+                told_by = as_text(said.get(key)) or told_by
+                stages[stage] = StageFile(content, as_text(paths.get(key)), told_by)
+        code = stages.get(Stage.OUTPUT_CODE)
+        embedded = None if code is None or code.origin_path is None else (code.origin_path, 1)
         options = made.event.get("options")
-        config = {"flags": [str(o) for o in options]} if isinstance(options, list) else {}
+        config = as_map(made.event.get("config"))
+        if isinstance(options, list):
+            config = {**config, "flags": [str(o) for o in options]}
         signature = {k: str(v) for k, v in as_map(made.event.get("signature")).items()}
-        return {"span": span, "config": config, "signature": signature}
+        return {"span": span, "config": config, "signature": signature, "embedded": embedded}
 
     def captured(self, by: str, name: str) -> bool:
         """Whether a kernel that a compiler was seen to make is here by its launches, or was never
@@ -611,12 +610,8 @@ class DriverLaunches:
                 if why.endswith(" began")
                 else f"the driver's launches were not seen: {why}"
             )
-        totals: dict[str, int] = {}
-        for (_, key), n in self._lost.items():
-            totals[key] = totals.get(key, 0) + n
-        for key, n in totals.items():
-            if n:
-                word, matter = LOST[key]
+        for key, (word, matter) in LOST.items():
+            if n := sum(lost for (_, what), lost in self._lost.items() if what == key):
                 yield f"the driver's launches: {counted(n, word)} {matter}"
 
 
@@ -628,9 +623,13 @@ def digest_named(content: Content) -> str | None:
     return named if isinstance(named, str) and len(named) == 64 else None
 
 
-def _missing(reasons: Mapping[Stage, str], stages: Mapping[Stage, StageFile]) -> dict[Stage, str]:
-    """The reasons for the stages that a kernel lacks."""
+def _missing(
+    reasons: Mapping[Stage, str], stages: Mapping[Stage, StageFile], made: _Made | None
+) -> dict[Stage, str]:
+    """The reasons for the stages that a kernel lacks, the compiler's own first."""
     every = {**reasons, Stage.SOURCE: "what it was compiled from was not seen"}
+    words = {} if made is None else as_map(made.event.get("lacks"))
+    every |= {stage: str(words[stage]) for stage in Stage if stage in words}
     return {stage: why for stage, why in every.items() if stage not in stages}
 
 

@@ -30,7 +30,6 @@ import re
 import secrets
 import shutil
 import stat
-import tempfile
 import time
 import zipfile
 from collections import Counter
@@ -128,6 +127,18 @@ def appended(path: Path) -> BinaryIO:
         return os.fdopen(handle, "ab")
     except BaseException:
         os.close(handle)
+        raise
+
+
+@contextlib.contextmanager
+def written_aside(part: Path, target: Path) -> Iterator[Path]:
+    """A path ``part`` to write to, which becomes ``target`` if that succeeds, else is removed."""
+    try:
+        yield part
+        part.replace(target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            part.unlink(missing_ok=True)
         raise
 
 
@@ -295,15 +306,11 @@ def unwritten(path: Path) -> list[tuple[str, Path]]:
 def standing(path: Path) -> list[tuple[dict[str, object], Path]]:
     """What a process was at when it ended, and the file that says so. Raises ``Unreadable``."""
     out = []
-    for entry in files.names(path)[0]:
-        if entry.name.startswith("standing-") and entry.name.endswith(".json"):
-            file = path / entry.name
-            try:
+    for file in files.files_in(path):
+        if file.name.startswith("standing-") and file.suffix == ".json":
+            with contextlib.suppress(Unreadable, ValueError):
                 value = files.parsed(files.read(file, follow=False), what="an event")
-            except (Unreadable, ValueError):
-                continue
-            if isinstance(value, dict):
-                out.append(({str(k): v for k, v in value.items()}, file))
+                out += [(value, file)] if isinstance(value, dict) else []
     return out
 
 
@@ -427,13 +434,8 @@ class Writer:
         target = self.folder / "blobs" / digest
         if not target.exists():
             part = target.with_name(f".{digest}.{os.getpid()}.{secrets.token_hex(4)}")
-            try:
+            with written_aside(part, target):
                 part.write_bytes(data)
-                part.replace(target)
-            except OSError:
-                with contextlib.suppress(OSError):
-                    part.unlink(missing_ok=True)
-                raise
         return digest
 
     def stored(self, digest: str) -> Path | None:
@@ -466,22 +468,19 @@ def pack(folder: Path, target: Path, quickly: bool = False) -> None:
     if the folder cannot be read.
     """
     beside = folder if folder.resolve().parent == target.resolve().parent else target.parent
-    part = beside / f".{target.name}.{secrets.token_hex(4)}"
     events = [file for file in files.files_in(folder) if file.suffix == ".jsonl"]
     blobs = files.files_in(folder / "blobs")
-    try:
+    level = 1 if quickly else 9
+    with (
+        written_aside(beside / f".{target.name}.{secrets.token_hex(4)}", target) as part,
         # A zip knows no year before 1980; a machine without a clock does.
-        level = 1 if quickly else 9
-        with zipfile.ZipFile(
+        zipfile.ZipFile(
             part, "x", zipfile.ZIP_DEFLATED, compresslevel=level, strict_timestamps=False
-        ) as archive:
-            for file in (*events, *blobs):
-                if not file.name.startswith("."):
-                    archive.write(file, str(file.relative_to(folder)))
-        part.replace(target)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
+        ) as archive,
+    ):
+        for file in (*events, *blobs):
+            if not file.name.startswith("."):
+                archive.write(file, str(file.relative_to(folder)))
 
 
 def remove(folder: Path) -> None:
@@ -534,21 +533,14 @@ class DerivedCache:
 
     def put(self, key: str, data: bytes) -> None:
         """Store an entry; errors of writing are ignored."""
-        try:
+        with contextlib.suppress(OSError, Unreadable):
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            handle, part = tempfile.mkstemp(dir=self._folder, prefix=f".{key}.")
-        except OSError:
-            return
-        try:
-            with os.fdopen(handle, "wb") as out:
-                out.write(data)
-            Path(part).replace(self._folder / key)
-        except OSError:
-            with contextlib.suppress(OSError):
-                Path(part).unlink(missing_ok=True)
-        if not self._tidied:
-            self._tidied = True
-            with contextlib.suppress(OSError, Unreadable):
+            part = self._folder / f".{key}.{secrets.token_hex(4)}"
+            with written_aside(part, self._folder / key):
+                part.touch(mode=0o600, exist_ok=False)  # else nobody may use it
+                part.write_bytes(data)
+            if not self._tidied:
+                self._tidied = True
                 self._tidy()
 
     def _tidy(self) -> None:

@@ -89,8 +89,11 @@ class TorchCompiles:
 
     def take(self, event: Event) -> None:
         match event.get("event"):
-            case "triton":
-                self._triton(event)
+            case "triton" if isinstance(hit := event.get("cache_hit"), bool):
+                # Without it, it is of a cache that was opened.
+                if (name := as_text(event.get("name"))) is not None:
+                    digest = as_text(event.get("hash"))
+                    self._asked(event, "triton", name, steps=_stages(event), hit=hit, hash=digest)
             case "triton_failed":
                 self._triton_failed(event)
             case "triton_said":
@@ -213,11 +216,6 @@ class TorchCompiles:
 
     def _asked(self, event: Event, by: str, name: str | None, **more: Any) -> None:
         self.kernels.append(_kernel_compile(event, by, name, **more))
-
-    def _triton(self, event: Event) -> None:
-        name, hit, digest = as_text(event.get("name")), event.get("cache_hit"), event.get("hash")
-        if name is not None and isinstance(hit, bool):  # else of a cache that was opened
-            self._asked(event, "triton", name, steps=_stages(event), hit=hit, hash=as_text(digest))
 
     def _triton_failed(self, event: Event) -> None:
         digest = as_text(event.get("hash"))

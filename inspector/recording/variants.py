@@ -159,6 +159,33 @@ def from_triton(
     return VariantOfKernel(key, origin, name, variant)
 
 
+def of_language(made: VariantOfKernel, event: Event, blob: Blob) -> VariantOfKernel:
+    """A compile of Triton that another language generated, with that language's stages."""
+    source, code = blob(event.get("source")), blob(event.get("output_code"))
+    path, by, file = (as_text(event.get(key)) for key in ("path", "by", "file"))
+    stages = dict(made.variant.stages)
+    if code is not None:
+        stages[Stage.OUTPUT_CODE] = StageFile(code, file, f"what {by} generated")
+    if source is not None:
+        stages[Stage.SOURCE] = StageFile(source, path, "the script's file")
+    first, last = [*_listed(event.get("lines")), None, None][:2]
+    variant = replace(
+        made.variant,
+        stages=stages,
+        missing={s: why for s, why in made.variant.missing.items() if s not in stages},
+        span=(first, last) if isinstance(first, int) and isinstance(last, int) else None,
+        embedded=None if file is None else (file, 1),
+        config={**as_map(event.get("config")), **made.variant.config},
+        maker=by,
+    )
+    key = (Origin.TRITON.value, made.name, path or "")
+    return VariantOfKernel(key, Origin.TRITON, made.name, variant)
+
+
+def _listed(value: object) -> list[object]:
+    return list(value) if isinstance(value, list | tuple) else []
+
+
 def at_home(compiled: Sequence[VariantOfKernel]) -> Iterator[VariantOfKernel]:
     """Each compile under one kernel, however many files its text was generated into.
 

@@ -63,9 +63,7 @@ def _rows(card: Card) -> Iterator[tuple[str, str]]:
             f"{full.percent:.4g} % in theory: {plural(full.blocks, 'block')} an SM, "
             f"{full.warps} of {device.max_warps_per_sm} warps ({device.name}, {device.arch})",
         )
-        if card.waves is not None and card.waves < 1:
-            yield "  limited by", "the grid, which does not fill one wave"
-        elif full.limiters:
+        if full.limiters:
             yield "  limited by", " and ".join(full.limiters)
             yield from (("  more with", step.text) for step in full.next_steps)
     for made in card.made:
@@ -205,7 +203,8 @@ def legend(annotations: LineAnnotations, stage: Stage) -> str:
         )
     elif annotations.classes:
         said.append(
-            "Of each line's SASS: the most allocated registers live, ▲ the peak; stall: the sum."
+            "Of each line's SASS: the most allocated registers live, ▲ the peak; stall: the sum "
+            "on the longest path."
         )
     if annotations.sampled:
         shared = "" if stage is Stage.SASS else "; an instruction of several lines counts on each"

@@ -260,11 +260,8 @@ def trial_title(trial: Experiment) -> Text:
     """Which kernel it is, and what of it was tried."""
     request = trial.outcome.request
     variant = request.variant
-    told = "  ".join(
-        shown(p)
-        for p in (variant.id, variant.target or "", diff_text.settings(variant.config))
-        if p
-    )
+    parts = (variant.id, variant.target, diff_text.settings(variant.config))
+    told = shown("  ".join(filter(None, parts)))
     what = (
         f"from the recorded {request.stage.value} on"
         if request.text is None

@@ -10,7 +10,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
-from itertools import accumulate
+from itertools import accumulate, islice
 from math import ceil
 from operator import itemgetter
 from pathlib import PurePath
@@ -23,7 +23,6 @@ from inspector.analyse import graph_view as choice_words
 from inspector.base.model import (
     FrameCompile,
     GraphBreak,
-    GuardFailure,
     KernelCompile,
     Recording,
     ShapeFact,
@@ -74,57 +73,43 @@ class TimelineRow(Struct, frozen=True):
     within: bool = False
 
 
-class Phases:
-    """The parts of the compiler to which torch's phases belong."""
+def timeline_rows(rec: Recording, phases: Table) -> list[TimelineRow]:
+    """Compiles, kernels outside of any, and failed kernels, in order of time.
 
-    def __init__(self, table: Table) -> None:
-        self._names = [(part, name) for part, names in table.items() for name in names]
-        self._known: dict[str, str | None] = {}
-
-    def part(self, name: str) -> str | None:
-        """Return the part of a phase; None if only its parent tells. Exact names come first."""
-        if name not in self._known:
-            fits = [(n != name, part) for part, n in self._names if fnmatchcase(name, n)]
-            self._known[name] = min(fits, key=itemgetter(0), default=(True, None))[1]
-        return self._known[name]
-
-    def stretches(
-        self, one: FrameCompile, kernels: Iterable[KernelCompile] = ()
-    ) -> tuple[Stretch, ...]:
-        """Return the time of a compile, each moment given to the innermost known phase.
-
-        ``kernels`` are those that its process compiled at the same time.
-        """
-        spans = [(p.began, p.began + p.seconds, p.depth, self.part(p.name)) for p in one.phases]
-        deepest = max((p.depth for p in one.phases), default=0)
-        for kernel in kernels:
-            spans += [(b, e, deepest + n, part) for b, e, n, part in _of_kernel(kernel)]
-        return _innermost(spans)
-
-    def rows(self, rec: Recording) -> list[TimelineRow]:
-        """Return compiles, kernels outside of any, and failed kernels, in order of time."""
-        timed: dict[int | None, list[KernelCompile]] = {}
-        for kernel in sorted((k for k in rec.kernel_compiles if k.began is not None), key=_began):
-            timed.setdefault(kernel.process, []).append(kernel)
-        out, busy = [], []
-        for one in rec.frame_compiles:
-            inside: list[KernelCompile] = []
-            if one.began is not None and one.seconds is not None:
-                first, last = one.began - CLOCK_SECONDS, one.began + one.seconds + CLOCK_SECONDS
-                busy.append((first, last))
-                own = timed.get(one.process, [])
-                at = bisect_left(own, first, key=_began)
-                inside = own[at : bisect_right(own, last, key=_began)]
-            out.append(TimelineRow(one, self.stretches(one, inside)))
-        merged = union(busy)
-        for kernel in rec.kernel_compiles:
-            if kernel.failed is None and (kernel.hit is True or kernel.seconds is None):
-                continue
-            at = bisect_right(merged, _began(kernel), key=itemgetter(0)) - 1
-            within = kernel.began is not None and at >= 0 and kernel.began <= merged[at][1]
-            if kernel.failed is not None or not within:
-                out.append(TimelineRow(kernel, _innermost(_of_kernel(kernel)), within))
-        return sorted(out, key=lambda row: (row.of.began is None, row.of.began or 0.0))
+    Each moment of a compile is given to the innermost phase whose part is known. An exact name
+    of a phase comes before one with ``*``.
+    """
+    known = sorted(
+        (("*" in n, part, n) for part, names in phases.items() for n in names), key=itemgetter(0)
+    )
+    names = {phase.name for one in rec.frame_compiles for phase in one.phases}
+    parts = {
+        name: next((part for _, part, n in known if fnmatchcase(name, n)), None) for name in names
+    }
+    timed: dict[int | None, list[KernelCompile]] = {}
+    for kernel in sorted((k for k in rec.kernel_compiles if k.began is not None), key=_began):
+        timed.setdefault(kernel.process, []).append(kernel)
+    out, busy = [], []
+    for one in rec.frame_compiles:
+        spans = [(p.began, p.began + p.seconds, p.depth, parts[p.name]) for p in one.phases]
+        if one.began is not None and one.seconds is not None:
+            first, last = one.began - CLOCK_SECONDS, one.began + one.seconds + CLOCK_SECONDS
+            busy.append((first, last))
+            own = timed.get(one.process, [])
+            deepest = max((p.depth for p in one.phases), default=0)
+            at = bisect_left(own, first, key=_began)
+            for kernel in own[at : bisect_right(own, last, key=_began)]:
+                spans += [(b, e, deepest + n, part) for b, e, n, part in _of_kernel(kernel)]
+        out.append(TimelineRow(one, _innermost(spans)))
+    merged = union(busy)
+    for kernel in rec.kernel_compiles:
+        if kernel.failed is None and (kernel.hit is True or kernel.seconds is None):
+            continue
+        at = bisect_right(merged, _began(kernel), key=itemgetter(0)) - 1
+        within = kernel.began is not None and at >= 0 and kernel.began <= merged[at][1]
+        if kernel.failed is not None or not within:
+            out.append(TimelineRow(kernel, _innermost(_of_kernel(kernel)), within))
+    return sorted(out, key=lambda row: (row.of.began is None, row.of.began or 0.0))
 
 
 def of_all(rows: Iterable[TimelineRow]) -> list[Stretch]:
@@ -373,19 +358,20 @@ def none_known(rec: Recording) -> str | None:
     )
 
 
-def lines(rec: Recording, phases: Phases, width: int) -> Iterator[CompileLine]:
+def lines(rec: Recording, phases: Table, width: int) -> Iterator[CompileLine]:
     """Everything: the timeline, caches, breaks, recompiles, dynamic shapes."""
-    rows = phases.rows(rec)
+    rows = timeline_rows(rec, phases)
     yield from map(CompileLine, summary(rec, rows))
-    yield from timeline(rows, width, ranks.of_processes(rec))
+    rank_of: dict[int | None, str] = {n: r.name for r in ranks.ranks(rec) for n in r.processes}
+    yield from timeline(rows, width, rank_of)
     yield from map(CompileLine, _caches(rec))
     between = (
         CompileLine(text, getattr(one, "place", None), getattr(one, "kernel", None))
         for text, one in ranks.lines(rec)
     )
     for part in (between, choices(rec), breaks(rec), recompiled(rec), shapes(rec), failed(rec)):
-        if several := list(part):
-            yield from (CompileLine(Text()), *several)
+        if told := list(part):
+            yield from (CompileLine(Text()), *told)
 
 
 def summary(rec: Recording, rows: Sequence[TimelineRow]) -> Iterator[Text]:
@@ -438,9 +424,11 @@ def timeline(
 
     ``rank_of`` has the names of processes' ranks, where there are several.
     """
-    labels = [_label(row, rank_of) for row in rows]
-    for n, (row, many) in enumerate(zip(rows, map(Counter(labels).get, labels), strict=True)):
-        if isinstance(row.of, KernelCompile) and row.of.hash and (many or 0) > 1:
+    names = {process: f"{shown(name)}  " for process, name in rank_of.items()}
+    labels = [names.get(row.of.process, "") + _label(row) for row in rows]
+    counts = Counter(labels)
+    for n, row in enumerate(rows):
+        if isinstance(row.of, KernelCompile) and row.of.hash and counts[labels[n]] > 1:
             labels[n] += f" {shown(row.of.hash[:IDENT_DIGITS])}"
     wide = min(max((cell_len(label) for label in labels), default=0), MAX_LABEL, width // 2)
     room = width - wide - 11
@@ -467,15 +455,14 @@ def _begins(one: FrameCompile | KernelCompile) -> UserFrame | None:
     return UserFrame(one.file, line, one.function) if one.file and line else None
 
 
-def _label(row: TimelineRow, rank_of: Mapping[int | None, str]) -> str:
-    of, rank = row.of, rank_of.get(row.of.process)
-    before = "" if rank is None else f"{shown(rank)}  "
+def _label(row: TimelineRow) -> str:
+    of = row.of
     if isinstance(of, FrameCompile):
         mark = (" ↻" if of.failures else "") + (FAILED if of.failed else "")
         way = "" if of.direction == "forward" else f" ({of.direction})"
-        return f"{before}{shown(of.id)}{mark} {called(of)}{way}"
+        return f"{shown(of.id)}{mark} {called(of)}{way}"
     mark = f"{FAILED.strip()} " if of.failed else ""
-    return before + ("  " if row.within else "") + mark + _named(of)
+    return ("  " if row.within else "") + mark + _named(of)
 
 
 def _named(kernel: KernelCompile) -> str:
@@ -575,16 +562,13 @@ def recompiled(rec: Recording) -> Iterator[CompileLine]:
             of = f" (guard of {failure.compile})" if failure.compile else ""
             code = f"  {failure.code}" if failure.code else ""
             said = f"{failure.guard}{of}{_at(failure.stack) or code}"
-            place = failure.stack[-1] if failure.stack else _made_at(failure, one)
-            yield CompileLine(Text(f"    {shown(said)}"), place or _begins(one))
-
-
-def _made_at(failure: GuardFailure, one: FrameCompile) -> UserFrame | None:
-    """The line that made a guard, by torch's comment, which names the end of its file's path."""
-    file, _, line = failure.place.partition(" in ")[0].rpartition(":")
-    if file and one.file.endswith(file) and line.isdecimal() and len(line) < 10:
-        return UserFrame(one.file, int(line), one.function, failure.code)
-    return None
+            place = failure.stack[-1] if failure.stack else _begins(one)
+            # Torch's comment names the end of its file's path.
+            file, _, line = failure.place.partition(" in ")[0].rpartition(":")
+            made = file and one.file.endswith(file) and line.isdecimal() and len(line) < 10
+            if made and not failure.stack:
+                place = UserFrame(one.file, int(line), one.function, failure.code)
+            yield CompileLine(Text(f"    {shown(said)}"), place)
 
 
 def _at(stack: Sequence[UserFrame]) -> str:
@@ -636,8 +620,8 @@ def failed(rec: Recording) -> Iterator[CompileLine]:
 # -- JSON -----------------------------------------------------------------------------------------
 
 
-def document(rec: Recording, phases: Phases) -> dict[str, object]:
-    rows = phases.rows(rec)
+def document(rec: Recording, phases: Table) -> dict[str, object]:
+    rows = timeline_rows(rec, phases)
     stretches = {id(row.of): row.stretches for row in rows}
     everything = of_all(rows)
     bad = uncompiled(rec)
@@ -651,22 +635,17 @@ def document(rec: Recording, phases: Phases) -> dict[str, object]:
                 **members(one, "line began seconds"),
                 "parts": by_part(stretches.get(id(one), ())),
                 "phases": plain(one.phases),
-                "stack": [_frame(frame) for frame in one.stack],
+                "stack": list(map(_frame, one.stack)),
                 "breaks": len(one.breaks),
                 "failures": [
-                    {
-                        **members(f, "guard compile"),
-                        "code": f.code or None,
-                        "place": f.place or None,
-                        "stack": [_frame(frame) for frame in f.stack],
-                    }
+                    members(f)
+                    | {"code": f.code or None, "place": f.place or None}
+                    | {"stack": list(map(_frame, f.stack))}
                     for f in one.failures
                 ],
                 "guards": one.guard_count,
                 "caches": plain(one.caches),
-                "shapes": [
-                    members(s) | {"stack": [_frame(frame) for frame in s.stack]} for s in one.shapes
-                ],
+                "shapes": [members(s) | {"stack": list(map(_frame, s.stack))} for s in one.shapes],
                 **members(one, "failed figures"),
             }
             for one in rec.frame_compiles
@@ -679,7 +658,7 @@ def document(rec: Recording, phases: Phases) -> dict[str, object]:
                 "hints": list(place.first.hints),
                 "count": len(place.breaks),
                 "compiles": list(dict.fromkeys(one.id for one, _ in place.breaks)),
-                "stack": [_frame(frame) for frame in place.first.stack],
+                "stack": list(map(_frame, place.first.stack)),
                 "resumed": list(dict.fromkeys(one.id for one in place.resumed)),
                 **{name: getattr(place, name) for name in ("lost_seconds", "resumed_seconds")},
                 "text": place.first.text,
@@ -728,19 +707,14 @@ class Guard(Struct, frozen=True):
 
 def guards_in(text: str) -> list[Guard]:
     """The guards in torch's tree of them, in its order. Never raises."""
-    out: list[Guard] = []
-    for row in text.split("\n"):
-        match = _ROW.match(row)
-        if match is None:
-            continue
-        rest = row[match.end() :]
+    out = []
+    for match in islice(filter(None, map(_ROW.match, text.split("\n"))), MAX_GUARDS):
+        rest = match.string[match.end() :]
         before, mark, place = rest.rpartition("  # ")
         if not mark or not _PLACE.fullmatch(place.strip()):
             before, place = rest, ""
         short = [part.strip()[:MAX_GUARD_CHARS] for part in before.partition("  # ")]
         out.append(Guard(match[1], short[0], short[2], place.strip()))
-        if len(out) == MAX_GUARDS:
-            break
     return out
 
 

@@ -90,45 +90,8 @@ def costs(rec: Recording, given: Evidence) -> Costs:
     works = given.profile.kernels if given.profile is not None else ()
     steps = len(given.profile.window.steps) if given.profile is not None else 0
     by_variant = _works_by_variant(rec, works)
-    named, chosen, floors = titles(rec), _chosen_times(rec), overheads(rec)
-    # Older recordings do not tell an autotuner's launches of a library's kernels from others.
-    tuned = any(tuning.operation for kernel in rec.kernels for tuning in kernel.autotune)
-    rows = [
-        replace(
-            _cost(
-                kernel,
-                variant,
-                given,
-                by_variant.get((kernel.id, variant.id)),
-                chosen.get(kernel.id, {}),
-                floors,
-                steps,
-            ),
-            name=named.get(kernel.id, kernel.called),
-            at_most=tuned and variant.benchmarks is None and bool(variant.launches),
-        )
-        for kernel, variant in rec.variants()
-    ]
-    known = any(row.launches is not None for row in rows)
-    rows += [_profiled(work, steps) for work in works if work.kernel is None]
-    whole = sum(row.total_us or 0 for row in rows)
-    window = given.profile.overhead.window_us if given.profile is not None else 0
-    launched: list[Cost] = []
-    idle: list[Cost] = []
-    for row in rows:
-        if row.launches or row.per_step or not known:
-            launched.append(_with_shares(row, whole, window / steps if steps else 0))
-        else:
-            idle.append(row)
-    launched.sort(key=lambda row: [-(x or 0) for x in (row.step_share, row.total_us, row.us)])
-    hinted = tuple(_with_hint(row, given) for row in launched)
-    worked = None if given.profile is None else busy(given.profile.overhead)
-    return Costs(hinted, tuple(idle), steps or None, worked)
-
-
-def _chosen_times(rec: Recording) -> dict[str, dict[str, object]]:
-    """The time of the candidate that each kernel of max-autotune was generated from."""
-    return {
+    named, floors = titles(rec), overheads(rec)
+    chosen = {  # of the candidate that each kernel of max-autotune was generated from
         use.kernel: {
             "time_us": tuning.configurations[use.configuration].time_us,
             "stopwatch": tuning.stopwatch,
@@ -138,14 +101,54 @@ def _chosen_times(rec: Recording) -> dict[str, dict[str, object]]:
         for use in tuning.uses
         if use.kernel is not None and use.configuration is not None
     }
-
-
-def _with_hint(row: Cost, given: Evidence) -> Cost:
-    found = None if row.variant is None else given.hints(row.variant)
-    if found is None:
-        return row
-    severe = sorted(found, key=lambda hint: _SEVERITIES.get(hint.severity, 3))
-    return replace(row, hint=severe[0].rule if severe else "")
+    # Older recordings do not tell an autotuner's launches of a library's kernels from others.
+    tuned = any(tuning.operation for kernel in rec.kernels for tuning in kernel.autotune)
+    rows = []
+    for kernel, variant in rec.variants():
+        work, best = by_variant.get((kernel.id, variant.id)), chosen.get(kernel.id, {})
+        rows.append(
+            replace(
+                _cost(kernel, variant, given, work, best, floors),
+                name=named.get(kernel.id, kernel.called),
+                at_most=tuned and variant.benchmarks is None and bool(variant.launches),
+                per_step=work.calls / steps if work is not None and steps else None,
+            )
+        )
+    known = any(row.launches is not None for row in rows)
+    rows += [  # how often the whole run launched what only the profile names is unknown
+        Cost(
+            work.short,
+            per_step=work.calls / steps if steps else None,
+            us=work.gpu_us / work.calls if work.calls else None,
+            source=PROFILED,
+        )
+        for work in works
+        if work.kernel is None
+    ]
+    whole = sum(row.total_us or 0 for row in rows)
+    window = given.profile.overhead.window_us if given.profile is not None else 0
+    step_us = window / steps if steps else 0
+    launched: list[Cost] = []
+    idle: list[Cost] = []
+    for row in rows:
+        if not row.launches and not row.per_step and known:
+            idle.append(row)
+            continue
+        total = row.total_us
+        step = None if row.us is None or row.per_step is None else row.us * row.per_step
+        found = None if row.variant is None else given.hints(row.variant)
+        severe = sorted(found or (), key=lambda hint: _SEVERITIES.get(hint.severity, 3))
+        launched.append(
+            replace(
+                row,
+                share=None if total is None or not whole else 100 * total / whole,
+                step_share=None if step is None or not step_us else 100 * step / step_us,
+                hint=None if found is None else severe[0].rule if severe else "",
+            )
+        )
+    launched.sort(key=lambda row: [-(x or 0) for x in (row.step_share, row.total_us, row.us)])
+    worked = None if given.profile is None else busy(given.profile.overhead)
+    return Costs(tuple(launched), tuple(idle), steps or None, worked)
 
 
 def _works_by_variant(rec: Recording, works: Sequence[GpuWork]) -> dict[tuple[str, str], GpuWork]:
@@ -167,7 +170,6 @@ def _cost(
     work: GpuWork | None,
     chosen: Mapping[str, object],
     floors: Mapping[str, float],
-    steps: int,
 ) -> Cost:
     taken = given.times.of(kernel, variant)
     measured = given.measured(variant)
@@ -188,7 +190,6 @@ def _cost(
         kernel,
         variant,
         variant.launches,
-        per_step=work.calls / steps if work is not None and steps else None,
         us=us,
         source=source,
         bound=_bound(
@@ -223,26 +224,6 @@ def _bound(
     if us is not None and us < LATENCY_US and source != TUNER:
         return "≈ latency"
     return None
-
-
-def _profiled(work: GpuWork, steps: int) -> Cost:
-    """A kernel that only the profile names: how often the whole run launched it is unknown."""
-    return Cost(
-        work.short,
-        per_step=work.calls / steps if steps else None,
-        us=work.gpu_us / work.calls if work.calls else None,
-        source=PROFILED,
-    )
-
-
-def _with_shares(row: Cost, whole: float, step_us: float) -> Cost:
-    total = row.total_us
-    step = None if row.us is None or row.per_step is None else row.us * row.per_step
-    return replace(
-        row,
-        share=None if total is None or not whole else 100 * total / whole,
-        step_share=None if step is None or not step_us else 100 * step / step_us,
-    )
 
 
 # -- views ----------------------------------------------------------------------------------------

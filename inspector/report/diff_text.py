@@ -65,6 +65,7 @@ def variants_json(one: Compared, paths: tuple[str, str]) -> dict[str, object]:
         "arguments": changes_json(summary.arguments),
         "source": summary.source and dict(zip(("only_a", "only_b"), summary.source, strict=True)),
         "first_difference": summary.first,
+        "rounds": plain(summary.rounds),
         "explanation": list(one.explanation),
     }
 
@@ -118,11 +119,7 @@ def _side_json(kernel: Kernel, variant: Variant, path: str) -> dict[str, object]
 
 
 def changes_json(changes: Iterable[FigureChange]) -> list[dict[str, object]]:
-    """Figures by name on both sides; ``by`` where they are the program's own tuner's."""
-    return [
-        {"name": c.name, "a": _plain(c.a), "b": _plain(c.b)} | ({"by": c.by} if c.by else {})
-        for c in changes
-    ]
+    return [{"name": c.name, "a": _plain(c.a), "b": _plain(c.b)} for c in changes]
 
 
 def _plain(value: object) -> object:
@@ -324,7 +321,12 @@ NAMES = {
     "blocks_per_sm": "blocks an SM",
     "ptx_instructions": "PTX instructions",
     "sass_instructions": "SASS instructions",
-    "stall_cycles": "stall cycles, summed",
+    "stall_cycles": "stall cycles, longest path",
+    "blocks": "blocks of the grid",
+    "k_steps": "k-steps",
+    "ptx_instructions_a_step": "PTX instr. a k-step",
+    "sass_instructions_an_element": "≈ SASS instr. an output",
+    "loaded_bytes_an_element": "≈ bytes loaded an output",
     "time_us": "measured time",
 }
 """Titles of figures in the order of the table."""
@@ -351,8 +353,13 @@ def figure_groups(summary: Summary, everything: bool = False) -> list[list[Row]]
     ``everything`` includes equal figures.
     """
     figures_ = [(c, said) for c, said in figures(summary) if c.differs or everything]
+    times = [(FigureChange("time_us", one.a, one.b), one.round) for one in summary.rounds]
     groups: list[list[Row]] = [
         [(called(c), shown(a), shown(b), delta(c)) for c, (a, b) in figures_],
+        [
+            (f"tuner's time, round {n}", amount(c.name, c.a), amount(c.name, c.b), delta(c))
+            for c, n in times
+        ],
         [(f"{c.name} instructions", str(c.a), str(c.b), delta(c)) for c in summary.costs],
         [
             (f"{x.kind} {x.space}, {figure(x.width)} B", str(x.a), str(x.b), f"{x.b - x.a:+d}")
@@ -410,9 +417,6 @@ def figures(summary: Summary) -> Iterator[tuple[FigureChange, tuple[str, str]]]:
 
 
 def called(change: FigureChange) -> str:
-    """Return a figure's title; a tuner's time was taken by its own stopwatch."""
-    if change.name == "time_us" and change.by == TUNER:
-        return "tuner's time"
     return NAMES.get(change.name, change.name)
 
 

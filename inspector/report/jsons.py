@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from itertools import islice
 from typing import Any
@@ -16,7 +17,6 @@ from inspector.base.errors import PtxviewError
 from inspector.base.model import (
     Call,
     Compilation,
-    Content,
     Failure,
     Kernel,
     Note,
@@ -166,20 +166,16 @@ def failure(one: Failure | None) -> dict[str, object] | None:
     """Return an error with the place of the first message that names one."""
     if one is None:
         return None
-    first = one.first
-    place = {name: getattr(first, name, None) for name in ("file", "line", "column", "text")}
-    return members(one, "stage tool kind message") | {
-        **place,
+    log = None
+    with suppress(PtxviewError):
+        log = None if one.log is None else one.log.read().decode("utf-8", "replace")
+    names = ("file", "line", "column", "text")
+    return {
+        **members(one, "stage tool kind message"),
+        **{name: getattr(one.first, name, None) for name in names},
         **members(one, "messages command required limit resource"),
-        "log": None if one.log is None else _log(one.log),
+        "log": log,
     }
-
-
-def _log(log: Content) -> str | None:
-    try:
-        return log.read().decode("utf-8", "replace")
-    except PtxviewError:
-        return None
 
 
 def ordered(stages: Mapping[Stage, object]) -> list[Stage]:

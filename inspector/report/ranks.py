@@ -70,11 +70,6 @@ def ranks(rec: Recording) -> tuple[Rank, ...]:
     return tuple(several) if len(several) > 1 else ()
 
 
-def of_processes(rec: Recording) -> dict[int | None, str]:
-    """Return the name of each process's rank; empty unless there are several."""
-    return {number: rank.name for rank in ranks(rec) for number in rank.processes}
-
-
 def differences(rec: Recording) -> tuple[RankDifference, ...]:
     """Return what ranks compiled differently: kernels, then functions, then caches."""
     every = ranks(rec)

@@ -191,10 +191,11 @@ def labels(variants: Sequence[Variant]) -> list[VariantLabel]:
         tiles = [""] * len(variants)
     constants = [key for key in keys if key not in OWN]
     out = []
-    idents = _idents([v.id for v in variants])
-    for variant, size, own, target, ident in zip(
-        variants, tiles, flags, targets, idents, strict=True
-    ):
+    ids = {v.id for v in variants}
+    digits = DIGITS
+    while len({one[:digits] for one in ids}) < len(ids):
+        digits += 1
+    for variant, size, own, target in zip(variants, tiles, flags, targets, strict=True):
         config = variant.config
         chosen = [key for key in keys if config.get(key) is not None]
         rest = _few([f"{name}:{kind}" for name, kind in _types(variant).items() if name in types])
@@ -204,7 +205,7 @@ def labels(variants: Sequence[Variant]) -> list[VariantLabel]:
         sizes = [size] if size else []
         whole = " ".join([*sizes, *(setting(key, config[key]) for key in chosen), *rest])
         short = " ".join([*sizes, *(_brief(key, config[key], constants) for key in chosen), *rest])
-        out.append(VariantLabel(shown(whole), shown(ident), shown(short)))
+        out.append(VariantLabel(shown(whole), shown(variant.id[:digits]), shown(short)))
     return out
 
 
@@ -227,14 +228,6 @@ def _types(variant: Variant) -> Mapping[str, str]:
 def _few(parts: Sequence[str]) -> list[str]:
     """Return the first part and the number of others."""
     return list(parts) if len(parts) < 2 else [parts[0], f"+{len(parts) - 1}"]
-
-
-def _idents(idents: Sequence[str]) -> list[str]:
-    """Return the shortest prefixes of ids, of ``DIGITS`` or more, that tell them apart."""
-    size = DIGITS
-    while len({ident[:size] for ident in idents}) < len(set(idents)):
-        size += 1
-    return [ident[:size] for ident in idents]
 
 
 # -- long names -----------------------------------------------------------------------------------
@@ -557,13 +550,12 @@ def need_compiled(kernel: Kernel, variant: Variant) -> None:
 def lines(kernel: Kernel, variant: Variant) -> Iterator[str]:
     """The sentence, then all that was said with its lines, the command, and what there is."""
     error, said = variant.error, sentence(kernel, variant)
-    if error is None or said is None:
-        return
-    yield said
-    yield from details(error)
-    there = ", ".join(stage.value for stage in ordered(variant.stages))
-    if there and not error.at_load:
-        yield f"it came to these stages: {there}"
+    if error is not None and said is not None:
+        yield said
+        yield from details(error)
+        there = ", ".join(stage.value for stage in ordered(variant.stages))
+        if there and not error.at_load:
+            yield f"it came to these stages: {there}"
 
 
 def of_graph(graph: Graph) -> Iterator[str]:

@@ -8,8 +8,16 @@ from collections.abc import Iterator, Sequence
 from rich.console import Group
 
 from inspector.base.names import base_name
-from inspector.base.text import microseconds, plural, shown
-from inspector.measure.time.results import COLD, KernelTime, Session, StoredTime, Timing, timing_row
+from inspector.base.text import microseconds, plural, shown, some
+from inspector.measure.time.results import (
+    COLD,
+    ESTIMATE,
+    KernelTime,
+    Session,
+    StoredTime,
+    Timing,
+    timing_row,
+)
 from inspector.report.jsons import SCHEMA, members
 from inspector.report.tables import UNKNOWN, grid
 
@@ -23,6 +31,8 @@ LESSONS = {
     "them, after a flush that writes: the kernel pays for the dirty lines in the L2",
     "cudagraph": "Triton's do_bench_cudagraph: launches on end in a graph, without gaps or CPU, "
     "and with all that fits left in the L2; the mean of many",
+    ESTIMATE: "simulated from machine code and executed PTX, without a GPU; the interval holds the "
+    "measured time of 85 % of the kernels that the model had not seen",
 }
 STATES = {
     "cold": "clean cold L2, flushed by reading",
@@ -54,7 +64,8 @@ def duration(us: float | None) -> str:
 
 
 def took(timing: Timing) -> str:
-    return "failed" if timing.error else duration(timing.median_us)
+    about = "≈ " if timing.stopwatch == ESTIMATE and timing.median_us is not None else ""
+    return "failed" if timing.error else about + duration(timing.median_us)
 
 
 def interval(timing: Timing | KernelTime) -> str:
@@ -109,13 +120,15 @@ def _one(session: Session, narrow: bool) -> tuple[list[str], list[list[str]]]:
     """Heads and rows of one stopwatch, each launch above what it launched."""
     moved = "bytes" if any(t.bytes_from == "given" for t in session.rows) else "bytes est."
     heads = [*WHO, "µs", "95 %", "n", moved, "GB/s", "of copy", "TFLOP/s"]
+    if any(t.stopwatch == ESTIMATE for t in session.rows):
+        heads = [*WHO, "µs", "85 %"]
     if narrow:
         heads = [h for h in heads if h not in ("n", "inputs", "TFLOP/s", moved)]
     rows: list[dict[str, str]] = []
     for timing in session.rows:
         own = {"kernel": shown(named(timing)), "inputs": shown(timing.inputs)}
         own |= {"n": str(timing.samples), moved: size(timing.bytes)}
-        rows.append(rates(timing) | own)
+        rows.append(rates(timing) | own | {"85 %": interval(timing)})
         for part in timing.kernels if timing.kind != "triton" else ():
             times = f" ×{part.per_call}" if narrow and part.per_call != 1 else ""
             rows.append(
@@ -162,6 +175,12 @@ def heading(session: Session) -> str:
 def footnotes(session: Session) -> Iterator[str]:
     """What the table's figures are, then warnings and failures, each with whose it is."""
     watches = list(dict.fromkeys(t.stopwatch for t in session.rows if t.stopwatch))
+    if watches == [ESTIMATE]:
+        yield f"≈: {LESSONS[ESTIMATE]} (docs/measured.md)"
+        for said in dict.fromkeys(said for t in session.rows for said in t.warnings):
+            those = dict.fromkeys(named(t) for t in session.rows if said in t.warnings)
+            yield shown(f"{some(list(those))}: {said}")
+        return
     if len(watches) > 1:
         yield "Median µs of the same launch by each stopwatch:"
         for watch in watches:

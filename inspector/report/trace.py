@@ -32,6 +32,8 @@ NEAR = 1 << 16
 """Bytes past a tensor within which an address counts as one of it."""
 Where = Callable[[int], Buffer | None]
 """The tensor that an address is in; None if it is in none."""
+MOST_HOT = 3
+"""Lines of the source that are named as the hottest."""
 MOST_PRINTED = 8
 """Texts of printf that are shown."""
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
@@ -193,7 +195,7 @@ def summary(told: TracedKernel) -> Iterator[tuple[str, str]]:
         )
 
 
-def hottest(told: TracedKernel, most: int = 3) -> list[tuple[str, float]]:
+def hottest(told: TracedKernel) -> list[tuple[str, float]]:
     """The lines of the source that warps executed most instructions of, each with its share."""
     counts: Counter[tuple[str, int]] = Counter()
     for line in told.launched.facts.lines():
@@ -202,7 +204,7 @@ def hottest(told: TracedKernel, most: int = 3) -> list[tuple[str, float]]:
             outer = place.frames()[-1]
             counts[outer.file.rsplit("/", 1)[-1], outer.line] += line.executed
     total = told.totals.instructions
-    return [(f"{file}:{n}", times / total) for (file, n), times in counts.most_common(most)]
+    return [(f"{file}:{n}", times / total) for (file, n), times in counts.most_common(MOST_HOT)]
 
 
 def labelled(pairs: Iterable[tuple[str, str]], width: int) -> Iterator[tuple[str, str]]:
@@ -445,7 +447,6 @@ def document(
 
 
 def _totals(totals: Totals) -> dict[str, object]:
-    shared = totals.use(SHARED)
     out: dict[str, object] = {
         "warp_instructions": totals.instructions,
         "thread_instructions": totals.threads,

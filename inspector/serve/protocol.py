@@ -12,7 +12,7 @@ import os
 import signal
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -64,60 +64,61 @@ class Answer(Struct, frozen=True):
     failed: bool = False
 
 
-class Answers:
-    """Runs commands, each in its own process; thread-safe."""
+Kept = dict[tuple[str, ...], str]
+"""Answers that were cut, by the words of their commands."""
 
-    def __init__(self, server: Server) -> None:
-        self._server = server
-        self._kept: dict[tuple[str, ...], str] = {}
 
-    def of(self, call: ToolCall, cursor: int, go_on: Callable[[], bool]) -> Answer:
-        """What a command says, from ``cursor`` on where it was cut before.
+def answer_of(
+    roots: Sequence[Path], kept: Kept, call: ToolCall, cursor: int, go_on: Callable[[], bool]
+) -> Answer:
+    """What a command says, from ``cursor`` on where it was cut before; thread-safe.
 
-        ``go_on`` is asked some times a second; once it says no, the command is ended. Raises
-        ``PtxviewError`` where it cannot be started, takes too long or was ended.
-        """
-        key = tuple(call.words)
-        known = self._kept.get(key) if cursor else None
-        if known is None:
-            answer = self._asked(call, go_on)
-            known = answer.text
-            if answer.failed or (len(known) <= MOST and not cursor):
-                return answer
-            self._kept[key] = known
-            for old in list(self._kept)[:-KEPT]:
-                self._kept.pop(old, None)  # another thread may do so
-        return cut(known, cursor)
+    ``go_on`` is asked some times a second; once it says no, the command is ended. Raises
+    ``PtxviewError`` where it cannot be started, takes too long or was ended.
+    """
+    key = tuple(call.words)
+    known = kept.get(key) if cursor else None
+    if known is None:
+        answer = _asked(roots, call, go_on)
+        known = answer.text
+        if answer.failed or (len(known) <= MOST and not cursor):
+            return answer
+        kept[key] = known
+        for old in list(kept)[:-KEPT]:
+            kept.pop(old, None)  # another thread may do so
+    return cut(known, cursor)
 
-    def _asked(self, call: ToolCall, go_on: Callable[[], bool]) -> Answer:
-        roots, limit = self._server.roots, SECONDS if call.confined else LONG
-        env = {k: v for k, v in os.environ.items() if k != "COLUMNS"} | {"NO_COLOR": "1"}
-        with tempfile.TemporaryDirectory(prefix="ptxview-") as name:
-            if call.confined:  # it reads our own folders too, and its own for temporary files
-                folder = Path(name).resolve()
-                readable = (*roots, PACKAGE, user_cache().resolve(), folder)
-                env |= {"TMPDIR": str(folder), ROOTS: "\n".join(map(str, readable))}
-            try:
-                done = run_tool(
-                    [sys.executable, "-P", "-c", _BEGIN, str(PACKAGE.parent), *call.words],
-                    seconds=limit,
-                    cwd=roots[0],
-                    env=env,
-                    go_on=go_on,
-                )
-            except Unreadable:
-                said = f"{call.words[0]} did not come to an end within {limit:.0f} s"
-                return failure(Exit.UNREADABLE, f"{said}\nAsk for less: a file, or one kernel.")
-        said = lines_shown(done.err.decode("utf-8", "replace"))[:SAID].strip()
-        text = lines_shown(done.text)
-        if done.status not in ENDED_WELL:
-            return failure(done.status, said or text[-SAID:])
-        if not call.as_json:
-            both = "\n".join(filter(None, (text.rstrip("\n"), said)))
-            return Answer(both, {"text": text, "said": said})
-        documents = [visible(json.loads(line)) for line in done.text.splitlines() if line]
-        value = documents[0] if len(documents) == 1 else {"documents": documents}
-        return Answer(json.dumps(value, ensure_ascii=False), cast(dict[str, object], value))
+
+def _asked(roots: Sequence[Path], call: ToolCall, go_on: Callable[[], bool]) -> Answer:
+    """Run a command in its own process."""
+    limit = SECONDS if call.confined else LONG
+    env = {k: v for k, v in os.environ.items() if k != "COLUMNS"} | {"NO_COLOR": "1"}
+    with tempfile.TemporaryDirectory(prefix="ptxview-") as name:
+        if call.confined:  # it reads our own folders too, and its own for temporary files
+            folder = Path(name).resolve()
+            readable = (*roots, PACKAGE, user_cache().resolve(), folder)
+            env |= {"TMPDIR": str(folder), ROOTS: "\n".join(map(str, readable))}
+        try:
+            done = run_tool(
+                [sys.executable, "-P", "-c", _BEGIN, str(PACKAGE.parent), *call.words],
+                seconds=limit,
+                cwd=roots[0],
+                env=env,
+                go_on=go_on,
+            )
+        except Unreadable:
+            said = f"{call.words[0]} did not come to an end within {limit:.0f} s"
+            return failure(Exit.UNREADABLE, f"{said}\nAsk for less: a file, or one kernel.")
+    said = lines_shown(done.err.decode("utf-8", "replace"))[:SAID].strip()
+    text = lines_shown(done.text)
+    if done.status not in ENDED_WELL:
+        return failure(done.status, said or text[-SAID:])
+    if not call.as_json:
+        both = "\n".join(filter(None, (text.rstrip("\n"), said)))
+        return Answer(both, {"text": text, "said": said})
+    documents = [visible(json.loads(line)) for line in done.text.splitlines() if line]
+    value = documents[0] if len(documents) == 1 else {"documents": documents}
+    return Answer(json.dumps(value, ensure_ascii=False), cast(dict[str, object], value))
 
 
 def failure(status: int, said: str) -> Answer:
@@ -171,7 +172,7 @@ def speak(server: Server) -> None:
 
 
 def made(server: Server) -> ProtocolServer[Any]:
-    answers = Answers(server)
+    kept: Kept = {}
     room = anyio.CapacityLimiter(AT_ONCE)
 
     async def list_tools(context: Any, params: Any) -> types.ListToolsResult:
@@ -206,7 +207,7 @@ def made(server: Server) -> ProtocolServer[Any]:
                 raise UsageError("a cursor is what an answer that was cut gives as its cursor")
             call = tool.make(server, given, tool)
             answer = await anyio.to_thread.run_sync(
-                partial(answers.of, call, int(cursor), lambda: not ended),
+                partial(answer_of, server.roots, kept, call, int(cursor), lambda: not ended),
                 abandon_on_cancel=True,
                 limiter=room,
             )

@@ -1,7 +1,7 @@
 """The tools that are served: each is a command, asked with arguments instead of words.
 
 What an option is called, means and may be is the command's own parser's; what is served of it
-is in ``TOOLS``. Nothing here needs the protocol's SDK.
+is in ``inspector/reference/served_tools.toml``. Nothing here needs the protocol's SDK.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ import importlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from inspector.base.errors import UsageError
 from inspector.base.text import shown
+from inspector.reader.tables import table
 from inspector.sources.opening import newest
 
 Arguments = Mapping[str, object]
@@ -77,17 +78,17 @@ Making = Callable[[Server, Arguments, "ServedTool"], ToolCall]
 class ServedTool(Struct, frozen=True):
     """A command as a tool.
 
-    ``own`` are the parameters that the command has no option for, each with its JSON Schema;
+    ``own`` are the arguments that the command has no option for, by name in ``ARGUMENTS``;
     ``options`` those of the command's options that are served, by name without dashes; ``make``
     puts arguments into words. ``reads`` says whether nothing but our own caches changes by it;
     ``runs`` whether it may run a program, and ``hidden`` whether without leave it does nothing.
     """
 
     name: str
+    make: Making
     title: str
     description: str
-    make: Making
-    own: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    own: Sequence[str]
     options: Sequence[str] = ()
     required: Sequence[str] = ()
     reads: bool = True
@@ -112,7 +113,7 @@ def _actions(command: str) -> dict[str, argparse.Action]:
 
 def input_schema(tool: ServedTool) -> dict[str, object]:
     known = _actions(tool.name)
-    options = {}
+    options = {name: dict(ARGUMENTS[name]) for name in tool.own}
     for name in (name for name in tool.options if name in known):
         action = known[name]
         one: dict[str, object] = {"type": ["string", "number"]}
@@ -124,9 +125,10 @@ def input_schema(tool: ServedTool) -> dict[str, object]:
             one = {"type": "array", "items": one}
         about = (action.help or "").replace("%%", "%")
         options[name.replace("-", "_")] = {**one, "description": about}
+    options["cursor"] = dict(ARGUMENTS["cursor"])
     return {
         "type": "object",
-        "properties": {**{name: dict(one) for name, one in tool.own.items()}, **options, **CURSOR},
+        "properties": options,
         "required": list(tool.required),
         "additionalProperties": False,
     }
@@ -134,7 +136,7 @@ def input_schema(tool: ServedTool) -> dict[str, object]:
 
 def checked(tool: ServedTool, given: Arguments) -> None:
     """Raises ``UsageError`` for arguments that the tool does not have, or lacks."""
-    there = [*tool.own, *(name.replace("-", "_") for name in tool.options), *CURSOR]
+    there = [*tool.own, *(name.replace("-", "_") for name in tool.options), "cursor"]
     for name in given:
         if name not in there:
             raise UsageError(
@@ -181,27 +183,6 @@ def _name(given: Arguments, name: str) -> str:
 
 
 # -- tools ----------------------------------------------------------------------------------------
-
-CURSOR: Mapping[str, Mapping[str, object]] = {
-    "cursor": {
-        "type": "string",
-        "description": "where to go on in an answer that was cut, as that answer says",
-    }
-}
-_PATH = {
-    "type": "string",
-    "description": "a recording, a .triton or Inductor cache, a build folder, a .ptx .cubin .so .o "
-    ".ttir .ttgir .llir file; left out: the newest recording",
-}
-_KERNEL = {
-    "type": "string",
-    "description": "a name, a glob, a variant's id or NAME#2, as the tool list gives them",
-}
-_FULL = {
-    "type": "boolean",
-    "description": "everything, and not in short: long, and cut where it is too long",
-}
-_LINES = {"type": "string", "description": f"lines alone, 40:80; at most {MOST_LINES} at once"}
 
 
 def _lines(given: Arguments) -> Words:
@@ -287,82 +268,14 @@ def _run(server: Server, given: Arguments, tool: ServedTool) -> ToolCall:
     )
 
 
-TOOLS = (
-    ServedTool(
-        "list", "Kernels of a recording",
-        "What a recording, a cache or a file holds: kernels, variants, registers, spills, hints. "
-        "In short; with full, everything.",
-        _recording, {"path": _PATH, "full": _FULL},
-    ),
-    ServedTool(
-        "show", "One kernel",
-        "One kernel: figures, hints, lines to look at first and what to ask next; with lines the "
-        "text of a stage (source, output_code, ttir, ttgir, llir, ptx, sass), what each line does "
-        "and the hints on it.",
-        _recording,
-        {"path": _PATH, "kernel": _KERNEL, "lines": _LINES, "full": _FULL},
-        ("stage", "device"),
-    ),
-    ServedTool(
-        "diff", "What differs",
-        "What differs between two kernels, all variants of one (kernel_a alone), or two "
-        "recordings: figures, hints, what explains it; with lines the hunks there.",
-        _diff,
-        {"path_a": _PATH, "kernel_a": _KERNEL,
-         "path_b": {"type": "string", "description": "where kernel_b is; left out: path_a"},
-         "kernel_b": _KERNEL, "lines": _LINES, "full": _FULL},
-        ("stage", "exact", "device"),
-    ),
-    ServedTool(
-        "explain", "A word of PTX or SASS",
-        "What an opcode, a directive, a special register, a qualifier, a family or a whole "
-        "instruction of PTX or SASS means.",
-        _explain,
-        {"words": {"type": "array", "items": {"type": "string"},
-                   "description": "ld.global.v4.b32, HGMMA, %tid …"}},
-        required=("words",),
-    ),
-    ServedTool(
-        "check", "A gate",
-        "Hold kernels to limits, and to what they were in a baseline: which limit is broken, by "
-        "how much, at which line.",
-        _recording,
-        {"path": _PATH,
-         "baseline": {**_PATH, "description": "a recording than which no kernel may be worse"}},
-        ("max-registers", "max-spills", "no-spills", "max-stack", "max-shared", "max-instructions",
-         "max-fp64", "no-fp64", "max-time", "max-kernels", "min-occupancy", "forbid", "allow",
-         "kernel", "all-variants", "allow-unknown", "device"),
-    ),
-    ServedTool(
-        "time", "Measured times",
-        "The times that are kept of a recording; with measure its recorded launches are made again "
-        "on this machine's GPU (needs leave to run).",
-        _time,
-        {"path": _PATH, "kernel": _KERNEL,
-         "measure": {"type": "boolean", "description": "launch and measure now"}},
-        ("stopwatch", "cache", "seconds", "limit", "calls"), reads=False, runs=True,
-    ),
-    ServedTool(
-        "compile", "Compile for several targets",
-        "Compile a .ptx, .ttir, .ttgir, .llir and, with leave to run, a .cu (which may include any "
-        "file) or a .py with Triton kernels (which is run) for several targets without a GPU: "
-        "registers, spills, errors at their lines.",
-        _compile,
-        {"files": {"type": "array", "items": {"type": "string"}, "description": "what to compile"}},
-        ("target", "options", "language", "signature", "constexpr", "kernel"),
-        required=("files",), reads=False, runs=True,
-    ),
-    ServedTool(
-        "run", "Record a program",
-        "Run a Python script and record every kernel that it makes; the recording's path is "
-        "said at the end. With target (sm_90) no GPU is needed.",
-        _run,
-        {"script": {"type": "string", "description": "a Python file"},
-         "arguments": {"type": "array", "items": {"type": "string"},
-                       "description": "the script's own"}},
-        ("target", "values"), required=("script",), reads=False, runs=True, hidden=True,
-    ),
-)  # fmt: skip
+MAKERS = {"diff": _diff, "explain": _explain, "time": _time, "compile": _compile, "run": _run}
+"""Put arguments into words where a recording's path and a kernel are not all."""
+ARGUMENTS: Mapping[str, Mapping[str, object]] = table("served_tools")["arguments"]
+"""The JSON Schema of each argument that is no option."""
+TOOLS = [
+    ServedTool(name, MAKERS.get(name, _recording), **entry)
+    for name, entry in table("served_tools")["tools"].items()
+]
 """Every tool, in the order in which it is listed."""
 
 

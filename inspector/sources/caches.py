@@ -64,10 +64,8 @@ def from_file(path: Path, inside: Path, beside: Sequence[str]) -> Iterator[dict[
     without its time: ``time_taken_ms`` is how long tuning took. ``beside`` are the names of the
     Python files in its folder.
     """
-    stored = _json(path, inside, None, str(path))
-    event = None
-    if isinstance(stored, dict):
-        event = _best(beside, stored) if path.name.endswith(BEST_CONFIG) else _timings(path, stored)
+    stored = as_map(_json(path, inside, None, str(path)))
+    event = _best(beside, stored) if path.name.endswith(BEST_CONFIG) else _timings(path, stored)
     if event is None:
         yield _problem(path, "holds no tuning: half-written, or foreign")
     else:

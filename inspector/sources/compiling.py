@@ -381,7 +381,12 @@ def compile_files(request: CompileRequest, say: Say, go_on: GoOn = lambda: True)
     Raises ``ToolMissing`` where a compiler is not there, ``Unreadable`` and ``UsageError`` where
     nothing could be begun. What fails to compile raises nothing.
     """
-    folder, pack_to = _place(request)
+    name = Path(request.inputs[0].name).name
+    words = (name if name != "-" else "stdin",)
+    try:
+        folder, pack_to = prepare(RunRequest("script", words, request.out))
+    except RunFailed as error:
+        raise UsageError(error.message, error.hint) from None
     writer = Writer(folder)
     try:
         targets = dict.fromkeys(t for s in request.inputs for t in targets_of(s, request.targets))
@@ -454,14 +459,6 @@ def with_before(now: Recording, before: Recording) -> Recording:
         kernels=tuple(kernel(one) for one in now.kernels),
         compilations=(*now.compilations, *before.compilations),
     )
-
-
-def _place(request: CompileRequest) -> tuple[Path, Path | None]:
-    name = Path(request.inputs[0].name).name
-    try:
-        return prepare(RunRequest("script", (name if name != "-" else "stdin",), request.out))
-    except RunFailed as error:
-        raise UsageError(error.message, error.hint) from None
 
 
 # -- nvcc and ptxas -------------------------------------------------------------------------------

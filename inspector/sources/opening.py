@@ -268,14 +268,12 @@ def _folder(path: Path, allowance: files.Allowance) -> Iterable[dict[str, object
     if not any_event:
         for entry in files.names(path)[0]:  # the scan has said if there are more
             file = path / entry.name
-            if not entry.name.endswith((*TEXT_STAGES, ".cubin", *traces.ENDINGS)):
-                continue
-            if entry.is_symlink() and files.leads_out(file, path):
-                continue
-            try:
-                yield from _file(file, path)
-            except Unreadable as error:
-                yield _event(error.message, cache, file)
+            known = entry.name.endswith((*TEXT_STAGES, ".cubin", *traces.ENDINGS))
+            if known and not (entry.is_symlink() and files.leads_out(file, path)):
+                try:
+                    yield from _file(file, path)
+                except Unreadable as error:
+                    yield _event(error.message, cache, file)
 
 
 def _event(item: Found | str, cache: DerivedCache, path: Path) -> dict[str, object]:
@@ -311,7 +309,7 @@ def _text(file: files.File, head: bytes, inside: Path | None) -> Iterable[dict[s
         yield _file_event(str(path), stage, content)
     elif traces.is_torch_trace(text):
         yield from traces.from_torch_trace(path, inside)
-    elif traces.is_log(text):
+    elif traces.MARK in text:
         file.seek(0)
         yield from traces.from_log(file.whole().decode("utf-8", "surrogateescape"))
 

@@ -9,8 +9,8 @@ import secrets
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -203,10 +203,6 @@ def command_of(request: RunRequest) -> tuple[list[str], str]:
     return [python, *request.words], python
 
 
-def allowed(variables: Mapping[str, str]) -> dict[str, str]:
-    return {n: variables[n][:MAX_VARIABLE_CHARS] for n in ENVIRONMENT if n in variables}
-
-
 def environment(folder: Path, request: RunRequest, target: str | None) -> dict[str, str]:
     """The program's environment: the user's, with the probes first on PYTHONPATH."""
     env = {k: v for k, v in os.environ.items() if not k.startswith("PTXVIEW_")}
@@ -239,6 +235,7 @@ class Run:
         self._hurries = False
         self._watches = here is not None
         self._began = time.monotonic()
+        recorded = {n: os.environ.get(n, "")[:MAX_VARIABLE_CHARS] for n in ENVIRONMENT}
         try:
             self._writer = Writer(folder)
             self._writer.event(
@@ -247,7 +244,7 @@ class Run:
                 time=time.time(),
                 ptxview=__version__,
                 command=without_secrets(self.argv),
-                environment=allowed(os.environ),
+                environment={n: value for n, value in recorded.items() if n in os.environ},
                 cwd=str(Path.cwd()),
                 started=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
                 mode=self._mode,
@@ -312,11 +309,9 @@ class Run:
         self._hurries = True
         stop_tools()
 
-    @contextmanager
-    def lasting(self) -> Iterator[None]:
+    def lasting(self) -> AbstractContextManager[None]:
         """A context in which a signal to end makes us hurry; the recording is still completed."""
-        with instead_of_ending(self.hurry):
-            yield
+        return instead_of_ending(self.hurry)
 
     def _close(self, status: int, seconds: float, say: Callable[[str], None]) -> RunOutcome:
         ended = time.monotonic()

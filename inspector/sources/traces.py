@@ -29,7 +29,7 @@ _PREFIX = re.compile(
     r"^(?:\[rank\d+\]:)?[VDIWEC]\d{4} \d\d:\d\d:\d\d\.\d+ (\d+) (?:[^\]\s]*\] )"
     r"(?:\[(\d+/\d+)(?:_\d+)?\] )?"
 )
-_MARK = "[__output_code]"
+MARK = "[__output_code]"
 # Graphs as text, which name the user's lines.
 GRAPHS = (
     "dynamo_output_graph",
@@ -45,10 +45,6 @@ GRAPHS = (
     "after_joint_graph",
     "before_post_grad_graph",
 )
-
-
-def is_log(text: str) -> bool:
-    return _MARK in text
 
 
 def is_torch_trace(text: str) -> bool:
@@ -68,9 +64,9 @@ def from_log(text: str) -> Iterator[dict[str, object]]:
 
     for line in text.split("\n"):
         prefix = _PREFIX.match(line)
-        if not prefix or not line.startswith(_MARK, prefix.end()):
+        if not prefix or not line.startswith(MARK, prefix.end()):
             continue
-        message = line[prefix.end() + len(_MARK) :].removeprefix(" ")
+        message = line[prefix.end() + len(MARK) :].removeprefix(" ")
         thread = prefix[1]
         if message.rstrip() == "Output code:":
             yield from flush(thread)
@@ -186,7 +182,7 @@ READ = (b'{"chromium_event"', b'{"artifact"')
 IDS = ("frame_id", "frame_compile_id", "compiled_autograd_id", "attempt")
 MAX_PAYLOAD_BYTES = 4 << 20
 MAX_VALUE_CHARS = 600
-MAX_MARKS = 4000
+MAXMARKS = 4000
 MAX_OPEN = 256
 MAX_DEPTH = 64
 
@@ -247,7 +243,7 @@ class CompileRecords:
         if key not in self._marks and len(self._marks) >= MAX_OPEN:
             del self._marks[next(iter(self._marks))]
         open_marks = self._marks.setdefault(key, _OpenMarks())
-        if len(open_marks.marks) < MAX_MARKS:
+        if len(open_marks.marks) < MAXMARKS:
             open_marks.marks.append([phase, str(mark.get("name"))[:200], mark.get("ts")])
         open_marks.depth += 1 if phase == "B" else -1
         if open_marks.depth == 0:

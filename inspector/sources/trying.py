@@ -100,7 +100,6 @@ class TriedColumn(Struct, frozen=True):
     Triton's (warps, shared memory, scratch), if known."""
 
     label: str
-    setting: TrySetting
     compilation: Compilation
     variant: Variant | None = None
     metadata: Mapping[str, object] = field(default_factory=dict)
@@ -445,7 +444,7 @@ class _Trial:
     ) -> TriedColumn:
         """A column of Triton's with options for ptxas: its PTX is assembled once more."""
         if (variant := made.variant) is None:
-            return replace(made, setting=setting, label=self._label(setting, text))
+            return replace(made, label=self._label(setting, text))
         ptx = variant.stages[Stage.PTX].content.read()
         by, options = self._assembler(variant, ptx)
         upper: dict[Stage, StageFile] = dict(variant.stages)
@@ -476,7 +475,7 @@ class _Trial:
         own, stage = request.variant, request.stage
         what = self._label(setting, text)
         if compilation.failed is not None:
-            return TriedColumn(what, setting, compilation)
+            return TriedColumn(what, compilation)
         above = (Stage.SOURCE, Stage.OUTPUT_CODE)
         stages: dict[Stage, StageFile] = {s: f for s, f in own.stages.items() if s in above}
         if text is None:
@@ -523,7 +522,7 @@ class _Trial:
             calls=(),
             error=None,
         )
-        return TriedColumn(what, setting, compilation, variant, metadata)
+        return TriedColumn(what, compilation, variant, metadata)
 
 
 def _versions(columns: Sequence[TriedColumn]) -> dict[str, str]:

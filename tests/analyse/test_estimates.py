@@ -34,6 +34,23 @@ def test_bytes_of_unknown_tensors() -> None:
     assert tensor_bytes(launch(1, 32, tensor(4), tensor(4, dtype="mystery"))) is None
 
 
+def test_of_a_table_that_is_read_at_loaded_indices_the_rows_count() -> None:
+    body = """
+    %r = tt.make_range {end = 256 : i32, start = 0 : i32} : tensor<256xi32>
+    %i = tt.load %x : !tt.ptr<i64>
+    %p = tt.addptr %y, %i : !tt.ptr<f32>, i64
+    %q = tt.splat %p : !tt.ptr<f32> -> tensor<256x!tt.ptr<f32>>
+    %s = tt.addptr %q, %r : tensor<256x!tt.ptr<f32>>, tensor<256xi32>
+    %v = tt.load %s : tensor<256x!tt.ptr<f32>>"""
+    index = replace(tensor(128, dtype="int64"), name="x")
+    table = replace(tensor(50_000, 256), name="y")
+    call = launch(128, 32, index, table)
+    found = tensor_bytes(call, ttir(body))
+    assert found is not None and (found.value, found.at_most) == (128 * 8 + 128 * 256 * 4, True)
+    everywhere = f"{body}\n    %w = tt.load %y : !tt.ptr<f32>"
+    assert tensor_bytes(call, ttir(everywhere)) == tensor_bytes(call)
+
+
 def test_bytes_that_a_straight_kernel_asks_for() -> None:
     listing, function = ptx(
         "\tld.global.v4.b32 {%r1,%r2,%r3,%r4}, [%rd1];\n\tst.global.b32 [%rd2], %r1;"

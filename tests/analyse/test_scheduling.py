@@ -14,9 +14,10 @@ from inspector.analyse.flow.graph import Flow
 from inspector.analyse.function_facts import FunctionFacts, Schedule, schedule
 from inspector.base.model import Stage
 from inspector.base.text import words
-from inspector.listing.line import Function, Line, Listing
+from inspector.listing.line import Control, Function, Line, Listing
 from inspector.recording.layout import DerivedCache
 from inspector.sources.disassembly import disassemble
+from tests.helpers.cards import ptx
 
 TABLE = tomllib.loads(
     (Path(inspector.__file__).parent / "reference" / "scheduling.toml").read_text("utf-8")
@@ -177,3 +178,18 @@ def test_matrix_products_of_a_warp_group(cache: DerivedCache) -> None:
     # The next HGMMA accumulates without a wait; the conversion after the loop reads the result.
     consumer = found.consumer(at[0xC10])
     assert consumer is not None and consumer.opcode == "F2FP.BF16.F32.PACK_AB"
+
+
+def test_cycles_of_branches_that_exclude_each_other_are_not_added() -> None:
+    listing, function = ptx(
+        "\t@%p1 bra $L__ELSE;\n\tadd.s32 %r1, %r1, 1;\n\tbra $L__END;\n"
+        "$L__ELSE:\n\tadd.s32 %r1, %r1, 2;\n$L__END:\n\tadd.s32 %r1, %r1, 3;"
+    )
+    lines = [
+        line._replace(control=Control(4, False, None, None, 0, 0)) if line.opcode else line
+        for line in listing.lines
+    ]
+    made = schedule(lines, FunctionFacts(listing, function).flow)
+    then, other, end = (line.n for line in lines if line.opcode == "add.s32")
+    assert made.cycles((then, end)) == made.cycles((then, other, end)) == 8
+    assert made.cycles((function.first,)) is None

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
+from inspector.analyse.card import with_grid
+from inspector.analyse.tuner_times import RoundTimes
 from inspector.base.model import Resources, Stage
-from inspector.diff.explanation import VariantSide
+from inspector.diff.explanation import VariantSide, explain, summarise
+from inspector.diff.tiles import Tiles
 from inspector.listing import parse
 from inspector.listing.line import Function, Listing
-from tests.helpers.sides import LOAD, STORE, WIDE, side, tensor, told, using
+from tests.helpers.sides import LOAD, STORE, side, tensor, told, using
 
 MMA = "\tmma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f1}, {%r1}, {%r2}, {%f1};"
 LOOP = "$L__BB0_1:\n\tadd.s32 %r1, %r1, 1;\n\t@%p1 bra $L__BB0_1;"
@@ -69,17 +73,10 @@ SAID: list[tuple[VariantSide, VariantSide, str]] = [
     (side(loads(1)), side(loads(2)),
      "nothing that was recorded was chosen differently: 1 → 2 ld.global"),
     # what follows
-    (side(loads(8)), side(loads(2, WIDE)),
-     "global loads move 16 instead of 4 bytes a thread each: 8 → 2 of them for the same 32 bytes"),
     (side(f"{MASKED}\n{STORE}"), side(f"{LOAD}\n{STORE}"),
      "masks are gone: 1 of 2 global accesses of a "),
-    (side(), side(MMA), "b multiplies on tensor cores (mma), a does not"),
     (side(MMA), side(MMA.replace("m16n8k16", "m16n8k8")), "1 → 1 mma (m16n8k16 → m16n8k8)"),
-    (side(grid=1000), side(LOOP, grid=132), "0 → 1 loop, and 1,000 → 132 blocks are launched"),
-    (side(resources=using(registers=255, spill_store_bytes=0)),
-     side(resources=using(registers=255, spill_store_bytes=64)),
-     "spills: 0 → 64 bytes a thread are stored to local memory, with 255 and 255 registers a "
-     "thread"),
+    (side(grid=1000), side(LOOP, grid=132), "1,000 → 132 blocks: 7.58 for each of 132 SMs in a"),
     (side(), side(resources=using(registers=128)),
      "occupancy in theory 100 → 25 %: 16 blocks an SM in a, limited by 128 threads a block; "
      "4 blocks an SM in b, limited by 128 registers a thread"),
@@ -97,9 +94,8 @@ def test_said(a: VariantSide, b: VariantSide, sentence: str) -> None:
 
 UNSAID: dict[str, tuple[VariantSide, VariantSide]] = {
     "registers": (side(resources=Resources()), side(resources=using(registers=40))),
-    "instead of": (side(f"{LOAD}\n{WIDE}"), side(WIDE)),
     "masks": (side(MASKED), side(loads(2, MASKED))),
-    "spills": (side(resources=using(spill_store_bytes=None)), side()),
+    "spilled": (side(resources=using(spill_store_bytes=None)), side()),
     "measured": (side(time_us=12.5), side()),
 }
 
@@ -117,6 +113,39 @@ def test_several_causes_share_their_effects() -> None:
         "num_stages 2 → 3",
         "together: 8 → 4 ld.global, 9 → 5 PTX instructions",
     )
+
+
+def tiled(m: int, n: int, k: int, warps: int) -> VariantSide:
+    sizes = {"BLOCK_M": m, "BLOCK_N": n, "BLOCK_K": k, "num_warps": warps}
+    one = side(loads(m), config=sizes, body=tensor(m, n), target="sm_90")
+    steps, loaded = 512 // k, 512 * (m + n) * 2 / (m * n)
+    blocks = 512 // m * (256 // n)
+    tiles = Tiles(m * n, blocks, steps, loaded, 1.0 * m, 2.0 * m)
+    return replace(one, tiles=tiles, card=with_grid(one.card, blocks))
+
+
+def test_tiles_explain_what_follows_from_them_and_nothing_else() -> None:
+    found = told(tiled(64, 32, 32, 8), tiled(128, 128, 64, 4))
+    causes = [text.partition(":")[0] for text in found]
+    (elements,) = [text for text in found if "elements a thread" in text]
+    assert "16 times" in elements and "BLOCK_K" not in elements
+    assert "BLOCK_K 32 → 64: half the k-steps (16 → 8)" in found
+    assert "64 → 8 blocks" in causes
+    text = " ".join(found)
+    assert "48 → 16 bytes loaded an output element" in text
+    # What is launched fills no wave: registers limit nothing. Raw counts of tiles say nothing.
+    assert "limited by" not in text and "ld.global" not in text
+
+
+def test_times_are_of_rounds_that_both_were_in() -> None:
+    def timed(number: int, a: float, b: float) -> RoundTimes:
+        return RoundTimes(number, ("mm",), "watch", a, b, 0.3, 4.0)
+
+    a, b = side(config={"X": 1}), side(config={"X": 2})
+    both = (timed(1, 6.0, 7.0), timed(2, 14.0, 26.0))
+    one, other = explain(a, b, summarise(a, b, Stage.PTX, None, both), identical=False)[-2:]
+    assert "round 1" in one and "6.00 → 7.00" in one and "noise" in one
+    assert "round 2" in other and "noise" not in other
 
 
 def test_where_the_difference_begins() -> None:

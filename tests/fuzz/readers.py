@@ -304,7 +304,6 @@ def _ncu_csv(data: bytes, folder: Path) -> None:
 
 def _log(data: bytes, folder: Path) -> None:
     text = text_of_bytes(data)
-    traces.is_log(text)
     traces.is_torch_trace(text)
     (folder / "trace.log").write_bytes(data)
     found = [*traces.from_log(text), *traces.from_torch_trace(folder / "trace.log")]

@@ -25,6 +25,9 @@ def _compile_module_with_cache(source, options=(), *, arch=None, extra_source=No
                                backend="nvrtc", enable_cooperative_groups=False,
                                name_expressions=None, log_stream=None, jitify=False):
     return "compiled"
+class _NVRTCProgram:
+    def compile(self, options=(), log_stream=None):
+        return b"", None
 """
 JAX = """
 def compile_or_get_cached(backend, computation, devices, compile_options, host_callbacks,
@@ -33,7 +36,14 @@ def compile_or_get_cached(backend, computation, devices, compile_options, host_c
 """
 BINDINGS = """
 def nvrtcCreateProgram(src, name, numHeaders, headers, includeNames):
-    return 0, "program"
+    return 0, 7
+def nvrtcCompileProgram(prog, numOptions, options):
+    return (0,)
+def nvrtcGetPTXSize(prog):
+    return 0, 0
+def nvrtcGetPTX(prog, data):
+    return (0,)
+nvrtcGetCUBINSize, nvrtcGetCUBIN = nvrtcGetPTXSize, nvrtcGetPTX
 """
 PYCUDA = """
 def compile(source, nvcc="nvcc", options=None, keep=False, no_extern_c=False):
@@ -106,7 +116,8 @@ def test_programs_of_nvrtc_are_named_by_their_source(tmp_path: Path) -> None:
     program = f"""
 from cuda.bindings import nvrtc
 from pycuda.compiler import SourceModule
-assert nvrtc.nvrtcCreateProgram({CUDA!r}.encode(), b"x.cu", 0, None, None)[0] == 0
+assert nvrtc.nvrtcCreateProgram({CUDA!r}.encode(), b"x.cu", 0, None, None) == (0, 7)
+assert nvrtc.nvrtcCompileProgram(7, 0, []) == (0,)
 assert SourceModule({CUDA!r}).module == b"cubin"
 """
     modules = {"cuda.bindings.nvrtc": BINDINGS, "pycuda.compiler": PYCUDA}

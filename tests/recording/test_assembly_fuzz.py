@@ -18,7 +18,6 @@ from inspector.reader.tables import table
 from inspector.recording.assemble import Assembly
 from inspector.recording.layout import BytesContent, DerivedCache
 from inspector.report import compiles, jsons, tables
-from inspector.report.compiles import Phases
 from inspector.system import printing
 from tests.helpers import hostile
 from tests.helpers.ptxview import LECTURE, SQUARE
@@ -93,7 +92,7 @@ def look_at(recording: Recording) -> None:
     out.print(tables.kernels(recording, figures, 80))
     tables.graphs(recording, out)
     tables.problems(recording, out)
-    phases = Phases(table("compile_phases"))
+    phases = table("compile_phases")
     for line in compiles.lines(recording, phases, 80):
         out.print(line.text, soft_wrap=True)
     json.loads(jsons.dumps(compiles.document(recording, phases)), parse_constant=_refuse)

@@ -172,7 +172,7 @@ def test_without_a_gpu_the_ptx_of_nvrtc_is_there_and_its_maker_named(folder: Fol
     assert variant.stages[Stage.PTX].content.read() == ptx
     assert variant.span is not None and "not emulated" in variant.missing[Stage.SASS]
     assert recording.problems == (
-        "the kernel nested was made by NVRTC, which is not emulated; its PTX is here",
+        "the kernel nested was made by NVRTC, which is not emulated; its code is here",
     )
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from inspector.base.model import CompilePhase, FrameCompile, KernelCompile, Recording
 from inspector.reader.tables import table
 from inspector.report import compiles
-from inspector.report.compiles import Axis, Phases, by_part
+from inspector.report.compiles import Axis, by_part, timeline_rows
 
-PHASES = Phases(table("compile_phases"))
+PHASES = table("compile_phases")
 
 
 def frame(began: float, *phases: tuple[str, float, float, int]) -> FrameCompile:
@@ -24,7 +24,9 @@ def test_each_moment_is_the_innermost_parts() -> None:
         ("inductor_compile", 13.0, 3.0, 2),
     )
     kernel = KernelCompile("k", "triton", 1, 14.0, 1.0, (("ttir", 0.25), ("cubin", 0.5)))
-    rows = PHASES.rows(Recording("r", (), frame_compiles=(one,), kernel_compiles=(kernel,)))
+    rows = timeline_rows(
+        Recording("r", (), frame_compiles=(one,), kernel_compiles=(kernel,)), PHASES
+    )
     (row,) = rows
     assert by_part(row.stretches) == {
         "Dynamo": 3.0,
@@ -41,7 +43,7 @@ def test_kernels_outside_of_compiles_and_builds_have_rows_and_gaps_take_no_room(
     cached = KernelCompile("k", "triton", 2, 2.0, 0.1, (), True, "a")
     build = KernelCompile("/x/ext", "nvcc", 1, 5000.0, 2.0, (("a.o", 2.0),), False)
     rec = Recording("r", (), kernel_compiles=(early, cached, build))
-    rows = PHASES.rows(rec)
+    rows = timeline_rows(rec, PHASES)
     assert [Axis(rows, 12).bar(row.stretches) for row in rows] == ["TTpp", "    nnnnnnnn"]
     text = "\n".join(line.text.plain for line in compiles.lines(rec, PHASES, 60))
     assert "1 build of extensions in 2.00 s" in text and "Triton 1 miss" in text
@@ -50,7 +52,7 @@ def test_kernels_outside_of_compiles_and_builds_have_rows_and_gaps_take_no_room(
 
 def test_what_torch_told_no_phases_of_is_no_time_made_up() -> None:
     rec = Recording("r", (), frame_compiles=(FrameCompile("0/0", function="f", file="/m.py"),))
-    assert PHASES.rows(rec)[0].stretches == ()
+    assert timeline_rows(rec, PHASES)[0].stretches == ()
     value = compiles.document(rec, PHASES)
     assert (value["seconds"], value["phases"]) == (None, {})
     assert "–" in next(

@@ -118,7 +118,9 @@ def small_grid(subject: HintSubject, thresholds: Thresholds) -> Iterator[Finding
     waves = blocks / (sms * each)
     if waves >= number(thresholds, GRID, "waves") or blocks % sms == 0:
         return
-    moved = None if subject.launch is None else tensor_bytes(subject.launch)
+    listing, function = subject.listings.get(Stage.TTIR), subject.functions.get(Stage.TTIR)
+    ttir = (listing, function) if listing and function else None
+    moved = None if subject.launch is None else tensor_bytes(subject.launch, ttir)
     small = blocks == 1 if moved is None else moved.value <= number(thresholds, GRID, "bytes")
     severe = "warn" if 2 * blocks < sms else "hint"
     seen = f"{blocks:,} blocks fill {waves:.0%} of what {sms} SMs hold, {each} each"

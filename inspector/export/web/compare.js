@@ -41,7 +41,7 @@ async function verdict(a, b, texts) {
     const changed = said.figures.filter((f) => f[1] !== f[2]), alike = said.figures.filter((f) => f[1] === f[2]);
     more.push(figures(changed));
     if (alike.length) more.push(make('p', { cls: 'quiet' }, `alike: ${alike.map((f) => `${f[0]} ${f[1]}`).join(', ')}`));
-    for (const [word, all] of [['gained', said.gained], ['lost', said.lost]]) more.push(...all.map((h) => make('p', {}, `hint ${word}: ${h}`)));
+    more.push(...said.hints.map(([word, text]) => make('p', {}, `hint ${word}: ${text}`)));
     const rows = said.rows.map(([sign, x, y, m, n]) => ({ sign: SIGNS[sign], a: x, b: y, marks: Array.isArray(m) ? [m, n] : null, other: Array.isArray(m) ? 0 : m }));
     return { verdict: said.identical ? `The ${stage} is the same code: names, .loc and comments do not count.` : `The ${stage} differs.`, more, rows };
   }

@@ -17,7 +17,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -124,15 +123,6 @@ class Report(Struct, frozen=True):
     problems: tuple[str, ...] = ()
 
 
-def joined(reports: Sequence[Report]) -> Report:
-    return Report(
-        tuple(launch for r in reports for launch in r.launches),
-        tuple(dict.fromkeys(p for r in reports for p in r.pages)),
-        tuple(dict.fromkeys(p for r in reports for p in r.problems)),
-    )
-
-
-@lru_cache(maxsize=4096)
 def function_of(demangled: str) -> str:
     """``copy`` of ``void ns::copy<float, 4>(float const*, int)``; other names as they are."""
     name = ""
@@ -694,7 +684,12 @@ def of_recording(path: Path, named: Sequence[Path] = ()) -> Report:
         reports += map(_kept, kept(path, REPORTS, problems.append))
     except PtxviewError as error:
         problems.append(error.message)
-    return joined([*reports, Report((), (), tuple(problems))])
+    said = [*(p for r in reports for p in r.problems), *problems]
+    return Report(
+        tuple(launch for r in reports for launch in r.launches),
+        tuple(dict.fromkeys(p for r in reports for p in r.pages)),
+        tuple(dict.fromkeys(said)),
+    )
 
 
 def _kept(record: dict[str, object]) -> Report:

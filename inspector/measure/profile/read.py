@@ -25,9 +25,9 @@ from inspector.measure.profile.trace import (
     Shape,
     Window,
     summarise,
-    whole,
 )
 from inspector.measure.time.results import restored
+from inspector.recording.facts import as_int
 from inspector.recording.layout import DerivedCache, Events, read_events
 from inspector.system import files
 
@@ -224,10 +224,10 @@ VERSION = "profile-2"
 def windows(events: Events) -> list[Window]:
     """Every window of a recording, in the order in which they began."""
     processes = [e for e in events.events if e.get("event") == "process"]
-    ranks = {whole(e.get("pid")): whole(e.get("rank")) for e in processes}
+    ranks = {as_int(e.get("pid")): as_int(e.get("rank")) for e in processes}
     out: list[Window] = []
     for event in (e for e in events.events if e.get("event") == "profile"):
-        pid = whole(event.get("pid"))
+        pid = as_int(event.get("pid"))
         by = "program" if event.get("by") == "program" else "ptxview"
         rank = None if pid is None else ranks.get(pid)
         own = {"number": 0, "by": by, "about": about(event), "rank": rank, "steps": ()}
@@ -330,7 +330,7 @@ def why_none(path: Path) -> str:
         return "the recording holds none; ptxview profile SCRIPT makes one"
     wish = facts[0].get("wish")
     plan = wish if isinstance(wish, dict) else {}
-    if seen := max(whole(e.get("seen")) or 0 for e in facts):
+    if seen := max(as_int(e.get("seen")) or 0 for e in facts):
         skipped = f"wait {_plain(plan.get('wait'))}, warmup {_plain(plan.get('warmup'))}"
         return f"the program made {plural(seen, 'step')}, and with {skipped} none of them counts"
     return f"the program never called {_plain(plan.get('step'))}"

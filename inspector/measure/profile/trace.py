@@ -22,6 +22,7 @@ from msgspec.structs import replace
 from inspector.base.errors import Unreadable
 from inspector.base.names import short_name
 from inspector.base.text import plural, words
+from inspector.recording.facts import as_int, as_three
 
 Three = tuple[int, int, int]
 
@@ -332,14 +333,14 @@ class GatheredTrace:
             start, end = _times(event)
             self.events += 1
             shape = (
-                _three(given.get("grid")),
-                _three(given.get("block")),
-                whole(given.get("registers per thread")),
-                whole(given.get("shared memory")),
+                as_three(given.get("grid")),
+                as_three(given.get("block")),
+                as_int(given.get("registers per thread")),
+                as_int(given.get("shared memory")),
             )
             kind = GPU_KINDS[str(category)]
             keys = ("device", "External id", "correlation")
-            device, external, correlation = (whole(given.get(key)) or 0 for key in keys)
+            device, external, correlation = (as_int(given.get(key)) or 0 for key in keys)
             name = sys.intern(name)
             self.work.append(Work(start, end, name, kind, device, external, correlation, shape))
         elif category in CPU_KINDS and name not in LEFT_OUT and not name.startswith(EMULATED):
@@ -409,16 +410,6 @@ def _times(event: dict[str, object]) -> tuple[int, int]:
     if not -MAX_NS < begin <= end < MAX_NS:
         raise ValueError
     return begin, end
-
-
-def whole(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
-def _three(value: object) -> Three | None:
-    if isinstance(value, list) and len(value) == 3 and all(isinstance(n, int) for n in value):
-        return (value[0], value[1], value[2])
-    return None
 
 
 # -- sums -----------------------------------------------------------------------------------------

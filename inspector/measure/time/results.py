@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from itertools import accumulate, takewhile
 from pathlib import Path
 from types import NoneType
 from typing import Any, cast, get_args, get_origin, get_type_hints
@@ -83,17 +84,13 @@ class Median(Struct, frozen=True):
 
 def rank(count: int) -> int | None:
     """The greatest k whose interval, from the k-th least to the k-th greatest, holds 95 %."""
+    most = math.lgamma(count + 1) - count * math.log(2)
+    ways = (
+        math.exp(most - math.lgamma(k) - math.lgamma(count - k + 2))
+        for k in range(1, count // 2 + 1)
+    )
     tail = (1 - CONFIDENCE) / 2
-    below = 0.0
-    fits: int | None = None
-    log_all = count * math.log(2)
-    for k in range(1, count // 2 + 1):
-        chosen = math.lgamma(count + 1) - math.lgamma(k) - math.lgamma(count - k + 2)
-        below += math.exp(chosen - log_all)
-        if below > tail:
-            break
-        fits = k
-    return fits
+    return sum(1 for _ in takewhile(lambda below: below <= tail, accumulate(ways))) or None
 
 
 def median(samples: Sequence[float]) -> Median | None:
@@ -108,6 +105,8 @@ def median(samples: Sequence[float]) -> Median | None:
     return Median(middle, finite[k - 1], finite[n - k], n)
 
 
+ESTIMATE = "estimate"
+"""The stopwatch of a time that was not measured but estimated, with an interval of its own."""
 STOPWATCHES = ("cupti", "event", "do_bench", "cudagraph")
 CACHES = ("cold", "hot", "dirty")
 # Warnings: half the median's interval, and a difference of clocks, as parts of the value.
@@ -138,10 +137,10 @@ class Timing(Struct, frozen=True):
     graph's id or the function's name, ``variant`` empty, the time the sum of the device's work for
     one call, ``kernels`` its parts, and ``cpu_us`` the median CPU time until the call returned.
 
-    ``call`` is the number of the call among the variant's, from 0, ``count`` how often the program
-    made it, ``inputs`` its tensors in words. ``bytes`` and ``flops`` are of one launch, from an
-    ``estimate``, ``given`` by the user, or by the ``script`` that declares the call.
-    ``percent_of_peak`` is of a copy's bandwidth by the same stopwatch in the same run.
+    ``call`` is the number of the call among the variant's, from 0, or -1 without one, ``count`` how
+    often the program made it, ``inputs`` its tensors in words. ``bytes`` and ``flops`` are of one
+    launch, from an ``estimate``, ``given`` by the user, or by the ``script`` that declares the
+    call. ``percent_of_peak`` is of a copy's bandwidth by the same stopwatch in the same run.
     ``traced_us`` is what CUPTI read of a kernel that its tracing slows; ``median_us`` is then by a
     pair of events. ``clocks`` are the SM's lowest and highest in MHz, the device's greatest, its
     temperature in °C and what slowed it.
@@ -268,7 +267,8 @@ def _drift(samples: Sequence[float]) -> list[str]:
 
 
 def timing_row(timing: Timing) -> dict[str, object]:
-    return {**to_builtins(timing), "variant": timing.variant or None}
+    call = timing.call if timing.call >= 0 else None
+    return {**to_builtins(timing), "variant": timing.variant or None, "call": call}
 
 
 def stored_session(session: Session) -> dict[str, object]:

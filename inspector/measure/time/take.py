@@ -399,7 +399,7 @@ def _rows(
     peaks = peaks_of(gathered.copies)
     places = iter(range(len(attempts)))
     for launch, job in attempts:
-        bare = _untimed(reader, launch)
+        bare = untimed(reader, launch)
         if isinstance(job, str):
             yield replace(bare, error=job)
             continue
@@ -417,7 +417,7 @@ def _rows(
             yield timing
 
 
-def _untimed(reader: Reader, launch: PlannedLaunch | ReplayableCall) -> Timing:
+def untimed(reader: Reader, launch: PlannedLaunch | ReplayableCall) -> Timing:
     """A timing without a time yet; of a launch, with estimates of its bytes and operations."""
     call = launch.call
     about: dict[str, Any] = {"count": call.count, "inputs": inputs(call.arguments)}

@@ -116,11 +116,9 @@ class PtxviewApp(App[None]):
                 failed=lambda notice: self.notify(notice.message, severity="warning"),
             )
 
-    async def _grown(self, found: Reader | None) -> None:
-        if found is not None:
-            await self.show(found)
-
-    async def show(self, reads: Reader) -> None:
+    async def _grown(self, reads: Reader | None) -> None:
+        if reads is None:
+            return
         main, live, recording = self.main, self.live, reads.recording
         if live is not None and live.send is None and not live.said:
             status = recording.exit_status
@@ -147,13 +145,11 @@ class PtxviewApp(App[None]):
             self.push_screen(Leaving(), self._left)
 
     def _left(self, choice: Choice | None) -> None:
-        live = self.live
-        if live is None or choice is None or choice is Choice.STAY:
-            return
-        live.choice = choice
-        if choice is Choice.END:
-            live.end()
-        self.leave()
+        if self.live is not None and choice in (Choice.END, Choice.LEAVE):
+            self.live.choice = choice
+            if choice is Choice.END:
+                self.live.end()
+            self.leave()
 
     def action_output(self) -> None:
         main, view = self.main, self.main.output
@@ -171,15 +167,8 @@ class PtxviewApp(App[None]):
         from inspector.tui.find.finder import Finder, help_entries
 
         entries = help_entries(self.screen, self.reads.recording, self.keys, self.config.problems)
-        screen = Finder(
-            "Help",
-            entries,
-            "type to search",
-            lead=7,
-            closes="?",
-            nearest=True,
-            does="opens, runs",
-        )
+        screen = Finder("Help", entries, "type to search", lead=7, closes="?", nearest=True)
+        screen.does = "opens, runs"
         self.push_screen(screen, self._run)
 
     def action_find(self, text: str = "") -> None:
@@ -219,25 +208,16 @@ class PtxviewApp(App[None]):
         timeout: float | None = None,
         markup: bool = False,
     ) -> None:
-        super().notify(
-            lines_shown(message),
-            title=shown(title),
-            severity=severity,
-            timeout=timeout,
-            markup=False,
-        )
+        said, head = lines_shown(message), shown(title)
+        super().notify(said, title=head, severity=severity, timeout=timeout, markup=False)
 
     def panic(self, *renderables: RenderableType) -> None:
-        if os.environ.get("PTXVIEW_TRACEBACK"):
-            super().panic(*renderables)
-            return
         what = f"{type(self._exception).__name__}: {self._exception}"
-        super().panic(
-            Text(
-                f"ptxview: the interface failed ({what}). The recording is untouched; "
-                "PTXVIEW_TRACEBACK=1 shows where it happened, for a report."
-            )
+        said = Text(
+            f"ptxview: the interface failed ({what}). The recording is untouched; "
+            "PTXVIEW_TRACEBACK=1 shows where it happened, for a report."
         )
+        super().panic(*(renderables if os.environ.get("PTXVIEW_TRACEBACK") else (said,)))
 
 
 def run_tui(opener: Opener, name: str, live: Live | None = None) -> None:

@@ -6,7 +6,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 from pygments.token import Token
@@ -143,29 +143,12 @@ def title(column: str) -> str:
     return COLUMNS[kind].title + (f": {register_class}" if register_class else "")
 
 
-class RunFigures(Protocol):
-    """Figures of a listing's lines from a run of its kernel."""
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Those of ``RUN`` that there is something for."""
-
-    def cell(self, column: str, n: int) -> str:
-        """A figure of line ``n``, or ""."""
-
-    def value(self, n: int, width: int) -> tuple[str, bool]:
-        """What line ``n`` gave the chosen lane, in so many cells, and whether it ran it last."""
-
-    def hot(self, n: int) -> bool:
-        """Whether much of what was executed was executed there."""
-
-
 class Gutter(Struct, frozen=True, dict=True):
-    """The columns of one listing."""
+    """The columns of one listing; ``run``: ``StageFigures``, where its kernel was run."""
 
     annotations: LineAnnotations = NOTHING
     wanted: tuple[str, ...] = ()
-    run: RunFigures | None = None
+    run: Any = None
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -203,13 +186,11 @@ class Gutter(Struct, frozen=True, dict=True):
 
     def parts(self, n: int) -> tuple[tuple[str, bool], ...]:
         """Columns of line ``n`` without the lane's value, and whether each is at its largest."""
-        columns = tuple(c for c in self.columns if c != VALUE)
-        if not columns:
-            return ()
         told = self.annotations.at(n)
         return tuple(
             (f"{self._cell(c, told, n)[: _width(c) - 1]:>{_width(c) - 1}} ", self._loud(c, told, n))
-            for c in columns
+            for c in self.columns
+            if c != VALUE
         )
 
     def figure(self, column: str, told: Told) -> float | None:
@@ -233,32 +214,26 @@ class Gutter(Struct, frozen=True, dict=True):
 
     def _loud(self, column: str, told: Told, n: int) -> bool:
         """Whether a figure is as large as any of its kind, or has a tenth of the samples."""
-        kind = column.partition(":")[0]
-        if self.run is not None and kind in RUN:
-            return self.run.hot(n)
-        if kind == SAMPLES:
+        if self.run is not None and column in RUN:
+            return bool(self.run.hot(n))
+        if column == SAMPLES:
             return n in self.annotations.hottest
-        if kind != LIVE:
+        if column == STALL:
             return False
         if most := self._most(column, told):
             return self.figure(column, told) == most
-        if ":" in column:
-            return False
-        if told.live is not None:
-            return n in self.annotations.peaks
-        return told.rolled is not None and told.rolled.peak
+        if column != LIVE or told.live is None:
+            return column == LIVE and told.rolled is not None and told.rolled.peak
+        return n in self.annotations.peaks
 
     def _cell(self, column: str, told: Told, n: int) -> str:
-        kind = column.partition(":")[0]
-        if self.run is not None and kind in RUN:
-            return self.run.cell(column, n)
+        if self.run is not None and column in RUN:
+            return str(self.run.cell(column, n))
         share, figure = self.annotations.share(n), self.figure(column, told)
-        if kind == SAMPLES and share is not None:
-            return f"{share:.1f}%" if share else "0%"
-        if figure is None or kind == SAMPLES:
-            return ""
-        if kind == STALL:
-            return f"{figure:g}"
+        if column == SAMPLES:
+            return "" if share is None else f"{share:.1f}%" if share else "0%"
+        if figure is None or column == STALL:
+            return "" if figure is None else f"{figure:g}"
         most = self._most(column, told)
         eighths = min(len(BARS) - 1, int(figure * len(BARS) / most)) if most else 0
         return f"{figure:g}{BARS[eighths] if most and figure else ' '}"
@@ -291,14 +266,11 @@ def code_strip(text: str, spans: Spans, dark: bool) -> Strip:
     plain = token_style(Token, dark)
     segments, at = [], 0
     for start, end, token in spans:
-        if start > at:
-            segments.append(Segment(text[at:start], plain))
         if end > start >= at:
+            segments.append(Segment(text[at:start], plain))
             segments.append(Segment(text[start:end], token_style(token, dark)))
             at = end
-    if at < len(text):
-        segments.append(Segment(text[at:], plain))
-    return Strip(segments)
+    return Strip([one for one in (*segments, Segment(text[at:], plain)) if one.text])
 
 
 def mark_matches(strip: Strip, text: str, pattern: re.Pattern[str], style: Style) -> Strip:
@@ -376,8 +348,7 @@ class CodeRows:
         self.flow_width = 0
         self.lettered = False
         """Whether letters represent the colours of source lines, where there are no colours."""
-        self._view = view
-        self._part = view.part
+        self._view, self._part = view, view.part
 
     @property
     def digits(self) -> int:
@@ -397,23 +368,18 @@ class CodeRows:
         first, last = n if marks is None else marks.first, n if fold is None else fold.last
         linked = meets(view.linked, first, last)
         current = meets(view.current, first, last)
-        here = first <= view.cursor <= last
-        tint, line = view.tint_of(n), view.rich_style
-        if chosen is not None and chosen[0] <= last and first <= chosen[1]:
-            line += self._part("chosen")
-        elif here and view.has_focus:
-            line += self._part("cursor")
-        elif current:
-            line += self._part("current")
-        elif tint:
-            line += self._part(f"{'lit' if tint < 0 else 'tint'}-{abs(tint)}")
-        elif linked:
-            line += self._part("linked")
-        sign = "▹" if here else view.signs.get(n, " ")
-        if here and view.has_focus:
-            sign = "▸"
-        elif linked:
-            sign = "▐"
+        here, tint = first <= view.cursor <= last, view.tint_of(n)
+        focused = here and view.has_focus
+        grounds = {
+            "chosen": chosen is not None and chosen[0] <= last and first <= chosen[1],
+            "cursor": focused,
+            "current": current,
+            f"{'lit' if tint < 0 else 'tint'}-{abs(tint)}": tint,
+            "linked": linked,
+        }
+        ground = next((name for name, there in grounds.items() if there), None)
+        line = view.rich_style + (self._part(ground) if ground else Style())
+        sign = "▸" if focused else "▐" if linked else "▹" if here else view.signs.get(n, " ")
         quiet = line + self._part("gutter")
         start = [Segment(CURRENT if current else sign, line + self._part("mark"))]
         if again:

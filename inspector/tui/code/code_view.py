@@ -98,27 +98,33 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         super().__init__()
         self.rows = CodeRows(self)
         self.choices = CHOICES
-        self.current: tuple[int, ...] = ()
-        self.map = RowMap(0)
         self.notice: Notice | None = None
         self.cursor = 1
-        self.chosen_from: int | None = None
         self.wrapped = False
-        self.linked: tuple[int, ...] = ()
-        self.matches: tuple[int, ...] = ()
-        self.register: Register | None = None
-        self._width = 0
-        self.signs: dict[int, str] = {}
         self._laid: tuple[object, list[tuple[int, Part]]] = (None, [])
         self.untouched = True
         self._modes: tuple[tuple[str, str], ...] = ()
         self.folding = Folding()
         self._top = 1
-        self.groups: SourceGroups | None = None
-        self.lit = 0
         self._led = False
-        self.flow: FlowLanes | None = None
         self._largest = "", 0
+        self._begin(0)
+
+    def _begin(self, width: int) -> None:
+        """Forget what was known of the listing before, and how it was looked at."""
+        self.linked: tuple[int, ...] = ()
+        self.matches: tuple[int, ...] = ()
+        self.current: tuple[int, ...] = ()
+        self.groups: SourceGroups | None = None
+        self.lit, self.rows.lettered = 0, False
+        self.flow: FlowLanes | None = None
+        self.rows.flow_width = 0
+        self.folding.know({})
+        self.chosen_from: int | None = None
+        self._width, self.map = width, RowMap(self.lines)
+        self.register: Register | None = None
+        self.signs: dict[int, str] = {}
+        self.rows.register = None
 
     def say(self, text: str, warning: bool = False) -> None:
         screen: Any = self.screen
@@ -165,7 +171,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
                 return
         self.say("No column is known for this listing.", warning=True)
 
-    def _jump_among(self, lines: tuple[int, ...], step: int, otherwise: str) -> None:
+    def jump_among(self, lines: tuple[int, ...], step: int, otherwise: str) -> None:
         if lines:
             at = bisect_left(lines, self.cursor + (step > 0)) - (step < 0)
             self.jump(lines[at % len(lines)])
@@ -173,7 +179,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
             self.say(otherwise, warning=True)
 
     def action_note(self, step: int) -> None:
-        self._jump_among(self.rows.gutter.annotations.noted, step, "No line has a note here.")
+        self.jump_among(self.rows.gutter.annotations.noted, step, "No line has a note here.")
 
     def action_largest(self, column: str) -> None:
         gutter, lines = self.rows.gutter, self.lines
@@ -260,11 +266,11 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         text = "Nothing is searched for: / searches."
         if self.pattern is not None:
             text = f"No line has /{label(self.pattern.pattern)}/ here."
-        self._jump_among(self.matches, step, text)
+        self.jump_among(self.matches, step, text)
 
     def action_use(self, step: int) -> None:
         used = () if self.register is None else self.register.used
-        self._jump_among(used, step, self._no_register("uses"))
+        self._jump_to_register(used, step, "uses")
 
     def action_definition(self) -> None:
         defined = () if self.register is None else self.register.defined
@@ -272,12 +278,13 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         if defined and not others and self.register is not None:
             self.say(f"{label(self.register.name)} is assigned on this line.")
         else:
-            self._jump_among(others, -1, self._no_register("defines"))
+            self._jump_to_register(others, -1, "defines")
 
-    def _no_register(self, what: str) -> str:
-        if self.register is None:
-            return "No register is selected: r selects one of this line's."
-        return f"No line is known that {what} {label(self.register.name)}."
+    def _jump_to_register(self, lines: tuple[int, ...], step: int, what: str) -> None:
+        missing = "No register is selected: r selects one of this line's."
+        if self.register is not None:
+            missing = f"No line is known that {what} {label(self.register.name)}."
+        self.jump_among(lines, step, missing)
 
     def action_choose(self) -> None:
         if not self.unchoose() and self.lines:
@@ -326,12 +333,11 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         return ends[0], ends[1] if fold is None else fold.last
 
     def measure(self) -> None:
-        height = max(1, self.size.height)
+        self.virtual_size = Size(self._width + self.rows.margin, self.map.rows)
         if self.wrapped:
             # The last line must be able to come to the top, however many rows it takes.
-            self.virtual_size = Size(0, self.map.rows + height - 1 if self.lines else 0)
-        else:
-            self.virtual_size = Size(self._width + self.rows.margin, self.map.rows)
+            more = max(1, self.size.height) - 1 if self.lines else 0
+            self.virtual_size = Size(0, self.map.rows + more)
         self._laid = (None, [])
         self.refresh_marks()
         if self.modes != self._modes:
@@ -365,9 +371,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
 
     def span(self) -> tuple[int, int]:
         laid = self.laid()
-        if not laid:
-            return 0, 0
-        return self.map.row(laid[0][0]), self.map.row(laid[-1][0])
+        return (self.map.row(laid[0][0]), self.map.row(laid[-1][0])) if laid else (0, 0)
 
     def _top_for(self, row: int) -> int:
         height = max(1, self.size.height)
@@ -394,19 +398,16 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         wanted = begin - margin if begin - margin < top else max(top, low)
         # Rows of several rows each: the margin must not push out what is to be seen.
         wanted = min(max(wanted, self._top_for(end)), begin)
-        if wanted == top:
-            return
-        self.scroll_to(y=max(0, wanted), animate=False, force=True)
+        if wanted != top:
+            self.scroll_to(y=max(0, wanted), animate=False, force=True)
 
     def nearest(self, lines: tuple[int, ...]) -> int:
         """The first of ``lines`` in view, else the one that the least scrolling brings there."""
         first, last = self.span()
         top, bottom = self.map.line(first), self.map.line(last)
         at = bisect_left(lines, top)
-        if at < len(lines) and lines[at] <= bottom:
-            return lines[at]
         near = lines[max(0, at - 1) : at + 1]
-        return min(near, key=lambda n: top - n if n < top else n - bottom)
+        return min(near, key=lambda n: top - n if n < top else max(0, n - bottom))
 
     def render_line(self, y: int) -> Strip:
         width = self.scrollable_content_region.width
@@ -424,11 +425,9 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
 
     def action_along(self) -> None:
         flow = self.flow
-        ends = () if flow is None else flow.ends(self.cursor)
-        loop = None if flow is None else flow.loop(self.cursor)
-        if ends:
+        if flow is not None and (ends := flow.ends(self.cursor)):
             self.jump(along(ends[0], self.cursor))
-        elif loop is not None:
+        elif flow is not None and (loop := flow.loop(self.cursor)) is not None:
             self.jump(loop.target)
         else:
             self.say("No branch on this line, and no loop around it.", warning=True)
@@ -443,13 +442,12 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
             # MLIR is parsed as a whole: the thread that looks for its branches has done so.
             return place_words(source.new_place(n))
         # Between a mark and what it is about, there may be blanks and comments.
-        for at in range(n, max(0, n - SEARCH_LINES), -1):
-            marks = self.map.marks(at)
-            if marks is not None:
-                return place_words(source.loc(marks.first, marks.last))
-            if at > 1 and not source.is_silent(at - 1):
-                break
-        return ()
+        at = n
+        while (marks := self.map.marks(at)) is None:
+            at -= 1
+            if at < max(1, n - SEARCH_LINES + 1) or not source.is_silent(at):
+                return ()
+        return place_words(source.loc(marks.first, marks.last))
 
     # The map: each line in the colour of the source line that it comes from
 
@@ -527,17 +525,6 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         self._to_top()
         self.post_message(self.Moved(self))
 
-    def _begin(self, width: int) -> None:
-        self.linked = self.matches = ()
-        self.current = ()
-        self.groups, self.lit, self.rows.lettered = None, 0, False
-        self.flow, self.rows.flow_width = None, 0
-        self.folding.know({})
-        self.chosen_from = None
-        self._width = width
-        self.map = RowMap(self.lines)
-        self.light_up(None)
-
     def _to_top(self) -> None:
         top = self.map.row(self._top) if self.lines else 0
         self.scroll_to(0, max(0, top - MARGIN_LINES), animate=False, force=True)
@@ -560,10 +547,8 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
 
     def link(self, lines: tuple[int, ...], follow: bool) -> None:
         """Mark ``lines``; with ``follow``, bring them into view and take the cursor along."""
-        lines = tuple(n for n in lines if 1 <= n <= self.lines)
-        if lines != self.linked:
-            self.linked = lines
-            self.refresh_marks()
+        self.linked = lines = tuple(n for n in lines if 1 <= n <= self.lines)
+        self.refresh_marks()
         if follow and lines and self.cursor not in lines:
             self.cursor = self.nearest(lines)
             last = self.cursor
@@ -575,7 +560,6 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
             self._led = True
             self.reveal(self.cursor, last)
             self._led = False
-            self.refresh()
 
     def find(self, pattern: re.Pattern[str] | None, matches: tuple[int, ...]) -> None:
         self.rows.pattern, self.matches = pattern, matches
@@ -599,18 +583,14 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
 
     def named(self, names: Mapping[str, str], kernel: range) -> None:
         if self.source is not None and names != self.source.names:
-            self.source.know(names, kernel)
+            self.source.names, self.source.kernel = names, kernel
             self.refresh_marks()
 
     def light_up(self, register: Register | None) -> None:
-        if register == self.register:
-            return
-        self.register = register
-        self.signs = {}
-        self.rows.register = None
+        self.register, self.signs, self.rows.register = register, {}, None
         if register is not None:
-            self.signs = dict.fromkeys(register.used, "○")
-            self.signs.update(dict.fromkeys(register.defined, "●"))
+            signs = (dict.fromkeys(register.used, "○"), dict.fromkeys(register.defined, "●"))
+            self.signs = signs[0] | signs[1]
             self.rows.register = re.compile(rf"(?<![\w%$.]){re.escape(register.name)}(?![\w$])")
         self.refresh_marks()
 

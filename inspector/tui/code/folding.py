@@ -7,7 +7,7 @@ in the scrollbar say where the cursor, links, matches, notes, peaks and the hott
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from itertools import groupby, repeat
@@ -58,32 +58,28 @@ LEVELS: tuple[frozenset[Fold], ...] = (
 _DEBUG = (".debug_", ".nv_debug", ".debug")
 
 
-def _section(text: str) -> str | None:
-    words = text.split(None, 2)
-    opens = len(words) > 1 and words[0] == ".section"
-    return words[1].strip('"').rstrip(",") if opens else None
+_SECTION = re.compile(r'\s*\.section\s+"?([^\s",]+)').match
+
+
+def _section(text: str) -> str:
+    match = _SECTION(text) if ".section" in text else None
+    return match[1] if match else ""
 
 
 def _ptx(texts: Sequence[str]) -> Iterator[bool]:
     depth, inside = 0, False
     for text in texts:
-        name = _section(text) if ".section" in text else None
-        if name is not None:
+        if name := _section(text):
             inside, depth = name.startswith(_DEBUG), 0
-        if not inside:
-            yield text.lstrip().startswith(".file")
-            continue
-        yield True
+        yield inside or text.lstrip().startswith(".file")
         depth += text.count("{") - text.count("}")
-        if "}" in text and depth <= 0:
-            inside = False
+        inside = inside and not ("}" in text and depth <= 0)
 
 
 def _sass(texts: Sequence[str]) -> Iterator[bool]:
     inside = False
     for text in texts:
-        name = _section(text) if ".section" in text else None
-        if name is not None:
+        if name := _section(text):
             inside = name.startswith((*_DEBUG, ".nv.info", ".note", ".rel"))
         yield inside
 
@@ -151,6 +147,12 @@ def regions(listing: Listing) -> dict[Fold, tuple[Region, ...]]:
     return {kind: tuple(each) for kind, each in found.items()}
 
 
+def region_at(regions: Sequence[Region], n: int) -> Region | None:
+    """The one of ascending regions that line ``n`` is in."""
+    at = bisect_right(regions, n, key=lambda region: region.first) - 1
+    return regions[at] if at >= 0 and n <= regions[at].last else None
+
+
 class RowMap:
     """Rows of the view, from 0, and the lines that they show, from 1.
 
@@ -159,27 +161,22 @@ class RowMap:
 
     def __init__(self, lines: int, closed: Iterable[Region] = ()) -> None:
         """``closed`` in any order; a region inside another is folded with it."""
-        self.lines = lines
         self.closed: list[Region] = []
-        self._hidden = [0]
+        shown: list[int] = []
+        first = 1
         for region in sorted(closed, key=lambda one: (one.first, -one.last)):
-            if not self.closed or region.first > self.closed[-1].last:
+            if region.first >= first:
                 self.closed.append(region)
-                hidden = region.last - region.first + (region.kind is Fold.MARKS)
-                self._hidden.append(self._hidden[-1] + hidden)
-        self._firsts = [region.first for region in self.closed]
-        # The row of each region's first line.
-        self._rows = [
-            first - 1 - hidden for first, hidden in zip(self._firsts, self._hidden, strict=False)
-        ]
+                shown += range(first, region.first + (region.kind is not Fold.MARKS))
+                first = region.last + 1
+        self._shown = [*shown, *range(first, lines + 1)] if self.closed else range(1, lines + 1)
 
     @property
     def rows(self) -> int:
-        return self.lines - self._hidden[-1]
+        return len(self._shown)
 
     def fold(self, n: int) -> Region | None:
-        at = bisect_right(self._firsts, n) - 1
-        return self.closed[at] if at >= 0 and n <= self.closed[at].last else None
+        return region_at(self.closed, n)
 
     def marks(self, n: int) -> Region | None:
         above = self.fold(n - 1)
@@ -193,14 +190,10 @@ class RowMap:
         return n if region is None else region.first
 
     def row(self, n: int) -> int:
-        n = self.shown(n)
-        return n - 1 - self._hidden[bisect_right(self._firsts, n - 1)]
+        return bisect_left(self._shown, self.shown(n))
 
     def line(self, row: int) -> int:
-        at = bisect_right(self._rows, row) - 1
-        if at >= 0 and row == self._rows[at] and self.closed[at].kind is not Fold.MARKS:
-            return self._firsts[at]
-        return row + 1 + self._hidden[at + 1]
+        return self._shown[row]
 
 
 class Folding:
@@ -237,11 +230,7 @@ class Folding:
         return "For reading: marks and debug sections are folded, names are short."
 
     def at(self, n: int) -> Region | None:
-        around: list[Region] = []
-        for each in self.regions.values():
-            at = bisect_right(each, n, key=lambda region: region.first) - 1
-            if at >= 0 and n <= each[at].last:
-                around.append(each[at])
+        around = [found for each in self.regions.values() if (found := region_at(each, n))]
         return min(around, key=lambda region: region.last - region.first, default=None)
 
     def rows(self, lines: int) -> RowMap:

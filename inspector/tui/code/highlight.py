@@ -8,7 +8,7 @@ whole by the thread that loads them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from operator import itemgetter
 
@@ -134,18 +134,13 @@ class Highlighter:
         name = self.names.get(match[1])
         return match[0] if name is None else f"c[…{label(name)}]"
 
-    def know(self, names: Mapping[str, str], kernel: range = range(0)) -> None:
-        self.names, self.kernel = names, kernel
-
     def as_it_is(self, verbatim: bool) -> None:
         self.verbatim, self.abridged = verbatim, not verbatim
         self.tokens.cache_clear()
 
     def loc(self, first: int, last: int) -> Location | None:
-        for n in range(last, first - 1, -1):
-            if ".loc" in self.texts[n - 1]:
-                return frames_of(self.texts[n - 1], self.files)
-        return None
+        marks = (text for text in self.texts[first - 1 : last][::-1] if ".loc" in text)
+        return next((frames_of(text, self.files) for text in marks), None)
 
     def is_silent(self, n: int) -> bool:
         """Whether line ``n`` is blank or a comment: it comes from nowhere."""
@@ -240,23 +235,16 @@ def label_of(text: str) -> str | None:
 
 
 def target_line(listing: Listing, n: int, target: str) -> int | None:
-    texts = texts_of(listing)
     bare = target.lstrip("%")
-    found = [m for m, text in enumerate(texts, 1) if bare in text and label_of(text) == bare]
-    if found:
-        own = next((f for f in listing.functions if f.first <= n <= f.last), None)
-        inside = [m for m in found if own is not None and own.first <= m <= own.last]
-        return (inside or found)[0]
-    return next((f.first for f in listing.functions if f.name == target), None)
+    found = [o.n for o in listing.lines if bare in o.text and label_of(o.text) == bare]
+    own = next((f for f in listing.functions if f.first <= n <= f.last), None)
+    inside = [m for m in found if own is not None and own.first <= m <= own.last]
+    named = [f.first for f in listing.functions if f.name == target]
+    return next(iter((*inside, *found, *named)), None)
 
 
-def labels(listing: Listing, here: int, step: int) -> Iterator[int]:
-    texts = texts_of(listing)
-    many = len(texts)
-    for distance in range(1, many + 1):
-        at = (here - 1 + step * distance) % many
-        if label_of(texts[at]) is not None:
-            yield at + 1
+def labels(listing: Listing) -> tuple[int, ...]:
+    return tuple(line.n for line in listing.lines if label_of(line.text) is not None)
 
 
 def labels_of(listing: Listing, stage: Stage) -> list[tuple[str, int, str]]:
@@ -265,12 +253,11 @@ def labels_of(listing: Listing, stage: Stage) -> list[tuple[str, int, str]]:
         return out
     names = {name for name, _, _ in out}
     for n, text in enumerate(texts_of(listing), 1):
-        name = label_of(text) if ":" in text or "^" in text else None
-        if name is None or _DEBUGGERS.match(name) or name.removeprefix(".text.") in names:
-            continue
-        inside = any(f.first < n <= f.last for f in listing.functions)
-        if inside or not listing.functions:
-            out.append((name, n, "label"))
+        name = label_of(text)
+        if name and not _DEBUGGERS.match(name) and name.removeprefix(".text.") not in names:
+            inside = any(f.first < n <= f.last for f in listing.functions)
+            if inside or not listing.functions:
+                out.append((name, n, "label"))
     return out[:MAX_LABELS]
 
 

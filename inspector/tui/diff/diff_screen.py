@@ -34,9 +34,9 @@ from inspector.tui.diff.diff_view import (
 )
 from inspector.tui.keys.command_table import SHARED, Where, bindings_of
 from inspector.tui.panes.pane import PATIENCE_SECONDS
-from inspector.tui.widgets.notice import Notice, cut, in_thread, label, shorten
+from inspector.tui.widgets.notice import Notice, cut, following, in_thread, label, shorten
 from inspector.tui.widgets.subject import TreeSubject, digit, resolve
-from inspector.tui.widgets.tool_screen import LineWidget, Overlay, SearchScreen, clickable, ends
+from inspector.tui.widgets.tool_screen import LineWidget, Overlay, SearchScreen, ends, stage_tab
 
 FIGURES = 78
 
@@ -55,15 +55,12 @@ WORDS = {
 
 
 def shared_stages(a: TreeSubject, b: TreeSubject) -> tuple[Stage, ...]:
-    if a.variant is None or b.variant is None:
-        return ()
-    return tuple(s for s in Stage if s in a.variant.stages and s in b.variant.stages)
+    both = a.pair[1].stages.keys() & b.pair[1].stages.keys()
+    return tuple(stage for stage in Stage if stage in both)
 
 
 def load(reads: Reader, request: DiffRequest) -> DiffOutcome:
-    a, b = request.a.variant, request.b.variant
-    if a is None or b is None:
-        raise PtxviewError("It takes two variants to compare.", "Mark them with d in the tree.")
+    (_, a), (_, b) = request.a.pair, request.b.pair
     stage = compare.stage_of(a, b, request.stage)
     comparison = compare.compare((reads, reads), (a, b), stage, exact=request.exact)
     sources = tuple(
@@ -95,10 +92,7 @@ def _landing(
 
 
 def told(subject: TreeSubject, other: TreeSubject) -> str:
-    one, of = subject.kernel, other.kernel
-    if one is None or of is None or subject.variant is None or other.variant is None:
-        return label(subject.name)
-    return label(diff_text.told(one, subject.variant, of, other.variant))
+    return label(diff_text.told(*subject.pair, *other.pair))
 
 
 class DiffBar(LineWidget):
@@ -115,9 +109,7 @@ class DiffBar(LineWidget):
             words = [digit(s) if s is not self.stage else str(s) for s in self.stages]
         left = Content.styled(" diff ", "bold")
         for stage, word in zip(self.stages, words, strict=True):
-            style = "bold underline" if stage is self.stage else ""
-            tab = Content.assemble(" ", (word, style), " ")
-            left += clickable(tab, f"screen.stage({stage.value!r})")
+            left += stage_tab(stage, word, "bold underline" if stage is self.stage else "")
         said = shorten(self.told, width - left.cell_length - 1)
         return ends(left, Content.styled(said, "bold $accent"), width - 1)
 
@@ -125,7 +117,7 @@ class DiffBar(LineWidget):
 class DiffHeads(Widget):
     """The names of a and b, above their columns or one above the other."""
 
-    pair = TreeSubject(), TreeSubject()
+    pair: tuple[TreeSubject, TreeSubject]
     beside = True
 
     def show(self, a: TreeSubject, b: TreeSubject, beside: bool) -> None:
@@ -275,10 +267,6 @@ class DiffScreen(DiffSearching):
     def on_resize(self) -> None:
         self.summary.fit()
 
-    @property
-    def home(self) -> DiffView:
-        return self.view
-
     def renew(self, reads: Reader) -> None:
         if self.fixed:
             return
@@ -331,10 +319,8 @@ class DiffScreen(DiffSearching):
         self._ask(stage=Stage(stage), at=self.view.place or self.request.at)
 
     def action_next_stage(self, by: int) -> None:
-        stages = shared_stages(self.request.a, self.request.b)
-        at = stages.index(self.stage) + by if self.stage in stages else min(by, 0)
-        if stages:
-            self.action_stage(stages[at % len(stages)].value)
+        if stages := shared_stages(self.request.a, self.request.b):
+            self.action_stage(following(stages, self.stage, by).value)
 
     def action_exchange(self) -> None:
         asked, here = self.request, self.view.place

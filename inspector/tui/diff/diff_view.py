@@ -120,21 +120,18 @@ def laid_out(comparison: Compared | PassChange, sources: tuple[Highlighter, ...]
 
 def unified(rows: Iterable[BesideRow]) -> Iterator[BesideRow]:
     """One column of lines: a changed line is above what it became, which ``other`` names."""
-    waiting: list[BesideRow] = []
-    for row in rows:
-        if row.sign is Sign.UNLIKE:
-            yield BesideRow(Sign.DELETED, row.a)
-            waiting.append(BesideRow(Sign.INSERTED, None, row.b))
-            continue
-        if row.sign is not Sign.DELETED:
-            yield from waiting
-            waiting = []
-        if row.sign is Sign.CHANGED:
-            yield BesideRow(Sign.CHANGED, row.a, None, row.b)
-            yield BesideRow(Sign.CHANGED, None, row.b, row.a)
-        else:
-            yield row
-    yield from waiting
+    for _, run in groupby(rows, lambda row: row.sign in (Sign.UNLIKE, Sign.DELETED)):
+        after: list[BesideRow] = []
+        for row in run:
+            if row.sign is Sign.UNLIKE:
+                yield BesideRow(Sign.DELETED, row.a)
+                after.append(BesideRow(Sign.INSERTED, None, row.b))
+            elif row.sign is Sign.CHANGED:
+                yield BesideRow(Sign.CHANGED, row.a, None, row.b)
+                yield BesideRow(Sign.CHANGED, None, row.b, row.a)
+            else:
+                yield row
+        yield from after
 
 
 def moved_spans(raw: str, text: str, spans: Sequence[Span]) -> list[Span]:
@@ -213,19 +210,17 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
     def _match(self) -> None:
         """In one column only b's line of two equal ones is shown."""
         self.refresh()
-        pattern, outcome = self.pattern, self.outcome
-        if pattern is None or outcome is None:
-            self.matches = ()
-            return
-        a, b = (
-            {n for n in range(1, len(each.texts) + 1) if pattern.search(each.text(n))}
-            for each in outcome.sources
-        )
-        self.matches = tuple(
-            index
-            for index, row in enumerate(self.shown.rows)
-            if row.b in b or (row.a in a and (self.beside or row.sign is not Sign.EQUAL))
-        )
+        pattern, self.matches = self.pattern, ()
+        if pattern is not None and self.outcome is not None:
+            a, b = (
+                {n for n in range(1, len(each.texts) + 1) if pattern.search(each.text(n))}
+                for each in self.outcome.sources
+            )
+            self.matches = tuple(
+                index
+                for index, row in enumerate(self.shown.rows)
+                if row.b in b or (row.a in a and (self.beside or row.sign is not Sign.EQUAL))
+            )
 
     def _fits(self) -> bool:
         return self.size.width >= MIN_BESIDE_CELLS if self.wanted is None else self.wanted
@@ -434,9 +429,8 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
 
     def _room(self) -> int:
         width = self.scrollable_content_region.width
-        return max(
-            0, (width - 1) // 2 - self._digits - 4 if self.beside else width - 2 * self._digits - 6
-        )
+        beside, one_column = (width - 1) // 2 - self._digits - 4, width - 2 * self._digits - 6
+        return max(0, beside if self.beside else one_column)
 
     def _spans(self, row: BesideRow, side: int) -> list[Span]:
         outcome, n, other = self.outcome, (row.a, row.b)[side], (row.b, row.a)[side]

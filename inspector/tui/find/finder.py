@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
 from pathlib import PurePath
 from typing import ClassVar, cast
 
@@ -132,15 +132,13 @@ def rank(
         for one in entries
         if not one.heading and (fit := _fit(one, words))
     ]
-    for word, others in ((words[-1], words[:-1]), (words[0], words[1:])):
-        stage = next((s for s in stages if len(word) > 1 and s.startswith(word)), None)
-        if stage is None or not others:
-            continue
-        for one in entries:
-            fit = _fit(one, others) if one.also is not None else None
-            if fit and one.also is not None and (staged := one.also(stage)):
-                found.append((fit[0], -1, Match(staged)))
-        break
+    splits = ((words[-1], words[:-1]), (words[0], words[1:])) if len(words) > 1 else ()
+    split = ((s, rest) for word, rest in splits for s in stages if word[1:] and s.startswith(word))
+    stage, others = next(split, ("", []))
+    for one in entries if stage else ():
+        fit = _fit(one, others)
+        if fit and one.also is not None and (staged := one.also(stage)):
+            found.append((fit[0], -1, Match(staged)))
     found.sort(key=lambda one: (one[0][2] if nearest else 0, *one[:2]))
     return [match for _, _, match in found]
 
@@ -189,7 +187,6 @@ class Finder(ModalScreen[Entry | None]):
         lead: int = 9,
         closes: str = "",
         nearest: bool = False,
-        does: str = "goes there",
         reads: Callable[[], Reader] | None = None,
     ) -> None:
         """``later`` finds further entries in threads; ``closes`` is a key, ``lead`` cells.
@@ -197,22 +194,22 @@ class Finder(ModalScreen[Entry | None]):
         With ``reads`` the query may name properties of variants.
         """
         super().__init__()
-        self.heading, self.entries, self.later, self.stages = heading, [*entries], later, stages
-        self.lead, self.closes, self.nearest, self.does = lead, closes, nearest, does
+        self.entries, self.later, self.stages = [*entries], later, stages
+        self.lead, self.closes, self.nearest, self.does = lead, closes, nearest, "goes there"
         self.opened = [entry for entry in entries if entry.beneath][:1]
         self.matches: list[Match] = []
-        self.words, self.chosen, self.note = "", cast(Chosen, None), ""
+        self.words, self.chosen = "", cast(Chosen, None)
         self.selection = None if reads is None else Selection(self, reads, self._select, self._say)
         suggester = None if reads is None else Completion()
         self.field = Input(placeholder=hint, compact=True, suggester=suggester)
         self.options = OptionList()
+        self.options.can_focus = False
         self.whole = Static(markup=False)
+        self.frame = Vertical(self.field, self.options, self.whole)
+        self.frame.border_title = Content(heading)
 
     def compose(self) -> ComposeResult:
-        self.options.can_focus = False
-        frame = Vertical(self.field, self.options, self.whole)
-        frame.border_title = Content(self.heading)
-        yield frame
+        yield self.frame
 
     def on_mount(self) -> None:
         for n, find in enumerate(self.later):
@@ -230,24 +227,24 @@ class Finder(ModalScreen[Entry | None]):
         self.entries += entries
         self.show(self.entry if self.options.highlighted else None)
 
-    def _there(self, searched: bool) -> Iterator[Entry]:
-        """The entries with what is opened; all that can be found where one is searched for."""
-        for one in self.entries:
-            if not (searched and one.beneath):
-                yield one
-            if searched or one in self.opened:
-                yield from one.beneath
-
     def show(self, at: Entry | None = None) -> None:
-        query, width = self.words, max(20, self.options.scrollable_content_region.width)
-        chosen, searched = self.chosen, bool(self.field.value.strip())
-        there = [e for e in self._there(searched) if chosen is None or e.subject in chosen]
-        found = rank(there, query, self.stages, self.nearest)
+        width, chosen = max(20, self.options.scrollable_content_region.width), self.chosen
+        searched = bool(self.field.value.strip())
+        # What is searched for is found beneath closed rows, too.
+        there = [
+            entry
+            for one in self.entries
+            for entry in (
+                *(() if searched and one.beneath else (one,)),
+                *(one.beneath if searched or one in self.opened else ()),
+            )
+            if chosen is None or entry.subject in chosen
+        ]
+        found = rank(there, self.words, self.stages, self.nearest)
         if self.selection is not None and (typed := self.field.value).split(" ")[-1]:
             found += [Match(Entry("property", *one, why="Tab takes it.")) for one in offers(typed)]
         self.matches = found[:MAX_ROWS] or [Match(Entry("", "Nothing fits.", heading=True))]
-        self.options.clear_options()
-        self.options.add_options(
+        self.options.set_options(
             Option(row(m, self.lead, width), disabled=m.entry.heading) for m in self.matches
         )
         rows = [i for i, m in enumerate(self.matches) if not m.entry.heading]
@@ -257,8 +254,7 @@ class Finder(ModalScreen[Entry | None]):
             self.options.scroll_home(animate=False)
         many = sum(len(one.beneath) or not one.heading for one in self.entries)
         count = f"{len(found)} of {many}" if searched else f"{many}"
-        subtitle = Content(f"{count} · Enter {self.does}, Esc closes")
-        self.query_one(Vertical).border_subtitle = subtitle
+        self.frame.border_subtitle = Content(f"{count} · Enter {self.does}, Esc closes")
         self._show_whole()
 
     @on(Input.Changed)
@@ -276,14 +272,13 @@ class Finder(ModalScreen[Entry | None]):
         self.show()
 
     def _say(self, text: str) -> None:
-        self.note = text
-        self._show_whole()
+        if text:
+            self.whole.update(Content.styled(label(text), "bold $warning"))
+        else:
+            self._show_whole()
 
     @on(OptionList.OptionHighlighted)
     def _show_whole(self) -> None:
-        if self.note:
-            self.whole.update(Content.styled(label(self.note), "bold $warning"))
-            return
         entry = self.entry or Entry("", "")
         said = "  ".join(part for part in (entry.more, entry.detail) if part)
         text = Content.assemble((entry.text, "bold"), "  ", (said, "$quiet"))
@@ -298,7 +293,7 @@ class Finder(ModalScreen[Entry | None]):
             (self.opened.remove if entry in self.opened else self.opened.append)(entry)
             self.show(entry)
         elif entry is not None and entry.why:
-            self.whole.update(Content.styled("⚠ " + entry.why, "bold $warning"))
+            self._say(f"⚠ {entry.why}")
 
     def on_click(self, event: events.Click) -> None:
         if self.get_widget_at(event.screen_x, event.screen_y)[0] is self:
@@ -366,11 +361,11 @@ def _go(screen: MainScreen, row: TreeRow, stage: Stage | None = None) -> None:
     """Go to the subject of a row, and to a stage of it; the history has the way back."""
     panes = screen.panes
     panes.history.leave(panes.here())
-    if not screen.kernels.go_to(row.key):
+    if screen.kernels.go_to(row.key):
+        panes.show(row.subject)
+        _show_stage(screen, stage)
+    else:
         screen.warn(f"{row.text} is not in the recording any more.")
-        return
-    panes.show(row.subject)
-    _show_stage(screen, stage)
 
 
 def _show_stage(screen: MainScreen, stage: Stage | None) -> None:
@@ -381,14 +376,9 @@ def _show_stage(screen: MainScreen, stage: Stage | None) -> None:
 
 
 def _labels(screen: MainScreen, stage: Stage, listing: Listing) -> list[Entry]:
+    jump = partial(screen.panes.jump, stage)
     return [
-        Entry(
-            kind,
-            label(name),
-            f"{stage}, line {n}",
-            words=stage.value,
-            run=partial(screen.panes.jump, stage, n),
-        )
+        Entry(kind, label(name), f"{stage}, line {n}", words=stage.value, run=partial(jump, n))
         for name, n, kind in labels_of(listing, stage)
     ]
 
@@ -399,14 +389,16 @@ _SCOPE = re.compile(r"( *)(?:class|(?:async )?def) (\w+)")
 def _made_from(screen: MainScreen, recording: Recording) -> list[Entry]:
     """The lines of the program that generated kernels were made from, with what they are in."""
     own, named, out = screen.panes.subject.kernel, titles(recording), []
-    texts: dict[str, list[str]] = {}
+
+    @cache
+    def lines(file: str) -> list[str]:
+        text = recording.user_files.get(file)
+        return [] if text is None else text.read().decode("utf-8", "replace").split("\n")
+
     for kernel in recording.kernels:
         for made in kernel.fusion.made_from if kernel.fusion and kernel.variants else ():
-            if made.file not in texts and made.file in recording.user_files:
-                text = recording.user_files[made.file].read().decode("utf-8", "replace")
-                texts[made.file] = text.split("\n")
             scope, depth = "", 1_000
-            for line in reversed(texts.get(made.file, [])[: made.line]):
+            for line in reversed(lines(made.file)[: made.line]):
                 if (at := _SCOPE.match(line)) and len(at[1]) < depth:
                     scope, depth = f"{at[2]} {scope}", len(at[1])
             place = f"{PurePath(made.file).name}:{made.line}"
@@ -494,10 +486,9 @@ def palette(screen: Screen[object], main: MainScreen | None, keys: Mapping[str, 
         if pane.stage is not None and pane.view.source is not None and pane.settled
     ]
     later.append(partial(_made_from, main, main.reads.recording))
-    if (variant := main.panes.subject.variant) is not None and later:
-        later.append(partial(_hints, main, main.reads, variant))
-    names = [stage.value for stage in Stage]
-    every_one = [*commands, *stages, *kernels]
+    if subject.variant is not None:
+        later.append(partial(_hints, main, main.reads, subject.variant))
+    every_one, names = [*commands, *stages, *kernels], [stage.value for stage in Stage]
     return Finder("Palette", every_one, hint, later, names, reads=lambda: main.reads)
 
 
@@ -506,21 +497,12 @@ def help_entries(
 ) -> list[Entry]:
     """Every command by its task, what works here first; the signs; how keys are bound."""
     own = _wheres(screen)
-    usable = {one.id for one in there(own)}
-    out: list[Entry] = []
-    if said := banner(recording):
-        out.append(Entry("", f"This recording was {said}.", heading=True))
-    tasks: dict[str, list[Command]] = {}
-    order = [*TASKS]
+    usable, order = {one.id for one in there(own)}, [*TASKS]
+    tasks: dict[str, list[Entry]] = {}
     commands = sorted(TABLE, key=lambda one: order.index(one.id) if one.id in TASKS else -1)
     for where in dict.fromkeys((*own, Where.SCREEN, *Where)):
-        for one in commands:
-            if one.where is where:
-                tasks.setdefault(TASKS.get(one.id, where.value), []).append(one)
-    for task, members in tasks.items():
-        where = members[0].where
-        beneath = (
-            Entry(
+        for one in (one for one in commands if one.where is where):
+            entry = Entry(
                 shown(one, keys),
                 one.title,
                 one.help,
@@ -529,21 +511,20 @@ def help_entries(
                 near=0 if where is own[0] else 1 if one.id in usable else 2,
                 run=partial(screen.run_action, f"run('{one.id}')") if one.id in usable else None,
             )
-            for one in members
-        )
-        out.append(_task(task, beneath))
-    signs = (Entry(sign, meaning, words=sign, near=3) for sign, meaning in MARKS)
-    out.append(_task("Signs", signs))
-    bound = [Entry("", text, meaning, near=3) for text, meaning in OWN_KEYS]
-    bound += [Entry("⚠", problem, near=3) for problem in problems]
-    out.append(_task(f"Your own keys, in {label(str(config_path()))}", bound))
-    return out
-
-
-def _task(text: str, beneath: Iterable[Entry]) -> Entry:
-    """A row of the help: what the keys beneath it are for, and which they are."""
-    own = tuple(beneath)
-    return Entry("▸", text, " ".join(one.lead for one in own), beneath=own)
+            tasks.setdefault(TASKS.get(one.id, where.value), []).append(entry)
+    tasks["Signs"] = [Entry(sign, meaning, words=sign, near=3) for sign, meaning in MARKS]
+    tasks[f"Your own keys, in {label(str(config_path()))}"] = [
+        *(Entry("", text, meaning, near=3) for text, meaning in OWN_KEYS),
+        *(Entry("⚠", problem, near=3) for problem in problems),
+    ]
+    said = banner(recording)
+    return [
+        *([Entry("", f"This recording was {said}.", heading=True)] if said else []),
+        *(
+            Entry("▸", task, " ".join(one.lead for one in beneath), beneath=tuple(beneath))
+            for task, beneath in tasks.items()
+        ),
+    ]
 
 
 def problems_text(recording: Recording) -> Content:

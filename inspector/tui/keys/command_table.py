@@ -106,9 +106,9 @@ def shown_key(key: str) -> str:
 
 def _key_shown(keys: str) -> str:
     """The first key; an arrow with the letter that does the same."""
-    first, *others = keys.split(",")
-    arrow = first in ("up", "down", "left", "right")
-    return " ".join(map(shown_key, [first, *others[:1]] if arrow else [first]))
+    names = keys.split(",")
+    arrow = names[0] in ("up", "down", "left", "right")
+    return " ".join(map(shown_key, names[: 1 + arrow]))
 
 
 def _commands(data: Mapping[str, Any]) -> Iterator[Command]:
@@ -147,10 +147,7 @@ ALSO = {
 
 
 def bindings(where: Where) -> list[BindingType]:
-    """The key bindings of the widget that has these actions.
-
-    They have priority: else keys that arrive together would all go to the widget in focus.
-    """
+    """The key bindings of the widget that has these actions."""
     return bindings_of(tuple(command.id for command in TABLE if command.where is where))
 
 
@@ -160,12 +157,11 @@ def of_screen(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def bindings_of(names: tuple[str, ...]) -> list[BindingType]:
+    """With priority: else keys that arrive together would all go to the widget in focus."""
     return [
-        Binding(
-            command.keys, command.action, command.title, show=False, priority=True, id=command.id
-        )
-        for command in TABLE
-        if command.id in names
+        Binding(one.keys, one.action, one.title, show=False, priority=True, id=one.id)
+        for one in TABLE
+        if one.id in names
     ]
 
 

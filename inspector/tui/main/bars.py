@@ -110,13 +110,6 @@ class VariantCard(LineWidget):
         why, done = refused(error), "launched" if error.stage == LAUNCH else "loaded"
         return [(f"✗ not {done}: {why}" if why else f"✗ not {done}", "bold $error")]
 
-    def _more(self) -> str:
-        variant = self.subject.variant
-        if variant is None:
-            return ""
-        config = {k: v for k, v in variant.config.items() if (k, v) != ("num_ctas", 1)}
-        return label(configuration(config, (*OWN, *(key for key in config if key not in OWN))))
-
     def render(self) -> Content:
         width = self.size.width - 2
         name = label(self.subject.name)
@@ -133,7 +126,10 @@ class VariantCard(LineWidget):
         line: list[tuple[str, str]] = [(" ", ""), (name, "bold $primary"), (ident, "dim")]
         for text, style in parts:
             line += [("  ", ""), (text, style)]
-        more = self._more()
+        config = {} if self.subject.variant is None else dict(self.subject.variant.config)
+        if config.get("num_ctas") == 1:
+            del config["num_ctas"]
+        more = label(configuration(config, (*OWN, *(key for key in config if key not in OWN))))
         if more and width - used > 12:
             line.append(("  " + cut(more, width - used - 2), "dim"))
         return Content.assemble(*line)

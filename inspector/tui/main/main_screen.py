@@ -5,12 +5,14 @@ One module because it is one class: what a key does needs the tree, the panes an
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shlex
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
+from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -19,7 +21,6 @@ from textual.app import ComposeResult, SuspendNotSupported
 from textual.containers import Horizontal
 from textual.content import Content
 from textual.dom import DOMNode
-from textual.widget import Widget
 
 from inspector.base.errors import PtxviewError, UsageError
 from inspector.base.model import (
@@ -50,7 +51,7 @@ from inspector.tui.program.live import Live
 from inspector.tui.program.output_view import OutputView
 from inspector.tui.tree.kernel_tree import KernelTree
 from inspector.tui.tree.rows import Order, TreeKind, every
-from inspector.tui.widgets.notice import in_thread, label
+from inspector.tui.widgets.notice import following, in_thread, label
 from inspector.tui.widgets.subject import RecordingTimes, TreeSubject, resolve, told_alike
 
 if TYPE_CHECKING:
@@ -86,15 +87,12 @@ def file_name(subject: TreeSubject, stage: Stage, ending: str) -> str:
 
 def save(path: Path, data: bytes) -> Path:
     """Write a new file, numbered where the name is taken; follow no link. Raises ``OSError``."""
-    number, free = 1, path
-    while True:
-        try:
-            with free.open("xb") as file:
-                file.write(data)
-            return free
-        except FileExistsError:
-            number += 1
-            free = path.with_name(f"{path.stem}-{number}{path.suffix}")
+    numbered = (path.with_name(f"{path.stem}-{n}{path.suffix}") for n in count(2))
+    for free in chain([path], numbered):
+        with contextlib.suppress(FileExistsError), free.open("xb") as file:
+            file.write(data)
+            break
+    return free
 
 
 def text_of(reads: Reader, subject: TreeSubject, variant: Variant, stage: Stage) -> str:
@@ -102,11 +100,15 @@ def text_of(reads: Reader, subject: TreeSubject, variant: Variant, stage: Stage)
 
     listing = reads.listing(variant, stage)
     annotations = reads.line_annotations(variant, stage)
-    head = [f"{subject.name}  {variant.id}  {variant.target or ''}  {stage.value}"]
-    head += [f"  {row}" for row in card.lines(reads.card(variant), width=WIDTH_CELLS)]
-    head += [card.hint(finding).plain for finding in reads.findings(variant)]
-    rows = [row.plain.rstrip() for row in card.rows(listing.lines, annotations, WIDTH_CELLS)]
-    return "\n".join([*head, "", card.heading(annotations), *rows, ""])
+    lines = [
+        f"{subject.name}  {variant.id}  {variant.target or ''}  {stage.value}",
+        *(f"  {row}" for row in card.lines(reads.card(variant), width=WIDTH_CELLS)),
+        *(card.hint(finding).plain for finding in reads.findings(variant)),
+        "",
+        card.heading(annotations),
+        *(row.plain.rstrip() for row in card.rows(listing.lines, annotations, WIDTH_CELLS)),
+    ]
+    return "\n".join([*lines, ""])
 
 
 def whole_path(recorded: str) -> Path | None:
@@ -124,11 +126,9 @@ def whole_path(recorded: str) -> Path | None:
 
 def editor(path: Path, n: int, waits: bool = False) -> list[str]:
     """Return the command that opens line ``n``. Raises ``UsageError`` without an editor."""
-    named = os.environ.get("VISUAL") or os.environ.get("EDITOR") or ""
-    try:
+    named, words = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "", []
+    with contextlib.suppress(ValueError):
         words = shlex.split(named)
-    except ValueError:
-        words = []
     words = words or [one for one in ("vi", "nano") if which(one)][:1]
     if not words:
         raise UsageError("No editor was found: set EDITOR, as in EDITOR=vim.")
@@ -155,9 +155,11 @@ def frames(location: Location | None) -> Content:
     parts: list[tuple[str, str]] = []
     for index, frame in enumerate(location.frames()):
         column = f":{frame.column}" if frame.column else ""
-        parts.append(("inlined at  " if index else "the line is  ", "$quiet"))
-        parts.append((f"{label(frame.file)}", "bold" if not index else ""))
-        parts.append((f":{frame.line}{column}\n", "$accent"))
+        parts += [
+            ("inlined at  " if index else "the line is  ", "$quiet"),
+            (label(frame.file), "" if index else "bold"),
+            (f":{frame.line}{column}\n", "$accent"),
+        ]
     return Content.assemble(*parts)
 
 
@@ -176,7 +178,7 @@ class MainScreen(PaneScreen[None]):
         self.live = live
         self.tree_wanted = True
         self.tree_width: int | None = None
-        self.kernels = KernelTree(reads, times)
+        self.kernels = KernelTree(reads, times, self.note)
         self.card = VariantCard(reads, times)
         self.title_bar = TitleBar(reads.recording)
         self.output = OutputView(live) if live is not None and live.send is not None else None
@@ -185,22 +187,16 @@ class MainScreen(PaneScreen[None]):
         self.empty = self.footer.bare = not (reads.recording.kernels or reads.recording.graphs)
 
     def compose(self) -> ComposeResult:
-        yield self.title_bar
         self.set_class(self.output is not None, "-watched")
-        if self.empty:
-            yield EmptyState(self.reads.recording, self.live if self.output is not None else None)
-        else:
-            yield from self._filled()
-        if self.output is not None:
-            # While nothing is compiled, what the program writes is what there is to see.
-            self.output.set_class(self.empty, "-alone")
-            yield self.output
-        yield self.footer
-
-    def _filled(self) -> Iterator[Widget]:
-        yield self.card
+        self.set_class(self.empty, "-empty")
+        yield from (self.title_bar, self.card)
         yield Horizontal(self.kernels, self.panes, id="body")
         yield from (self.reading, self.status, self.prompt)
+        if self.empty:
+            yield EmptyState(self.reads.recording, self.live if self.output is not None else None)
+        if self.output is not None:
+            yield self.output
+        yield self.footer
 
     def on_mount(self) -> None:
         self.begin()
@@ -216,14 +212,12 @@ class MainScreen(PaneScreen[None]):
         self.read_times()
 
     async def fill(self, reads: Reader) -> None:
-        empty, output = self.query_one(EmptyState), self.output
+        output = self.output
         self.empty = self.footer.bare = False
         stays = output is not None and output.has_focus and not output.follows
         async with self.batch():
-            await empty.remove()
-            await self.mount(*self._filled(), after=self.title_bar)
-            if output is not None:
-                output.remove_class("-alone")
+            await self.query_one(EmptyState).remove()
+            self.remove_class("-empty")
         self.renew(reads)
         self.begin(focus=not stays)
 
@@ -270,9 +264,6 @@ class MainScreen(PaneScreen[None]):
         self.panes.arrange_as(view.layout, view.shares)
         self.kernels.find(view.subject)
 
-    def on_resize(self) -> None:
-        self.fit()
-
     def fit(self) -> None:
         if self.empty:
             return
@@ -283,6 +274,8 @@ class MainScreen(PaneScreen[None]):
         wanted = self.tree_width or max(24, min(46, width // 5 + 6))
         cells = max(MIN_TREE_CELLS, min(wanted, width - MIN_PANES_CELLS))
         self.kernels.styles.width = "1fr" if narrow else cells
+
+    on_resize = fit
 
     def focus_first(self) -> None:
         if not self.empty:
@@ -363,10 +356,6 @@ class MainScreen(PaneScreen[None]):
 
         self.ask("filter", self.kernels.query_text, filtered, self.kernels.filter)
 
-    @on(KernelTree.Told)
-    def _told(self, message: KernelTree.Told) -> None:
-        self.note(message.text)
-
     def action_clear_filter(self) -> None:
         self.kernels.filter("")
 
@@ -407,25 +396,22 @@ class MainScreen(PaneScreen[None]):
         subject, here = self.panes.subject, self.panes.active.stage
         there = [stage for stage in GRAPH_STAGES if subject.has(stage)]
         # The operations are shown first, and come last in the order of lowering.
-        order = there[-1:] + there[:-1]
-        at = order.index(here) + 1 if here in order else 0
-        self.panes.choose(order[at % len(order)] if order else Stage.OPERATIONS)
+        order = [*there[-1:], *there[:-1]] or [Stage.OPERATIONS]
+        self.panes.choose(following(order, here))
 
     def action_next_stage(self, by: int) -> None:
-        there, now = self.panes.subject.stages(), self.panes.active.stage
-        if there:
-            at = there.index(now) if now in there else 0
-            self.panes.choose(there[(at + by) % len(there)])
+        if there := self.panes.subject.stages():
+            self.panes.choose(following(there, self.panes.active.stage, by))
 
     def action_next_pane(self, by: int) -> None:
-        stops: list[Pane | None] = [None] if self.tree_wanted else []
-        stops += self.panes.panes
-        here = None if self.focused is self.kernels else self.panes.active
-        at = stops.index(here) if here in stops else 0
-        if (stop := stops[(at + by) % len(stops)]) is None:
-            self.focus_tree()
-        else:
+        here = self.kernels if self.focused is self.kernels else self.panes.active
+        stop = following(
+            [*([self.kernels] if self.tree_wanted else []), *self.panes.panes], here, by
+        )
+        if isinstance(stop, Pane):
             self.focus_pane(stop)
+        else:
+            self.focus_tree()
 
     def action_pane_more(self) -> None:
         self.panes.more()
@@ -463,10 +449,15 @@ class MainScreen(PaneScreen[None]):
             in_thread(self, work, self._to_kernel, "kernel", failed=self.fail)
         elif line is not None and line.targets and view.source is not None:
             listing, n, target = view.source.listing, line.n, line.targets[0]
-            self._seek(lambda: target_line(listing, n, target), label(target))
+
+            def go(to: int | None) -> None:
+                if view.source is not None and view.source.listing is listing:
+                    missing = f"{label(target)} is nowhere in this listing."
+                    view.jump_among(() if to is None else (to,), 1, missing)
+
+            in_thread(self, lambda: target_line(listing, n, target), go, "target")
         elif len(self.panes.panes) > 1:
-            panes = self.panes.panes
-            self.panes.activate(panes[(panes.index(self.panes.active) + 1) % len(panes)])
+            self.panes.activate(following(self.panes.panes, self.panes.active))
 
     def _to_kernel(self, kernel: str | None) -> None:
         if kernel is None:
@@ -485,21 +476,14 @@ class MainScreen(PaneScreen[None]):
             self.panes.to(Stage.SOURCE, made.line, made.file)
 
     def action_label(self, step: int) -> None:
-        view = self.view
-        if view.source is not None:
-            listing, n = view.source.listing, view.cursor
-            self._seek(lambda: next(labels(listing, n, step), None), "a label")
-
-    def _seek(self, find: Callable[[], int | None], wanted: str) -> None:
         view, source = self.view, self.view.source
 
-        def go(n: int | None) -> None:
-            if source is view.source and n is not None:
-                view.jump(n)
-            elif source is view.source:
-                self.say(f"{wanted} is nowhere in this listing.", view, warning=True)
+        def go(found: tuple[int, ...]) -> None:
+            if source is view.source:
+                view.jump_among(found, step, "a label is nowhere in this listing.")
 
-        in_thread(self, find, go, "target")
+        if source is not None:
+            in_thread(self, lambda: labels(source.listing), go, "target")
 
     def action_history(self, by: int) -> None:
         place = self.panes.history.go(self.panes.here(), by)
@@ -533,10 +517,8 @@ class MainScreen(PaneScreen[None]):
             self.warn("There is no variant here to mark.")
             return
         self.mark(TreeSubject(subject.kernel, subject.variant).marked_in(self.marked))
-        names = [
-            f"{letter} {label(one.name)} {one.key[1]}"
-            for letter, one in zip("AB", self.marked, strict=False)
-        ]
+        both = zip("AB", self.marked, strict=False)
+        names = [f"{letter} {label(one.name)} {one.key[1]}" for letter, one in both]
         hint = "D compares them" if len(names) > 1 else "d marks another, then D compares them"
         self.say(f"Marked: {', '.join(names)}. {hint}." if names else "Nothing is marked.")
 
@@ -552,13 +534,13 @@ class MainScreen(PaneScreen[None]):
         def settings(one: Variant) -> dict[str, object]:
             return {name: value for name, value in one.config.items() if name != EDIT}
 
-        if kernel is not None and variant is not None:
-            alike = [one for one in kernel.variants if settings(one) == settings(variant)]
-            alike.sort(key=lambda one: one.config.get(EDIT) != BEFORE)
-            if len(alike) > 1 and alike[0].config.get(EDIT) == BEFORE:
-                self._compare(TreeSubject(kernel, alike[0]), TreeSubject(kernel, alike[1]))
-                return
-        self.warn("This variant has not changed since it was last compiled.")
+        of = () if kernel is None else kernel.variants
+        alike = [one for one in of if variant and settings(one) == settings(variant)]
+        alike.sort(key=lambda one: one.config.get(EDIT) != BEFORE)
+        if len(alike) > 1 and alike[0].config.get(EDIT) == BEFORE:
+            self._compare(*(TreeSubject(kernel, one) for one in alike[:2]))
+        else:
+            self.warn("This variant has not changed since it was last compiled.")
 
     def _compare(self, a: TreeSubject, b: TreeSubject) -> None:
         from inspector.tui.diff.diff_screen import DiffScreen
@@ -579,22 +561,20 @@ class MainScreen(PaneScreen[None]):
             above = row if entry is None else entry.row
             name = above.subject.name if above.kind is TreeKind.KERNEL else above.text
             below = [one.row.subject for one in every((entry,) if entry else ()) if one.row.leaf]
-            return scope_of(self.reads.recording, name, below)
+            return scope_of(name, below)
 
         table = VariantsScreen(self.reads, self.marked, row.subject.variant, self.times, scope)
         self.app.push_screen(table, self._left)
 
     def _left(self, left: Left | None) -> None:
-        if left is None:
-            return
-        self.mark(left.marked)
-        if left.read is None:
-            return
-        key = left.read.key[:2]
-        if not self.kernels.find(key):
-            self.kernels.filter("")
-            self.kernels.find(key)
-        self.focus_pane()
+        marked, read = left or (self.marked, None)
+        self.mark(marked)
+        if read is not None:
+            key = read.key[:2]
+            if not self.kernels.find(key):
+                self.kernels.filter("")
+                self.kernels.find(key)
+            self.focus_pane()
 
     def action_time(self) -> None:
         from inspector.tui.work.work_screen import TimingScreen
@@ -664,9 +644,8 @@ class MainScreen(PaneScreen[None]):
     def _to_line(self, place: UserFrame | str | None) -> None:
         recording = self.reads.recording
         if isinstance(place, str):
-            both = recording.variants()
-            own = next((pair for pair in both if place in (pair[0].id, pair[1].hash)), None)
-            if own is None or not self.kernels.find(TreeSubject(*own).key[:2]):
+            named = ((k.id, v.id) for k, v in recording.variants() if place in (k.id, v.hash))
+            if not self.kernels.find(next(named, ("",))):
                 self.warn("Nothing that can be read was recorded of it.")
         elif place is not None:
             mine = self.panes.subject
@@ -684,12 +663,11 @@ class MainScreen(PaneScreen[None]):
     def _show_file(self, place: UserFrame) -> None:
         from inspector.tui.work.compiles_screen import file_overlay
 
-        text = self.reads.recording.user_files.get(place.file)
+        text, push = self.reads.recording.user_files.get(place.file), self.app.push_screen
         if text is None:
             self.warn(f"{place.file} was not recorded, which line {place.line} is in.")
-            return
-        push = self.app.push_screen
-        in_thread(self, lambda: file_overlay(place, text), push, "file", failed=self.fail)
+        else:
+            in_thread(self, lambda: file_overlay(place, text), push, "file", failed=self.fail)
 
     def action_copy_all(self) -> None:
         self.copy_lines(1, self.view.lines)
@@ -747,7 +725,7 @@ class MainScreen(PaneScreen[None]):
         self.refresh(layout=True)
 
     def action_screenshot(self) -> None:
-        picture = self.app.export_screenshot(title="ptxview").encode()
+        picture = self.app.export_screenshot(title="ptxview")
         self._save("ptxview.svg", lambda: picture, "A picture of the screen")
 
     def action_export(self) -> None:
@@ -758,20 +736,16 @@ class MainScreen(PaneScreen[None]):
             self.warn("There is no listing here to save.")
             return
 
-        def text(variant: Variant = variant, stage: Stage = stage) -> bytes:
-            said = text_of(self.reads, subject, variant, stage)
-            return said.encode("utf-8", "surrogateescape")
-
+        text = partial(text_of, self.reads, subject, variant, stage)
         self._save(file_name(subject, stage, ".txt"), text, "The annotated listing")
 
-    def _save(self, name: str, data: Callable[[], bytes], what: str) -> None:
+    def _save(self, name: str, text: Callable[[], str], what: str) -> None:
         def write() -> Path:
             try:
-                return save(Path.cwd() / name, data())
+                return save(Path.cwd() / name, text().encode("utf-8", "surrogateescape"))
             except OSError as error:
-                raise PtxviewError(
-                    f"{what} could not be saved: {error.strerror or error}."
-                ) from None
+                why = error.strerror or error
+                raise PtxviewError(f"{what} could not be saved: {why}.") from None
 
         def saved(path: Path) -> None:
             self.say(f"{what} is in {label(str(path))}.")

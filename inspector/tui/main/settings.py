@@ -179,8 +179,7 @@ class Memory:
         if view is not None:
             views.pop(self._name(recording), None)
             views[self._name(recording)] = msgspec.Raw(msgspec.json.encode(view))
-        while len(views) > MAX_RECORDINGS:
-            views.pop(next(iter(views)))
+        views = dict([*views.items()][-MAX_RECORDINGS:])
         part = self.path.with_name(f".{self.path.name}.{os.getpid()}.{secrets.token_hex(4)}")
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)

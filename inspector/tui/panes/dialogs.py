@@ -96,6 +96,7 @@ def _explained(words: Sequence[Explained]) -> Content:
     for one in words:
         entry = one.entry
         kind = "" if entry.kind == "instruction" else f"  {entry.kind}"
+        since = f"since {entry.since}" if entry.since else ""
         parts += [
             (entry.word, "bold $primary"),
             (f"{kind}\n", "$quiet"),
@@ -104,7 +105,6 @@ def _explained(words: Sequence[Explained]) -> Content:
         parts += [(f"  {operand}\n", "$secondary") for operand in entry.operands]
         for name, meaning in one.qualifiers.items():
             parts += [(f"  {label(name)}  ", "bold $accent"), (f"{meaning or UNKNOWN}\n", "")]
-        since = f"since {entry.since}" if entry.since else ""
         parts.append(("  ".join(p for p in (entry.reference, since) if p) + "\n\n", "$quiet"))
     return Content.assemble(*parts)
 
@@ -115,7 +115,8 @@ class HintList(ChoiceList[Finding | None]):
     BINDINGS: ClassVar = [Binding("escape,q,H", "dismiss", show=False)]
 
     def __init__(self, name: str, findings: tuple[Finding, ...]) -> None:
-        super().__init__(f"Hints · {name}", [*map(_hint, findings)], "Enter goes there, Esc closes")
+        rows = OptionList(*map(_hint, findings))
+        super().__init__(f"Hints · {name}", rows, "Enter goes there, Esc closes")
         self.findings = findings
 
     @on(OptionList.OptionSelected)
@@ -142,17 +143,16 @@ class ColumnList(ChoiceList[tuple[str, ...]]):
     BINDINGS: ClassVar = [Binding("escape,q,C", "done", show=False, priority=True)]
 
     def __init__(self, gutter: Gutter) -> None:
-        super().__init__("Columns", ())
-        self.there = gutter.there
-        # What this listing has nothing for stays as it was wanted.
-        self.kept = tuple(sorted(set(gutter.wanted) - set(gutter.there)))
-        self.columns = SelectionList[str](*((title(c), c, c in gutter.wanted) for c in self.there))
-        self.columns.border_title = "Columns"
-        self.columns.border_subtitle = "Space chooses, Esc closes"
-        self.options = self.columns
+        rows = ((title(c), c, c in gutter.wanted) for c in gutter.there)
+        self.columns = SelectionList[str](*rows)
+        super().__init__("Columns", self.columns, "Space chooses, Esc closes")
+        self.offered = gutter
 
     def action_done(self) -> None:
-        self.dismiss(tuple(c for c in self.there if c in self.columns.selected) + self.kept)
+        there, wanted = self.offered.there, self.offered.wanted
+        # What this listing has nothing for stays as it was wanted.
+        kept = sorted(set(wanted) - set(there))
+        self.dismiss((*(c for c in there if c in self.columns.selected), *kept))
 
 
 LEAVING = (
@@ -175,7 +175,7 @@ class Leaving(ChoiceList[Choice]):
             Content.assemble((key, "bold $primary"), f"  {title}  ", (what, "$quiet"))
             for _, key, title, what in LEAVING
         ]
-        super().__init__("The program is still running", rows)
+        super().__init__("The program is still running", OptionList(*rows))
 
     @on(OptionList.OptionSelected)
     def _chosen(self, message: OptionList.OptionSelected) -> None:

@@ -14,7 +14,7 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
 from textual.message import Message
-from textual.widget import Widget
+from textual.widgets import Static
 
 from inspector.analyse.flow.arrows import FlowLanes, arrows
 from inspector.analyse.line_annotations import LineAnnotations
@@ -28,7 +28,7 @@ from inspector.tui.code.highlight import Highlighter, highlighter_for, width_of
 from inspector.tui.keys.command_table import command, shown, there
 from inspector.tui.widgets.notice import Notice, attempt, in_thread, label, shorten
 from inspector.tui.widgets.subject import TreeSubject, digit, told_alike
-from inspector.tui.widgets.tool_screen import LineWidget, clickable, ends
+from inspector.tui.widgets.tool_screen import LineWidget, clickable, ends, stage_tab
 
 SEARCH_LINES = 200
 """Lines in which the first instruction is looked for."""
@@ -75,16 +75,14 @@ def _failed_at(reads: Reader, subject: TreeSubject, stage: Stage) -> int | None:
 
 def load(reads: Reader, request: ListingRequest) -> LoadedListing | Notice:
     subject, stage = request.subject, request.stage
-    variant, graph = subject.variant, subject.graph
-    if not subject.has(stage):
-        return missing(subject, stage, reads.recording.complete)
-    if subject.of_graph(stage):
-        assert graph is not None
-        listing, file = reads.graph_listing(graph, stage), graph.stages.get(stage)
+    variant, graph, file = subject.variant, subject.graph, subject.file(request.stage)
+    if graph is not None and subject.of_graph(stage):
+        listing = reads.graph_listing(graph, stage)
+    elif variant is not None and subject.has(stage):
+        listing = reads.listing(variant, stage)
     else:
-        assert variant is not None
-        listing, file = reads.listing(variant, stage), variant.stages.get(stage)
-    if not "".join(line.text for line in listing.lines[:2]) and len(listing.lines) < 2:
+        return missing(subject, stage, reads.recording.complete)
+    if not "\n".join(line.text for line in listing.lines[:2]):
         return Notice("∅", f"The recorded {stage} is empty.")
     source = highlighter_for(listing, stage, file.origin_path if file else None)
     answer = attempt(lambda: _start(reads, request))
@@ -139,13 +137,12 @@ class PaneTitle(LineWidget):
         graph = self.stage if self.stage in GRAPH_STAGES else Stage.OPERATIONS
         for stage in (*KERNEL_STAGES, graph):
             there = self.subject.has(stage)
-            if there or stage is self.stage or (stage in KERNEL_STAGES and not words):
+            if there or stage is self.stage or (digit(stage) < "8" and not words):
                 style = "bold underline" if stage is self.stage else ""
                 if not there:
                     style = "dim" if words else "dim strike"
                 text = f"{digit(stage)} {stage}" if words else digit(stage)
-                tab = Content.assemble(" ", (text, style), " " if words else "")
-                yield clickable(tab, f"screen.stage({stage.value!r})")
+                yield stage_tab(stage, text, style, " " if words else "")
 
     def render(self) -> Content:
         width = self.size.width
@@ -179,19 +176,6 @@ class PaneTitle(LineWidget):
         screen.panes.activate(self.parent)
 
 
-class ColumnHeads(Widget):
-    """What the columns of a pane's gutter are called, above them; not there without columns."""
-
-    def __init__(self, view: CodeView) -> None:
-        super().__init__()
-        self.view = view
-
-    def render(self) -> Content:
-        rows = self.view.rows
-        before = rows.margin - rows.gutter.width - rows.flow_width
-        return Content(" " * before + rows.gutter.heads)
-
-
 Foldable = tuple[Mapping[Fold, tuple[Region, ...]], Mapping[int, str], FlowLanes | None]
 """Foldable regions of a listing, files of ``.loc`` by their numbers, and branches."""
 
@@ -210,7 +194,8 @@ class Pane(Vertical):
         self.reads = reads
         self.title_line = PaneTitle()
         self.view = CodeView()
-        self.heads = ColumnHeads(self.view)
+        self.heads = Static(classes="heads", markup=False)
+        """What the columns of the gutter are called, above them; not there without columns."""
         self.request: ListingRequest | None = None
         self.preferred: Stage | None = None
         self._reading: ListingRequest | None = None
@@ -315,9 +300,10 @@ class Pane(Vertical):
         modes = (("zoom", "zoom"),) if self.zoomed else ()
         self.title_line.modes = (*modes, *self.view.modes)
         self.title_line.refresh()
-        there = bool(self.view.rows.gutter.columns) and bool(self.view.lines)
-        self.heads.set_class(there, "-there")
-        self.heads.refresh()
+        rows = self.view.rows
+        before = rows.margin - rows.gutter.width - rows.flow_width
+        self.heads.update(" " * before + rows.gutter.heads)
+        self.heads.set_class(bool(rows.gutter.columns and self.view.lines), "-there")
 
     def _annotate(self, request: ListingRequest) -> None:
         variant, stage, reads = request.subject.variant, request.stage, self.reads

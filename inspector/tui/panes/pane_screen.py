@@ -11,9 +11,8 @@ import textwrap
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
-from msgspec import Struct
 from textual import on
 from textual.content import Content
 from textual.dom import DOMNode
@@ -31,7 +30,7 @@ from inspector.tui.code.highlight import Highlighter, location_of, place
 from inspector.tui.keys.command_table import Where
 from inspector.tui.panes.pane import Pane
 from inspector.tui.panes.panes import Panes
-from inspector.tui.widgets.notice import Notice, cancelled, cut, in_thread, label, plain
+from inspector.tui.widgets.notice import Notice, cancelled, cut, following, in_thread, label, plain
 from inspector.tui.widgets.subject import RecordingTimes, TreeSubject
 from inspector.tui.widgets.tool_screen import ResultType, SearchScreen
 
@@ -53,7 +52,7 @@ def _span(lines: tuple[int, ...], word: str) -> str:
     return f"{word} at {lines[0]}" if lines else ""
 
 
-class Said(Struct, frozen=True):
+class Said(NamedTuple):
     """All annotations of one line."""
 
     words: Words = NO_WORDS
@@ -96,8 +95,7 @@ class ReadingLine(Widget):
     def next_register(self) -> bool:
         names = [one.name for one in self.said.registers]
         if names:
-            at = names.index(self.register) + 1 if self.register in names else 0
-            self.register = names[at % len(names)]
+            self.register = following(names, self.register)
             self._light_up()
         return bool(names)
 
@@ -111,18 +109,17 @@ class ReadingLine(Widget):
         return next((one for one in self.said.registers if one.name == self.register), None)
 
     def parts(self) -> list[tuple[str, str]]:
-        out: list[tuple[str, str]] = []
-        if self.said.words.sentence:
-            out.append((self.said.words.sentence, "$foreground"))
+        words, told, _ = self.said
+        out = [(words.sentence, "$foreground")] if words.sentence else []
         out += [
             (f"{SEVERITY_SIGNS.get(n.severity, '·')} {n.rule}: {n.text}", "$warning")
-            for n in self.said.told.notes
+            for n in told.notes
         ]
-        out += [(wait, "$secondary") for wait in self.said.words.waits]
+        out += [(wait, "$secondary") for wait in words.waits]
         if (one := self.looked_at) is not None and (one.defined or one.used):
             places = (_span(one.defined, "defined"), _span(one.used, "used"))
             out.append((f"{one.name}: {', '.join(p for p in places if p)}", "$accent"))
-        rolled = self.said.told.rolled
+        rolled = told.rolled
         if rolled is not None and rolled.live.get("gpr"):
             most = "up to " if rolled.instructions > 1 else ""
             peak = ", the kernel's peak" if rolled.peak else ""
@@ -156,12 +153,14 @@ def stacked(parts: list[tuple[str, str]], width: int, height: int) -> list[tuple
     while sum(allowed) > height:
         longest = max(range(len(allowed)), key=lambda at: (allowed[at], at))
         allowed[longest] -= 1
-    out = []
-    for (_, style), rows, many in zip(parts, wrapped, allowed, strict=True):
+    for rows, many in zip(wrapped, allowed, strict=True):
         if many < len(rows):
-            rows[many - 1] = cut(rows[many - 1], width - 1).removesuffix("…") + "…"
-        out += [(cut(row, width), style) for row in rows[:many]]
-    return out
+            rows[many - 1 :] = [cut(rows[many - 1], width - 1).removesuffix("…") + "…"]
+    return [
+        (cut(row, width), style)
+        for (_, style), rows in zip(parts, wrapped, strict=True)
+        for row in rows
+    ]
 
 
 # Dialogs are imported when they are opened: the first frame does not wait for them.
@@ -189,10 +188,6 @@ class PaneScreen(SearchScreen[ResultType]):
     @property
     def view(self) -> CodeView:
         return self.panes.active.view
-
-    @property
-    def home(self) -> CodeView:
-        return self.view
 
     def home_of(self, where: Where) -> DOMNode:
         return self.view if where is Where.PANE else self
@@ -343,10 +338,8 @@ class PaneScreen(SearchScreen[ResultType]):
         from inspector.tui.panes.dialogs import answer
 
         subject, width = self.panes.subject, self.app.size.width - FRAME_CELLS
-        times: tuple[str, ...] = ()
-        if subject.kernel is not None and subject.variant is not None:
-            device = (self.reads.recording.device or {}).get("name")
-            times = tuple(self.times.lines(subject.kernel, subject.variant, str(device or "")))
+        device = str((self.reads.recording.device or {}).get("name") or "")
+        times = self.times.lines(*subject.pair, device) if subject.variant else []
         stage, n = self.panes.active.stage, self.view.cursor
         work = partial(answer, self.reads, what, subject, stage, n, times, width)
         then = partial(self._answered, what, subject)
@@ -359,12 +352,12 @@ class PaneScreen(SearchScreen[ResultType]):
         from inspector.tui.widgets.tool_screen import Overlay
 
         heading = HEADINGS.get(what) or f"{label(subject.name)} {subject.key[1]}"
-        if isinstance(found, tuple):
-            self.app.push_screen(HintList(heading, found), self.to_hint)
-            return
         if isinstance(found, Notice):
             heading, found = "", Content(f"{found.message}\n{found.hint}".strip())
-        self.app.push_screen(Overlay(heading, found, wide=what == "profile"))
+        if isinstance(found, tuple):
+            self.app.push_screen(HintList(heading, found), self.to_hint)
+        else:
+            self.app.push_screen(Overlay(heading, found, wide=what == "profile"))
 
     def to_hint(self, finding: Finding | None) -> None:
         shown = [pane.stage for pane in self.panes.panes if pane.stage is not None]

@@ -16,7 +16,7 @@ from inspector.base.model import Stage
 from inspector.reader.reader import Reader
 from inspector.tui.code.code_view import CodeView
 from inspector.tui.panes.pane import ListingRequest, Pane
-from inspector.tui.widgets.notice import Notice, in_thread
+from inspector.tui.widgets.notice import Notice, following, in_thread
 from inspector.tui.widgets.subject import TreeSubject, resolve
 
 
@@ -54,8 +54,7 @@ LAYOUTS = {
 
 
 def after(now: Layout | None) -> Layout:
-    every = [*LAYOUTS.values()]
-    return every[0 if now is None else (every.index(now) + 1) % len(every)]
+    return following([*LAYOUTS.values()], now)
 
 
 MAX_PANES = 3
@@ -111,7 +110,7 @@ class History:
 
 
 Links = Mapping[int, tuple[int, ...]]
-Pair = tuple[ListingRequest, ListingRequest]
+Pair = tuple[ListingRequest | None, ListingRequest | None]
 
 
 class Panes(Container):
@@ -208,14 +207,11 @@ class Panes(Container):
         self.active.preferred = stage
         self.active.show(self.subject, stage, path)
 
-    def next_file(self) -> bool:
-        """Show the next file of the active pane's source; False if there is none."""
+    def next_file(self) -> None:
+        """Show the next file of the active pane's source, if there is one."""
         request = self.active.request
-        if request is None or len(request.files) < 2:
-            return False
-        at = request.files.index(request.path) + 1
-        self.choose(Stage.SOURCE, request.files[at % len(request.files)])
-        return True
+        if request is not None and len(request.files) > 1:
+            self.choose(Stage.SOURCE, following(request.files, request.path))
 
     def carry(self, pane: Pane, place: VisitedPlace | None) -> None:
         """Go in a pane to the line that a place in another stage of its subject belongs to."""
@@ -319,9 +315,7 @@ class Panes(Container):
             pane.set_class(self.screen.focused is pane.view, "-focused")
 
     on_descendant_blur = on_descendant_focus
-
-    def on_resize(self) -> None:
-        self.fit()
+    on_resize = fit
 
     @on(Pane.Shown)
     def _shown(self, message: Pane.Shown) -> None:
@@ -363,20 +357,21 @@ class Panes(Container):
     def _moved(self, message: CodeView.Moved) -> None:
         message.stop()
         if message.view.has_focus and message.view is not self.active.view:
-            self.active = next(p for p in self.panes if p.view is message.view)
+            self.active = self._of(message.view)
             self.fit()
         if message.view is self.active.view:
             self.follow(move=True)
 
+    def _of(self, view: CodeView) -> Pane:
+        return next(pane for pane in self.panes if pane.view is view)
+
     def leave(self, view: CodeView, n: int) -> None:
         """Remember line ``n`` of a view as a place to go back to."""
-        stage = next((p.stage for p in self.panes if p.view is view), None)
-        self.history.leave(VisitedPlace(self.subject, stage, n))
+        self.history.leave(VisitedPlace(self.subject, self._of(view).stage, n))
 
     def _links_to(self, pane: Pane, leader: Pane) -> Links | None:
-        if leader.request is None or pane.request is None:
-            return None
-        return self._links.get((leader.request, pane.request))
+        both = leader.request, pane.request
+        return self._links.get(both)
 
     def linked_lines(self, pane: Pane) -> tuple[int, ...]:
         return (self._links_to(pane, self.active) or {}).get(self.active.view.cursor, ())
@@ -431,8 +426,7 @@ class Panes(Container):
 
     def align(self, view: CodeView) -> None:
         """Bring the lines of the other panes beside the linked ones of a view."""
-        leader = next(p for p in self.panes if p.view is view)
-        first, last = view.span()
+        leader, (first, last) = self._of(view), view.span()
         at = view.map.row(view.cursor)
         here = at if first <= at <= last else (first + last) // 2
         for pane in self.panes:

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 else:
     Opener = Callable
 
-MAX_LINES = 10_000
-"""Lines that are kept, the newest."""
+SHOWN_BYTES, KEPT_BYTES = 1 << 18, 1 << 20
+"""Bytes of output that are kept to be shown, and to be printed on the terminal later."""
 
 MAX_LINE_CHARS = 2_000
 
@@ -42,45 +42,46 @@ def _kept(line: str) -> str:
 
 
 class TerminalText:
-    """Plain lines of output; a program that needs more of a terminal is given the real one.
+    """The last ``limit`` bytes of output, from the beginning of a line on, and its plain lines.
 
-    ``feed`` is called by one thread, the rest by another.
+    A program that needs more of a terminal is given the real one. ``feed`` is called by one
+    thread, the rest by another.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, limit: int = SHOWN_BYTES) -> None:
+        self.limit = limit
         self.version = 0
-        self.dropped = 0
-        """Lines at the beginning that are not kept any more."""
-        self._lines: list[str] = []
-        self._open = self._held = ""
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self.cut = self.dropped = 0
+        """Bytes and lines at the beginning that are not kept any more."""
+        self._data = bytearray()
         self._lock = threading.Lock()
 
     def feed(self, data: bytes) -> None:
-        text = self._held + self._decoder.decode(data)
-        cut = _UNFINISHED.search(text)
-        self._held = text[cut.start() :] if cut else ""
-        plain = _SEQUENCE.sub("", text[: len(text) - len(self._held)])
         with self._lock:
-            *ended, last = (self._open + plain).split("\n")
-            self._open = last[-MAX_LINE_CHARS:] if "\r" in last else last[:MAX_LINE_CHARS]
-            self._lines += map(_kept, ended)
-            over = max(0, len(self._lines) - MAX_LINES)
-            del self._lines[:over]
-            self.dropped += over
+            self._data += data
             self.version += 1
+            over = len(self._data) - self.limit
+            if over > 0:
+                over += self.limit // 4
+                over = self._data.find(b"\n", over) + 1 or over
+                self.cut += over
+                self.dropped += self._data.count(b"\n", 0, over)
+                del self._data[:over]
+
+    @property
+    def data(self) -> bytes:
+        with self._lock:
+            return bytes(self._data)
 
     def lines(self) -> list[str]:
-        with self._lock:
-            last = _kept(self._open)
-            return [*self._lines, last] if last else [*self._lines]
+        text = codecs.getincrementaldecoder("utf-8")("replace").decode(self.data)
+        plain = _SEQUENCE.sub("", _UNFINISHED.sub("", text))
+        *ended, last = map(_kept, plain.split("\n"))
+        return [*ended, last] if last else ended
 
 
 GRACE = 3.0
 """Seconds between Ctrl-C, a request to end, and the end without asking."""
-
-KEPT = 1 << 20
-"""Bytes of output that are kept to be printed on the terminal later."""
 
 TAKES_SCREEN = (b"\x1b[?1049h", b"\x1b[?1047h", b"\x1b[?47h")
 
@@ -138,10 +139,8 @@ class Live:
         self.began = time.monotonic()
         self.ended: float | None = None
 
-        self._raw = bytearray()
-        self._cut = 0
+        self._raw = TerminalText(KEPT_BYTES)
         self._tail = b""
-        self._lock = threading.Lock()
         self.news: list[tuple[str, str, bool]] = []
         """What is to be shown in the corner: a title, a text, whether it is bad."""
         self.said = ""
@@ -161,13 +160,7 @@ class Live:
         return f"◔ {self.state.value}" if self.state.value else self.said
 
     def feed(self, data: bytes) -> None:
-        with self._lock:
-            self._raw += data
-            if len(self._raw) > KEPT:
-                over = len(self._raw) - KEPT * 3 // 4
-                over = self._raw.find(b"\n", over) + 1 or over
-                del self._raw[:over]
-                self._cut += over
+        self._raw.feed(data)
         self.text.feed(data)
         if any(sign in self._tail + data for sign in TAKES_SCREEN):
             self.wants_terminal()
@@ -178,11 +171,10 @@ class Live:
             self.choice = Choice.TERMINAL
 
     def printed(self) -> bytes:
-        with self._lock:
-            raw, self._raw = bytes(self._raw), bytearray()
-            cut, self._cut = self._cut, 0
-        note = f"ptxview: the first {cut >> 10} KiB of the output are not repeated here\r\n"
-        return note.encode() + raw if cut else raw
+        """The output so far, which is not kept for a second time."""
+        raw, self._raw = self._raw, TerminalText(KEPT_BYTES)
+        note = f"ptxview: the first {raw.cut >> 10} KiB of the output are not repeated here\r\n"
+        return note.encode() + raw.data if raw.cut else raw.data
 
     def end(self) -> None:
         if self.send is None or not self.running:

@@ -41,12 +41,11 @@ class OutputView(ScrollView, can_focus=True, inherit_bindings=False):
         """The number of a line since the program began, and the text of one of its rows."""
         self._version = -1
 
-    def on_mount(self) -> None:
-        self.look()
-
     def look(self) -> None:
         if self.live.text.version != self._version:
             self.on_resize()
+
+    on_mount = look
 
     def on_resize(self) -> None:
         follows, y = self.follows, self.scroll_offset.y
@@ -86,7 +85,7 @@ class OutputView(ScrollView, can_focus=True, inherit_bindings=False):
         self.scroll_to(y=0 if side < 0 else self.max_scroll_y, animate=False, force=True)
 
     async def action_leave(self) -> None:
-        if self.has_class("-alone"):
+        if self.screen.has_class("-empty"):
             self.action_edge(1)
         else:
             await self.run_action("screen.tell_app('output')")

@@ -100,16 +100,17 @@ class StageFigures(Struct, dict=True):
         line = self.lines.get(n)
         if line is None:
             return ""
-        if column == WARPS:
-            return trace_report.short(line.executed)
         if column == LANES:
             return "" if line.lanes_per_warp is None else f"{line.lanes_per_warp:.3g}"
-        if column == DIVERGES:
-            return trace_report.short(line.divergent) if line.branches else ""
-        use = line.use(GLOBAL if column == SECTORS else SHARED)
-        if use is None:
-            return ""
-        return trace_report.short(use.sectors if column == SECTORS else use.conflicts)
+        of_global, shared = line.use(GLOBAL), line.use(SHARED)
+        counts = {
+            WARPS: line.executed,
+            DIVERGES: line.divergent if line.branches else None,
+            SECTORS: of_global.sectors if of_global else None,
+            CONFLICTS: shared.conflicts if shared else None,
+        }
+        count = counts[column]
+        return "" if count is None else trace_report.short(count)
 
     def hot(self, n: int) -> bool:
         return n in self._hot
@@ -121,7 +122,7 @@ class StageFigures(Struct, dict=True):
         hot = frozenset(n for n, count in counts.items() if count == most)
         return hot if len(hot) < len(counts) else frozenset()
 
-    def hottest(self) -> tuple[ExecutedLine, ...]:
+    def hottest(self) -> list[ExecutedLine]:
         """The lines that warps executed most, of those the ones that asked most of memory first."""
 
         def heat(line: ExecutedLine) -> tuple[int, ...]:
@@ -129,12 +130,11 @@ class StageFigures(Struct, dict=True):
             asked = (of_global.sectors if of_global else 0) + (shared.wavefronts if shared else 0)
             return -line.executed, -asked, line.n
 
-        ran = sorted((line for line in self.lines.values() if line.executed), key=heat)
-        return tuple(ran[:MAX_HOT_LINES])
+        ran = (line for line in self.lines.values() if line.executed)
+        return sorted(ran, key=heat)[:MAX_HOT_LINES]
 
     def current(self) -> tuple[int, ...]:
-        place = self.stepper.place()
-        if place is None:
+        if (place := self.stepper.place()) is None:
             return ()
         return (place.line,) if self.links is None else self.tied.get(place.line, ())
 
@@ -182,23 +182,21 @@ class SteppedKernel(Struct):
         self.links[stage], self.texts[stage] = links, texts
         self._made.pop(stage, None)
 
-    def figures(self, stage: Stage) -> StageFigures | None:
-        if stage is not Stage.PTX and stage not in self.links:
+    def figures(self, stage: Stage | None) -> StageFigures | None:
+        if stage is None or (stage is not Stage.PTX and stage not in self.links):
             return None
         if stage not in self._made:
             facts = self.block_facts if self.counted is None else self.counted.facts
-            total = facts.totals().instructions
             links = self.links.get(stage) if stage is not Stage.PTX else None
             tied = {} if links is None else _reversed(links)
-            lines = facts.lines(None if links is None else tied)
-            by_number = {line.n: line for line in lines}
-            texts = self.texts.get(stage, ())
-            self._made[stage] = StageFigures(self.stepper, links, tied, by_number, texts, total)
+            lines = {line.n: line for line in facts.lines(None if links is None else tied)}
+            texts, total = self.texts.get(stage, ()), facts.totals().instructions
+            self._made[stage] = StageFigures(self.stepper, links, tied, lines, texts, total)
         return self._made[stage]
 
-    def ptx_lines(self, stage: Stage, n: int) -> tuple[int, ...]:
+    def ptx_lines(self, stage: Stage | None, n: int) -> tuple[int, ...]:
         if stage is not Stage.PTX:
-            return self.links.get(stage, {}).get(n, ())
+            return self.links.get(stage, {}).get(n, ()) if stage else ()
         lines = sorted({row.line for row in self.stepper.program.code.instructions})
         at = bisect_left(lines, n)
         return (lines[at],) if at < len(lines) else ()
@@ -215,13 +213,8 @@ MAX_STEPS, MAX_BYTES = 500_000, 256 << 20
 """What is kept of a block's steps: as much as a laptop has to spare."""
 
 
-class BlockRun(Struct, frozen=True):
-    """A block that was run; ``unnamed`` says why registers have no names of the source, or ""."""
-
-    chosen: ChosenLaunch
-    traced: TracedBlock
-    stepper: Stepper
-    unnamed: str = ""
+BlockRun = tuple[ChosenLaunch, TracedBlock, Stepper, str]
+"""A block that was run, and why registers have no names of the source, or ""."""
 
 
 class RunningBlock(Struct):
@@ -247,7 +240,7 @@ class RunningBlock(Struct):
                 stop=self.stop.is_set,
             )
             names, unnamed = chosen.register_names()
-            return BlockRun(chosen, traced, Stepper.of(traced, names, chosen.source), unnamed)
+            return chosen, traced, Stepper.of(traced, names, chosen.source), unnamed
         except UsageError as error:
             path = shlex.quote(reads.recording.path)
             by_hand = f"In a terminal:\n\n    ptxview step {path} {variant.id} …"
@@ -256,12 +249,11 @@ class RunningBlock(Struct):
 
 
 def stages_with_ptx(stages: tuple[Stage | None, ...], subject: TreeSubject) -> tuple[Stage, ...]:
-    shown = [stage for stage in stages if stage is not None and subject.has(stage)]
+    shown = tuple(stage for stage in stages if stage is not None and subject.has(stage))
     if Stage.PTX not in shown:
-        shown = [*shown[: max(1, len(stages) - 1)], Stage.PTX]
-    if len(shown) == 1 and len(subject.stages()) > 1:
-        shown.insert(0, subject.default(0, (Stage.PTX,)))
-    return tuple(shown)
+        shown = (*shown[: max(1, len(stages) - 1)], Stage.PTX)
+    alone = len(shown) == 1 and len(subject.stages()) > 1
+    return (subject.default(0, (Stage.PTX,)), *shown) if alone else shown
 
 
 Parts = Iterator[tuple[str, str]]
@@ -408,19 +400,16 @@ class LaneGrid(ModalScreen[int | None]):
         super().__init__()
         self.heading, self.strips, self.lane = heading, strips, lane
         self.threads = len(strips[0].active)
-        self.which = 0
-        self.typed = ""
+        self.which, self.typed = 0, ""
         self.text = Static(markup=False)
+        self.frame = VerticalScroll(self.text)
+        self.frame.border_title = Content(heading)
+        more = "Tab the next register, " if len(strips) > 1 else ""
+        keys = f"arrows or a number, Enter chooses, {more}Esc closes"
+        self.frame.border_subtitle = Content(keys)
 
     def compose(self) -> ComposeResult:
-        frame = VerticalScroll(self.text)
-        frame.border_title = Content(self.heading)
-        more = "Tab the next register, " if len(self.strips) > 1 else ""
-        frame.border_subtitle = Content(f"arrows or a number, Enter chooses, {more}Esc closes")
-        yield frame
-
-    def on_resize(self) -> None:
-        self._show()
+        yield self.frame
 
     def _show(self) -> None:
         width, height = self.size.width - 6, self.size.height - 3
@@ -428,8 +417,9 @@ class LaneGrid(ModalScreen[int | None]):
         text = Content.assemble(*parts)
         self.text.update(text)
         widest = max(line.cell_length for line in text.split("\n"))
-        frame = self.query_one(VerticalScroll)
-        frame.styles.width = max(widest, len(self.heading) + 4, LEAST) + 6
+        self.frame.styles.width = max(widest, len(self.heading) + 4, LEAST) + 6
+
+    on_resize = _show
 
     def on_key(self, event: events.Key) -> None:
         if event.character is None or not event.character.isdecimal():

@@ -39,7 +39,7 @@ from inspector.tui.step.step_figures import (
     register_rows,
     stages_with_ptx,
 )
-from inspector.tui.widgets.notice import Notice, cut, in_thread, label
+from inspector.tui.widgets.notice import Notice, cut, following, in_thread, label
 from inspector.tui.widgets.subject import RecordingTimes, TreeSubject
 from inspector.tui.widgets.tool_screen import Overlay, SubjectBar
 
@@ -125,9 +125,6 @@ class StepScreen(PaneScreen[None]):
         self.set_interval(GLANCE_SECONDS, self._glance)
         self._run(self.block)
 
-    def on_resize(self) -> None:
-        self.fit()
-
     def fit(self) -> None:
         panel = self.size.width >= MIN_PANEL_CELLS and self._panel_wanted
         self.panel.display = panel and self._kernel is not None
@@ -137,24 +134,19 @@ class StepScreen(PaneScreen[None]):
             self.panes.zoomed = self.size.width < MIN_PANEL_CELLS
         self.panes.fit()
 
+    on_resize = fit
+
     def on_unmount(self) -> None:
         self._leaving.set()
         if self.running is not None:
             self.running.stop.set()
 
     def _run(self, block: Triple) -> None:
-        kernel, variant = self.subject.kernel, self.subject.variant
-        assert kernel is not None and variant is not None
         if self.running is not None:
             self.running.stop.set()
-        running = self.running = RunningBlock(block)
-        in_thread(
-            self,
-            lambda: running.run(self.reads, kernel, variant),
-            self._was_run,
-            "block",
-            failed=self._not_run,
-        )
+        self.running = RunningBlock(block)
+        work = partial(self.running.run, self.reads, *self.subject.pair)
+        in_thread(self, work, self._was_run, "block", failed=self._not_run)
         self._glance()
 
     def _glance(self) -> None:
@@ -166,23 +158,22 @@ class StepScreen(PaneScreen[None]):
 
     def _was_run(self, run: BlockRun) -> None:
         self.running, before = None, self._kernel
-        if not run.traced.trace.steps and before is None:
-            why = run.traced.ended or "The block ended before its first step."
-            self._not_run(Notice("∅", why))
+        chosen, traced, stepper, unnamed = run
+        facts, ended = traced.facts, traced.ended
+        if not traced.trace.steps and before is None:
+            self._not_run(Notice("∅", ended or "The block ended before its first step."))
             return
-        stepper, facts, ended = run.stepper, run.traced.facts, run.traced.ended
         assert facts is not None
-        self.block, self._cut = run.traced.block, ended is not None and run.traced.fault is None
-        self._kernel = kernel = SteppedKernel(stepper, facts, run.chosen.launch.blocks)
+        self.block, self._cut = traced.block, ended is not None and traced.fault is None
+        self._kernel = kernel = SteppedKernel(stepper, facts, chosen.launch.blocks)
         if before is not None:
             kernel.links, kernel.texts = before.links, before.texts
             stepper.lane = before.stepper.lane
         if before is not None and before.launched is not None:
             kernel.count(before.launched)
         elif ended is None:
-            chosen, leaving = run.chosen, self._leaving
             launch = partial(trace_launch, chosen.program, chosen.launch, chosen.make)
-            work = partial(launch, stop=leaving.is_set)
+            work = partial(launch, stop=self._leaving.is_set)
             in_thread(self, work, self._was_counted, "count", failed=self._not_counted)
         else:
             kernel.uncounted = ended
@@ -192,8 +183,8 @@ class StepScreen(PaneScreen[None]):
         said = "Inputs are new ones of the recorded kind. n steps, u runs to the cursor."
         if remarks := stepper.inputs.remarks:
             said = f"Inputs are new ones of the recorded kind; {label('; '.join(remarks))}."
-        if run.unnamed:
-            said = f"Values have no names from the source: {label(run.unnamed)}"
+        if unnamed:
+            said = f"Values have no names from the source: {label(unnamed)}"
         self._news = said if ended is None else label(ended), ended is not None
         self._tell_news()
 
@@ -231,8 +222,7 @@ class StepScreen(PaneScreen[None]):
             self.say(text, warning=warning)
 
     def _find_ties(self) -> None:
-        variant = self.subject.variant
-        assert variant is not None
+        _, variant = self.subject.pair
 
         def tie(stage: Stage) -> None:
             def find() -> tuple[Links, tuple[str, ...]]:
@@ -252,7 +242,7 @@ class StepScreen(PaneScreen[None]):
 
     def _stand(self) -> None:
         for pane in self.panes.panes:
-            if pane.stage is not None and pane.settled:
+            if pane.settled:
                 figures = self.kernel.figures(pane.stage)
                 pane.view.columns(run=figures)
                 pane.view.stand(() if figures is None else figures.current())
@@ -261,14 +251,10 @@ class StepScreen(PaneScreen[None]):
     def _came(self, answer: StepAnswer | None) -> None:
         self._stand()
         self._tell()
-        if self.panel.display:
-            self._show_registers()
+        self.registers.update(Content.assemble(*register_rows(self.stepper, WIDTH - 4)))
         self.changed()
         if answer is not None and answer.note:
             self.warn(cut(label(answer.note), self.size.width))
-
-    def _show_registers(self) -> None:
-        self.registers.update(Content.assemble(*register_rows(self.stepper, WIDTH - 4)))
 
     def _tell(self) -> None:
         kernel, place = self.kernel, self.stepper.place()
@@ -325,7 +311,7 @@ class StepScreen(PaneScreen[None]):
     def _ptx_lines(self) -> tuple[Stage | None, int, tuple[int, ...]]:
         """The cursor's line, and the lines of the PTX that it is tied to; warns of none."""
         stage, n = self.panes.active.stage, self.view.cursor
-        lines = () if stage is None else self.kernel.ptx_lines(stage, n)
+        lines = self.kernel.ptx_lines(stage, n)
         if not lines:
             self.warn(f"No line of the PTX is tied to line {n} of the {stage}.")
         return stage, n, lines
@@ -368,21 +354,19 @@ class StepScreen(PaneScreen[None]):
         if self.size.width >= MIN_PANEL_CELLS:
             self._panel_wanted = not self._panel_wanted
             self.fit()
-            self._show_registers()
         else:
             rows = Content.assemble(*register_rows(self.stepper, min(self.size.width, 84) - 6))
             self.app.push_screen(Overlay(f"Registers of lane {self.stepper.lane}", rows))
 
     def action_hottest(self) -> None:
         stage = self.panes.active.stage
-        figures = None if stage is None else self.kernel.figures(stage)
-        hottest = () if figures is None else figures.hottest()
+        figures = self.kernel.figures(stage)
+        hottest = [] if figures is None else figures.hottest()
         if figures is None or not hottest:
             self.warn("Nothing was counted on these lines.")
             return
         at = (self._hot[1] + 1 if self._hot[0] is stage else 0) % len(hottest)
-        self._hot = stage, at
-        line = hottest[at]
+        self._hot, line = (stage, at), hottest[at]
         self.view.jump(line.n)
         more = "" if at + 1 == len(hottest) else "; H goes to the next"
         share = percent(line.executed / figures.total)
@@ -399,9 +383,8 @@ class StepScreen(PaneScreen[None]):
 
     def action_ask(self, kind: str) -> None:
         begin = {"parts": f"{self.stepper.lane} ", "block": ",".join(map(str, self.block))}
-        self.ask(
-            kind, begin.get(kind, self._typed.get(kind, "")), lambda text: self._asked(kind, text)
-        )
+        typed = begin.get(kind, self._typed.get(kind, ""))
+        self.ask(kind, typed, partial(self._asked, kind))
         if kind == "parts":
             self.prompt.input.action_end()
 
@@ -436,8 +419,7 @@ class StepScreen(PaneScreen[None]):
             self.find(None)
 
     def action_next_pane(self, by: int) -> None:
-        panes = self.panes.panes
-        self.panes.activate(panes[(panes.index(self.panes.active) + by) % len(panes)])
+        self.panes.activate(following(self.panes.panes, self.panes.active, by))
 
     def action_zoom(self) -> None:
         self._turned = True

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 
 from rich.cells import cell_len
 from rich.segment import Segment
@@ -35,7 +35,16 @@ from inspector.tui.tree.rows import (
     rows,
     whole_tree,
 )
-from inspector.tui.widgets.notice import Notice, attempt, cancelled, cut, in_thread, label, shorten
+from inspector.tui.widgets.notice import (
+    Notice,
+    attempt,
+    cancelled,
+    cut,
+    following,
+    in_thread,
+    label,
+    shorten,
+)
 from inspector.tui.widgets.row_list import RowList
 from inspector.tui.widgets.selection import Chosen, Selection
 from inspector.tui.widgets.subject import (
@@ -46,7 +55,6 @@ from inspector.tui.widgets.subject import (
     figure,
     spilled,
     spills,
-    warps,
 )
 
 READ_DELAY_SECONDS = 0.05
@@ -82,25 +90,17 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
     class Filtered(Message):
         """The filter has changed."""
 
-    @dataclass
-    class Told(Message):
-        """How a filter fares, or what is wrong with it."""
-
-        text: str
-
     class Ordered(Message):
         """The order has changed, or more figures decide it."""
 
-    def __init__(self, reads: Reader, times: RecordingTimes | None = None) -> None:
+    def __init__(self, reads: Reader, times: RecordingTimes, told: Callable[[str], object]) -> None:
+        """``told`` is given how a filter fares, or what is wrong with it."""
         super().__init__()
-        self.reads = reads
-        self.times = times if times is not None else RecordingTimes(reads.recording.path)
+        self.reads, self.times = reads, times
         self.order = Order.COMPILED
         self.query_text = self.words = ""
         self.chosen: Chosen = None
-        self.selection = Selection(
-            self, lambda: self.reads, self._select, lambda text: self.post_message(self.Told(text))
-        )
+        self.selection = Selection(self, lambda: self.reads, self._select, told)
         self.marked: tuple[Key, ...] = ()
         # By kernel and variant: two kernels of one object file share its hash.
         self._resources: dict[Key, Resources | None] = {}
@@ -112,9 +112,8 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
 
     def _plant(self) -> None:
         self._tree = whole_tree(self.reads.recording)
-        names = (row.text for row in rows(self._tree) if row.kind is TreeKind.KERNEL)
-        self._names = tuple(dict.fromkeys(names))
-        self._shortened: dict[int, dict[str, str]] = {}
+        texts = (row.text for row in rows(self._tree) if row.kind is TreeKind.KERNEL)
+        self._shortened = cache(partial(apart, tuple(dict.fromkeys(texts))))
         self._sort()
 
     def _sort(self) -> None:
@@ -264,7 +263,7 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
 
     def action_order(self) -> None:
         there = orders(self.reads.recording, bool(self.times.stored))
-        self.order = there[(there.index(self.order) + 1) % len(there)]
+        self.order = following(there, self.order)
         self.reorder()
         if self.order in (Order.REGISTERS, Order.SPILLS):
             self.read_every()
@@ -328,11 +327,8 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
             return cut(row.text, room)
         if row.short:
             return shorten_variant(row.short, room)
-        if row.kind is not TreeKind.KERNEL or room < 1:
-            return shorten(row.text, room)
-        if room not in self._shortened:
-            self._shortened[room] = apart(self._names, room)
-        return self._shortened[room].get(row.text) or shorten(row.text, room)
+        own = self._shortened(room) if row.kind is TreeKind.KERNEL and room > 0 else {}
+        return own.get(row.text) or shorten(row.text, room)
 
     def _sign(self, row: TreeRow) -> str:
         if row.kind is TreeKind.OPERATORS:
@@ -349,30 +345,29 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
             return "", "", False
         if row.failed and not row.count and (variant is None or variant.uncompiled):
             return "", "failed ", True
-        failed = f"{row.failed} failed  " if row.failed else ""
-        group = row.kind in (TreeKind.ORIGIN, TreeKind.GRAPH)
+        group = row.kind in (TreeKind.ORIGIN, TreeKind.GRAPH) or variant is None
         if row.count or group or variant is None:
-            count = str(row.count or UNKNOWN) if group or variant is None else f"×{row.count}"
+            failed = f"{row.failed} failed  " if row.failed else ""
+            count = str(row.count or UNKNOWN) if group else f"×{row.count}"
             return "", f"{failed}{count} ", bool(failed)
         resources = self._resources.get(row.subject.key[:2]) or variant.known
         figures, spill = self._ordered_by(row, variant, resources), spilled(resources)
         if variant.error is not None:
             return figures.strip(), "failed ", True
         # Where its siblings have others, the variant's own text tells its warps.
-        many = warps(variant) if row.kind is TreeKind.KERNEL else None
-        return "" if many is None else f"w{many}", figures, spill
+        many = variant.config.get("num_warps") if row.kind is TreeKind.KERNEL else None
+        return f"w{many}" if isinstance(many, int) else "", figures, spill
 
     def _ordered_by(self, row: TreeRow, variant: Variant, resources: Resources) -> str:
-        text, warning = figure(resources.registers), "⚠" if spilled(resources) else " "
-        if self.order is Order.SPILLS:
-            text = spills(resources).removesuffix(" ⚠")
         if self.order is Order.TIME:
             us, tuned = self.times.us(row.subject.kernel, variant), time_us(variant)
             found, sign = (us, " ") if us is not None else (tuned, "°")
             return f"{UNKNOWN} " if found is None else f"{duration(found)} µs{sign}"
+        by_spills, warning = self.order is Order.SPILLS, "⚠" if spilled(resources) else " "
+        text = spills(resources).removesuffix(" ⚠") if by_spills else figure(resources.registers)
         if text == UNKNOWN and row.subject.key[:2] not in self._resources:
             return f"{UNREAD:>3} {warning}"
-        return text + warning if self.order is Order.SPILLS else f"{text:>3}r{warning}"
+        return text + warning if by_spills else f"{text:>3}r{warning}"
 
     def action_unfold(self) -> None:
         row = self.row
@@ -396,8 +391,7 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
             self._rebuild()
 
     def on_click(self, event: events.Click) -> None:
-        index = self.clicked(event)
-        if index is None:
+        if (index := self.clicked(event)) is None:
             return
         self.go(index)
         row = self.rows[index]

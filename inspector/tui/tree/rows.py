@@ -364,14 +364,13 @@ def ordered(
 def _ordered(
     entry: TreeEntry, order: Order, figure: Callable[[TreeSubject], float | None]
 ) -> tuple[TreeEntry, float | None]:
-    below = [_ordered(one, order, figure) for one in entry.beneath]
-    fixed = [one for one, _ in below if one.row.kind is TreeKind.OPERATORS]
-    rest = [(one, value) for one, value in below if one.row.kind is not TreeKind.OPERATORS]
-    if order is Order.NAME:
-        rest.sort(key=lambda pair: pair[0].row.text.casefold())
-        return replace(entry, beneath=(*fixed, *(one for one, _ in rest))), None
-    rest.sort(key=lambda pair: (pair[1] is None, -(pair[1] or 0)))
-    values = [value for _, value in rest if value is not None]
-    if not rest and (own := figure(entry.row.subject)) is not None:
-        values = [own]
-    return replace(entry, beneath=(*fixed, *(one for one, _ in rest))), max(values, default=None)
+    def place(one: tuple[TreeEntry, float | None]) -> tuple[object, ...]:
+        (below, value), kind = one, one[0].row.kind
+        by = below.row.text.casefold() if order is Order.NAME else (value is None, -(value or 0))
+        return kind is not TreeKind.OPERATORS, by
+
+    below = sorted((_ordered(one, order, figure) for one in entry.beneath), key=place)
+    leaf = all(one.row.kind is TreeKind.OPERATORS for one, _ in below)
+    values = [figure(entry.row.subject)] if leaf else [value for _, value in below]
+    most = max((value for value in values if value is not None), default=None)
+    return replace(entry, beneath=tuple(one for one, _ in below)), most

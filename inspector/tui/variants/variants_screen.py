@@ -9,8 +9,9 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from operator import itemgetter
 from time import monotonic
-from typing import ClassVar, cast
+from typing import ClassVar, NamedTuple, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -36,7 +37,7 @@ from inspector.report.timings import duration
 from inspector.tui.diff.diff_screen import DiffScreen
 from inspector.tui.keys.command_table import BARE, Where, bindings, bindings_of
 from inspector.tui.tree.rows import Measured
-from inspector.tui.widgets.notice import Notice, cut, in_thread, label
+from inspector.tui.widgets.notice import Notice, cut, following, in_thread, label
 from inspector.tui.widgets.row_list import Table
 from inspector.tui.widgets.selection import Chosen, Selection
 from inspector.tui.widgets.subject import (
@@ -92,14 +93,9 @@ def _time(us: float | None) -> str:
     return UNKNOWN if us is None else f"{duration(us)} µs"
 
 
-def _occupancy(row: VariantRow) -> str:
-    return UNKNOWN if row.occupancy is None else f"{row.occupancy:.4g} %"
-
-
 def _sign(row: VariantRow) -> str:
-    if row.winner:
-        return "★"
-    return "✗" if (row.reason or "").partition(":")[0] == "failed" else " "
+    failed = (row.reason or "").partition(":")[0] == "failed"
+    return "★" if row.winner else "✗" if failed else " "
 
 
 def _launches(row: VariantRow) -> str:
@@ -119,7 +115,14 @@ FIGURES = (
     VariantColumn("registers", lambda r: r.resources.registers, head="regs", read=True),
     VariantColumn("spills", lambda r: r.spills, lambda r: spills(r.resources), read=True),
     VariantColumn("shared", lambda r: r.shared, lambda r: shared(r.resources), read=True),
-    VariantColumn("occupancy", lambda r: r.occupancy, _occupancy, "occup.", least=False, read=True),
+    VariantColumn(
+        "occupancy",
+        lambda r: r.occupancy,
+        lambda r: UNKNOWN if r.occupancy is None else f"{r.occupancy:.4g} %",
+        "occup.",
+        least=False,
+        read=True,
+    ),
     VariantColumn("hints", lambda r: r.hints, read=True),
     VariantColumn("instructions", lambda r: r.instructions, head="instr.", read=True),
     VariantColumn("live", lambda r: r.live, read=True),
@@ -200,15 +203,16 @@ def columns(
 
     own = VariantColumn("time", us, lambda r: _time(us(r)))
     several = len({row.kernel.name for row in rows}) > 1
-    figures = [TUNED, *FIGURES] if any(row.time_us is not None for row in rows) else [own, *FIGURES]
-    if figures[0] is TUNED and any(us(row) is not None for row in rows):
-        figures.insert(0, own)
-    if any(LAUNCHES.value(row) is not None for row in rows):
-        figures.append(LAUNCHES)
-    if len({SPECIALISED.value(row) for row in rows}) > 1:
-        figures.append(SPECIALISED)
-    if not several and any(row.reason for row in rows):
-        figures.append(REASON)
+    tuned = any(row.time_us is not None for row in rows)
+    wanted = {
+        own: not tuned or any(us(row) is not None for row in rows),
+        TUNED: tuned,
+        **dict.fromkeys(FIGURES, True),
+        LAUNCHES: any(LAUNCHES.value(row) is not None for row in rows),
+        SPECIALISED: len({SPECIALISED.value(row) for row in rows}) > 1,
+        REASON: not several and any(row.reason for row in rows),
+    }
+    figures = [column for column, there in wanted.items() if there]
     each = [VariantColumn(name, partial(_setting, name)) for name in differing(rows)]
     whole = [_whole([one.name for one in each])] if each or several else []
     first = [*([KERNEL] if several else []), IDENT, WINNER]
@@ -234,12 +238,13 @@ def ordered(
     rows: Sequence[VariantRow], column: VariantColumn, worst_first: bool
 ) -> list[VariantRow]:
     known = [(value, row) for row in rows if (value := column.value(row)) is not None]
-    known.sort(
-        key=lambda item: (isinstance(item[0], str), item[0]), reverse=worst_first == column.least
-    )
     # Numbers come before words in both directions.
-    known.sort(key=lambda item: isinstance(item[0], str))
-    return [row for _, row in known] + [row for row in rows if column.value(row) is None]
+    numbers = [one for one in known if not isinstance(one[0], str)]
+    words = [one for one in known if isinstance(one[0], str)]
+    for each in (numbers, words):
+        each.sort(key=itemgetter(0), reverse=worst_first == column.least)
+    rest = [row for row in rows if column.value(row) is None]
+    return [*(row for _, row in numbers + words), *rest]
 
 
 class VariantTable(Table[VariantRow], can_focus=True, inherit_bindings=False):
@@ -266,9 +271,6 @@ class VariantTable(Table[VariantRow], can_focus=True, inherit_bindings=False):
         self.columns: list[tuple[VariantColumn, int]] = []
         self._names: dict[str, str] = {}
 
-    def on_resize(self) -> None:
-        self.lay()
-
     def renew(self, rows: tuple[VariantRow, ...]) -> None:
         before, top = self.cursor, self.scroll_offset.y
         self.known = rows
@@ -293,10 +295,9 @@ class VariantTable(Table[VariantRow], can_focus=True, inherit_bindings=False):
         column = next((c for c, _ in self.columns if c.name == self.sorted), None)
         if column is not None:
             rows = ordered(rows, column, self.reversed)
-        rounds = dict.fromkeys(row.round for row in self.known)
         rows = [
             row
-            for each in rounds
+            for each in dict.fromkeys(row.round for row in self.known)
             if (of := [one for one in rows if one.round == each])
             for row in (*([replace(of[0], variant=None, head=True)] if each else ()), *of)
         ]
@@ -305,6 +306,8 @@ class VariantTable(Table[VariantRow], can_focus=True, inherit_bindings=False):
         self._names = apart(names, next(own, max(map(cell_len, names), default=0)))
         same = (i for i, row in enumerate(rows) if here is not None and _same(row, here))
         self.show_rows(rows, next(same, self.cursor))
+
+    on_resize = lay
 
     def filter(self, text: str) -> None:
         self.selection.look(text)
@@ -320,8 +323,7 @@ class VariantTable(Table[VariantRow], can_focus=True, inherit_bindings=False):
 
     def action_sort(self, by: int) -> None:
         names = [c.name for c, _ in self.columns]
-        at = names.index(self.sorted) + by if self.sorted in names else (0 if by > 0 else -1)
-        self.sorted, self.reversed = names[at % len(names)], False
+        self.sorted, self.reversed = following(names, self.sorted, by), False
         self.lay()
 
     def action_reverse(self) -> None:
@@ -342,26 +344,23 @@ class VariantTable(Table[VariantRow], can_focus=True, inherit_bindings=False):
             at += size + 2
 
     def draw_row(self, index: int, width: int, base: Style) -> Strip:
-        row = self.rows[index]
+        row, here = self.rows[index], index == self.cursor
         if row.head:
-            plain = base + self.part("cursor" if index == self.cursor else "origin")
-            return Strip([Segment(cut(f"  {label(row.round)}", width), plain)]).adjust_cell_length(
-                width, plain
-            )
+            plain = base + self.part("cursor" if here else "origin")
+            text = cut(f"  {label(row.round)}", width)
+            return Strip([Segment(text, plain)]).adjust_cell_length(width, plain)
         if row.variant is None:
             base += self.part("quiet")
         elif row.winner:
             base += self.part("loud")
-        if index == self.cursor:
+        if here:
             base += self.part("cursor")
         own = self.subject(row)
         mark = "AB"[self.marked.index(own)] if own in self.marked else " "
-        here = "▸" if index == self.cursor else " "
-        parts = [Segment(f"{here}{mark}  ", base + self.part("mark"))]
+        parts = [Segment(f"{'▸' if here else ' '}{mark}  ", base + self.part("mark"))]
         for column, size in self.columns:
             text = column.cell(row)
-            if column is KERNEL:
-                text = self._names.get(text, text)
+            text = self._names.get(text, text) if column is KERNEL else text
             parts.append(Segment(f"{padded(text, size, column.right)}  ", base))
         return Strip(parts).adjust_cell_length(width, base)
 
@@ -407,20 +406,16 @@ MARKING = (
 """What to do, by how many variants are marked."""
 
 
-class Left(Struct, frozen=True):
-    """The state on leaving: marked variants, and the variant to open."""
-
-    marked: tuple[TreeSubject, ...]
-    read: TreeSubject | None = None
+Left = tuple[tuple[TreeSubject, ...], TreeSubject | None]
+"""The state on leaving: marked variants, and the variant to open."""
 
 
-class Scope(Struct, frozen=True):
-    """The variants of a table, with a name; ``wider`` is the next larger scope."""
+class Scope(NamedTuple):
+    """The variants of a table, with a name."""
 
     name: str
     variants: tuple[tuple[Kernel, Variant], ...]
     kernels: tuple[Kernel, ...]
-    wider: Scope | None = None
 
 
 def whole_scope(recording: Recording) -> Scope:
@@ -428,16 +423,10 @@ def whole_scope(recording: Recording) -> Scope:
     return Scope(f"all of {many}", recording.variants(), recording.kernels)
 
 
-def scope_of(recording: Recording, name: str, subjects: Sequence[TreeSubject]) -> Scope:
-    pairs = {
-        (s.kernel.id, s.variant.id): (s.kernel, s.variant)
-        for s in subjects
-        if s.kernel is not None and s.variant is not None
-    }
-    kernels = {s.kernel.id: s.kernel for s in subjects if s.kernel is not None}
-    wider = whole_scope(recording)
-    more = wider if len(wider.variants) > len(pairs) else None
-    return Scope(name, tuple(pairs.values()), tuple(kernels.values()), more)
+def scope_of(name: str, subjects: Sequence[TreeSubject]) -> Scope:
+    pairs = {s.key[:2]: (s.kernel, s.variant) for s in subjects if s.kernel and s.variant}
+    kernels = {s.kernel.id: s.kernel for s in subjects if s.kernel}
+    return Scope(name, tuple(pairs.values()), tuple(kernels.values()))
 
 
 def recorded(reads: Reader, scope: Scope) -> tuple[VariantRow, ...]:
@@ -540,8 +529,6 @@ class VariantsScreen(ToolScreen[Left]):
         """``again`` returns the scope, which may grow."""
         super().__init__()
         self.reads, self.times, self.again = reads, times, again
-        self.widened = False
-        """Whether it is of the whole recording, though it was of less."""
         self.scope = again()
         self.bar = SubjectBar("variants", self.scope.name)
         self._reading = False
@@ -583,24 +570,28 @@ class VariantsScreen(ToolScreen[Left]):
         in_thread(self, read, ended, "variants", failed=ended)
 
     def _show(self) -> None:
-        rows = recorded(self.reads, self.scope)
-        if self._failed:
-            why = self._failed
-            rows = tuple(
-                replace(row, unread=False, reason=row.reason or why) if row.unread else row
+        rows, why = recorded(self.reads, self.scope), self._failed
+        self.table.renew(
+            tuple(
+                replace(row, unread=False, reason=row.reason or why) if why and row.unread else row
                 for row in rows
             )
-        self.table.renew(rows)
+        )
 
     def renew(self, reads: Reader) -> None:
         before, self.reads = self.reads, reads
-        scope = self.again()
-        self.scope = scope.wider or scope if self.widened else scope
-        self.bar.name_text = self.scope.name
         self.table.marked = tuple(resolve(reads.recording, one) for one in self.table.marked)
+        self._look_at(self.again(), before)
+
+    def _look_at(self, scope: Scope, before: Reader) -> None:
+        self.scope, self.bar.name_text = scope, scope.name
         self._keep(before)
         self._show()
         self._read()
+
+    @property
+    def widest(self) -> bool:
+        return len(self.scope.variants) == len(self.reads.recording.variants())
 
     def _keep(self, before: Reader) -> None:
         own = {(v.hash, v.symbol): v for _, v in before.recording.variants()}
@@ -640,7 +631,7 @@ class VariantsScreen(ToolScreen[Left]):
         self.bar.tell(right=" · ".join(parts))
         pairs = zip("AB", table.marked, strict=False)
         marked = ", ".join(f"{letter} {label(one.key[1])}" for letter, one in pairs)
-        wider = "" if self.scope.wider is None or marked else ", V shows those of the recording"
+        wider = "" if self.widest or marked else ", V shows those of the recording"
         said = [f"{MARKING[len(table.marked)]}{wider}."]
         if marked:
             said[0] = f"Marked: {marked}. {said[0]}"
@@ -669,13 +660,13 @@ class VariantsScreen(ToolScreen[Left]):
         row = self.table.row
         own = None if row is None else self.table.subject(row)
         if own is not None:
-            self.dismiss(Left(self.table.marked, own))
+            self.dismiss((self.table.marked, own))
         elif row is not None and row.head:
             self.status.say(label(row.round))
-        elif row is not None and row.compiled is False:
-            self.status.say("It was not compiled: there is nothing to read.")
         else:
-            self.status.say("It is not known which variant this is: there is nothing to read.")
+            known = row is not None and row.compiled is False
+            why = "was not compiled" if known else "is not known which variant this is"
+            self.status.say(f"It {why}: there is nothing to read.")
 
     def action_filter(self) -> None:
         def done(text: str | None) -> None:
@@ -685,13 +676,11 @@ class VariantsScreen(ToolScreen[Left]):
         self.ask("filter", self.table.query_text, done, self.table.filter)
 
     def action_wider(self) -> None:
-        wider = self.scope.wider
-        if wider is None:
+        if self.widest:
             self.status.say("This is every variant of the recording.")
-            return
-        self.scope, self.bar.name_text, self.widened = wider, wider.name, True
-        self._show()
-        self._read()
+        else:
+            self.again = lambda: whole_scope(self.reads.recording)
+            self._look_at(self.again(), self.reads)
 
     def action_escape(self) -> None:
         if self.table.query_text:
@@ -700,4 +689,4 @@ class VariantsScreen(ToolScreen[Left]):
             self.action_back()
 
     def action_back(self) -> None:
-        self.dismiss(Left(self.table.marked))
+        self.dismiss((self.table.marked, None))

@@ -8,7 +8,7 @@ were not UTF-8) as its number.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from msgspec import Struct
@@ -93,6 +93,12 @@ def in_thread(
     )
 
 
+def following(items: Sequence[T], now: object, by: int = 1) -> T:
+    """The item ``by`` places after ``now``, round the ends; from the first if it is not there."""
+    at = items.index(now) + by if now in items else min(by, 0)
+    return items[at % len(items)]
+
+
 def cancelled() -> bool:
     return get_current_worker().is_cancelled
 
@@ -102,16 +108,10 @@ TAB_CELLS = 4
 
 
 def visible(text: str, tabs: bool = True) -> str:
-    if text.isprintable():
-        return text
-    if tabs:
-        expanded = text.expandtabs(TAB_CELLS)
-        if expanded.isprintable():
-            return expanded
-    shown = "".join(
-        char if harmless(char) or (tabs and char == "\t") else symbol(char) for char in text
-    )
-    return shown.expandtabs(TAB_CELLS) if tabs else shown
+    kept = "\t" if tabs else ""
+    if not text.replace(kept, "").isprintable():
+        text = "".join(one if harmless(one) or one == kept else symbol(one) for one in text)
+    return text.expandtabs(TAB_CELLS) if tabs else text
 
 
 _SASS = re.compile(r"^ {8}(/\*[0-9a-f]{4,}\*/) {12}(?= )")
@@ -134,12 +134,8 @@ def shorten(text: str, width: int) -> str:
     if width <= 4:
         return set_cell_size(text, width - 1) + "…"
     tail = max(1, (width - 1) // 3)
-    end = ""
-    for char in reversed(text):
-        if cell_len(char + end) > tail:
-            break
-        end = char + end
-    return set_cell_size(text, width - 1 - cell_len(end)) + "…" + end
+    end = set_cell_size(text[::-1], tail)[::-1]
+    return set_cell_size(text, width - 1 - tail) + "…" + end
 
 
 def plain(text: str) -> str:

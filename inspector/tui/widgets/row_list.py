@@ -61,8 +61,8 @@ class RowList(ScrollView, Generic[RowType], can_focus=True, inherit_bindings=Fal
 
     def reveal(self) -> None:
         top, height = self.scroll_offset.y, self.rows_in_view
-        if height and not top <= self.cursor < top + height:
-            y = self.cursor if self.cursor < top else self.cursor - height + 1
+        y = max(min(top, self.cursor), self.cursor - height + 1)
+        if height and y != top:
             self.scroll_to(y=y, animate=False, force=True)
 
     def clicked(self, event: events.Click) -> int | None:

@@ -31,7 +31,7 @@ from inspector.report import tables, timings
 from inspector.report.tables import UNKNOWN as UNKNOWN
 from inspector.report.tables import figure as figure
 
-LEFT = (Stage.SOURCE, Stage.OUTPUT_CODE, Stage.TTIR, Stage.PTX, Stage.LLIR, Stage.SASS)
+LEFT = (Stage.SOURCE, Stage.OUTPUT_CODE, Stage.IR, Stage.TTIR, Stage.PTX, Stage.LLIR, Stage.SASS)
 """What the first pane shows, the best first: where the code was written."""
 
 RIGHT = (Stage.PTX, Stage.SASS, Stage.LLIR, Stage.TTGIR, Stage.TTIR, Stage.OUTPUT_CODE)
@@ -51,7 +51,10 @@ OF_GRAPH = (
 
 
 def digit(stage: Stage) -> str:
-    return "8" if stage in GRAPH_STAGES else str(KERNEL_STAGES.index(stage) + 1)
+    if stage is Stage.IR:
+        return "9"
+    after = stage.rank > Stage.IR.rank  # it has no digit among those of the others
+    return "8" if stage in GRAPH_STAGES else str(KERNEL_STAGES.index(stage) + 1 - after)
 
 
 class TreeSubject(Struct, frozen=True):
@@ -63,6 +66,12 @@ class TreeSubject(Struct, frozen=True):
     kernel: Kernel | None = None
     variant: Variant | None = None
     graph: Graph | None = None
+
+    @property
+    def pair(self) -> tuple[Kernel, Variant]:
+        """Its kernel and its variant, of what is known to have both."""
+        assert self.kernel is not None and self.variant is not None
+        return self.kernel, self.variant
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -99,24 +108,25 @@ class TreeSubject(Struct, frozen=True):
             return self.key[1]
         many = f"1 of {len(kernel.variants)}"
         tried = f"benchmarked {variant.benchmarks}×" if variant.benchmarks else ""
+        said = "never launched"
         if variant.launches is None:
             said = "★" if winner(variant) else ""
-        else:
-            said = f"launched ×{variant.launches}" if variant.launches else "never launched"
-            tried = "" if variant.launches else tried
+        elif variant.launches:
+            said, tried = f"launched ×{variant.launches}", ""
         return f"{variant.id} {', '.join(filter(None, (said, tried, many)))}"
+
+    def _own(self, stage: Stage) -> bool:
+        return self.variant is not None and stage in self.variant.stages
 
     def of_graph(self, stage: Stage) -> bool:
         stages = () if self.graph is None else self.graph.stages
         made = stage is Stage.OPERATIONS and Stage.OUTPUT_CODE in stages
         if stage is Stage.SOURCE and self.kernel is not None:
             return False  # the model's file, not the kernel's
-        own = self.variant is not None and stage in self.variant.stages
-        return (stage in stages or made) and not own
+        return (stage in stages or made) and not self._own(stage)
 
     def has(self, stage: Stage) -> bool:
-        own = self.variant is not None and stage in self.variant.stages
-        return own or self.of_graph(stage)
+        return self._own(stage) or self.of_graph(stage)
 
     def stages(self) -> tuple[Stage, ...]:
         return tuple(stage for stage in Stage if self.has(stage))
@@ -155,10 +165,8 @@ class TreeSubject(Struct, frozen=True):
         if self.kernel is None and self.graph is not None:
             order = OF_GRAPH
         free: list[Stage] = [stage for stage in (*order, *Stage) if stage not in taken]
-        there = [stage for stage in free if self.has(stage)]
-        if self.kernel is not None:
-            there = [stage for stage in there if stage not in GRAPH_STAGES]
-        return (there or free)[0]
+        others = () if self.kernel is None else GRAPH_STAGES
+        return next((one for one in free if self.has(one) and one not in others), free[0])
 
 
 def told_alike(one: Variant | None, other: Variant | None) -> bool:
@@ -180,8 +188,6 @@ def successor(kernel: Kernel, variant: Variant) -> Variant:
 
 def resolve(recording: Recording, subject: TreeSubject) -> TreeSubject:
     """The subject with these ids in a recording, else as it was; without a variant, the first."""
-    if subject.kernel is None and subject.graph is None:
-        return subject
     kernel, variant, graph = subject.kernel, subject.variant, subject.graph
     if kernel is not None:
         kernel = next((k for k in recording.kernels if k.id == subject.key[0]), None) or next(
@@ -211,11 +217,6 @@ def spilled(resources: Resources) -> bool:
 def spills(resources: Resources) -> str:
     text = tables.spills(resources)
     return f"{text} B ⚠" if spilled(resources) else text
-
-
-def warps(variant: Variant) -> int | None:
-    value = variant.config.get("num_warps")
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def now() -> datetime.datetime:

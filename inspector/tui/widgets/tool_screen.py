@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar, TypeVar
 
@@ -20,6 +20,7 @@ from textual.style import Style
 from textual.widget import Widget
 from textual.widgets import Input, OptionList, Static
 
+from inspector.base.model import Stage
 from inspector.tui.keys.command_table import Command, Where, command, footer, shown
 from inspector.tui.widgets.notice import Notice, cut, label, shorten
 from inspector.tui.widgets.selection import Completion, completed, offered
@@ -179,6 +180,12 @@ class SearchScreen(ToolScreen[ResultType]):
     """A screen with listings to search; the cursor goes to the first match while one types."""
 
     view: Any
+
+    @property
+    def home(self) -> Widget:
+        home: Widget = self.view
+        return home
+
     origin: tuple[Any, int, re.Pattern[str] | None] | None = None
     """View, line and pattern from before the prompt."""
 
@@ -230,23 +237,19 @@ class Overlay(ModalScreen[None]):
         """``at`` is the row of the text that is to be in view, from 0."""
         super().__init__(classes="wide" if wide else None)
         self.at = at
-        self.heading = heading
-        self.text = text
-        self.footing = footing
+        self.frame = VerticalScroll(Static(text))
+        self.frame.border_title = Content(heading)
+        self.frame.border_subtitle = Content(footing or "Esc closes")
 
     def compose(self) -> ComposeResult:
-        frame = VerticalScroll(Static(self.text))
-        frame.border_title = Content(self.heading)
-        frame.border_subtitle = Content(self.footing or "Esc closes")
-        yield frame
+        yield self.frame
 
     def on_mount(self) -> None:
         if self.at:
-            scroll = self.query_one(VerticalScroll)
-            self.call_after_refresh(scroll.scroll_to, y=max(self.at - 4, 0), animate=False)
+            self.call_after_refresh(self.frame.scroll_to, y=max(self.at - 4, 0), animate=False)
 
     def action_scroll(self, rows: int) -> None:
-        self.query_one(VerticalScroll).scroll_relative(y=rows, animate=False)
+        self.frame.scroll_relative(y=rows, animate=False)
 
 
 class ChoiceList(ModalScreen[ResultType]):
@@ -257,9 +260,9 @@ class ChoiceList(ModalScreen[ResultType]):
         Binding("k", "cursor(-1)", show=False),
     ]
 
-    def __init__(self, heading: str, rows: Sequence[Content], footing: str = "") -> None:
+    def __init__(self, heading: str, options: OptionList, footing: str = "") -> None:
         super().__init__()
-        self.options = OptionList(*rows)
+        self.options = options
         self.options.border_title = Content(heading)
         self.options.border_subtitle = Content(footing)
 
@@ -289,6 +292,11 @@ def link(text: str, style: str, action: str) -> Content:
     return clickable(Content.styled(text, style), action)
 
 
+def stage_tab(stage: Stage, text: str, style: str, after: str = " ") -> Content:
+    """A name that shows a stage when it is clicked."""
+    return clickable(Content.assemble(" ", (text, style), after), f"screen.stage({stage.value!r})")
+
+
 def ends(left: Content, right: Content, width: int) -> Content:
     gap = max(1, width - left.cell_length - right.cell_length)
     return Content.assemble(left, " " * gap, right)
@@ -300,22 +308,18 @@ class StatusLine(LineWidget):
     def __init__(self) -> None:
         super().__init__()
         self._left = self._right = self._style = ""
-        self._message = False
         self._place: object = None
+        """What the message is about, if there is one."""
 
     def say(self, text: str, warning: bool = False, place: object = None) -> None:
         """Show a message, safe to draw, until the cursor moves away from ``place``."""
-        self._left, self._right = f"⚠ {text}" if warning else text, ""
-        self._style = "bold $warning" if warning else ""
-        self._message, self._place = True, place
-        self.refresh()
+        left, style = (f"⚠ {text}", "bold $warning") if warning else (text, "")
+        self.tell(_left=left, _right="", _style=style, _place=place)
 
     def show(self, left: str, right: str, place: object = None) -> None:
         """Show where the cursor is, unless a message is about that very place."""
-        if not self._message or place is None or place != self._place:
-            self._left, self._right, self._style = left, right, ""
-            self._message, self._place = False, place
-            self.refresh()
+        if place is None or place != self._place:
+            self.tell(_left=left, _right=right, _style="", _place=None)
 
     def render(self) -> Content:
         width = self.size.width - 2

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from textwrap import wrap
 from typing import ClassVar
 
 from msgspec.structs import replace
-from rich.cells import cell_len
 from rich.text import Text
 from textual import on
 from textual.binding import Binding
@@ -22,7 +22,6 @@ from inspector.diff.compare import tuned_codes
 from inspector.measure.profile.trace import Profile
 from inspector.reader.tables import table
 from inspector.report import compiles, costs, profile, tunings
-from inspector.report.compiles import Phases
 from inspector.tui.widgets.notice import label, visible
 from inspector.tui.widgets.tool_screen import ChoiceList, Overlay
 
@@ -70,26 +69,24 @@ class LinesScreen(ChoiceList[UserFrame | str | None]):
     KEYS: ClassVar = "n next part"
 
     def __init__(self, title: str, make: Callable[[int], Iterable[compiles.CompileLine]]) -> None:
-        super().__init__(title, ())  # rows are made when the width is known
+        super().__init__(title, OptionList())  # rows are made when the width is known
         self.make = make
         self.opened = False
         self.rows: list[compiles.CompileLine] = []
-
-    def on_resize(self) -> None:
-        self.fill()
 
     def fill(self) -> None:
         """Make the lines anew, for the width that there is."""
         width = max(self.size.width - FRAME_CELLS, 20)
         at = self.options.highlighted
         self.rows = list(self.make(width))
-        self.options.clear_options()
-        self.options.add_options(
+        self.options.set_options(
             Option(themed(_hanging(row.text, width)), disabled=not row.text.plain)
             for row in self.rows
         )
         there = (n for n, row in enumerate(self.rows) if row.place or row.kernel)
         self.options.highlighted = at if at is not None else next(there, 0 if self.rows else None)
+
+    on_resize = fill
 
     @on(OptionList.OptionSelected)
     def _chosen(self, message: OptionList.OptionSelected) -> None:
@@ -121,8 +118,8 @@ class CompilesScreen(LinesScreen):
     """The timeline, caches, graph breaks, recompiles and dynamic shapes."""
 
     def __init__(self, recording: Recording) -> None:
-        phases = Phases(table("compile_phases"))
-        super().__init__("Compiles", lambda width: compiles.lines(recording, phases, width))
+        phases = table("compile_phases")
+        super().__init__("Compiles", partial(compiles.lines, recording, phases))
 
 
 class TimelineScreen(LinesScreen):
@@ -159,7 +156,7 @@ class CostScreen(LinesScreen):
     KEYS: ClassVar = "n next part · t timeline"
 
     def __init__(self, recording: Recording, found: costs.Costs, profiled: Profile | None) -> None:
-        self.recording, self.profiled, codes = recording, profiled, tuned_codes(recording)
+        self.recording, self.profiled, codes = recording, profiled, tuned_codes(recording.kernels)
 
         def make(width: int) -> Iterator[compiles.CompileLine]:
             yield from costs.lines(found, width)
@@ -183,20 +180,14 @@ class CostScreen(LinesScreen):
             self.notify("No profile of a GPU was recorded: ptxview profile SCRIPT makes one.")
         else:
             screen = TimelineScreen(self.recording, self.profiled)
-            self.app.push_screen(screen, self._chosen_there)
-
-    def _chosen_there(self, place: UserFrame | str | None) -> None:
-        if place is not None:
-            self.dismiss(place)
+            self.app.push_screen(screen, lambda place: place and self.dismiss(place))
 
 
 def _hanging(text: Text, width: int) -> Text:
-    plain = text.plain
-    if cell_len(plain) <= width:
+    if text.cell_len <= width:
         return text
-    indent = " " * (len(plain) - len(plain.lstrip(" ")) + 2)
-    rows = wrap(plain, width, subsequent_indent=indent, drop_whitespace=True)
-    return Text("\n".join(rows), text.style)
+    indent = " " * (len(text.plain) - len(text.plain.lstrip(" ")) + 2)
+    return Text("\n".join(wrap(text.plain, width, subsequent_indent=indent)), text.style)
 
 
 def file_overlay(place: UserFrame, text: FileText) -> Overlay:

@@ -33,7 +33,7 @@ from inspector.tui.code.highlight import highlighter_for
 from inspector.tui.diff.diff_screen import DiffSearching
 from inspector.tui.diff.diff_view import DiffOutcome, DiffView, laid_out
 from inspector.tui.keys.command_table import BARE, Where, bindings, bindings_of
-from inspector.tui.widgets.notice import Notice, in_thread, label
+from inspector.tui.widgets.notice import Notice, following, in_thread, label
 from inspector.tui.widgets.row_list import Table
 from inspector.tui.widgets.subject import TreeSubject
 from inspector.tui.widgets.tool_screen import Overlay, SubjectBar
@@ -80,7 +80,7 @@ class PassTable(Table[PassRun], can_focus=True, inherit_bindings=False):
 
     def action_stage(self) -> None:
         stages = [None, *dict.fromkeys(p.stage for p in self.known)]
-        self.stage = stages[(stages.index(self.stage) + 1) % len(stages)]
+        self.stage = following(stages, self.stage)
         self.lay()
 
     def draw_head(self, width: int) -> Strip:
@@ -153,17 +153,17 @@ class PassesScreen(DiffSearching):
             self.call_later(self.table.say, Notice("◔", f"{text} …", "Esc ends it."))
 
         def read() -> PassList:
+            if variant is None and graph is not None:
+                return graph_passes(graph, lines_changed)
+            assert variant is not None
             worker = get_current_worker()
-            if variant is not None:
-                return variant_passes(
-                    variant,
-                    kept_cache(),
-                    lines_changed,
-                    go_on=lambda: self.is_attached and not worker.is_cancelled,
-                    say=say,
-                )
-            assert graph is not None
-            return graph_passes(graph, lines_changed)
+            return variant_passes(
+                variant,
+                kept_cache(),
+                lines_changed,
+                go_on=lambda: self.is_attached and not worker.is_cancelled,
+                say=say,
+            )
 
         in_thread(self, read, self._listed, "passes", failed=self._not_listed)
 
@@ -172,8 +172,7 @@ class PassesScreen(DiffSearching):
         self.table.say(notice)
 
     def _listed(self, answer: PassList) -> None:
-        self._reading = False
-        self.made = answer
+        self._reading, self.made = False, answer
         self.table.known = answer.passes
         self.table.lay()
         if not answer.passes:

@@ -36,7 +36,7 @@ from inspector.report import timings
 from inspector.sources.trying import TryRequest, try_stage
 from inspector.system.printing import page
 from inspector.tui.keys.command_table import BARE, Where, bindings, bindings_of
-from inspector.tui.widgets.notice import Notice, attempt, in_thread, label, shorten
+from inspector.tui.widgets.notice import Notice, attempt, following, in_thread, label, shorten
 from inspector.tui.widgets.subject import RecordingTimes, TreeSubject, age
 from inspector.tui.widgets.tool_screen import SubjectBar, ToolScreen
 
@@ -133,8 +133,7 @@ class WorkScreen(ToolScreen[None]):
 
     def __init__(self, head: str, subject: TreeSubject, right: str = "") -> None:
         super().__init__()
-        assert subject.kernel is not None and subject.variant is not None
-        self.subject, self.kernel, self.variant = subject, subject.kernel, subject.variant
+        self.subject, (self.kernel, self.variant) = subject, subject.pair
         self.bar = SubjectBar(head, subject.name, subject.taken, right)
         self.text = Static(markup=False)
         self.scroller = VerticalScroll(self.text, can_focus=False)
@@ -149,9 +148,6 @@ class WorkScreen(ToolScreen[None]):
     def on_mount(self) -> None:
         self.set_interval(1.0, self.tick)
         self.begin()
-
-    def on_resize(self) -> None:
-        self.show()
 
     def on_unmount(self) -> None:
         self._stop.set()
@@ -169,6 +165,8 @@ class WorkScreen(ToolScreen[None]):
         if self.notice is not None:
             parts += trouble(self.notice, width)
         self.text.update(Content.assemble(*parts))
+
+    on_resize = show
 
     @property
     def settled(self) -> bool:
@@ -331,8 +329,7 @@ class TimingScreen(WorkScreen):
 
     def action_cache(self) -> None:
         if self.state in (TimingState.IDLE, TimingState.ASKING):
-            at = CACHES.index(self.wish.cache)
-            self.wish = replace(self.wish, cache=CACHES[(at + 1) % len(CACHES)])
+            self.wish = replace(self.wish, cache=following(CACHES, self.wish.cache))
             self._tell()
 
     def action_answer(self, yes: bool) -> None:

@@ -215,7 +215,7 @@ def far_kernel(out, x, table, how: tl.constexpr):
         tl.store(tl.load(table).to(tl.pointer_type(tl.float32)), 1.0)
 x = torch.arange(4, device="cuda", dtype=torch.float16)
 out = torch.zeros(64, device="cuda")
-table = torch.tensor([out.data_ptr() - 4000], device="cuda")
+table = torch.tensor([out.data_ptr() - 8], device="cuda")
 far_kernel[(1,)](out, x, table, "none")
 far_kernel[(2, 2)](out, x, table, sys.argv[1])
 """
@@ -237,7 +237,7 @@ far_kernel[(2, 2)](out, x, table, sys.argv[1])
             "(2, 2, 1), reads 2 bytes at ADDRESS, outside of every CUDA tensor: just past the end "
             "of x, float16 [4]",
         ),
-        ("behind", "4000 bytes before the start of out, float32 [64], the nearest argument"),
+        ("behind", "8 bytes before the start of out, float32 [64], the nearest argument"),
     ],
 )
 def test_an_illegal_access_names_thread_line_address_and_tensor(

@@ -1,0 +1,276 @@
+"""Simulates one SM: warps walk their steps by the control codes, and wait for what they share.
+
+Control codes say when a warp may go on (stall counts, scoreboards); four schedulers issue one
+instruction a cycle each; pipes, L1, L2 and memory are queues that serve one request after another,
+the last two with this SM's share of the device's bandwidth. Times are cycles.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import defaultdict
+from collections.abc import Sequence
+from math import ceil
+
+from msgspec import Struct
+
+from inspector.base.text import words
+from inspector.estimate.path import LOADS, SHARED, STORES, Op, Step
+
+QUARTERS = 4
+MAX_EVENTS = 400_000
+"""Instructions of warps that are simulated, but for a first wave that has more: a second or two."""
+MISSES = 0.02
+"""The share of new sectors below which a load is from L1 alone."""
+MIN_BLOCKS = 8
+LATENCIES = {
+    base: name
+    for name, bases in (
+        ("shuffle_latency", "SHFL"),
+        ("slow_latency", "MUFU I2F F2I F2F FRND POPC FLO DFMA DADD DMUL DSETP"),
+        ("special_latency", "S2R S2UR LDC R2UR CS2R"),
+    )
+    for base in words(bases)
+}
+"""The machine's constant that is the latency of an instruction; of the others it is fixed."""
+
+
+class Machine(Struct, frozen=True):
+    """A device's constants: seconds, hertz, bytes a second; the others in cycles of the SM."""
+
+    clock_hz: float
+    sms: int
+    memory_bytes_per_s: float
+    l2_bytes_per_s: float
+    floor_us: float
+    memory_latency: float
+    l2_latency: float
+    l1_latency: float
+    shared_latency: float
+    special_latency: float
+    shuffle_latency: float
+    slow_latency: float
+    tensor_latency: float
+    tensor_products: float
+    barrier: float
+    block_start: float
+    warp_start: float
+    store_drain: float
+    port_bytes: float
+    l2_write_bytes: float
+    partial_store: float
+    fetch: float
+
+
+class Work(Struct, frozen=True):
+    """What is launched: ``resident`` blocks an SM holds at once, bytes of the whole launch."""
+
+    steps: Sequence[Step]
+    blocks: int
+    warps: int
+    resident: int
+    loaded: float
+    stored: float
+
+
+Result = tuple[float, int]
+"""When something is there, and the line of SASS that it comes from."""
+Spent = dict[int, float]
+"""Cycles of warps by the line of SASS that they are spent on: what is waited for, not who waits."""
+
+
+class Warp:
+    """A warp under way: results awaited by scoreboard, groups of products, and copies."""
+
+    __slots__ = ("block", "boards", "copies", "groups", "lane", "number", "products", "since")
+
+    def __init__(self, block: int, lane: int, number: int, since: float) -> None:
+        self.block, self.lane, self.number, self.since = block, lane, number, since
+        self.boards: list[list[Result]] = [[] for _ in range(6)]
+        self.groups: list[Result] = []
+        self.copies: Result = 0.0, 0
+        self.products: Result = 0.0, 0
+
+
+class Simulation:
+    """One SM, until its blocks are done. ``spent`` fills while it runs."""
+
+    def __init__(self, work: Work, machine: Machine) -> None:
+        self.work, self.machine = work, machine
+        self.mine = ceil(work.blocks / machine.sms)
+        each = max(1, len(work.steps) * work.warps)
+        waves = max(1, min(3, MAX_EVENTS // (each * work.resident)))
+        self.count = min(self.mine, max(work.resident * waves, MIN_BLOCKS if waves > 1 else 1))
+        cycle_share = 1 / min(machine.sms, work.blocks) / machine.clock_hz
+        self.l2_rate = min(machine.port_bytes, machine.l2_bytes_per_s * cycle_share)
+        self.memory_rate = min(machine.port_bytes, machine.memory_bytes_per_s * cycle_share)
+        self.writes = max(0.0, 1 - machine.l2_write_bytes / work.stored) if work.stored else 0.0
+        self.latencies = {base: getattr(machine, name) for base, name in LATENCIES.items()}
+        self.l1 = self.l2 = self.memory = self.last_store = self.fetching = 0.0
+        self.issue = [0.0] * QUARTERS
+        self.pipes: list[dict[str, float]] = [{} for _ in range(QUARTERS)]
+        self.heap: list[tuple[float, int, int, Warp]] = []
+        self.left: list[int] = []
+        self.waiting: list[list[tuple[float, int, Warp]]] = []
+        self.ends: list[float] = []
+        self.fetched: set[int] = set()
+        self.spent: Spent = defaultdict(float)
+
+    def start(self, at: float) -> None:
+        """Start the next block."""
+        block, warps = len(self.left), self.work.warps
+        self.left.append(warps)
+        self.waiting.append([])
+        for lane in range(warps):
+            begins, number = at + lane * self.machine.warp_start, block * warps + lane
+            heapq.heappush(self.heap, (begins, number, 0, Warp(block, lane, number, begins)))
+
+    def run(self) -> float:
+        """Simulate; returns the cycles until the busiest SM is done."""
+        work, machine, heap = self.work, self.machine, self.heap
+        apart = max(machine.block_start, work.warps * machine.warp_start)
+        for k in range(min(work.resident, self.count)):
+            self.start(k * apart)
+        steps, end = work.steps, len(work.steps)
+        while heap:
+            at, number, pc, warp = heapq.heappop(heap)
+            while pc < end and steps[pc][1] <= warp.lane:
+                pc += 1
+            if pc >= end:
+                self._end(warp, at)
+                continue
+            op, quarter = steps[pc][0], number % QUARTERS
+            ready, line = self._ready(op, warp, at, quarter)
+            if ready > at + 0.5:
+                self.spent[line] += ready - at
+                heapq.heappush(heap, (ready, number, pc, warp))
+                continue
+            self.issue[quarter] = at + 1
+            if op.pipe is not None:
+                self.pipes[quarter][op.pipe[0]] = at + op.pipe[1]
+            after = self._run(op, warp, at, quarter)
+            self.spent[op.n] += after - at
+            if op.barrier and work.warps > 1:
+                self.waiting[warp.block].append((after, pc + 1, warp))
+                self._meet(warp.block, op.n)
+            else:
+                heapq.heappush(heap, (after, number, pc + 1, warp))
+        return self._total()
+
+    def _ready(self, op: Op, warp: Warp, at: float, quarter: int) -> Result:
+        """When an instruction may issue, and what it waits for; that is then forgotten."""
+        ready = at, op.n
+        for k in op.wait:
+            if warp.boards[k]:
+                ready = max(ready, max(warp.boards[k]))
+                warp.boards[k] = []
+        if op.depends is not None:
+            name, left = op.depends
+            pending = warp.groups if name == "gsb0" else warp.boards[int(name[2])]
+            if len(pending) > left:
+                ready = max(ready, max(pending[: len(pending) - left]))
+                del pending[: len(pending) - left]
+        if (place := op.n >> 3) not in self.fetched:
+            self.fetched.add(place)
+            self.fetching = max(ready[0], self.fetching) + self.machine.fetch
+            ready = self.fetching, op.n
+        free = self.issue[quarter]
+        if op.pipe is not None:
+            free = max(free, self.pipes[quarter].get(op.pipe[0], 0.0))
+        return ready if ready[0] >= free else (free, op.n)
+
+    def _run(self, op: Op, warp: Warp, at: float, quarter: int) -> float:
+        """Issue an instruction; returns when the warp may go on."""
+        machine, base = self.machine, op.base
+        done, read, after = at + 4, at + 10, at + op.stall
+        if base in LOADS:
+            done, read = self._load(op, warp, at)
+            if base == "LDGSTS":
+                warp.copies = max(warp.copies, (done, op.n))
+        elif base in STORES:
+            read = self._store(op, at) + 12
+            done = read + machine.l2_latency * 1.5
+        elif base in SHARED:
+            self.l1 = max(at, self.l1) + op.waves
+            done, read = self.l1 + machine.shared_latency, self.l1 + 8
+        elif base in self.latencies:
+            done = at + self.latencies[base]
+            if base == "SHFL":
+                self.l1 = max(at, self.l1) + 1
+                done += self.l1 - 1 - at
+        elif op.products:
+            begun = max(at, self.pipes[quarter].get("tensor", 0.0))
+            busy = self.pipes[quarter]["tensor"] = begun + op.products / machine.tensor_products
+            done = busy + machine.tensor_latency
+            if base.endswith("GMMA"):
+                warp.products = max(warp.products, (done, op.n))
+                if op.group:
+                    warp.groups.append(warp.products)
+            else:
+                after = max(after, begun + 1)
+        if op.write is not None:
+            copied = base == "LDGDEPBAR" and warp.copies[0] > done
+            warp.boards[op.write].append(warp.copies if copied else (done, op.n))
+        if op.read is not None:
+            warp.boards[op.read].append((read, op.n))
+        return after
+
+    def _load(self, op: Op, warp: Warp, at: float) -> tuple[float, float]:
+        """When a load has its data, and when its registers are read."""
+        machine, sectors = self.machine, op.sectors
+        begun = max(at, self.l1)
+        if not sectors:
+            return at + machine.l1_latency, at + 12
+        self.l1 = begun + max(op.tags, sectors / 4) + (op.waves if op.base == "LDGSTS" else 0)
+        fresh = sectors * op.fresh * 32
+        if op.fresh < MISSES:
+            return begun + machine.l1_latency, begun + 12
+        moved = self.l2 = max(begun, self.l2) + fresh / self.l2_rate
+        if op.memory:
+            self.memory = max(begun, self.memory) + fresh * op.memory / self.memory_rate
+            moved = max(moved, self.memory)
+        first = warp.block < self.work.resident or op.memory > 0.5
+        return moved + (machine.memory_latency if first else machine.l2_latency), begun + 12
+
+    def _store(self, op: Op, at: float) -> float:
+        """Send a store on its way; returns when L1 takes it."""
+        begun = max(at, self.l1)
+        self.l1 = begun + max(op.tags, op.sectors / 4)
+        moved = op.sectors * 32 * (1 + self.machine.partial_store * op.partial)
+        self.l2 = max(begun, self.l2) + moved / self.l2_rate
+        if self.writes:
+            self.memory = max(begun, self.memory) + moved * self.writes / self.memory_rate
+        self.last_store = max(self.last_store, self.l2, self.memory if self.writes else 0.0)
+        return begun
+
+    def _meet(self, block: int, line: int = 0) -> None:
+        """Let the warps of a block go on once all are at its barrier."""
+        waiting = self.waiting[block]
+        if len(waiting) < self.left[block] or not waiting:
+            return
+        at = max(each[0] for each in waiting) + self.machine.barrier
+        for since, pc, warp in waiting:
+            self.spent[line] += at - since
+            heapq.heappush(self.heap, (at, warp.number, pc, warp))
+        waiting.clear()
+
+    def _end(self, warp: Warp, at: float) -> None:
+        self.left[warp.block] -= 1
+        if self.left[warp.block]:
+            self._meet(warp.block)
+            return
+        self.ends.append(at)
+        if len(self.left) < self.count:
+            self.start(at + self.machine.block_start)
+
+    def _total(self) -> float:
+        """The end of the last block or store; blocks left out go on at the rate of the others."""
+        ends = sorted(self.ends)
+        total = max(ends[-1], self.last_store)
+        if (more := self.count - self.work.resident) > 0:
+            rate = (ends[-1] - ends[self.work.resident - 1]) / more
+        else:
+            rate = ends[-1] / len(ends)
+        total += (self.mine - self.count) * max(rate, ends[-1] / len(ends) / 2)
+        drained = self.last_store + self.machine.store_drain
+        return max(total, drained) if self.work.stored else total

@@ -1,0 +1,248 @@
+"""The instructions of a kernel as the simulation reads them, in the order of a warp."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from math import ceil
+from statistics import median
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from inspector.analyse.flow.graph import Flow
+from inspector.base.text import words
+from inspector.estimate.traffic import LineTraffic
+from inspector.execute import ExecutedLine
+from inspector.execute.facts import GLOBAL
+from inspector.listing.line import Line
+
+LOADS = frozenset(words("LDG LD LDGSTS"))
+STORES = frozenset(words("STG ST REDG RED ATOMG ATOM"))
+SHARED = frozenset(words("LDS LDSM STS STSM ATOMS"))
+COUNTED = (
+    LOADS | STORES | SHARED | frozenset(words("HMMA HGMMA IMMA QGMMA BAR SHFL MUFU BRA FFMA FADD"))
+)
+"""Instructions whose copies in a loop tell how often its body stands there: one each of PTX."""
+
+SYNCHRONOUS = 1.6
+"""A Hopper's mma takes as much longer than its wgmma (Luo et al., 2024: 62 % of the peak)."""
+MAX_TURNS = 4096
+"""Turns of a loop that are simulated."""
+_PIPES = {
+    "fma": (1, "IMAD FFMA FADD FMUL HFMA2 HADD2 HMUL2"),
+    "alu": (
+        2,
+        "LOP3 LEA SHF IADD3 ISETP PRMT SEL FSEL FSETP FSET FMNMX VIADD VIADDMNMX VIMNMX SGXT IABS "
+        "MOV PLOP3 F2FP I2FP P2R R2P IMNMX",
+    ),
+    "xu": (8, "MUFU I2F F2I F2F FRND POPC FLO BREV"),
+    "fp64": (2, "DFMA DADD DMUL DSETP"),
+}
+PIPES = {base: (pipe, rate) for pipe, (rate, names) in _PIPES.items() for base in words(names)}
+"""The pipe of one of the SM's four parts, and the cycles that a warp's instruction keeps it."""
+
+_WIDTH = re.compile(r"\.(128|64|U16|S16|U8|S8|16)\b")
+_BYTES = {"128": 16, "64": 8, "U16": 2, "S16": 2, "16": 2, "U8": 1, "S8": 1}
+_DEPBAR = re.compile(r"(SB\d|gsb0)(?:\s*,\s*(0x[0-9a-f]+|\d+))?")
+_GMMA = re.compile(r"(\d+)x(\d+)x(\d+)")
+_MMA = re.compile(r"MMA\.(\d+)")
+_SHAPES = {"16816": 2048, "1688": 1024, "1684": 512, "16832": 4096, "16864": 8192, "884": 256}
+
+
+class Op(Struct):
+    """One SASS instruction, with what executed PTX says of it.
+
+    ``sectors`` are those of a request and ``tags`` its lines of 128 bytes, ``fresh`` the share that
+    is not in L1, ``memory`` the share of these that is not in L2, ``partial`` the share of their
+    bytes that is not wanted, ``requests`` those of a warp; ``waves`` are a request's wavefronts of
+    shared memory; ``products`` multiplications of a tensor instruction for one of the SM's four
+    parts.
+    """
+
+    n: int
+    base: str
+    stall: int
+    write: int | None
+    read: int | None
+    wait: tuple[int, ...]
+    ptx: tuple[int, ...]
+    pipe: tuple[str, int] | None = None
+    sectors: float = 0.0
+    tags: float = 1.0
+    partial: float = 0.0
+    requests: float | None = None
+    fresh: float = 1.0
+    memory: float = 1.0
+    waves: float = 1.0
+    products: float = 0.0
+    depends: tuple[str, int] | None = None
+    group: bool = False
+    barrier: bool = False
+    ends: bool = False
+
+
+def bytes_of(opcode: str) -> int:
+    """Bytes of one lane's access."""
+    found = _WIDTH.search(opcode)
+    return _BYTES[found[1]] if found else 4
+
+
+def decode(
+    line: Line,
+    ptx: tuple[int, ...],
+    executed: Mapping[int, ExecutedLine],
+    traffic: Mapping[int, LineTraffic],
+    warps_run: int,
+) -> Op | None:
+    """One line of SASS, None without an instruction and its control code."""
+    control, base, opcode = line.control, line.base, line.opcode
+    if control is None or base is None or opcode is None:
+        return None
+    waits = tuple(q for q in range(6) if control.wait >> q & 1)
+    op = Op(
+        line.n, base, max(1, control.stall), control.write_barrier, control.read_barrier, waits, ptx
+    )
+    op.pipe = PIPES.get(base)
+    if base in LOADS or base in STORES:
+        op.sectors = bytes_of(opcode)
+        op.tags = op.sectors / 4
+        _access(op, executed, traffic, warps_run)
+        if "BYPASS" in opcode:
+            op.fresh = 1.0
+    elif base in SHARED:
+        op.waves = max(1.0, bytes_of(opcode) / 4)
+        if base == "LDSM":
+            op.waves = {"4": 4.0, "2": 2.0}.get(opcode.rpartition(".")[2], 1.0)
+    elif "MMA" in base:
+        half = 2 if "TF32" in opcode else 1
+        if base.endswith("GMMA"):
+            shape = _GMMA.search(opcode)
+            op.products = half * (int(shape[1]) * int(shape[2]) * int(shape[3]) / 4 if shape else 0)
+            op.group = "gsb0" in line.text
+        else:
+            shape = _MMA.search(opcode)
+            op.products = SYNCHRONOUS * half * _SHAPES.get(shape[1] if shape else "", 2048)
+    elif base == "BAR":
+        op.barrier = "SYNC" in opcode or "RED" in opcode
+    elif base == "EXIT":
+        op.ends = "@" not in line.text.partition("EXIT")[0]
+    for p in ptx if base in SHARED or base == "LDGSTS" else ():
+        for access in executed[p].accesses if p in executed else ():
+            if access.space == "shared" and access.wavefronts:
+                op.waves = access.wavefronts / access.requests
+    if "DEPBAR" in opcode and base != "LDGDEPBAR" and (found := _DEPBAR.search(line.text)):
+        op.depends = found[1], int(found[2], 0) if found[2] else 0
+    return op
+
+
+def _access(
+    op: Op,
+    executed: Mapping[int, ExecutedLine],
+    traffic: Mapping[int, LineTraffic],
+    warps_run: int,
+) -> None:
+    """What executed PTX says of a load or store of global memory."""
+    known = [executed[p] for p in op.ptx if p in executed]
+    uses = [use for row in known if (use := row.use(GLOBAL)) is not None and use.requests]
+    if uses:
+        use = uses[0]
+        op.sectors, op.tags = use.sectors / use.requests, use.tag_requests / use.requests
+        op.requests = use.requests / warps_run
+        op.partial = 1 - min(1.0, use.bytes_wanted / (32 * use.sectors))
+    elif known:
+        op.sectors = 0.0
+    loads = [traffic[p] for p in op.ptx if p in traffic]
+    if loads and op.base in LOADS and loads[0].loaded:
+        op.fresh, op.memory = loads[0].new / loads[0].loaded, loads[0].memory
+
+
+Step = tuple[Op, int]
+"""An instruction, and how many warps of a block take it."""
+
+
+class Path:
+    """Finds the order of a warp's instructions: loops as often as their PTX was executed."""
+
+    def __init__(
+        self,
+        flow: Flow,
+        ops: Mapping[int, Op],
+        executed: Mapping[int, ExecutedLine],
+        warps_run: int,
+        warps: int,
+    ) -> None:
+        self.flow, self.warps = flow, warps
+        self.count = {n: row.executed / warps_run for n, row in executed.items()}
+        self.bodies: list[list[Op]] = [
+            [ops[n] for n in range(block.first, block.last + 1) if n in ops]
+            for block in flow.blocks
+        ]
+        self.trips = self._trips()
+        self._idle: dict[int, Op] = {}
+
+    def _trips(self) -> list[float]:
+        """How often a warp goes through each loop, in all."""
+        copies: list[dict[tuple[int, str], int]] = []
+        for loop in self.flow.loops:
+            counted: dict[tuple[int, str], int] = defaultdict(int)
+            for block in loop.blocks:
+                if self._inner(block) is loop:
+                    for op in self.bodies[block]:
+                        for p in op.ptx if op.base in COUNTED else ():
+                            counted[p, op.base] += 1
+            copies.append(counted)
+        out = []
+        for counted in copies:
+            found = []
+            for key, many in counted.items():
+                others = [c[key] for c in copies if c is not counted and key in c]
+                times = self.count.get(key[0], 0.0)
+                if any(other > many for other in others):
+                    times %= max(others)
+                found.append(times / many)
+            out.append(median(found) if found else 1.0)
+        return out
+
+    def _inner(self, block: int) -> object:
+        return self.flow.loop_at(self.flow.blocks[block].first)
+
+    def steps(self) -> list[Step]:
+        """The steps from the first instruction to the end."""
+        return self._region(range(len(self.bodies)), None, 1.0)
+
+    def _at(self, op: Op, turn: float) -> Op:
+        """An instruction at a turn of its loop: an access that is off by then asks for nothing."""
+        if op.requests is None or turn + 0.5 < op.requests:
+            return op
+        if (idle := self._idle.get(op.n)) is None:
+            idle = self._idle[op.n] = replace(op, sectors=0.0)
+        return idle
+
+    def _region(self, blocks: Sequence[int], around: int | None, count: float) -> list[Step]:
+        loops = self.flow.loops
+        depth = 0 if around is None else loops[around].depth
+        of = {b: k for k, loop in enumerate(loops) if loop.depth == depth + 1 for b in loop.blocks}
+        out: list[Step] = []
+        done: set[int] = set()
+        for block in blocks:
+            if block in done:
+                continue
+            if (k := of.get(block)) is not None and set(loops[k].blocks) <= set(blocks):
+                done.update(loops[k].blocks)
+                trips = min(MAX_TURNS, round(self.trips[k] / count))
+                body = self._region(loops[k].blocks, k, self.trips[k]) if trips else []
+                for turn in range(trips):
+                    out += [(self._at(op, turn * count), upto) for op, upto in body]
+                continue
+            body_ops = self.bodies[block]
+            known = [self.count[p] for op in body_ops for p in op.ptx if p in self.count]
+            share = min(1.0, max(known) / count) if known else 1.0
+            upto = ceil(share * self.warps - 0.02)
+            if upto <= 0 and len(body_ops) > 1:
+                continue
+            out += [(op, max(1, upto)) for op in body_ops if op.base != "NOP"]
+            if around is None and upto >= self.warps and any(op.ends for op in body_ops):
+                break
+        return out

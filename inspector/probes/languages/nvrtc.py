@@ -1,0 +1,182 @@
+"""CUDA C++ that is compiled within the program: NVRTC by torch, cuda.bindings, CuPy; PyCUDA.
+
+NVRTC is asked for its PTX once it has compiled, whatever the program asks it for. The jiterator
+compiles within torch's library: its source is recorded, and the driver has its machine code.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from .. import private_names
+from ..hooks import Args, Kwargs, argument, arguments, observed, per_recording, succeeded
+from .made import ENTRY, code, encoded, kernels, record, refused
+
+TORCH = "torch.cuda._compile_kernel (NVRTC)"
+_now = threading.local()  # ptx: what NVRTC has for torch, in the call that is under way
+_sources: dict[int, tuple[Any, Any]] = per_recording({})  # by NVRTC's program
+_loaded: set[int] = set()  # what NVRTC returned to torch, which is loaded right afterwards
+MAX_PROGRAMS = 1000
+
+
+def _tell(by: str, given: tuple[Any, Any], options: object, *products: object) -> None:
+    """A compiled program, given as a text and the name of it: its kernels are those of its PTX."""
+    made = {kind: data for product in products for kind, data in code(product).items()}
+    source, path = given
+    more = {"source": source, "path": path, "options": _listed(options) or None, **made}
+    symbols = ENTRY.findall(made.get("ptx", b"").decode("utf-8", "replace"))
+    for symbol in symbols:
+        record(by, [symbol], symbol=symbol, **more)
+    if not symbols:
+        record(by, kernels(source), **more)
+
+
+def _listed(names: object) -> list[Any]:
+    """Names that the program gave; none of an iterator, which is the compiler's to read."""
+    return list(names) if isinstance(names, list | tuple | set | frozenset) else []
+
+
+# -- compilers of one function --------------------------------------------------------------------
+
+
+def _jiterator(by: str, function: Any, *_: Any, **given: Any) -> None:
+    """A kernel is made when its function is first called."""
+    record(by, [function.kernel_name], source=getattr(function, "code_string", None))
+
+
+def _cupy(by: str, source: Any, options: Any = (), *_: Any, **given: Any) -> None:
+    """All of CuPy's kernels go through here, its own ones too, and those in its cache."""
+    names = _listed(given.get("name_expressions")) or kernels(source)
+    record(by, names, source=source, options=_listed(options))
+
+
+def _pycuda(by: str, *args: Any, **given: Any) -> None:
+    source = args[0] if args else given.get("source")
+    record(by, kernels(source), source=source)
+
+
+COMPILERS: dict[str, tuple[str, str, Callable[..., None]]] = {
+    "torch.cuda.jiterator": ("_JittedFunction.__call__", "torch.cuda.jiterator", _jiterator),
+    "cupy.cuda.compiler": ("_compile_module_with_cache", "CuPy", _cupy),
+    "pycuda.compiler": ("compile", "PyCUDA", _pycuda),
+}
+"""Modules with the function that compiles, its name for people, and what notes a call of it."""
+
+
+def attach(module: Any) -> None:
+    """Observe the compiler of one of ``COMPILERS``."""
+    function, by, note = COMPILERS[module.__name__]
+
+    def before(args: Args, kwargs: Kwargs) -> None:
+        note(by, *args, **kwargs)
+
+    private_names.wrap(f"{module.__name__}:{function}", before)
+    if module.__name__ == "cupy.cuda.compiler":
+        private_names.wrap("cupy.cuda.compiler:_NVRTCProgram.compile", _options, _of_cupy(module))
+
+
+def _options(args: Args, kwargs: Kwargs) -> tuple[Any, Any]:
+    return args[0], args[1] if len(args) > 1 else kwargs.get("options", ())
+
+
+def _of_cupy(module: Any) -> Any:
+    def compiled(token: tuple[Any, Any], result: Any, error: BaseException | None) -> None:
+        program, options = token
+        if isinstance(error, Exception):
+            refused("CuPy", "NVRTC", str(error), source=program.src, path=program.name)
+        elif error is None:
+            given = program.src, program.name
+            _tell("CuPy", given, options, module.nvrtc.getPTX(program.ptr), result[0])
+
+    return compiled
+
+
+# -- cuda.bindings --------------------------------------------------------------------------------
+
+
+def attach_bindings(module: Any) -> None:
+    """``cuda.bindings.nvrtc``: functions of a program, which is a number."""
+    by = "NVRTC (cuda.bindings)"
+
+    def created(given: tuple[Any, Any], result: Any) -> None:
+        if not int(result[0]) and len(_sources) < MAX_PROGRAMS:
+            _sources[int(result[1])] = given[0], (given[1] or b"").decode(errors="replace")
+
+    def text(program: Any, what: str) -> bytes:
+        error, size = getattr(module, f"nvrtcGet{what}Size")(program)
+        data = b"" if int(error) else bytes(size)
+        getattr(module, f"nvrtcGet{what}")(program, data)
+        return data
+
+    def compiled(given: tuple[Any, Any], result: Any) -> None:
+        program, options = given
+        made_of = _sources.get(int(program), (None, None))
+        if int(result[0]):
+            log = text(program, "ProgramLog").rstrip(b"\0").decode("utf-8", "replace")
+            refused(by, "NVRTC", log, source=made_of[0], path=made_of[1])
+        else:
+            _tell(by, made_of, options, text(program, "PTX"), text(program, "CUBIN"))
+
+    name = module.__name__
+    private_names.wrap(f"{name}:nvrtcCreateProgram", arguments("src", "name"), succeeded(created))
+    private_names.wrap(f"{name}:nvrtcCompileProgram", _given, succeeded(compiled))
+
+
+def _given(args: Args, kwargs: Kwargs) -> tuple[Any, Any]:
+    given = {**dict(zip(("prog", "numOptions", "options"), args, strict=False)), **kwargs}
+    return given["prog"], given.get("options")
+
+
+# -- torch ----------------------------------------------------------------------------------------
+
+
+def attach_torch(module: Any) -> None:
+    """``torch.cuda._utils``: compiles CUDA C++ by a library of ctypes, and loads modules."""
+
+    def before(args: Args, kwargs: Kwargs) -> dict[str, Any]:
+        _now.ptx = None
+        given = dict(zip(("kernel_source", "kernel_name"), args, strict=False))
+        return {**given, **kwargs}
+
+    private_names.wrap("torch.cuda._utils:_nvrtc_compile", before, _compiled)
+    private_names.wrap("torch.cuda._utils:_get_nvrtc_library", None, succeeded(_library))
+
+    def loading(args: Args, kwargs: Kwargs) -> None:
+        given = {**dict(zip(("ptx", "kernel_names"), args, strict=False)), **kwargs}
+        data = given.get("ptx")
+        if hash(encoded(data)) not in _loaded:
+            listed = _listed(given.get("kernel_names")) or kernels(data)
+            record("torch.cuda (a module of PTX or cubin)", listed, **code(data))
+
+    private_names.wrap("torch.cuda._utils:_cuda_load_module", loading)
+
+
+def _library(token: None, library: Any) -> None:
+    """A library of torch's own, which nobody else has."""
+
+    def compiled(program: Any, status: Any) -> None:
+        size = ctypes.c_size_t()
+        if not status and not library.nvrtcGetPTXSize(program, ctypes.byref(size)):
+            text = ctypes.create_string_buffer(size.value)
+            if not library.nvrtcGetPTX(program, text):
+                _now.ptx = text.value
+
+    asked = observed(library.nvrtcCompileProgram, argument(0), succeeded(compiled))
+    library.nvrtcCompileProgram = asked
+
+
+def _compiled(given: dict[str, Any], result: Any, error: BaseException | None) -> None:
+    source, name = given.get("kernel_source"), given.get("kernel_name")
+    if error is not None:
+        _, _, log = str(error).partition(":\n")
+        if isinstance(error, RuntimeError) and log:
+            refused(TORCH, "NVRTC", log, source=source, path=f"{name}.cu")
+        else:
+            record(TORCH, [name], source=source)
+        return
+    _loaded.add(hash(encoded(result[0])))
+    made_of, options = (source, f"{name}.cu"), given.get("nvcc_options")
+    _tell(TORCH, made_of, options, result[0], _now.__dict__.pop("ptx", None))

@@ -1,0 +1,62 @@
+"""``ptxview time --estimate``: times of recorded launches without a GPU, and why there is none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.helpers.ptxview import REPOSITORY, call
+
+RECORDED = str(REPOSITORY / "examples" / "recordings" / "lecture-h200.ptxview")
+MEASURED = {"780c582c": 1.38, "a4fe74f3": 3.78, "ed6dc2ce": 4.13}
+"""µs by CUPTI of three kernels of the recording on an H200 (docs/timing.md)."""
+
+
+def rows(*words: str) -> list[dict[str, Any]]:
+    done = call("time", RECORDED, *words, "--estimate", "--json")
+    assert done.status == 0, done.said
+    found: list[dict[str, Any]] = done.json["rows"]
+    return found
+
+
+def test_the_measured_times_are_within_the_intervals() -> None:
+    found = {row["variant"]: row for row in rows(*MEASURED)}
+    for variant, us in MEASURED.items():
+        row = found[variant]
+        assert (row["stopwatch"], row["cache"], row["samples"]) == ("estimate", "cold", 0)
+        assert row["low_us"] < us < row["high_us"], variant
+        assert row["low_us"] < row["median_us"] < row["high_us"]
+        assert row["gb_per_s"] is row["percent_of_peak"] is row["cpu_us"] is None
+        assert row["warnings"] == []
+
+
+def test_more_memory_bandwidth_is_never_slower() -> None:
+    (fast,), (slow,) = (rows("a4fe74f3", "--device", name) for name in ("H200", "H100"))
+    assert fast["median_us"] < slow["median_us"]
+
+
+def test_where_the_model_has_no_right_to_speak_the_row_says_why() -> None:
+    (row,) = rows("290e47d8")
+    assert row["median_us"] is row["low_us"] is row["call"] is None
+    (why,) = row["warnings"]
+    assert "no call" in why
+
+
+def test_without_a_device_that_is_known_there_is_no_time() -> None:
+    done = call("time", RECORDED, "--estimate", "--device", "V100")
+    assert done.status == 2
+    assert "H100 and H200" in done.said
+
+
+@pytest.mark.parametrize("option", ["--stored", "--roofline", "--cache=hot"])
+def test_options_of_measured_times_are_refused(option: str) -> None:
+    done = call("time", RECORDED, "--estimate", option)
+    assert done.status == 2
+    assert option.partition("=")[0] in done.said
+
+
+def test_a_table_marks_estimates() -> None:
+    done = call("time", RECORDED, "a4fe74f3", "--estimate")
+    assert done.status == 0
+    assert "≈" in done.text and "85 %" in done.text
