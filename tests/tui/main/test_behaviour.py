@@ -8,8 +8,7 @@ import pytest
 from msgspec.structs import replace
 from textual import events
 
-from inspector.base.model import Kernel, Origin, Recording, Stage, Variant
-from inspector.listing.line import Listing
+from inspector.base.model import Kernel, Origin, Recording, Stage
 from inspector.tui.app.app import PtxviewApp
 from inspector.tui.main.bars import EmptyState
 from inspector.tui.widgets.tool_screen import Overlay
@@ -102,24 +101,6 @@ async def test_a_fault_in_a_thread_costs_one_pane() -> None:
         await pilot.press("1")
         await settle(pilot)
         assert screen.panes.active.view.source is not None
-
-
-async def test_while_a_choice_is_read_no_pane_shows_the_one_before(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    async with small_app.run_test(size=(120, 40)) as pilot:
-        screen, own, there = await settle(pilot), FakeReader.listing, []
-
-        def watched(reads: FakeReader, variant: Variant, stage: Stage) -> Listing:
-            there.extend(p.view.lines for p in screen.panes.panes if p.stage is stage)
-            return own(reads, variant, stage)
-
-        monkeypatch.setattr(FakeReader, "listing", watched)
-        await pilot.press("j", "j")
-        await settle(pilot)
-        assert there
-        assert set(there) == {0}
-        assert all(pane.view.lines for pane in screen.panes.panes)
 
 
 async def test_an_empty_recording_says_what_to_do() -> None:
