@@ -265,7 +265,8 @@ class LineAnnotations(Struct, frozen=True):
     ``allocated``: how many a thread has, None if that is not known. ``sampled`` is how many
     samples a profiler took of the kernel, 0 for none, and ``hottest`` the
     lines that have a tenth of them or more. ``most`` are the greatest counts of live registers
-    anywhere in the kernel, a class, and of PTX's virtual ones as ``virtual``.
+    anywhere in the kernel, a class, and of PTX's virtual ones as ``virtual``. ``estimated`` are
+    percentages of the warps' cycles by line, where they were simulated.
     """
 
     at: Callable[[int], Told]
@@ -280,6 +281,7 @@ class LineAnnotations(Struct, frozen=True):
     sampled: int = 0
     hottest: tuple[int, ...] = ()
     most: Mapping[str, int] = field(default_factory=dict)
+    estimated: Mapping[int, float] = field(default_factory=dict)
 
     def share(self, n: int) -> float | None:
         """The percentage of the kernel's samples that line ``n`` has, None if it has none."""

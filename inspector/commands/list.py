@@ -9,7 +9,7 @@ import argparse
 import contextlib
 import datetime
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +17,8 @@ from msgspec.structs import replace
 from rich.console import Console
 from rich.status import Status
 
-from inspector.base.errors import Exit, PtxviewError
-from inspector.base.model import Graph, Recording, Variant
+from inspector.base.errors import Exit, PtxviewError, UsageError
+from inspector.base.model import Graph, Kernel, Recording, Variant
 from inspector.base.text import plural, shown
 from inspector.commands.common import (
     JSON,
@@ -62,6 +62,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
             "path": PATH,
             "more": MORE,
             "--by": option("cost", "order by launches × time, with shares", choices=("cost",)),
+            "--estimate": flag("with --by cost: simulate launches without a measured time"),
             "--where": option("QUERY", "variants with properties: 'spill>0 op:HGMMA launched'"),
             "--tunings": flag("autotuning, a table for each round: candidates, times, choice"),
             "--calls": flag("distinct calls of kernels, graphs and functions, with counts"),
@@ -83,6 +84,8 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     views = ("brief", "by", "tunings", "calls", "ops", "compiles", "breaks", "recompiles", "guards")
     refuse_together(args, *views)
     terms = parse(args.where or "")
+    if args.estimate and not args.by:
+        raise UsageError("--estimate goes with --by cost")
     profiled = open_profiled(args.path, reports=args.ncu, more=args.more)
     if terms:
         profiled = _selected(profiled, terms)
@@ -91,7 +94,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     if args.brief:
         return _brief(reader, args.json)
     if args.by:
-        return _costs(profiled, args.json)
+        return _costs(profiled, args.json, args.estimate)
     if args.tunings:
         return _tunings(rec, args.json)
     if args.compiles or args.breaks or args.recompiles or args.guards:
@@ -131,18 +134,35 @@ def _selected(profiled: Profiled, terms: Sequence[Term]) -> Profiled:
     return Profiled(replace(rec, kernels=kernels, graphs=()), kept_cache(), report=profiled.report)
 
 
-def _costs_of(profiled: Profiled, seconds: float) -> Costs:
+def _costs_of(profiled: Profiled, seconds: float, estimate: bool = False) -> Costs:
     """Kernels by what they cost; hints are looked for until so many seconds are over."""
     from inspector.measure.evidence import evidence
     from inspector.report.costs import costs
 
-    return costs(profiled.reader.recording, evidence(profiled.reader, seconds))
+    given = evidence(profiled.reader, seconds)
+    if estimate:
+        given = replace(given, estimated=_estimated(profiled.reader))
+    return costs(profiled.reader.recording, given)
 
 
-def _costs(profiled: Profiled, as_json: bool) -> int:
+def _estimated(reader: Reader) -> Callable[[Kernel, Variant], float | None]:
+    """Simulated µs of the most frequent call of a variant, None where there are none."""
+    from inspector.estimate.rows import constants, frequent, simulated
+
+    _, known = constants(reader, None)
+
+    def us(kernel: Kernel, variant: Variant) -> float | None:
+        with contextlib.suppress(PtxviewError):
+            return simulated(reader, frequent(kernel, variant), known)[0]
+        return None
+
+    return us
+
+
+def _costs(profiled: Profiled, as_json: bool, estimate: bool) -> int:
     from inspector.report import costs
 
-    found = _costs_of(profiled, reader.COUNTING_SECONDS)
+    found = _costs_of(profiled, reader.COUNTING_SECONDS, estimate)
     if as_json:
         return print_json(costs.document(found))
     out = printing.out()

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
 from rich.text import Text
 
 from inspector.base.errors import Exit, PtxviewError, Unreadable, UsageError
@@ -62,6 +63,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
             "--beside": option("STAGE", "second stage beside it", choices=STAGES),
             "-a --annotate": flag("card, hints, and at each line live registers, stalls, meaning"),
             "--execute": flag("run blocks of the most frequent call first, and hint by its counts"),
+            "--estimate": flag("simulate the call: percent of its cycles at each line"),
             "--device": option("ARCH", "device of occupancy and hints, and target of a .ptx"),
             "--language": option(None, "language of standard input", choices=LANGUAGES),
             "--ncu": NCU,
@@ -105,6 +107,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
             raise UsageError(said, hint)
     if args.execute:
         _execute(reader, kernel, variant, args)
+    estimated = _cycles(reader, kernel, variant, stage, args) if args.estimate else {}
     if args.brief and args.lines is None:
         return _print_brief_kernel(reader, kernel, variant, stage, args.json)
     lines = None
@@ -118,7 +121,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         short = {"kernel": kernel.name, "variant": variant.id, "stage": stage.value}
         return common.print_brief({"schema": jsons.SCHEMA, **short, "lines": rows}, args.json)
     if args.json:
-        value = _json(profiled, kernel, variant, stage, lines)
+        value = _json(profiled, kernel, variant, stage, lines, estimated)
         if beside is not None:
             tied = None
             if lines is not None:  # from the first to the last line that these are tied to
@@ -132,7 +135,8 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         part = _part(reader, variant, stage, lines)
         return _print_beside(part, reader.listing(variant, beside), links, titles)
     if args.annotate:
-        return _annotated(reader, kernel, variant, stage, _part(reader, variant, stage, lines))
+        part = _part(reader, variant, stage, lines)
+        return _annotated(reader, kernel, variant, stage, part, estimated)
     text = reader.text(variant, stage).text
     if lines is not None:
         text = "".join(f"{each}\n" for each in reader.listing(variant, stage).texts(*lines))
@@ -218,6 +222,18 @@ def _execute(reader: Reader, kernel: Kernel, variant: Variant, args: argparse.Na
     ended = launched.fault or launched.spent
     said = "" if ended is None else f": {ended.message}"
     say(f"the call did not come to its end{said}; hints are of the code alone")
+
+
+def _cycles(
+    reader: Reader, kernel: Kernel, variant: Variant, stage: Stage, args: argparse.Namespace
+) -> dict[int, float]:
+    """Estimated percentages of cycles by line. Raises ``PtxviewError`` without an estimate."""
+    if not args.annotate and not args.json:
+        raise UsageError("--estimate needs a view of lines", "Give -a or --json with it.")
+    # Imported here: few simulate anything.
+    from inspector.estimate.rows import by_line
+
+    return by_line(reader, kernel, variant, stage)
 
 
 def _default(variant: Variant) -> Stage:
@@ -352,10 +368,15 @@ def _print_beside(
 
 
 def _annotated(
-    reader: Reader, kernel: Kernel, variant: Variant, stage: Stage, part: Sequence[Line]
+    reader: Reader,
+    kernel: Kernel,
+    variant: Variant,
+    stage: Stage,
+    part: Sequence[Line],
+    estimated: Mapping[int, float],
 ) -> int:
     width = printing.out().width
-    annotations = reader.line_annotations(variant, stage)
+    annotations = replace(reader.line_annotations(variant, stage), estimated=estimated)
     what = (kernel.demangled, variant.id, variant.target or "", tables.config(variant))
     rows = [("", row) for row in card.lines(reader.card(variant), min(width, 100))]
     if (taken := times(reader.recording.path).of(kernel, variant)) is not None:
@@ -392,6 +413,7 @@ def _json(
     variant: Variant,
     stage: Stage,
     lines: tuple[int, int] | None = None,
+    estimated: Mapping[int, float] | None = None,
 ) -> dict[str, object]:
     reader = profiled.reader
     listing = reader.listing(variant, stage)
@@ -403,12 +425,19 @@ def _json(
         "error": jsons.failure(variant.error),
         "functions": jsons.Rows(_functions(profiled, kernel, variant, stage, listing)),
         "notes": [],
-        "lines": jsons.Rows(_line_values(profiled, variant, stage, wanted)),
+        "lines": jsons.Rows(
+            _line_values(profiled, variant, stage, wanted, estimated=estimated or {})
+        ),
     }
 
 
 def _line_values(
-    profiled: Profiled, variant: Variant, stage: Stage, lines: Iterable[Line], linked: bool = True
+    profiled: Profiled,
+    variant: Variant,
+    stage: Stage,
+    lines: Iterable[Line],
+    linked: bool = True,
+    estimated: Mapping[int, float] | None = None,
 ) -> Iterator[dict[str, object]]:
     """JSON of lines, one after the other; ``linked``: with links to other stages."""
     reader = profiled.reader
@@ -422,7 +451,8 @@ def _line_values(
             say(f"no links to {other.value}: {error.message}")
     annotations = reader.line_annotations(variant, stage, whole=True)
     for line in lines:
-        yield jsons.line(line, links, annotations.at(line.n), annotations.words(line.n))
+        share = estimated.get(line.n, 0.0) if estimated else None
+        yield jsons.line(line, links, annotations.at(line.n), annotations.words(line.n), share)
 
 
 def _functions(

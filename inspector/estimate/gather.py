@@ -27,14 +27,11 @@ def gather(reader: Reader, planned: PlannedLaunch) -> Work:
 
     Raises ``PtxviewError`` with the reason where it is not known or not modelled.
     """
-    variant, call = planned.variant, planned.call
-    if call.kind != "triton":
-        raise ToolMissing("no call with its arguments was recorded")
-    own = reader.own(variant, Stage.SASS) if Stage.SASS in variant.stages else None
-    if own is None or Stage.PTX not in variant.stages:
-        raise ToolMissing("its PTX or its machine code was not recorded")
-    listing = reader.listing(variant, Stage.SASS)
-    lines = listing.between(own.function.first, own.function.last)
+    variant = planned.variant
+    if (own := reader.own(variant, Stage.SASS)) is None:
+        raise ToolMissing("its machine code is not known")
+    function = own.function
+    lines = reader.listing(variant, Stage.SASS).between(function.first, function.last)
     clusters = variant.config.get("num_ctas")
     if (isinstance(clusters, int) and clusters > 1) or any(x.base in UNMODELLED for x in lines):
         raise ToolMissing("clusters and copies by TMA are not modelled")

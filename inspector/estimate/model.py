@@ -20,13 +20,9 @@ from inspector.estimate.path import LOADS, SHARED, STORES, Op, Step
 QUARTERS = 4
 MAX_EVENTS = 400_000
 """Instructions of warps that are simulated, but for a first wave that has more: a second or two."""
-MISSES = 0.02
-"""The share of new sectors below which a load is from L1 alone."""
-MIN_BLOCKS = 8
 LATENCIES = {
     base: name
     for name, bases in (
-        ("shuffle_latency", "SHFL"),
         ("slow_latency", "MUFU I2F F2I F2F FRND POPC FLO DFMA DADD DMUL DSETP"),
         ("special_latency", "S2R S2UR LDC R2UR CS2R"),
     )
@@ -48,7 +44,6 @@ class Machine(Struct, frozen=True):
     l1_latency: float
     shared_latency: float
     special_latency: float
-    shuffle_latency: float
     slow_latency: float
     tensor_latency: float
     tensor_products: float
@@ -100,7 +95,7 @@ class Simulation:
         self.mine = ceil(work.blocks / machine.sms)
         each = max(1, len(work.steps) * work.warps)
         waves = max(1, min(3, MAX_EVENTS // (each * work.resident)))
-        self.count = min(self.mine, max(work.resident * waves, MIN_BLOCKS if waves > 1 else 1))
+        self.count = min(self.mine, work.resident * waves)
         cycle_share = 1 / min(machine.sms, work.blocks) / machine.clock_hz
         self.l2_rate = min(machine.port_bytes, machine.l2_bytes_per_s * cycle_share)
         self.memory_rate = min(machine.port_bytes, machine.memory_bytes_per_s * cycle_share)
@@ -195,9 +190,6 @@ class Simulation:
             done, read = self.l1 + machine.shared_latency, self.l1 + 8
         elif base in self.latencies:
             done = at + self.latencies[base]
-            if base == "SHFL":
-                self.l1 = max(at, self.l1) + 1
-                done += self.l1 - 1 - at
         elif op.products:
             begun = max(at, self.pipes[quarter].get("tensor", 0.0))
             busy = self.pipes[quarter]["tensor"] = begun + op.products / machine.tensor_products
@@ -219,11 +211,9 @@ class Simulation:
         """When a load has its data, and when its registers are read."""
         machine, sectors = self.machine, op.sectors
         begun = max(at, self.l1)
-        if not sectors:
-            return at + machine.l1_latency, at + 12
-        self.l1 = begun + max(op.tags, sectors / 4) + (op.waves if op.base == "LDGSTS" else 0)
-        fresh = sectors * op.fresh * 32
-        if op.fresh < MISSES:
+        tags = max(op.tags, sectors / 4) if sectors else 0
+        self.l1 = begun + tags + (op.waves if op.base == "LDGSTS" else 0)
+        if not (fresh := sectors * op.fresh * 32):
             return begun + machine.l1_latency, begun + 12
         moved = self.l2 = max(begun, self.l2) + fresh / self.l2_rate
         if op.memory:
@@ -267,10 +257,8 @@ class Simulation:
         """The end of the last block or store; blocks left out go on at the rate of the others."""
         ends = sorted(self.ends)
         total = max(ends[-1], self.last_store)
-        if (more := self.count - self.work.resident) > 0:
-            rate = (ends[-1] - ends[self.work.resident - 1]) / more
-        else:
-            rate = ends[-1] / len(ends)
+        more = self.count - self.work.resident
+        rate = (ends[-1] - ends[-more - 1]) / more if more > 0 else ends[-1] / len(ends)
         total += (self.mine - self.count) * max(rate, ends[-1] / len(ends) / 2)
         drained = self.last_store + self.machine.store_drain
         return max(total, drained) if self.work.stored else total

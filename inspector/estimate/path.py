@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from math import ceil
 from statistics import median
@@ -20,7 +20,7 @@ from inspector.listing.line import Line
 
 LOADS = frozenset(words("LDG LD LDGSTS"))
 STORES = frozenset(words("STG ST REDG RED ATOMG ATOM"))
-SHARED = frozenset(words("LDS LDSM STS STSM ATOMS"))
+SHARED = frozenset(words("LDS LDSM STS STSM ATOMS SHFL"))
 COUNTED = (
     LOADS | STORES | SHARED | frozenset(words("HMMA HGMMA IMMA QGMMA BAR SHFL MUFU BRA FFMA FADD"))
 )
@@ -111,10 +111,10 @@ def decode(
         _access(op, executed, traffic, warps_run)
         if "BYPASS" in opcode:
             op.fresh = 1.0
+    elif base == "LDSM":
+        op.waves = {"4": 4.0, "2": 2.0}.get(opcode.rpartition(".")[2], 1.0)
     elif base in SHARED:
-        op.waves = max(1.0, bytes_of(opcode) / 4)
-        if base == "LDSM":
-            op.waves = {"4": 4.0, "2": 2.0}.get(opcode.rpartition(".")[2], 1.0)
+        op.waves = bytes_of(opcode) / 4
     elif "MMA" in base:
         half = 2 if "TF32" in opcode else 1
         if base.endswith("GMMA"):
@@ -155,7 +155,7 @@ def _access(
         op.sectors = 0.0
     loads = [traffic[p] for p in op.ptx if p in traffic]
     if loads and op.base in LOADS and loads[0].loaded:
-        op.fresh, op.memory = loads[0].new / loads[0].loaded, loads[0].memory
+        op.fresh, op.memory = round(loads[0].new / loads[0].loaded, 1), loads[0].memory
 
 
 Step = tuple[Op, int]
@@ -180,45 +180,30 @@ class Path:
             for block in flow.blocks
         ]
         self.trips = self._trips()
-        self._idle: dict[int, Op] = {}
 
     def _trips(self) -> list[float]:
         """How often a warp goes through each loop, in all."""
-        copies: list[dict[tuple[int, str], int]] = []
+        copies: list[Counter[tuple[int, str]]] = []
         for loop in self.flow.loops:
-            counted: dict[tuple[int, str], int] = defaultdict(int)
+            counted: Counter[tuple[int, str]] = Counter()
             for block in loop.blocks:
-                if self._inner(block) is loop:
-                    for op in self.bodies[block]:
-                        for p in op.ptx if op.base in COUNTED else ():
-                            counted[p, op.base] += 1
+                if self.flow.loop_at(self.flow.blocks[block].first) is loop:
+                    ops = [op for op in self.bodies[block] if op.base in COUNTED]
+                    counted.update((p, op.base) for op in ops for p in op.ptx)
             copies.append(counted)
         out = []
         for counted in copies:
-            found = []
+            found = [0.0 if counted else 1.0]
             for key, many in counted.items():
-                others = [c[key] for c in copies if c is not counted and key in c]
+                others = max((c[key] for c in copies if c is not counted), default=0)
                 times = self.count.get(key[0], 0.0)
-                if any(other > many for other in others):
-                    times %= max(others)
-                found.append(times / many)
-            out.append(median(found) if found else 1.0)
+                found.append((times % others if others > many else times) / many)
+            out.append(median(found[1:] or found))
         return out
-
-    def _inner(self, block: int) -> object:
-        return self.flow.loop_at(self.flow.blocks[block].first)
 
     def steps(self) -> list[Step]:
         """The steps from the first instruction to the end."""
         return self._region(range(len(self.bodies)), None, 1.0)
-
-    def _at(self, op: Op, turn: float) -> Op:
-        """An instruction at a turn of its loop: an access that is off by then asks for nothing."""
-        if op.requests is None or turn + 0.5 < op.requests:
-            return op
-        if (idle := self._idle.get(op.n)) is None:
-            idle = self._idle[op.n] = replace(op, sectors=0.0)
-        return idle
 
     def _region(self, blocks: Sequence[int], around: int | None, count: float) -> list[Step]:
         loops = self.flow.loops
@@ -233,8 +218,13 @@ class Path:
                 done.update(loops[k].blocks)
                 trips = min(MAX_TURNS, round(self.trips[k] / count))
                 body = self._region(loops[k].blocks, k, self.trips[k]) if trips else []
+                # An access that is off in the last turns asks for nothing then.
+                off = {id(op): replace(op, sectors=0.0) for op, _ in body if op.requests}
                 for turn in range(trips):
-                    out += [(self._at(op, turn * count), upto) for op, upto in body]
+                    out += [
+                        (off[id(op)] if op.requests and op.requests < turn * count + 0.5 else op, k)
+                        for op, k in body
+                    ]
                 continue
             body_ops = self.bodies[block]
             known = [self.count[p] for op in body_ops for p in op.ptx if p in self.count]

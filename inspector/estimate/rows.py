@@ -8,17 +8,18 @@ from collections.abc import Callable, Mapping, Sequence
 from msgspec import convert
 from msgspec.structs import replace
 
-from inspector.base.errors import PtxviewError, UsageError
-from inspector.base.text import plural, some
+from inspector.base.errors import PtxviewError, ToolMissing, UsageError
+from inspector.base.model import Kernel, Stage, Variant
+from inspector.base.text import some
 from inspector.estimate.gather import gather
-from inspector.estimate.model import Machine, Simulation
-from inspector.measure.time.planning import Found, PlannedLaunch, most_frequent
+from inspector.estimate.model import Machine, Simulation, Spent
+from inspector.measure.recorded_launch import chosen_call
+from inspector.measure.time.planning import Found, PlannedLaunch, plan
 from inspector.measure.time.results import COLD, ESTIMATE, Session, Timing
 from inspector.measure.time.take import untimed
 from inspector.reader.reader import Reader
 from inspector.reader.tables import table
 
-NO_CALL_NUMBER = -1
 NO_CALL = "no call with its arguments was recorded"
 Constants = Mapping[str, object]
 
@@ -59,47 +60,61 @@ def estimates(
     Raises ``UsageError``.
     """
     name, known = constants(reader, device)
-    rows: list[Timing] = []
-    unknown: list[str] = []
-    for kernel, variant in found:
-        if not named and not any(call.kind == "triton" for call in variant.calls):
-            unknown.append(kernel.name)
-            continue
-        calls, dropped = most_frequent(f"{kernel.name} {variant.id}", variant.calls, most)
-        for said in dropped:
-            say(f"left out: {said}")
-        if not calls:
-            rows.append(
-                Timing(kernel.name, variant.id, NO_CALL_NUMBER, ESTIMATE, warnings=(NO_CALL,))
-            )
-        for number, call in enumerate(variant.calls):
-            if call in calls:
-                rows.append(estimate(reader, PlannedLaunch(kernel, variant, number, call), known))
-    if unknown:
-        many = plural(len(unknown), "variant")
-        names = some(list(dict.fromkeys(unknown)))
-        say(f"left out: {many} of which no launch with its arguments was recorded: {names}")
+    planned = plan(found, most)
+    rows = [estimate(reader, each, known) for each in planned.launches]
+    for said in planned.left_out:
+        say(f"left out: {said}")
+    if named:
+        there = {row.variant for row in rows}
+        rows += [
+            Timing(kernel.name, variant.id, -1, ESTIMATE, warnings=(NO_CALL,))
+            for kernel, variant in found
+            if variant.id not in there
+        ]
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     return Session(now, {"name": name}, tuple(rows))
 
 
 def estimate(reader: Reader, planned: PlannedLaunch, known: Constants | None) -> Timing:
     """The estimated time of one recorded launch; without one, its warning says why."""
-    bare = replace(untimed(reader, planned), stopwatch=ESTIMATE, cache=COLD, kind=planned.call.kind)
-    if known is None:
-        return replace(bare, warnings=("its device is unknown: name one with --device",))
-    if (planned.variant.target or "").rstrip("af") != known["arch"]:
-        return replace(bare, warnings=(f"it is compiled for {planned.variant.target}",))
+    bare = replace(untimed(reader, planned), stopwatch=ESTIMATE, cache=COLD)
     try:
-        work = gather(reader, planned)
+        us, _ = simulated(reader, planned, known)
     except PtxviewError as error:
         return replace(bare, warnings=(error.message,))
-    machine = machine_of(known)
-    us = machine.floor_us + Simulation(work, machine).run() / machine.clock_hz * 1e6
-    low, high = (us * float(str(known[bound])) for bound in ("low", "high"))
+    low, high = (us * float(str((known or {})[bound])) for bound in ("low", "high"))
     return replace(bare, median_us=us, low_us=low, high_us=high)
 
 
-def machine_of(known: Constants) -> Machine:
-    """The constants of a device as the simulation takes them."""
-    return convert(known, Machine)
+def simulated(
+    reader: Reader, planned: PlannedLaunch, known: Constants | None
+) -> tuple[float, Spent]:
+    """A launch's µs, and where its warps' cycles go. Raises ``PtxviewError`` without them."""
+    if known is None:
+        raise ToolMissing("its device is unknown: name one with --device")
+    if (planned.variant.target or "").rstrip("af") != known["arch"]:
+        raise ToolMissing(f"it is compiled for {planned.variant.target}")
+    machine = convert(known, Machine)
+    simulation = Simulation(gather(reader, planned), machine)
+    return machine.floor_us + simulation.run() / machine.clock_hz * 1e6, simulation.spent
+
+
+def frequent(kernel: Kernel, variant: Variant) -> PlannedLaunch:
+    """The most frequent recorded call of a variant. Raises ``ToolMissing`` without one."""
+    number, call = chosen_call(kernel.demangled, variant.calls, None)
+    if number is None or call is None:
+        raise ToolMissing(NO_CALL)
+    return PlannedLaunch(kernel, variant, number, call)
+
+
+def by_line(reader: Reader, kernel: Kernel, variant: Variant, stage: Stage) -> dict[int, float]:
+    """The percentage of the warps' cycles of the most frequent call that each line of a stage has.
+
+    A line has what is waited for on its account: a load the wait for its data, wherever that is.
+    Raises ``PtxviewError`` without an estimate.
+    """
+    _, spent = simulated(reader, frequent(kernel, variant), constants(reader, None)[1])
+    whole, own = sum(spent.values()), {n: (n,) for n in spent}
+    links = own if stage is Stage.SASS else reader.links(variant, stage, Stage.SASS)
+    lines = ((n, sum(spent.get(m, 0.0) for m in {*to})) for n, to in links.items())
+    return {n: 100 * cycles / whole for n, cycles in lines if cycles}

@@ -12,7 +12,7 @@ from msgspec import Struct
 from inspector.analyse.hints.subject import Finding
 from inspector.analyse.occupancy import Device
 from inspector.base.errors import PtxviewError
-from inspector.base.model import Variant
+from inspector.base.model import Kernel, Variant
 from inspector.measure.profile.read import profiles
 from inspector.measure.profile.trace import Profile
 from inspector.measure.time.results import StoredTimes, times
@@ -23,7 +23,8 @@ from inspector.reader.reader import Reader
 class Evidence(Struct, frozen=True):
     """Where times and facts of a recording's variants come from.
 
-    ``hints`` is asked in the order of cost; None means not looked for.
+    ``hints`` is asked in the order of cost; None means not looked for. ``estimated`` gives the µs
+    of a launch that has no measured time, where estimates are asked for.
     """
 
     times: StoredTimes
@@ -31,6 +32,7 @@ class Evidence(Struct, frozen=True):
     measured: Callable[[Variant], Measured | None]
     device: Callable[[Variant], Device | None]
     hints: Callable[[Variant], Sequence[Finding] | None]
+    estimated: Callable[[Kernel, Variant], float | None] = lambda kernel, variant: None
 
 
 def evidence(reader: Reader, seconds: float) -> Evidence:

@@ -210,12 +210,15 @@ def legend(annotations: LineAnnotations, stage: Stage) -> str:
         shared = "" if stage is Stage.SASS else "; an instruction of several lines counts on each"
         of = f"the kernel's {annotations.sampled}"
         said.append(f"Samples: percent of {of}, measured by ncu{shared}.")
+    if annotations.estimated:
+        said.append("≈: estimated percent of the warps' cycles, on the line that is waited for.")
     return " ".join(said)
 
 
 def heading(annotations: LineAnnotations) -> str:
     cells = [f"{name:>5}" for name in annotations.classes] + ["stall"] * annotations.stalls
     cells += ["samples"] if annotations.sampled else []
+    cells += ["    ≈ %"] if annotations.estimated else []
     return f"{'line':>6} " + " ".join(cells)
 
 
@@ -238,6 +241,9 @@ def rows(lines: Iterable[Line], annotations: LineAnnotations, width: int) -> Ite
             share = annotations.share(line.n)
             part = "" if share is None else f"{share:.1f} %" if share else "0 %"
             cells.append(f"{part:>7}")
+        if annotations.estimated:
+            percent = annotations.estimated.get(line.n, 0.0)
+            cells.append(f"{percent:>7.1f}" if percent >= SHOWN_PERCENT else " " * 7)
         gutter = f"{line.n:>6} " + " ".join(cells)
         text = clean(line.text)
         plain = line.text.lstrip().startswith(_PLAIN)
@@ -263,6 +269,8 @@ def rows(lines: Iterable[Line], annotations: LineAnnotations, width: int) -> Ite
             yield Text.assemble(margin, indent, (head, STYLES.get(note.severity, "")))
 
 
+SHOWN_PERCENT = 0.05
+"""Estimated percentages below this are left out of the gutter."""
 WORTH_WORDS = 0.01
 """Minimum share of a kernel's samples for which a line's stall reasons are shown."""
 

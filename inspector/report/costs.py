@@ -12,6 +12,7 @@ from inspector.base.model import Kernel, Recording, Variant
 from inspector.base.text import microseconds, plural, shown
 from inspector.measure.evidence import Evidence
 from inspector.measure.profile.trace import GpuWork
+from inspector.measure.time.results import ESTIMATE
 from inspector.report.compiles import CompileLine
 from inspector.report.jsons import SCHEMA, Rows
 from inspector.report.naming import titles
@@ -185,6 +186,8 @@ def _cost(
         us, source = measured.us, NCU
     elif isinstance(tuned, int | float) and variant.launches:
         us, source = float(tuned), TUNER
+    elif variant.launches and (us := given.estimated(kernel, variant)) is not None:
+        source = ESTIMATE
     return Cost(
         kernel.called,
         kernel,
@@ -239,13 +242,14 @@ def cells(row: Cost) -> dict[str, str]:
     """A row's cells by their heads."""
     launches = UNKNOWN if row.launches is None else f"{'≤ ' * row.at_most}{row.launches:,}"
     counted = row.hint is not None or row.variant is None
+    about = "≈ " if row.source == ESTIMATE else ""
     return {
         "kernel": row.name if row.kernel is not None else shown(row.name),
         "variant": "" if row.variant is None else shown(row.variant.id),
         "launches": launches if row.per_step is None else f"{row.per_step:g} a step",
-        "µs": UNKNOWN if row.us is None else microseconds(row.us),
+        "µs": UNKNOWN if row.us is None else about + microseconds(row.us),
         "from": "launch overhead" if row.overhead else row.source or "",
-        "total": UNKNOWN if row.total_us is None else f"{microseconds(row.total_us)} µs",
+        "total": UNKNOWN if row.total_us is None else f"{about}{microseconds(row.total_us)} µs",
         "share": _percent(row.share),
         "of step": _percent(row.step_share),
         "bound by": row.bound or "",
@@ -276,6 +280,8 @@ def footnotes(found: Costs) -> list[str]:
         out.append("no times are known: ptxview time takes them, ptxview run --time with the run")
     elif found.untimed:
         out.append(f"{plural(found.untimed, 'kernel')} without a time; shares are of the others")
+    if any(row.source == ESTIMATE for row in found.rows):
+        out.append("≈: simulated without a GPU (ptxview time --estimate)")
     if any(row.at_most for row in found.rows):
         out.append("≤: launches by which max-autotune chose are among a library's")
     if found.steps and any(row.step_share is not None for row in found.rows):

@@ -229,6 +229,7 @@ def line(
     links: Mapping[Stage, Mapping[int, tuple[int, ...]]],
     figures: Told = NOTHING_TOLD,
     words: Words = NO_WORDS,
+    estimated: float | None = None,
 ) -> dict[str, object]:
     control = one.control
     return {
@@ -238,6 +239,7 @@ def line(
         "live": None if figures.live is None else dict(figures.live),
         "rolled_up": plain(figures.rolled),
         "samples": samples(figures.samples),
+        "estimated_percent": estimated,
         "control": None
         if control is None
         else {

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import median, quantiles
 
-from msgspec import Struct
+from msgspec import Struct, convert
 from msgspec.structs import replace
 
 from inspector.base.errors import PtxviewError
@@ -25,7 +25,7 @@ from inspector.base.model import Stage
 from inspector.commands.common import open_reader
 from inspector.estimate.gather import gather
 from inspector.estimate.model import Machine, Simulation, Work
-from inspector.estimate.rows import devices, machine_of
+from inspector.estimate.rows import devices
 from inspector.measure.time.planning import PlannedLaunch
 from inspector.measure.time.results import COLD, OWN, sessions
 from inspector.reader.selecting import select_one
@@ -123,7 +123,7 @@ def main() -> None:
     parser.add_argument("paths", nargs="+")
     args = parser.parse_args()
     known = devices()[args.device]
-    machine, began = machine_of(known), time.monotonic()
+    machine, began = convert(known, Machine), time.monotonic()
     every = cases(args.paths)
     print(f"{len(every)} launches in {time.monotonic() - began:.0f} s")
     specimens = str(known["specimens"]).split()

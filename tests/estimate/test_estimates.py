@@ -60,3 +60,26 @@ def test_a_table_marks_estimates() -> None:
     done = call("time", RECORDED, "a4fe74f3", "--estimate")
     assert done.status == 0
     assert "≈" in done.text and "85 %" in done.text
+
+
+def test_cycles_are_on_the_line_that_is_waited_for() -> None:
+    def lines(stage: str) -> dict[str, float]:
+        done = call("show", RECORDED, "ed6dc2ce", "--stage", stage, "--estimate", "--json")
+        return {one["text"]: one["estimated_percent"] for one in done.json["lines"]}
+
+    source, sass = lines("source"), lines("sass")
+    assert sum(sass.values()) == pytest.approx(100, abs=1)
+    assert "tl.load(" in max(source, key=lambda text: source[text])
+    assert max(sass, key=lambda text: sass[text]).count("LDG") == 1
+    without = call("show", RECORDED, "ed6dc2ce", "--json").json["lines"]
+    assert {line["estimated_percent"] for line in without} == {None}
+
+
+def test_costs_take_estimates_last_and_only_if_asked() -> None:
+    def sources(*more: str) -> dict[str, str | None]:
+        done = call("list", RECORDED, "--by", "cost", "--json", *more)
+        return {row["variant"]: row["source"] for row in done.json["costs"]}
+
+    without, given = sources(), sources("--estimate")
+    assert without["ff3a7da2"] == given["ff3a7da2"] == "tuner"
+    assert (without["a4fe74f3"], given["a4fe74f3"]) == (None, "estimate")
