@@ -37,7 +37,7 @@ PROBES = (
     (INDUCTOR, "private_names", "package"),
     (f"{INDUCTOR}.runtime", "private_names", "package"),
     # Other languages and makers of kernels.
-    ("torch.cuda._utils", "languages.nvrtc", "attach_torch"),
+    ("torch.cuda._utils", "languages.torch_nvrtc", "attach"),
     ("torch.cuda.jiterator", "languages.nvrtc", "attach"),
     ("cupy.cuda.compiler", "languages.nvrtc", "attach"),
     ("cuda.bindings.nvrtc", "languages.nvrtc", "attach_bindings"),
@@ -47,6 +47,7 @@ PROBES = (
     ("numba.cuda.compiler", "languages.numba_cuda", "attach"),
     ("numba.cuda.codegen", "languages.numba_cuda", "attach"),
     ("jax._src.compiler", "languages.jax_xla", "attach"),
+    ("jax._src.pallas.triton.lowering", "languages.jax_xla", "attach_pallas"),
     ("helion.runtime.kernel", "languages.helion_dsl", "attach"),
     ("helion.autotuner.base_search", "languages.helion_dsl", "attach_search"),
     ("warp._src.context", "languages.warp_lang", "attach"),

@@ -1,4 +1,4 @@
-"""CUDA C++ that is compiled within the program: NVRTC by torch, cuda.bindings, CuPy; PyCUDA.
+"""CUDA C++ that is compiled within the program: NVRTC by cuda.bindings and CuPy; PyCUDA.
 
 NVRTC is asked for its PTX once it has compiled, whatever the program asks it for. The jiterator
 compiles within torch's library: its source is recorded, and the driver has its machine code.
@@ -6,27 +6,22 @@ compiles within torch's library: its source is recorded, and the driver has its 
 
 from __future__ import annotations
 
-import ctypes
-import threading
 from collections.abc import Callable
 from typing import Any
 
 from .. import private_names
-from ..hooks import Args, Kwargs, argument, arguments, observed, per_recording, succeeded
-from .made import ENTRY, code, encoded, kernels, record, refused
+from ..hooks import Args, Kwargs, arguments, per_recording, succeeded
+from .made import ENTRY, code, kernels, record, refused
 
-TORCH = "torch.cuda._compile_kernel (NVRTC)"
-_now = threading.local()  # ptx: what NVRTC has for torch, in the call that is under way
 _sources: dict[int, tuple[Any, Any]] = per_recording({})  # by NVRTC's program
-_loaded: set[int] = set()  # what NVRTC returned to torch, which is loaded right afterwards
 MAX_PROGRAMS = 1000
 
 
-def _tell(by: str, given: tuple[Any, Any], options: object, *products: object) -> None:
+def tell_program(by: str, given: tuple[Any, Any], options: object, *products: object) -> None:
     """A compiled program, given as a text and the name of it: its kernels are those of its PTX."""
     made = {kind: data for product in products for kind, data in code(product).items()}
     source, path = given
-    more = {"source": source, "path": path, "options": _listed(options) or None, **made}
+    more = {"source": source, "path": path, "options": listed(options) or None, **made}
     symbols = ENTRY.findall(made.get("ptx", b"").decode("utf-8", "replace"))
     for symbol in symbols:
         record(by, [symbol], symbol=symbol, **more)
@@ -34,7 +29,7 @@ def _tell(by: str, given: tuple[Any, Any], options: object, *products: object) -
         record(by, kernels(source), **more)
 
 
-def _listed(names: object) -> list[Any]:
+def listed(names: object) -> list[Any]:
     """Names that the program gave; none of an iterator, which is the compiler's to read."""
     return list(names) if isinstance(names, list | tuple | set | frozenset) else []
 
@@ -49,8 +44,8 @@ def _jiterator(by: str, function: Any, *_: Any, **given: Any) -> None:
 
 def _cupy(by: str, source: Any, options: Any = (), *_: Any, **given: Any) -> None:
     """All of CuPy's kernels go through here, its own ones too, and those in its cache."""
-    names = _listed(given.get("name_expressions")) or kernels(source)
-    record(by, names, source=source, options=_listed(options))
+    names = listed(given.get("name_expressions")) or kernels(source)
+    record(by, names, source=source, options=listed(options))
 
 
 def _pycuda(by: str, *args: Any, **given: Any) -> None:
@@ -89,7 +84,7 @@ def _of_cupy(module: Any) -> Any:
             refused("CuPy", "NVRTC", str(error), source=program.src, path=program.name)
         elif error is None:
             given = program.src, program.name
-            _tell("CuPy", given, options, module.nvrtc.getPTX(program.ptr), result[0])
+            tell_program("CuPy", given, options, module.nvrtc.getPTX(program.ptr), result[0])
 
     return compiled
 
@@ -118,7 +113,7 @@ def attach_bindings(module: Any) -> None:
             log = text(program, "ProgramLog").rstrip(b"\0").decode("utf-8", "replace")
             refused(by, "NVRTC", log, source=made_of[0], path=made_of[1])
         else:
-            _tell(by, made_of, options, text(program, "PTX"), text(program, "CUBIN"))
+            tell_program(by, made_of, options, text(program, "PTX"), text(program, "CUBIN"))
 
     name = module.__name__
     private_names.wrap(f"{name}:nvrtcCreateProgram", arguments("src", "name"), succeeded(created))
@@ -128,55 +123,3 @@ def attach_bindings(module: Any) -> None:
 def _given(args: Args, kwargs: Kwargs) -> tuple[Any, Any]:
     given = {**dict(zip(("prog", "numOptions", "options"), args, strict=False)), **kwargs}
     return given["prog"], given.get("options")
-
-
-# -- torch ----------------------------------------------------------------------------------------
-
-
-def attach_torch(module: Any) -> None:
-    """``torch.cuda._utils``: compiles CUDA C++ by a library of ctypes, and loads modules."""
-
-    def before(args: Args, kwargs: Kwargs) -> dict[str, Any]:
-        _now.ptx = None
-        given = dict(zip(("kernel_source", "kernel_name"), args, strict=False))
-        return {**given, **kwargs}
-
-    private_names.wrap("torch.cuda._utils:_nvrtc_compile", before, _compiled)
-    private_names.wrap("torch.cuda._utils:_get_nvrtc_library", None, succeeded(_library))
-
-    def loading(args: Args, kwargs: Kwargs) -> None:
-        given = {**dict(zip(("ptx", "kernel_names"), args, strict=False)), **kwargs}
-        data = given.get("ptx")
-        if hash(encoded(data)) not in _loaded:
-            listed = _listed(given.get("kernel_names")) or kernels(data)
-            record("torch.cuda (a module of PTX or cubin)", listed, **code(data))
-
-    private_names.wrap("torch.cuda._utils:_cuda_load_module", loading)
-
-
-def _library(token: None, library: Any) -> None:
-    """A library of torch's own, which nobody else has."""
-
-    def compiled(program: Any, status: Any) -> None:
-        size = ctypes.c_size_t()
-        if not status and not library.nvrtcGetPTXSize(program, ctypes.byref(size)):
-            text = ctypes.create_string_buffer(size.value)
-            if not library.nvrtcGetPTX(program, text):
-                _now.ptx = text.value
-
-    asked = observed(library.nvrtcCompileProgram, argument(0), succeeded(compiled))
-    library.nvrtcCompileProgram = asked
-
-
-def _compiled(given: dict[str, Any], result: Any, error: BaseException | None) -> None:
-    source, name = given.get("kernel_source"), given.get("kernel_name")
-    if error is not None:
-        _, _, log = str(error).partition(":\n")
-        if isinstance(error, RuntimeError) and log:
-            refused(TORCH, "NVRTC", log, source=source, path=f"{name}.cu")
-        else:
-            record(TORCH, [name], source=source)
-        return
-    _loaded.add(hash(encoded(result[0])))
-    made_of, options = (source, f"{name}.cu"), given.get("nvcc_options")
-    _tell(TORCH, made_of, options, result[0], _now.__dict__.pop("ptx", None))
