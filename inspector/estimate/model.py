@@ -124,7 +124,7 @@ class Simulation:
 
     def run(self) -> float:
         """Simulate; returns the cycles until the busiest SM is done."""
-        work, machine, heap = self.work, self.machine, self.heap
+        work, heap = self.work, self.heap
         for _ in range(min(work.resident, self.count)):
             self.start(0.0)
         steps, end = work.steps, len(work.steps)
