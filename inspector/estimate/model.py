@@ -14,6 +14,7 @@ from math import ceil
 
 from msgspec import Struct
 
+from inspector.base.errors import ToolMissing
 from inspector.base.text import words
 from inspector.estimate.path import LOADS, SHARED, STORES, Op, Step
 
@@ -255,7 +256,12 @@ class Simulation:
             self.start(at + self.machine.block_start)
 
     def _total(self) -> float:
-        """The end of the last block or store; blocks left out go on at the rate of the others."""
+        """The end of the last block or store; blocks left out go on at the rate of the others.
+
+        Raises ``ToolMissing`` where a block did not come to its end: its warps part at barriers.
+        """
+        if len(self.ends) < self.count:
+            raise ToolMissing("barriers that only some warps of a block come to are not modelled")
         ends = sorted(self.ends)
         total = max(ends[-1], self.last_store)
         more = self.count - self.work.resident

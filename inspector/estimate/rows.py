@@ -37,10 +37,12 @@ def constants(reader: Reader, device: str | None) -> tuple[str, Constants | None
     not known. Raises ``UsageError`` for a wanted one.
     """
     recorded = str((reader.recording.device or {}).get("name") or devices_by_arch()["sm_90"].name)
-    wanted = device or recorded
     for short, entry in devices().items():
         names = [str(name) for name in entry["names"]]  # type: ignore[attr-defined]
-        if wanted.casefold() in (short.casefold(), *(name.casefold() for name in names)):
+        if (device or recorded).casefold() in (
+            short.casefold(),
+            *(name.casefold() for name in names),
+        ):
             return names[0], entry
     if device is not None:
         raise UsageError(f"no constants of {device} are known", f"Known: {some(list(devices()))}")
@@ -73,8 +75,8 @@ def estimates(
             for kernel, variant in found
             if variant.id not in there
         ]
-    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    return Session(now, {"name": name}, tuple(rows))
+    now = datetime.datetime.now(datetime.UTC)
+    return Session(now.isoformat(timespec="seconds"), {"name": name}, tuple(rows))
 
 
 def estimate(reader: Reader, planned: PlannedLaunch, known: Constants | None) -> Timing:
