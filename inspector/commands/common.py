@@ -110,7 +110,7 @@ def several(metavar: str, text: str) -> Options:
 
 
 JSON = flag("print JSON")
-KERNEL = option("[PATH] KERNEL", "PATH, and a name, glob, variant id or NAME#2", nargs="*")
+KERNEL = option("[PATH] KERNEL", "PATH, and a name, glob, variant id, NAME#2 or #13", nargs="*")
 PATH = option("PATH", "recording, cache or file (default: the newest recording)", nargs="?")
 MORE = option("PATH", "recordings of other machines, read as one with it", nargs="*")
 NCU = several("REPORT", "report of ncu: .ncu-rep, or CSV of details, raw or source; repeatable")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import datetime
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -162,7 +163,9 @@ def _estimated(reader: Reader) -> Callable[[Kernel, Variant], float | None]:
 def _costs(profiled: Profiled, as_json: bool, estimate: bool) -> int:
     from inspector.report import costs
 
-    found = _costs_of(profiled, reader.COUNTING_SECONDS, estimate)
+    err = printing.err()
+    with err.status("counting hints") if err.is_terminal else contextlib.nullcontext():
+        found = _costs_of(profiled, math.inf, estimate)
     if as_json:
         return print_json(costs.document(found))
     out = printing.out()
