@@ -7,7 +7,7 @@ from inspector.base.errors import ToolMissing
 from inspector.base.model import Stage
 from inspector.base.text import words
 from inspector.estimate.model import Work
-from inspector.estimate.path import Op, Path, decode
+from inspector.estimate.path import Path, decode
 from inspector.estimate.traffic import Traffic
 from inspector.execute import Facts, Fault, OutOfBudget, execute
 from inspector.measure.recorded_launch import LaunchWish, choose_launch
@@ -61,11 +61,11 @@ def gather(reader: Reader, planned: PlannedLaunch) -> Work:
     executed = {row.n: row for row in facts.lines()}
     links = reader.links(variant, Stage.SASS, Stage.PTX)
     warps = -(-launch.threads // 32)
-    ops: dict[int, Op] = {}
-    for line in lines:
-        op = decode(line, links.get(line.n, ()), executed, traffic.lines, count * warps)
-        if op is not None:
-            ops[line.n] = op
+    decoded = (
+        decode(line, links.get(line.n, ()), executed, traffic.lines, count * warps)
+        for line in lines
+    )
+    ops = {op.n: op for op in decoded if op is not None}
     if not any(op.ptx for op in ops.values()):
         raise ToolMissing("its machine code does not say which PTX it is from (-lineinfo)")
     resources, device = reader.resources(variant), reader.device(variant)
