@@ -7,7 +7,7 @@ from inspector.base.errors import ToolMissing
 from inspector.base.model import Stage
 from inspector.base.text import words
 from inspector.estimate.model import Work
-from inspector.estimate.path import Op, Path, decode
+from inspector.estimate.path import Path, decode
 from inspector.estimate.traffic import Traffic
 from inspector.execute import Facts, Fault, OutOfBudget, execute
 from inspector.measure.recorded_launch import LaunchWish, choose_launch
@@ -61,17 +61,17 @@ def gather(reader: Reader, planned: PlannedLaunch) -> Work:
     executed = {row.n: row for row in facts.lines()}
     links = reader.links(variant, Stage.SASS, Stage.PTX)
     warps = -(-launch.threads // 32)
-    ops: dict[int, Op] = {}
-    for line in lines:
-        op = decode(line, links.get(line.n, ()), executed, traffic.lines, count * warps)
-        if op is not None:
-            ops[line.n] = op
+    ops = {
+        op.n: op
+        for line in lines
+        if (op := decode(line, links.get(line.n, ()), executed, traffic.lines, count * warps))
+    }
     if not any(op.ptx for op in ops.values()):
         raise ToolMissing("its machine code does not say which PTX it is from (-lineinfo)")
     resources, device = reader.resources(variant), reader.device(variant)
-    shared = None
-    if device is not None and resources.static_shared_bytes is not None:
-        shared = launch.shared + device.own_shared(resources.static_shared_bytes)
+    static = resources.static_shared_bytes
+    own_bytes = None if device is None or static is None else device.own_shared(static)
+    shared = None if own_bytes is None else launch.shared + own_bytes
     full = device and occupancy(device, launch.threads, resources.registers, shared)
     if not full or not full.blocks:
         raise ToolMissing("its occupancy is not known")

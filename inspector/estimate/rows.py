@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 
 from msgspec import convert
 from msgspec.structs import replace
@@ -18,6 +19,7 @@ from inspector.measure.time.planning import Found, PlannedLaunch, plan
 from inspector.measure.time.results import COLD, ESTIMATE, Session, Timing
 from inspector.measure.time.take import untimed
 from inspector.reader.reader import Reader
+from inspector.reader.tables import devices as devices_by_arch
 from inspector.reader.tables import table
 
 NO_CALL = "no call with its arguments was recorded"
@@ -32,13 +34,16 @@ def devices() -> Mapping[str, Constants]:
 def constants(reader: Reader, device: str | None) -> tuple[str, Constants | None]:
     """The name and constants of a device: the wanted one, else the recording's.
 
-    None where the recording's device is not known. Raises ``UsageError`` for a wanted one.
+    A recording without a GPU has that of the emulated device. None where the recording's device is
+    not known. Raises ``UsageError`` for a wanted one.
     """
-    recorded = str((reader.recording.device or {}).get("name") or "unknown device")
-    wanted = device or recorded
+    recorded = str((reader.recording.device or {}).get("name") or devices_by_arch()["sm_90"].name)
     for short, entry in devices().items():
         names = [str(name) for name in entry["names"]]  # type: ignore[attr-defined]
-        if wanted.casefold() in (short.casefold(), *(name.casefold() for name in names)):
+        if (device or recorded).casefold() in (
+            short.casefold(),
+            *(name.casefold() for name in names),
+        ):
             return names[0], entry
     if device is not None:
         raise UsageError(f"no constants of {device} are known", f"Known: {some(list(devices()))}")
@@ -71,8 +76,8 @@ def estimates(
             for kernel, variant in found
             if variant.id not in there
         ]
-    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    return Session(now, {"name": name}, tuple(rows))
+    now = datetime.datetime.now(datetime.UTC)
+    return Session(now.isoformat(timespec="seconds"), {"name": name}, tuple(rows))
 
 
 def estimate(reader: Reader, planned: PlannedLaunch, known: Constants | None) -> Timing:
@@ -105,6 +110,13 @@ def frequent(kernel: Kernel, variant: Variant) -> PlannedLaunch:
     if number is None or call is None:
         raise ToolMissing(NO_CALL)
     return PlannedLaunch(kernel, variant, number, call)
+
+
+def typical(reader: Reader, kernel: Kernel, variant: Variant) -> float | None:
+    """The estimated µs of the most frequent call of a variant; None without an estimate."""
+    with suppress(PtxviewError):
+        return simulated(reader, frequent(kernel, variant), constants(reader, None)[1])[0]
+    return None
 
 
 def by_line(reader: Reader, kernel: Kernel, variant: Variant, stage: Stage) -> dict[int, float]:

@@ -46,8 +46,7 @@ class Traffic(Observer):
     def access(self, lanes: Lanes, access: Access) -> None:
         if access.space not in ("global", "const") or access.lane is not None:
             return
-        keep = lanes.full_mask(access.mask)
-        address = lanes.full(access.address)
+        keep, address = lanes.full_mask(access.mask), lanes.full(access.address)
         line = self.program.code.instructions[access.instruction].line
         kind = kind_of(access.way)
         for block in np.flatnonzero(keep.any(1)).tolist():

@@ -13,6 +13,7 @@ import argparse
 import json
 import os
 import re
+import site
 import subprocess
 import sys
 import tempfile
@@ -82,6 +83,8 @@ def main() -> int:
     parser.add_argument("names", nargs="*", help="programs of tests/data/languages; all by default")
     parser.add_argument("--target", help="without a GPU: the architecture that is emulated")
     asked = parser.parse_args()
+    for folder in filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)):
+        site.addsitedir(folder)  # wheels unpacked there may have .pth files
     every = sorted(PROGRAMS.glob("*.py"))
     same = True
     for program in every:
