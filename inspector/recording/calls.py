@@ -569,11 +569,7 @@ class DriverLaunches:
         if (source := self._blob(made.event.get("source"))) is not None:
             path = as_text(made.event.get("path"))
             stages[Stage.SOURCE] = StageFile(source, path, f"what {made.by} was given")
-            lines = made.event.get("lines")
-            if isinstance(lines, list) and len(lines) == 2 and all(map(as_int, lines)):
-                span = (lines[0], lines[1])
-            else:
-                span = cuda_span(text_of(source), base_name(symbol))
+            span = facts.lines_of(made.event) or cuda_span(text_of(source), base_name(symbol))
         texts = (Stage.IR, Stage.OUTPUT_CODE, Stage.TTIR, Stage.LLIR, Stage.PTX)
         paths, said = as_map(made.event.get("paths")), as_map(made.event.get("said"))
         for stage, key in (*((s, s.value) for s in texts), (Stage.SASS, "cubin")):
