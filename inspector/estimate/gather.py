@@ -61,17 +61,17 @@ def gather(reader: Reader, planned: PlannedLaunch) -> Work:
     executed = {row.n: row for row in facts.lines()}
     links = reader.links(variant, Stage.SASS, Stage.PTX)
     warps = -(-launch.threads // 32)
-    decoded = (
-        decode(line, links.get(line.n, ()), executed, traffic.lines, count * warps)
+    ops = {
+        op.n: op
         for line in lines
-    )
-    ops = {op.n: op for op in decoded if op is not None}
+        if (op := decode(line, links.get(line.n, ()), executed, traffic.lines, count * warps))
+    }
     if not any(op.ptx for op in ops.values()):
         raise ToolMissing("its machine code does not say which PTX it is from (-lineinfo)")
     resources, device = reader.resources(variant), reader.device(variant)
-    shared = None
-    if device is not None and resources.static_shared_bytes is not None:
-        shared = launch.shared + device.own_shared(resources.static_shared_bytes)
+    static = resources.static_shared_bytes
+    own_bytes = None if device is None or static is None else device.own_shared(static)
+    shared = None if own_bytes is None else launch.shared + own_bytes
     full = device and occupancy(device, launch.threads, resources.registers, shared)
     if not full or not full.blocks:
         raise ToolMissing("its occupancy is not known")
