@@ -521,6 +521,11 @@ class DriverLaunches:
         named = [made for made in reversed(self._made) if _names(made, launches.symbol)]
         exact = (m for m in named if launches.module and m.event.get("cubin") == launches.module)
         made = next(exact, next(iter(named), None))
+        modules = {m.event.get("ir") for m in named}
+        if made is not None and len(modules) > 1 and made.event.get("cubin") != launches.module:
+            why = f"{len(modules)} modules that {made.by} compiled have a kernel of this name"
+            lacks = dict.fromkeys(("source", "ir", "output_code", "ttir", "llir", "ptx"), why)
+            made = _Made(made.by, made.name, {"lacks": lacks})
         stages: dict[Stage, StageFile] = {}
         by = made.by if made is not None else maker_of(launches.libraries)
         from_library = launches.libraries[0] if launches.libraries else None

@@ -112,5 +112,8 @@ def attach_bindings(module: Any) -> None:
 
     name = module.__name__
     private_names.wrap(f"{name}:nvrtcCreateProgram", arguments("src", "name"), succeeded(created))
-    asked = arguments("prog", "numOptions", "options")
-    private_names.wrap(f"{name}:nvrtcCompileProgram", asked, succeeded(compiled))
+    private_names.wrap(
+        f"{name}:nvrtcCompileProgram",
+        arguments("prog", "numOptions", "options"),
+        succeeded(compiled),
+    )

@@ -41,8 +41,8 @@ def attach_nvcc(module: Any) -> None:
     def compiled(given: tuple[Any], binary: Any) -> None:
         _found(given[0], binary)
 
-    asked = arguments("code")
-    private_names.wrap("tilelang.contrib.nvcc:compile_cuda", asked, succeeded(compiled))
+    name = "tilelang.contrib.nvcc:compile_cuda"
+    private_names.wrap(name, arguments("code"), succeeded(compiled))
 
 
 def attach_cache(module: Any) -> None:

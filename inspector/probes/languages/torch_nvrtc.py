@@ -43,8 +43,9 @@ def _library(token: None, library: Any) -> None:
             if not library.nvrtcGetPTX(program, text):
                 _now.ptx = text.value
 
-    compiles = library.nvrtcCompileProgram
-    library.nvrtcCompileProgram = observed(compiles, argument(0), succeeded(compiled))
+    library.nvrtcCompileProgram = observed(
+        library.nvrtcCompileProgram, argument(0), succeeded(compiled)
+    )
 
 
 def _compiled(given: tuple[Any, ...], result: Any, error: BaseException | None) -> None:
