@@ -100,7 +100,10 @@ def refused(by: str, tool: str, log: str, **more: Any) -> None:
     message = found[3] if found is not None else log.strip().partition("\n")[0]
     said: dict[str, Any] = {"message": message, "tool": tool}
     place = {"file": found[1], "line": int(found[2])} if found is not None else {}
-    messages = [{"severity": "error", **said, **place}]
-    kept = blob(log[:MAX_LOG_CHARACTERS])
-    failure = {"event": "made_failed", "stage": "ptx", "log": kept, "messages": messages, **said}
-    record(by, kernels(more.get("source")), **failure, **more)
+    failure = {
+        "event": "made_failed",
+        "stage": "ptx",
+        "log": blob(log[:MAX_LOG_CHARACTERS]),
+        "messages": [{"severity": "error", **said, **place}],
+    }
+    record(by, kernels(more.get("source")), **said, **failure, **more)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import inspect
 import threading
 from typing import Any
 
@@ -12,7 +13,6 @@ from .made import code, encoded, kernels, record, refused
 from .nvrtc import listed, tell_program
 
 TORCH = "torch.cuda._compile_kernel (NVRTC)"
-MORE = ("compute_capability", "cuda_include_dirs", "nvcc_options")
 _now = threading.local()  # ptx: what NVRTC has for torch, in the call that is under way
 _loaded: set[int] = set()  # what NVRTC returned to torch, which is loaded right afterwards
 
@@ -20,7 +20,11 @@ _loaded: set[int] = set()  # what NVRTC returned to torch, which is loaded right
 def attach(module: Any) -> None:
     """``torch.cuda._utils``: compiles CUDA C++ by a library of ctypes, and loads modules."""
 
-    asked = arguments("kernel_source", "kernel_name", *MORE)
+    signature = inspect.signature(module._nvrtc_compile)  # versions differ in the order
+
+    def asked(args: Args, kwargs: Kwargs) -> dict[str, Any]:
+        return dict(signature.bind(*args, **kwargs).arguments)
+
     private_names.wrap("torch.cuda._utils:_nvrtc_compile", asked, _compiled)
     private_names.wrap("torch.cuda._utils:_get_nvrtc_library", None, succeeded(_library))
 
@@ -48,8 +52,8 @@ def _library(token: None, library: Any) -> None:
     )
 
 
-def _compiled(given: tuple[Any, ...], result: Any, error: BaseException | None) -> None:
-    source, name, *_, options = given
+def _compiled(given: dict[str, Any], result: Any, error: BaseException | None) -> None:
+    source, name = given["kernel_source"], given["kernel_name"]
     ptx = _now.__dict__.pop("ptx", None)
     if error is not None:
         _, _, log = str(error).partition(":\n")
@@ -59,4 +63,4 @@ def _compiled(given: tuple[Any, ...], result: Any, error: BaseException | None) 
             record(TORCH, [name], source=source)
         return
     _loaded.add(hash(encoded(result[0])))
-    tell_program(TORCH, (source, f"{name}.cu"), options, result[0], ptx)
+    tell_program(TORCH, (source, f"{name}.cu"), given.get("nvcc_options"), result[0], ptx)
