@@ -79,10 +79,10 @@ def profiled(
     recording: Recording, device: str | None = None, report: Report | None = None
 ) -> Profiled:
     """Where readers are made: one of a recording, with a report of ncu tied to it, if any."""
-    from inspector.measure.ncu.attach import NOTHING, Profiled
+    from inspector.measure.ncu.attach import Profiled
     from inspector.recording.layout import kept_cache
 
-    return Profiled(recording, kept_cache(), device, NOTHING if report is None else report)
+    return Profiled(recording, kept_cache(), device, report)
 
 
 # -- words and options ----------------------------------------------------------------------------
