@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from rich.console import Group
 from rich.text import Text
 
+from inspector.analyse.line_annotations import total
 from inspector.base.model import Recording
 from inspector.base.names import short_name
 from inspector.base.text import counted, plural, shown, some
@@ -333,8 +334,8 @@ def measured_json(measured: NcuMeasured | None) -> dict[str, object] | None:
     if measured is None:
         return None
     return {
-        "launches": [launch_json(a.launch) for a in measured.launches],
-        "samples": samples(measured.sampled),
+        "launches": [launch_json(launch) for launch in measured.launches],
+        "samples": samples(total(measured.samples.values()) if measured.samples else None),
         "samples_missing": measured.unplaced or None,
     }
 
