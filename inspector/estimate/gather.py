@@ -30,17 +30,17 @@ def gather(reader: Reader, planned: PlannedLaunch) -> Work:
     variant = planned.variant
     if (own := reader.own(variant, Stage.SASS)) is None:
         raise ToolMissing("its machine code is not known")
-    function = own.function
-    lines = reader.listing(variant, Stage.SASS).between(function.first, function.last)
-    clusters = variant.config.get("num_ctas")
-    if (isinstance(clusters, int) and clusters > 1) or any(x.base in UNMODELLED for x in lines):
+    whole = reader.listing(variant, Stage.SASS)
+    lines = whole.between(own.function.first, own.function.last)
+    clusters = variant.config.get("num_ctas") not in (None, 1)
+    if clusters or any(line.base in UNMODELLED for line in lines):
         raise ToolMissing("clusters and copies by TMA are not modelled")
     chosen = choose_launch(reader, planned.kernel, variant, LaunchWish(call=planned.number))
     launch, program, inputs = chosen.launch, chosen.program, chosen.make()
     facts, traffic = Facts(program, values=False), Traffic(program, inputs.memory)
-    most = MAX_BLOCKS_OF_LOOPS if own.flow.loops else MAX_BLOCKS
-    count = max(1, min(most, LANES // launch.threads, launch.blocks))
-    first = min(launch.blocks // 2, launch.blocks - count)
+    count = min(LANES // launch.threads, MAX_BLOCKS_OF_LOOPS if own.flow.loops else MAX_BLOCKS)
+    count = max(1, min(count, launch.blocks))
+    first = min(launch.blocks // 2, launch.blocks - count)  # in the middle, beside each other
     try:
         execute(
             program,
@@ -69,11 +69,11 @@ def gather(reader: Reader, planned: PlannedLaunch) -> Work:
     if not any(op.ptx for op in ops.values()):
         raise ToolMissing("its machine code does not say which PTX it is from (-lineinfo)")
     resources, device = reader.resources(variant), reader.device(variant)
-    static = resources.static_shared_bytes
-    own_bytes = None if device is None or static is None else device.own_shared(static)
-    shared = None if own_bytes is None else launch.shared + own_bytes
-    full = device and occupancy(device, launch.threads, resources.registers, shared)
-    if not full or not full.blocks:
+    if device is None or resources.static_shared_bytes is None:
+        raise ToolMissing("its shared memory is not known")
+    shared = launch.shared + device.own_shared(resources.static_shared_bytes)
+    full = occupancy(device, launch.threads, resources.registers, shared)
+    if full is None or not full.blocks:
         raise ToolMissing("its occupancy is not known")
-    steps = Path(own.flow, ops, executed, count * warps, warps).steps()
-    return Work(steps, launch.blocks, warps, full.blocks, loaded, stored)
+    path = Path(own.flow, ops, executed, count * warps, warps)
+    return Work(path.steps(), launch.blocks, warps, full.blocks, loaded, stored)

@@ -23,6 +23,8 @@ from inspector.reader.tables import devices as devices_by_arch
 from inspector.reader.tables import table
 
 NO_CALL = "no call with its arguments was recorded"
+MAX_TENSOR_US = 20.0
+"""Longer kernels that use the tensor cores draw more power than the device may."""
 Constants = Mapping[str, object]
 
 
@@ -70,14 +72,16 @@ def estimates(
     for said in planned.left_out:
         say(f"left out: {said}")
     if named:
-        there = {row.variant for row in rows}
         rows += [
             Timing(kernel.name, variant.id, -1, ESTIMATE, warnings=(NO_CALL,))
             for kernel, variant in found
-            if variant.id not in there
+            if variant.id not in {row.variant for row in rows}
         ]
-    now = datetime.datetime.now(datetime.UTC)
-    return Session(now.isoformat(timespec="seconds"), {"name": name}, tuple(rows))
+    return Session(
+        datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        {"name": name},
+        tuple(rows),
+    )
 
 
 def estimate(reader: Reader, planned: PlannedLaunch, known: Constants | None) -> Timing:
@@ -101,7 +105,13 @@ def simulated(
         raise ToolMissing(f"it is compiled for {planned.variant.target}")
     machine = convert(known, Machine)
     simulation = Simulation(gather(reader, planned), machine)
-    return machine.floor_us + simulation.run() / machine.clock_hz * 1e6, simulation.spent
+    us = machine.floor_us + simulation.run() / machine.clock_hz * 1e6
+    if us > MAX_TENSOR_US and any(op.products for op, _ in simulation.work.steps):
+        raise ToolMissing(
+            f"tensor products of about {us:.0f} µs: the clock falls under the power limit, which "
+            "is not modelled"
+        )
+    return us, simulation.spent
 
 
 def frequent(kernel: Kernel, variant: Variant) -> PlannedLaunch:

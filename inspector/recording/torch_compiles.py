@@ -93,7 +93,10 @@ class TorchCompiles:
                 # Without it, it is of a cache that was opened.
                 if (name := as_text(event.get("name"))) is not None:
                     digest = as_text(event.get("hash"))
-                    self._asked(event, "triton", name, steps=_stages(event), hit=hit, hash=digest)
+                    steps = _stages(event)
+                    self.kernels.append(
+                        _kernel(event, "triton", name, steps=steps, hit=hit, hash=digest)
+                    )
             case "triton_failed":
                 self._triton_failed(event)
             case "triton_said":
@@ -214,50 +217,36 @@ class TorchCompiles:
         )
         compiling.shapes[fact] = None
 
-    def _asked(self, event: Event, by: str, name: str | None, **more: Any) -> None:
-        self.kernels.append(_kernel_compile(event, by, name, **more))
-
     def _triton_failed(self, event: Event) -> None:
         digest = as_text(event.get("hash"))
-        failure = facts.of_compile(event, self._blob)
         said = (as_text(event.get("error")) or "").strip().partition("\n")[0]
-        if digest is None or (failure is None and not said):
+        failure = facts.of_compile(event, self._blob) or (Failure(said) if said else None)
+        if digest is None or failure is None:
             return
         source = as_map(event.get("source"))
+        place = _place(source.get("file"), source.get("first"))
         self._refused[digest] = len(self.kernels)
-        self._asked(
-            event,
-            "triton",
-            as_text(event.get("name")),
-            steps=_stages(event),
-            hash=digest,
-            failed=(said if failure is None else failure.said)[:SENTENCE_CHARS],
-            place=_blamed(failure) or _place(source.get("file"), source.get("first")),
-        )
+        more = {"steps": _stages(event), "hash": digest}
+        self.kernels.append(_kernel(event, "triton", event.get("name"), failure, place, **more))
 
     def _made(self, event: Event) -> None:
         if as_moment(event.get("began")) is None or as_seconds(event.get("seconds")) is None:
             return
-        failure = facts.of_compile(event, self._blob)
-        lines = event.get("lines")
-        self._asked(
-            event,
-            as_text(event.get("by")) or "",
-            as_text(event.get("name")),
-            failed=None if failure is None else failure.said[:SENTENCE_CHARS],
-            place=_blamed(failure)
-            or _place(event.get("path"), lines[0] if isinstance(lines, list) and lines else None),
-        )
+        failure, lines = facts.of_compile(event, self._blob), event.get("lines")
+        line = lines[0] if isinstance(lines, list) and lines else None
+        by, place = as_text(event.get("by")) or "", _place(event.get("path"), line)
+        self.kernels.append(_kernel(event, by, event.get("name"), failure, place))
 
     def _graph_failed(self, event: Event) -> None:
         """A graph of a function, or one that was exported before: that is no compile of torch's."""
         failure = facts.of_compile(event, self._blob)
-        compiling = None if failure is None else self._of(event)
-        if compiling is not None and failure is not None:
+        if failure is None:
+            return
+        if (compiling := self._of(event)) is not None:
             compiling.failed = failure.said
-        elif failure is not None:
-            failed, name = failure.said[:SENTENCE_CHARS], as_text(event.get("graph")) or "graph"
-            self._asked(event, "inductor", name, failed=failed, place=_blamed(failure))
+        else:
+            name = as_text(event.get("graph")) or "graph"
+            self.kernels.append(_kernel(event, "inductor", name, failure))
 
     def _extension(self, event: Event) -> None:
         began, seconds = as_moment(event.get("began")), as_seconds(event.get("seconds"))
@@ -265,38 +254,40 @@ class TorchCompiles:
         # Of a build torch tells as well when it has ended, or has failed before it began.
         if seconds is None and (not event.get("error") or directory in self._unbuilt):
             return
-        failed, place = None, None
+        failure, fresh = None, event.get("fresh")
         self._unbuilt.discard(directory)
         if event.get("error"):
             self._unbuilt.add(directory)
-            failure = next((one.failure for one in facts.of_build(event, self._blob)), None)
-            failed = (facts.complaint(event) if failure is None else failure.said)[:SENTENCE_CHARS]
-            place = _blamed(failure)
+            sources = facts.of_build(event, self._blob)
+            failure = next((one.failure for one in sources), facts.of_whole_build(event))
         content = self._blob(as_map(event.get("files")).get(".ninja_log"))
-        fresh = event.get("fresh")
-        build = _kernel_compile(
-            event,
-            "nvcc",
-            as_text(event.get("name")) or directory,
-            steps=() if content is None or fresh is False else tuple(ninja_steps(content)),
-            hit=None if failed is not None or not isinstance(fresh, bool) else not fresh,
-            failed=failed,
-            place=place,
-        )
+        name = as_text(event.get("name")) or directory
+        steps = () if content is None or fresh is False else tuple(ninja_steps(content))
+        hit = None if failure is not None or not isinstance(fresh, bool) else not fresh
         # A second event of the same build adds the compilers' output.
         at = len(self.kernels)
         if began is not None:
             at = self._builds.setdefault((directory, began), at)
-        self.kernels[at : at + 1] = [build]
+        self.kernels[at : at + 1] = [_kernel(event, "nvcc", name, failure, steps=steps, hit=hit)]
 
 
-def _kernel_compile(event: Event, by: str, name: str | None, **more: Any) -> KernelCompile:
+def _kernel(
+    event: Event,
+    by: str,
+    name: object,
+    failure: Failure | None = None,
+    place: UserFrame | None = None,
+    **more: Any,
+) -> KernelCompile:
+    """A compile of a kernel; its place is the line that the compiler complains of, if any."""
     return KernelCompile(
-        name=name or "",
+        name=as_text(name) or "",
         by=by,
         process=as_int(event.get("pid")),
         began=as_moment(event.get("began")),
         seconds=as_seconds(event.get("seconds")),
+        failed=None if failure is None else failure.said[:SENTENCE_CHARS],
+        place=_blamed(failure) or place,
         **more,
     )
 

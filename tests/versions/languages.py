@@ -95,7 +95,8 @@ def lacking(language: Language, python: Path, place: Path) -> str:
         argv = [sys.executable, "-m", "inspector", *map(str, words)]
         done = subprocess.run(argv, capture_output=True, text=True, env=env, cwd=ROOT, check=False)
         if done.returncode:
-            return (done.stderr.strip().splitlines() or ["–"])[-1]
+            rows = done.stderr.strip().splitlines() or ["–"]
+            return next((row for row in reversed(rows) if "Error" in row), rows[-1])
     listed = json.loads(done.stdout)
     names = [p for p in listed["recording"]["problems"] if "has no such" in p]
     variants = [v for kernel in listed["kernels"] for v in kernel["variants"]]

@@ -6,18 +6,16 @@ file where the program's own CUTE_DSL_KEEP_PTX or ``cute.KeepPTX`` has it writte
 
 from __future__ import annotations
 
-import inspect
-import os
 import re
 import struct
 from typing import Any
 
 from .. import private_names
 from ..hooks import Args, Kwargs, succeeded
-from ..writer import file_blob
-from .made import tell
+from .made import at, tell
 
 BY = "CuTe DSL"
+SAID = {"ir": "MLIR, as CuTe DSL traced it"}
 LACKS = {"ptx": "CuTe DSL keeps none; CUTE_DSL_KEEP_PTX=1 has it, and turns its cache off"}
 
 
@@ -38,9 +36,8 @@ def _compiled(traced: str, function: Any) -> None:
     cubins = _cubins(getattr(function, "ir_module", None))
     for symbol in getattr(function, "kernel_info", None) or ():
         cubin = next((c for c in cubins if symbol.encode() in c), None)
-        said = {"said": {"ir": "MLIR, as CuTe DSL traced it"}}
-        of = {"by": BY, "name": symbol, "symbol": symbol, **said, **code}
-        tell({**of, **_place(traced, symbol), "ir": traced, "cubin": cubin})
+        of = {"by": BY, "name": symbol, "symbol": symbol, "said": SAID, **_place(traced, symbol)}
+        tell({**of, **code, "ir": traced, "cubin": cubin})
 
 
 def _place(traced: str, symbol: str) -> dict[str, Any]:
@@ -49,13 +46,7 @@ def _place(traced: str, symbol: str) -> dict[str, Any]:
     used = re.search(rf"cuda\.kernel @{name}\([^\n]*?\((#loc\d{{1,9}})\)", traced)
     where = f"{used[1]} = loc" if used else "no location"
     place = re.search(rf'^{where}\("([^"\n]+)":(\d{{1,9}})', traced, re.MULTILINE)
-    if place is None or not os.path.isfile(place[1]):
-        return {}
-    with open(place[1], encoding="utf-8") as file:
-        rows = file.readlines()
-    first = int(place[2])
-    lines = [first, first + len(inspect.getblock(rows[first - 1 :])) - 1]
-    return {"path": place[1], "source": file_blob(place[1]), "lines": lines}
+    return {} if place is None else at(place[1], int(place[2]))
 
 
 def _cubins(module: Any) -> list[bytes]:

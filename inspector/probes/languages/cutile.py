@@ -10,11 +10,10 @@ from typing import Any
 
 from .. import private_names
 from ..hooks import arguments, succeeded
-from .made import of_function, tell
+from .made import MAX_KERNELS, of_function, tell
 
 BY = "cuTile"
 LACKS = {"ptx": "tileiras makes machine code of Tile IR, and no PTX"}
-MAX_KERNELS = 1000
 _now = threading.local()  # texts: cuTile's IR of what is compiled, by the number of the signature
 
 

@@ -5,7 +5,6 @@ nvcc's machine code is returned to TileLang, or is in its cache; else the driver
 
 from __future__ import annotations
 
-import inspect
 import re
 import sys
 import threading
@@ -13,18 +12,16 @@ from typing import Any
 
 from .. import private_names
 from ..hooks import Args, Kwargs, arguments, per_recording, succeeded
-from ..writer import file_blob
-from .made import code, kernels, tell
+from .made import MAX_KERNELS, at, code, kernels, tell
 
 BY = "TileLang"
+SAID = {"ir": "TIR, as TileLang traced it"}
 LACKS = {
     "ptx": "TileLang has nvcc make machine code, and no PTX; kernel.export_ptx does that again"
 }
-MAX_TEXTS = 1000
 _now = threading.local()  # code: the CUDA C++ that nvcc, or its cache, was asked for
-_made: dict[tuple[str, ...], dict[str, Any]] = per_recording({})
 _binaries: dict[tuple[str, ...], dict[str, bytes]] = per_recording({})
-"""What was lowered, and what nvcc made, by the names of the kernels."""
+"""What nvcc made, by the names of the kernels."""
 
 
 def attach(module: Any) -> None:
@@ -44,8 +41,8 @@ def attach_nvcc(module: Any) -> None:
     def compiled(given: tuple[Any], binary: Any) -> None:
         _found(given[0], binary)
 
-    asked = arguments("code")
-    private_names.wrap("tilelang.contrib.nvcc:compile_cuda", asked, succeeded(compiled))
+    name = "tilelang.contrib.nvcc:compile_cuda"
+    private_names.wrap(name, arguments("code"), succeeded(compiled))
 
 
 def attach_cache(module: Any) -> None:
@@ -64,33 +61,31 @@ def attach_cache(module: Any) -> None:
 
 
 def _found(text: Any, binary: Any) -> None:
-    """The machine code of a file: it is lowered within the same call, or was before."""
-    names = tuple(kernels(text))
-    if names in _made:
-        _tell(names, {**_made[names], "output_code": text, **code(binary)})
-    elif len(_binaries) < MAX_TEXTS:
-        _binaries[names] = code(binary)
+    """The machine code of a file, which is compiled while it is lowered."""
+    if len(_binaries) < MAX_KERNELS:
+        _binaries[tuple(kernels(text))] = code(binary)
 
 
 def _lowered(token: tuple[Any, dict[str, Any]], artifact: Any) -> None:
     function, place = token
     names = tuple(kernels(artifact.kernel_source))
-    said = {"said": {"ir": "TIR, as TileLang traced it"}, "lacks": LACKS}
     paths = {"paths": {"ir": "tir.py", "output_code": f"{names[0]}.cu"}}
     texts = {"ir": function.script(), "output_code": artifact.kernel_source}
-    event = {"by": BY, **place, **said, **paths, **texts, **_binaries.pop(names, {})}
-    if len(_made) < MAX_TEXTS:
-        _made[names] = event
-    _tell(names, event)
-
-
-def _tell(names: tuple[str, ...], event: dict[str, Any]) -> None:
+    event = {
+        "by": BY,
+        **place,
+        "said": SAID,
+        "lacks": LACKS,
+        **paths,
+        **texts,
+        **_binaries.pop(names, {}),
+    }
     for name in names:
         tell({**event, "name": name, "symbol": name})
 
 
 def _place(function: Any) -> dict[str, Any]:
-    """The file that had it lowered, and the lines there of the function of this name, if any."""
+    """The file that had it lowered, and the lines there of the function of this name."""
     frame = sys._getframe()
     name = re.escape(str((getattr(function, "attrs", None) or {}).get("global_symbol", "")))
     while frame.f_back is not None:
@@ -100,10 +95,6 @@ def _place(function: Any) -> dict[str, Any]:
         if where.partition(".")[0] not in ("tilelang", "ptxview_probes", "tvm_ffi", "tvm"):
             break
     with open(path, encoding="utf-8") as file:
-        rows = file.readlines()
-    found = (n for n, row in enumerate(rows) if re.match(rf"\s*def {name}\b", row))
-    first = next(found, None)
-    place = {"path": path, "source": file_blob(path)}
-    if first is None:
-        return place
-    return {**place, "lines": [first + 1, first + len(inspect.getblock(rows[first:]))]}
+        rows = list(enumerate(file, 1))
+    first = next((n for n, row in rows if re.match(rf"\s*def {name}\b", row)), None)
+    return at(path, first or 1, whole=first is not None)
