@@ -72,7 +72,8 @@ def _tuned(search: Any, results: list[Any], best: Any, seconds: float) -> None:
         earlier = times.get(repr(config))
         if earlier is None or one.perf < earlier[1]:
             times[repr(config)] = config, one.perf, str(one.status)
-    in_ms = search.performance_unit == "ms" and not emulated()
+    # Until Helion 1.1 all times are in ms, and nothing says so.
+    in_ms = getattr(search, "performance_unit", "ms") == "ms" and not emulated()
     entries = [
         {
             "config": config,
