@@ -538,10 +538,11 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         else:
             self.reveal(self.cursor, self.cursor)
 
-    def show_notice(self, notice: Notice) -> None:
+    def show_notice(self, notice: Notice | None) -> None:
+        """Show a notice instead of a listing, or nothing at all."""
         self.rows.source, self.notice = None, notice
         self._begin(0)
-        self.measure()
+        self.columns(annotations=NOTHING, run=None)
         self.post_message(self.Moved(self))
 
     def link(self, lines: tuple[int, ...], follow: bool) -> None:

@@ -106,7 +106,7 @@ def missing(subject: TreeSubject, stage: Stage, complete: bool = True) -> Notice
 
 
 PATIENCE_SECONDS = 0.12
-"""For which the text before stays: most stages come sooner, and flicker tires the eye."""
+"""Before a notice says what is being read: most stages come sooner, and flicker tires the eye."""
 
 
 class PaneTitle(LineWidget):
@@ -218,8 +218,10 @@ class Pane(Vertical):
     def show(self, subject: TreeSubject, stage: Stage, path: str = "") -> None:
         request = self._asking(subject, stage, path)
         if request != self.request:
-            self.request = request
+            self.request, self._shown = request, None
             self.title_line.show(request)
+            # What is beneath the title is of what it names, or nothing.
+            self.view.show_notice(None)
             if self._reading is None:
                 self._start(request)
 

@@ -73,22 +73,24 @@ class ReadingLine(Widget):
         if self._view is not None and self._view is not view:
             self._view.light_up(None)
         self._view = view
-        n, annotations = view.cursor, view.rows.gutter.annotations
+        n, gutter = view.cursor, view.rows.gutter
 
         def read() -> Said:
-            if not view.lines:
-                return Said()
-            return Said(annotations.words(n), annotations.at(n), annotations.registers(n))
+            told = gutter.annotations
+            return Said(told.words(n), told.at(n), told.registers(n))
 
         def show(said: Said) -> None:
-            if view is self._view and view.cursor == n:
+            if view is self._view and view.cursor == n and view.rows.gutter is gutter:
                 self.said = said
                 names = [one.name for one in self.said.registers]
                 if self.register not in names:
                     self.register = names[0] if names else None
                 self._light_up()
 
-        in_thread(self, read, show, "words", failed=lambda _: show(Said()))
+        if view.lines:
+            in_thread(self, read, show, "words", failed=lambda _: show(Said()))
+        else:
+            show(Said())
 
     def next_register(self) -> bool:
         names = [one.name for one in self.said.registers]
