@@ -79,10 +79,10 @@ def profiled(
     recording: Recording, device: str | None = None, report: Report | None = None
 ) -> Profiled:
     """Where readers are made: one of a recording, with a report of ncu tied to it, if any."""
-    from inspector.measure.ncu.attach import NOTHING, Profiled
+    from inspector.measure.ncu.attach import Profiled
     from inspector.recording.layout import kept_cache
 
-    return Profiled(recording, kept_cache(), device, NOTHING if report is None else report)
+    return Profiled(recording, kept_cache(), device, report)
 
 
 # -- words and options ----------------------------------------------------------------------------
@@ -110,7 +110,7 @@ def several(metavar: str, text: str) -> Options:
 
 
 JSON = flag("print JSON")
-KERNEL = option("[PATH] KERNEL", "PATH, and a name, glob, variant id or NAME#2", nargs="*")
+KERNEL = option("[PATH] KERNEL", "PATH, and a name, glob, variant id, NAME#2 or #13", nargs="*")
 PATH = option("PATH", "recording, cache or file (default: the newest recording)", nargs="?")
 MORE = option("PATH", "recordings of other machines, read as one with it", nargs="*")
 NCU = several("REPORT", "report of ncu: .ncu-rep, or CSV of details, raw or source; repeatable")

@@ -8,8 +8,10 @@ from __future__ import annotations
 import argparse
 import contextlib
 import datetime
+import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +20,7 @@ from rich.console import Console
 from rich.status import Status
 
 from inspector.base.errors import Exit, PtxviewError, UsageError
-from inspector.base.model import Graph, Kernel, Recording, Variant
+from inspector.base.model import Graph, Recording, Variant
 from inspector.base.text import plural, shown
 from inspector.commands.common import (
     JSON,
@@ -141,28 +143,18 @@ def _costs_of(profiled: Profiled, seconds: float, estimate: bool = False) -> Cos
 
     given = evidence(profiled.reader, seconds)
     if estimate:
-        given = replace(given, estimated=_estimated(profiled.reader))
+        from inspector.estimate.rows import typical
+
+        given = replace(given, estimated=partial(typical, profiled.reader))
     return costs(profiled.reader.recording, given)
-
-
-def _estimated(reader: Reader) -> Callable[[Kernel, Variant], float | None]:
-    """Simulated µs of the most frequent call of a variant, None where there are none."""
-    from inspector.estimate.rows import constants, frequent, simulated
-
-    _, known = constants(reader, None)
-
-    def us(kernel: Kernel, variant: Variant) -> float | None:
-        with contextlib.suppress(PtxviewError):
-            return simulated(reader, frequent(kernel, variant), known)[0]
-        return None
-
-    return us
 
 
 def _costs(profiled: Profiled, as_json: bool, estimate: bool) -> int:
     from inspector.report import costs
 
-    found = _costs_of(profiled, reader.COUNTING_SECONDS, estimate)
+    err = printing.err()
+    with err.status("counting hints") if err.is_terminal else contextlib.nullcontext():
+        found = _costs_of(profiled, math.inf, estimate)
     if as_json:
         return print_json(costs.document(found))
     out = printing.out()

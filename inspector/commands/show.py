@@ -60,6 +60,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         {
             "words": {**KERNEL, "help": f"{KERNEL['help']}, or a graph id; - is standard input"},
             "--stage": option(None, "default: ptx, else the lowest", choices=STAGES),
+            "--file": option("NAME", "with --stage source: the file, of a fused kernel's several"),
             "--beside": option("STAGE", "second stage beside it", choices=STAGES),
             "-a --annotate": flag("card, hints, and at each line live registers, stalls, meaning"),
             "--execute": flag("run blocks of the most frequent call first, and hint by its counts"),
@@ -96,6 +97,8 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         say(line)
     stage = Stage(args.stage) if args.stage else _default(variant)
     beside = Stage(args.beside) if args.beside else None
+    if args.file or stage is Stage.SOURCE:
+        variant = _of_file(reader.sources(variant), variant, args.file)
     for asked in (stage, beside):
         if asked is not None and asked in GRAPH_STAGES:
             hint = "Only graphs of torch.compile have one, and it is in none that has."
@@ -141,6 +144,19 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     if lines is not None:
         text = "".join(f"{each}\n" for each in reader.listing(variant, stage).texts(*lines))
     return _print(text, stage, variant.stages[stage].origin_path, lines[0] if lines else 1)
+
+
+def _of_file(files: Mapping[str, Variant], variant: Variant, name: str | None) -> Variant:
+    """A fused kernel with the file of that name as its source; other files are said."""
+    if name is None:
+        if others := ", ".join(list(files)[1:]):
+            say(f"operators are from other files too, which --file NAME shows: {shown(others)}")
+        return variant
+    for path, own in files.items():
+        if path.endswith(name):
+            return own
+    known = f"It is from {shown(', '.join(files))}." if files else ""
+    raise UsageError(f"{name} is no file that this kernel was fused from", known)
 
 
 def _opened(path: str | None, args: argparse.Namespace) -> Profiled:

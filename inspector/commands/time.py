@@ -24,7 +24,7 @@ from inspector.base.model import Call
 from inspector.commands import common
 from inspector.commands.common import JSON, PYTHON, amount, flag, option, print_json, several, takes
 from inspector.estimate.rows import estimates
-from inspector.measure.time.ranking import fixed, peaks_by_sheet, race, sweep
+from inspector.measure.time.ranking import device_peaks, fixed, race, sweep
 from inspector.measure.time.results import (
     CACHES,
     STOPWATCHES,
@@ -39,7 +39,6 @@ from inspector.reader.reader import Reader
 from inspector.reader.selecting import Found, select, select_calls, select_one
 from inspector.recording.layout import is_recording, place
 from inspector.report import jsons, races, timings
-from inspector.report.races import ridge, roofline, session_roofline
 from inspector.report.tables import need_compiled
 from inspector.sources.opening import is_there, newest, standing
 from inspector.system import printing
@@ -88,25 +87,23 @@ def time_script(args: argparse.Namespace) -> int:
     result = race(Path(args.words[0]), sizes, swept, wish, printing.narrate)
     if args.csv is not None:
         common.write(args.csv, races.csv_text(result))
-    bad = any(r.timing.error or r.agrees is False for r in result.rows)
+    bad = any(r.error or r.agrees is False for r in result.rows)
     status = Exit.DIFFERENT if bad else Exit.OK
     if args.json:
         print_json(races.race_document(result))
         return status
     out = printing.out()
-    sheet = peaks_by_sheet(result.device.get("name"))
-    calls = list(dict.fromkeys(r.timing.call for r in result.rows))
-    out.print(timings.heading(races.session_of(result)))
-    if result.swept is not None and len(calls) > 1:
-        unit = races.unit_of(result, ridge(result, sheet))
-        draw(races.swept(result, unit), "no plot: no variant agrees and has a time")
+    peaks = device_peaks(result.session.device.get("name"))
+    out.print(timings.heading(result.session))
+    if len(sizes) > 1:
+        draw(races.swept(result, peaks), "no plot: no variant agrees and has a time")
     # Of a sweep, the largest size; the others are in the plot, the CSV and the JSON.
-    rows = [r for r in result.rows if r.timing.call == calls[-1]]
-    printing.lines(["", races.race_title(result, calls[-1])])
+    rows = [r for r in result.rows if r.call == len(sizes) - 1]
+    printing.lines(["", races.race_title(result, rows)])
     out.print(races.race_table(rows, out.width))
-    printing.lines([*races.launched(rows), *races.race_footnotes(result, calls)])
+    printing.lines([*races.launched(rows), *races.race_footnotes(result)])
     if args.roofline:
-        draw(roofline(result, sheet), NO_ROOFLINE)
+        draw(races.roofline(result, peaks), NO_ROOFLINE)
     return status
 
 
@@ -210,8 +207,8 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         for said in prepared.plan.left_out:
             printing.narrate(f"left out: {said}")
     if args.roofline and not args.json:
-        sheet = peaks_by_sheet(session.device.get("name"))
-        draw(session_roofline(session, path.name, sheet), NO_ROOFLINE)
+        peaks = device_peaks(session.device.get("name"))
+        draw(races.session_roofline(session, path.name, peaks), NO_ROOFLINE)
     return Exit.DIFFERENT if any(t.error for t in session.rows) else Exit.OK
 
 

@@ -7,7 +7,7 @@ from inspector.base.errors import ToolMissing
 from inspector.base.model import Stage
 from inspector.base.text import words
 from inspector.estimate.model import Work
-from inspector.estimate.path import Op, Path, decode
+from inspector.estimate.path import Path, decode
 from inspector.estimate.traffic import Traffic
 from inspector.execute import Facts, Fault, OutOfBudget, execute
 from inspector.measure.recorded_launch import LaunchWish, choose_launch
@@ -30,17 +30,17 @@ def gather(reader: Reader, planned: PlannedLaunch) -> Work:
     variant = planned.variant
     if (own := reader.own(variant, Stage.SASS)) is None:
         raise ToolMissing("its machine code is not known")
-    function = own.function
-    lines = reader.listing(variant, Stage.SASS).between(function.first, function.last)
-    clusters = variant.config.get("num_ctas")
-    if (isinstance(clusters, int) and clusters > 1) or any(x.base in UNMODELLED for x in lines):
+    whole = reader.listing(variant, Stage.SASS)
+    lines = whole.between(own.function.first, own.function.last)
+    clusters = variant.config.get("num_ctas") not in (None, 1)
+    if clusters or any(line.base in UNMODELLED for line in lines):
         raise ToolMissing("clusters and copies by TMA are not modelled")
     chosen = choose_launch(reader, planned.kernel, variant, LaunchWish(call=planned.number))
     launch, program, inputs = chosen.launch, chosen.program, chosen.make()
     facts, traffic = Facts(program, values=False), Traffic(program, inputs.memory)
-    most = MAX_BLOCKS_OF_LOOPS if own.flow.loops else MAX_BLOCKS
-    count = max(1, min(most, LANES // launch.threads, launch.blocks))
-    first = min(launch.blocks // 2, launch.blocks - count)
+    count = min(LANES // launch.threads, MAX_BLOCKS_OF_LOOPS if own.flow.loops else MAX_BLOCKS)
+    count = max(1, min(count, launch.blocks))
+    first = min(launch.blocks // 2, launch.blocks - count)  # in the middle, beside each other
     try:
         execute(
             program,
@@ -61,19 +61,19 @@ def gather(reader: Reader, planned: PlannedLaunch) -> Work:
     executed = {row.n: row for row in facts.lines()}
     links = reader.links(variant, Stage.SASS, Stage.PTX)
     warps = -(-launch.threads // 32)
-    ops: dict[int, Op] = {}
-    for line in lines:
-        op = decode(line, links.get(line.n, ()), executed, traffic.lines, count * warps)
-        if op is not None:
-            ops[line.n] = op
+    ops = {
+        op.n: op
+        for line in lines
+        if (op := decode(line, links.get(line.n, ()), executed, traffic.lines, count * warps))
+    }
     if not any(op.ptx for op in ops.values()):
         raise ToolMissing("its machine code does not say which PTX it is from (-lineinfo)")
     resources, device = reader.resources(variant), reader.device(variant)
-    shared = None
-    if device is not None and resources.static_shared_bytes is not None:
-        shared = launch.shared + device.own_shared(resources.static_shared_bytes)
-    full = device and occupancy(device, launch.threads, resources.registers, shared)
-    if not full or not full.blocks:
+    if device is None or resources.static_shared_bytes is None:
+        raise ToolMissing("its shared memory is not known")
+    shared = launch.shared + device.own_shared(resources.static_shared_bytes)
+    full = occupancy(device, launch.threads, resources.registers, shared)
+    if full is None or not full.blocks:
         raise ToolMissing("its occupancy is not known")
-    steps = Path(own.flow, ops, executed, count * warps, warps).steps()
-    return Work(steps, launch.blocks, warps, full.blocks, loaded, stored)
+    path = Path(own.flow, ops, executed, count * warps, warps)
+    return Work(path.steps(), launch.blocks, warps, full.blocks, loaded, stored)

@@ -14,6 +14,7 @@ from math import ceil
 
 from msgspec import Struct
 
+from inspector.base.errors import ToolMissing
 from inspector.base.text import words
 from inspector.estimate.path import LOADS, SHARED, STORES, Op, Step
 
@@ -101,7 +102,7 @@ class Simulation:
         self.memory_rate = min(machine.port_bytes, machine.memory_bytes_per_s * cycle_share)
         self.writes = max(0.0, 1 - machine.l2_write_bytes / work.stored) if work.stored else 0.0
         self.latencies = {base: getattr(machine, name) for base, name in LATENCIES.items()}
-        self.l1 = self.l2 = self.memory = self.last_store = self.fetching = 0.0
+        self.l1 = self.l2 = self.memory = self.last_store = self.fetching = self.starting = 0.0
         self.issue = [0.0] * QUARTERS
         self.pipes: list[dict[str, float]] = [{} for _ in range(QUARTERS)]
         self.heap: list[tuple[float, int, int, Warp]] = []
@@ -112,8 +113,10 @@ class Simulation:
         self.spent: Spent = defaultdict(float)
 
     def start(self, at: float) -> None:
-        """Start the next block."""
+        """Start the next block, when the one before has been started."""
         block, warps = len(self.left), self.work.warps
+        at = max(at, self.starting)
+        self.starting = at + max(self.machine.block_start, warps * self.machine.warp_start)
         self.left.append(warps)
         self.waiting.append([])
         for lane in range(warps):
@@ -122,10 +125,9 @@ class Simulation:
 
     def run(self) -> float:
         """Simulate; returns the cycles until the busiest SM is done."""
-        work, machine, heap = self.work, self.machine, self.heap
-        apart = max(machine.block_start, work.warps * machine.warp_start)
-        for k in range(min(work.resident, self.count)):
-            self.start(k * apart)
+        work, heap = self.work, self.heap
+        for _ in range(min(work.resident, self.count)):
+            self.start(0.0)
         steps, end = work.steps, len(work.steps)
         while heap:
             at, number, pc, warp = heapq.heappop(heap)
@@ -254,7 +256,12 @@ class Simulation:
             self.start(at + self.machine.block_start)
 
     def _total(self) -> float:
-        """The end of the last block or store; blocks left out go on at the rate of the others."""
+        """The end of the last block or store; blocks left out go on at the rate of the others.
+
+        Raises ``ToolMissing`` where a block did not come to its end: its warps part at barriers.
+        """
+        if len(self.ends) < self.count:
+            raise ToolMissing("barriers that only some warps of a block come to are not modelled")
         ends = sorted(self.ends)
         total = max(ends[-1], self.last_store)
         more = self.count - self.work.resident

@@ -100,14 +100,18 @@ def decode(
     control, base, opcode = line.control, line.base, line.opcode
     if control is None or base is None or opcode is None:
         return None
-    waits = tuple(q for q in range(6) if control.wait >> q & 1)
     op = Op(
-        line.n, base, max(1, control.stall), control.write_barrier, control.read_barrier, waits, ptx
+        line.n,
+        base,
+        max(1, control.stall),
+        control.write_barrier,
+        control.read_barrier,
+        tuple(q for q in range(6) if control.wait >> q & 1),
+        ptx,
+        PIPES.get(base),
     )
-    op.pipe = PIPES.get(base)
     if base in LOADS or base in STORES:
-        op.sectors = bytes_of(opcode)
-        op.tags = op.sectors / 4
+        op.sectors, op.tags = bytes_of(opcode), bytes_of(opcode) / 4
         _access(op, executed, traffic, warps_run)
         if "BYPASS" in opcode:
             op.fresh = 1.0

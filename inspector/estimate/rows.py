@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 
 from msgspec import convert
 from msgspec.structs import replace
@@ -18,9 +19,12 @@ from inspector.measure.time.planning import Found, PlannedLaunch, plan
 from inspector.measure.time.results import COLD, ESTIMATE, Session, Timing
 from inspector.measure.time.take import untimed
 from inspector.reader.reader import Reader
+from inspector.reader.tables import devices as devices_by_arch
 from inspector.reader.tables import table
 
 NO_CALL = "no call with its arguments was recorded"
+MAX_TENSOR_US = 20.0
+"""Longer kernels that use the tensor cores draw more power than the device may."""
 Constants = Mapping[str, object]
 
 
@@ -32,13 +36,16 @@ def devices() -> Mapping[str, Constants]:
 def constants(reader: Reader, device: str | None) -> tuple[str, Constants | None]:
     """The name and constants of a device: the wanted one, else the recording's.
 
-    None where the recording's device is not known. Raises ``UsageError`` for a wanted one.
+    A recording without a GPU has that of the emulated device. None where the recording's device is
+    not known. Raises ``UsageError`` for a wanted one.
     """
-    recorded = str((reader.recording.device or {}).get("name") or "unknown device")
-    wanted = device or recorded
+    recorded = str((reader.recording.device or {}).get("name") or devices_by_arch()["sm_90"].name)
     for short, entry in devices().items():
         names = [str(name) for name in entry["names"]]  # type: ignore[attr-defined]
-        if wanted.casefold() in (short.casefold(), *(name.casefold() for name in names)):
+        if (device or recorded).casefold() in (
+            short.casefold(),
+            *(name.casefold() for name in names),
+        ):
             return names[0], entry
     if device is not None:
         raise UsageError(f"no constants of {device} are known", f"Known: {some(list(devices()))}")
@@ -65,14 +72,16 @@ def estimates(
     for said in planned.left_out:
         say(f"left out: {said}")
     if named:
-        there = {row.variant for row in rows}
         rows += [
             Timing(kernel.name, variant.id, -1, ESTIMATE, warnings=(NO_CALL,))
             for kernel, variant in found
-            if variant.id not in there
+            if variant.id not in {row.variant for row in rows}
         ]
-    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    return Session(now, {"name": name}, tuple(rows))
+    return Session(
+        datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        {"name": name},
+        tuple(rows),
+    )
 
 
 def estimate(reader: Reader, planned: PlannedLaunch, known: Constants | None) -> Timing:
@@ -96,7 +105,13 @@ def simulated(
         raise ToolMissing(f"it is compiled for {planned.variant.target}")
     machine = convert(known, Machine)
     simulation = Simulation(gather(reader, planned), machine)
-    return machine.floor_us + simulation.run() / machine.clock_hz * 1e6, simulation.spent
+    us = machine.floor_us + simulation.run() / machine.clock_hz * 1e6
+    if us > MAX_TENSOR_US and any(op.products for op, _ in simulation.work.steps):
+        raise ToolMissing(
+            f"tensor products of about {us:.0f} µs: the clock falls under the power limit, which "
+            "is not modelled"
+        )
+    return us, simulation.spent
 
 
 def frequent(kernel: Kernel, variant: Variant) -> PlannedLaunch:
@@ -105,6 +120,13 @@ def frequent(kernel: Kernel, variant: Variant) -> PlannedLaunch:
     if number is None or call is None:
         raise ToolMissing(NO_CALL)
     return PlannedLaunch(kernel, variant, number, call)
+
+
+def typical(reader: Reader, kernel: Kernel, variant: Variant) -> float | None:
+    """The estimated µs of the most frequent call of a variant; None without an estimate."""
+    with suppress(PtxviewError):
+        return simulated(reader, frequent(kernel, variant), constants(reader, None)[1])[0]
+    return None
 
 
 def by_line(reader: Reader, kernel: Kernel, variant: Variant, stage: Stage) -> dict[int, float]:

@@ -46,10 +46,8 @@ class Traffic(Observer):
     def access(self, lanes: Lanes, access: Access) -> None:
         if access.space not in ("global", "const") or access.lane is not None:
             return
-        keep = lanes.full_mask(access.mask)
-        address = lanes.full(access.address)
-        line = self.program.code.instructions[access.instruction].line
-        kind = kind_of(access.way)
+        keep, address = lanes.full_mask(access.mask), lanes.full(access.address)
+        line, kind = self.program.code.instructions[access.instruction].line, kind_of(access.way)
         for block in np.flatnonzero(keep.any(1)).tolist():
             places = address[block][keep[block]].astype(u64)
             if kind == "atomic":
@@ -68,12 +66,11 @@ class Traffic(Observer):
         row.loaded += len(sectors)
         at = np.searchsorted(self.starts, sectors, "right").astype(np.int64) - 1
         for buffer in np.unique(at[at >= 0]).tolist():
-            size = self.sizes[buffer]
             index = (sectors[at == buffer] - self.starts[buffer]).astype(np.int64)
-            index = index[index <= size]
+            index = index[index <= self.sizes[buffer]]
             key = (block, buffer)
             if (seen := self._touched.get(key)) is None:
-                seen = self._touched[key] = np.zeros(size + 1, bool)
+                seen = self._touched[key] = np.zeros(self.sizes[buffer] + 1, bool)
             new = int((~seen[index]).sum())
             seen[index] = True
             row.new += new

@@ -24,6 +24,7 @@ from msgspec.structs import replace
 
 from inspector import __version__
 from inspector.analyse.line_annotations import virtual
+from inspector.analyse.tuner_times import overheads
 from inspector.base.errors import PtxviewError
 from inspector.base.model import Fusion, Graph, Kernel, Origin, Stage, Variant
 from inspector.base.names import base_name
@@ -70,6 +71,7 @@ class Gathered(Struct):
     times: StoredTimes
     titles: Mapping[str, str]
     chosen: AbstractSet[str | None]
+    floors: Mapping[str, float]
     idle: AbstractSet[int] = frozenset()
     compilers: bool = False
     pieces: list[bytes] = field(default_factory=list)
@@ -119,7 +121,7 @@ class Gathered(Struct):
             "id": variant.id,
             "target": variant.target,
             "config": tables.config(variant),
-            "tuned": tables.tuned(variant) or None,
+            "tuned": tables.tuned(variant, self.floors) or None,
             "registers": resources.registers,
             "spills": tables.spills(resources),
             "stack": resources.stack_bytes,
@@ -469,7 +471,7 @@ def page(
     libraries = {id(v) for k, v in found if k.origin is Origin.EXTERN}.difference(timed)
     idle = libraries.union(id(row.variant) for row in known.idle) if many else frozenset()
     in_use = {use.kernel for kernel in rec.kernels for one in kernel.autotune for use in one.uses}
-    gathered = Gathered(reader, given.times, titles(rec), in_use, idle, named)
+    gathered = Gathered(reader, given.times, titles(rec), in_use, overheads(rec), idle, named)
     if idle:
         gathered.left_out.append(
             f"{plural(len(idle), 'variant')} never launched or a library's without a time: no "

@@ -1,4 +1,4 @@
-"""KERNEL selectors: a name, a glob, a variant id's prefix, ``NAME#2``."""
+"""KERNEL selectors: a name, a glob, a variant id's prefix, ``NAME#2``, ``#13`` of a title."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from msgspec import Struct
 
 from inspector.base.errors import UsageError
-from inspector.base.model import Call, Graph, Kernel, Recording, Variant
+from inspector.base.model import Call, Graph, Kernel, Origin, Recording, Variant
 from inspector.base.names import base_name, granted
 from inspector.base.text import shown
 from inspector.recording.layout import SUFFIX
@@ -33,6 +33,9 @@ def select(recording: Recording, selector: str | None) -> tuple[Found, ...]:
         return everything
     name, mark, number = selector.rpartition("#")
     if mark and number.isascii() and number.isdecimal():
+        if not name:  # ``#13``, as titles of Inductor's kernels begin
+            numbered = (f for f in everything if f[0].origin is Origin.INDUCTOR)
+            return tuple(f for f in numbered if f[0].name.endswith(f"_{number}"))
         of_name = [f for f in everything if name in names(f[0])]
         at = int(number) if len(number) < 19 else 0
         return tuple(of_name[at - 1 : at]) if at > 0 else ()

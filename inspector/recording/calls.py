@@ -521,6 +521,11 @@ class DriverLaunches:
         named = [made for made in reversed(self._made) if _names(made, launches.symbol)]
         exact = (m for m in named if launches.module and m.event.get("cubin") == launches.module)
         made = next(exact, next(iter(named), None))
+        modules = {m.event.get("ir") for m in named}
+        if made is not None and len(modules) > 1 and made.event.get("cubin") != launches.module:
+            why = f"{len(modules)} modules that {made.by} compiled have a kernel of this name"
+            lacks = dict.fromkeys(("source", "ir", "output_code", "ttir", "llir", "ptx"), why)
+            made = _Made(made.by, made.name, {"lacks": lacks})
         stages: dict[Stage, StageFile] = {}
         by = made.by if made is not None else maker_of(launches.libraries)
         from_library = launches.libraries[0] if launches.libraries else None
@@ -569,11 +574,7 @@ class DriverLaunches:
         if (source := self._blob(made.event.get("source"))) is not None:
             path = as_text(made.event.get("path"))
             stages[Stage.SOURCE] = StageFile(source, path, f"what {made.by} was given")
-            lines = made.event.get("lines")
-            if isinstance(lines, list) and len(lines) == 2 and all(map(as_int, lines)):
-                span = (lines[0], lines[1])
-            else:
-                span = cuda_span(text_of(source), base_name(symbol))
+            span = facts.lines_of(made.event) or cuda_span(text_of(source), base_name(symbol))
         texts = (Stage.IR, Stage.OUTPUT_CODE, Stage.TTIR, Stage.LLIR, Stage.PTX)
         paths, said = as_map(made.event.get("paths")), as_map(made.event.get("said"))
         for stage, key in (*((s, s.value) for s in texts), (Stage.SASS, "cubin")):

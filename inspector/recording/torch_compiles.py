@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from msgspec import Struct, field
+from msgspec import Struct
 from msgspec.structs import replace
 
 from inspector.base.model import (
@@ -59,20 +59,9 @@ _KINDS = {
 class _Compile(Struct):
     """A compile while its events come in."""
 
-    id: str
-    process: int | None
-    before: _Compile | None = None  # the one of this name that ended before this began
-    stack: tuple[UserFrame, ...] = ()
-    direction: str = "forward"
+    made: FrameCompile
+    before: FrameCompile | None  # the one of this name that ended before this began
     ended: bool = False
-    figures: dict[str, object] = field(default_factory=dict)
-    phases: tuple[CompilePhase, ...] = ()
-    breaks: list[GraphBreak] = field(default_factory=list)
-    failures: tuple[GuardFailure, ...] = ()
-    caches: list[CacheLookup] = field(default_factory=list)
-    shapes: dict[ShapeFact, None] = field(default_factory=dict)
-    guards: Content | None = None
-    failed: str | None = None  # by Inductor, where torch's figures do not say it
 
 
 class TorchCompiles:
@@ -93,7 +82,10 @@ class TorchCompiles:
                 # Without it, it is of a cache that was opened.
                 if (name := as_text(event.get("name"))) is not None:
                     digest = as_text(event.get("hash"))
-                    self._asked(event, "triton", name, steps=_stages(event), hit=hit, hash=digest)
+                    steps = _stages(event)
+                    self.kernels.append(
+                        _kernel(event, "triton", name, steps=steps, hit=hit, hash=digest)
+                    )
             case "triton_failed":
                 self._triton_failed(event)
             case "triton_said":
@@ -116,36 +108,38 @@ class TorchCompiles:
             case str(kind) if kind in OF_COMPILES and (compiling := self._of(event)) is not None:
                 self._compile(compiling, event)
 
-    def _compile(self, compiling: _Compile, event: Event) -> None:
+    def _compile(self, one: _Compile, event: Event) -> None:
         """Take in an event of one of torch's compiles."""
-        content = self._blob(event.get("blob"))
+        made, content = one.made, self._blob(event.get("blob"))
         match event.get("event"):
             case "compile_start":
-                compiling.stack = frames_of(event.get("stack"))
+                one.made = replace(made, stack=frames_of(event.get("stack")))
             case "compile_end":
-                figures = compiling.figures = as_map(event.get("figures"))
-                compiling.ended = True
-                if figures.get("is_runtime") is True and not compiling.stack:
-                    compiling.direction = "runtime"
+                figures, direction = as_map(event.get("figures")), made.direction
+                one.ended = True
+                if figures.get("is_runtime") is True and not made.stack:
+                    direction = "runtime"
                 backward = event.get("kind") == "bwd_compilation_metrics"
                 if figures.get("is_forward") is False or backward:
-                    compiling.direction = "backward"
+                    direction = "backward"
+                one.made = replace(made, figures=figures, direction=direction)
             case "compile_phases":
                 marks = event.get("marks")
                 kept = None if isinstance(marks, list) else self._blob(marks)
                 spans = phases_of(marks if kept is None else _json(text_of(kept)))
-                compiling.phases = (*compiling.phases, *spans)[:MAX_FACTS]
-            case "graph_break" if content is not None and len(compiling.breaks) < MAX_FACTS:
-                text, attempt = text_of(content)[:MAX_TEXT_CHARS], as_int(event.get("attempt"))
-                compiling.breaks.append(graph_break(text, attempt))
+                one.made = replace(made, phases=(*made.phases, *spans)[:MAX_FACTS])
+            case "graph_break" if content is not None and len(made.breaks) < MAX_FACTS:
+                found = graph_break(text_of(content)[:MAX_TEXT_CHARS], as_int(event.get("attempt")))
+                one.made = replace(made, breaks=(*made.breaks, found))
             case "recompile":
-                compiling.failures = failures_of(text_of(content)[:MAX_TEXT_CHARS])
+                failures = failures_of(text_of(content)[:MAX_TEXT_CHARS])
+                one.made = replace(made, failures=failures)
             case "guards":
-                compiling.guards = content or compiling.guards
-            case "compile_cache":
-                self._cache(compiling, event)
-            case "symbol":
-                self._symbol(compiling, event)
+                one.made = replace(made, guards=content or made.guards)
+            case "compile_cache" if len(made.caches) < MAX_FACTS:
+                one.made = replace(made, caches=(*made.caches, *_lookup(event)))
+            case "symbol" if len(made.shapes) < MAX_FACTS:
+                one.made = replace(made, shapes=(*made.shapes, *_shape(event)))
 
     def frames(self) -> tuple[FrameCompile, ...]:
         return tuple(map(_finished, self._compiles))
@@ -162,102 +156,48 @@ class TorchCompiles:
         if name is None:
             return None
         latest = self._latest.get((process, name))
-        over = latest is None or (latest.ended and bool(latest.phases))
-        if latest is not None and kind in ("compile_start", "recompile", "compile_end"):
-            over = over or latest.ended or (bool(latest.stack) and kind != "compile_end")
-        if latest is None or over:
-            latest = self._latest[process, name] = _Compile(name, process, latest)
-            self._compiles.append(latest)
+        if latest is not None:
+            over = latest.ended and bool(latest.made.phases)
+            if kind in ("compile_start", "recompile", "compile_end"):
+                begun = bool(latest.made.stack) and kind != "compile_end"
+                over = over or latest.ended or begun
+            if not over:
+                return latest
+        before = None if latest is None else latest.made
+        latest = self._latest[process, name] = _Compile(FrameCompile(name, process=process), before)
+        self._compiles.append(latest)
         return latest
-
-    def _cache(self, compiling: _Compile, event: Event) -> None:
-        named = re.match(
-            r"(fx_graph_bundled|fx_graph|aotautograd)_cache_(\w{1,64})$",
-            as_text(event.get("name")) or "",
-        )
-        if named is None or len(compiling.caches) >= MAX_FACTS:
-            return
-        said = as_map(event.get("said"))
-        saved = as_seconds(said.get("time_saved_ns"))
-        reason = as_text(said.get("cache_bypass_reason")) or as_text(said.get("failure_reason"))
-        lookup = CacheLookup(
-            cache=named[1],
-            outcome=named[2],
-            key=as_text(said.get("key")),
-            reason=None if reason is None else reason[:SENTENCE_CHARS],
-            saved_seconds=None if saved is None else saved / 1e9,
-        )
-        compiling.caches.append(lookup)
-
-    def _symbol(self, compiling: _Compile, event: Event) -> None:
-        kind = _KINDS.get(as_text(event.get("kind")) or "")
-        if kind is None or len(compiling.shapes) >= MAX_FACTS:
-            return
-        said = as_map(event.get("said"))
-        sources = said.get("sources")
-        source = as_text(said.get("source")) or as_text(said.get("name"))
-        if source is None and isinstance(sources, list):
-            source = ", ".join(str(one) for one in sources[:MAX_ITEMS]) or None
-        value = next((said[k] for k in ("value", "val", "new") if said.get(k) is not None), None)
-        reason = as_text(said.get("reason"))
-        if kind == "dynamic" and reason is not None and said.get("cached") is not None:
-            reason = f"{reason}: {said.get('cached')} before, now {said.get('new')}"
-        fact = ShapeFact(
-            kind=kind,
-            symbol=as_text(said.get("symbol")),
-            source=source,
-            value=None if value is None else str(value)[:SENTENCE_CHARS],
-            bounds=as_text(said.get("vr")),
-            expression=as_text(said.get("expr")),
-            reason=reason,
-            stack=frames_of(event.get("stack")),
-        )
-        compiling.shapes[fact] = None
-
-    def _asked(self, event: Event, by: str, name: str | None, **more: Any) -> None:
-        self.kernels.append(_kernel_compile(event, by, name, **more))
 
     def _triton_failed(self, event: Event) -> None:
         digest = as_text(event.get("hash"))
-        failure = facts.of_compile(event, self._blob)
         said = (as_text(event.get("error")) or "").strip().partition("\n")[0]
-        if digest is None or (failure is None and not said):
+        failure = facts.of_compile(event, self._blob) or (Failure(said) if said else None)
+        if digest is None or failure is None:
             return
         source = as_map(event.get("source"))
+        place = _place(source.get("file"), source.get("first"))
         self._refused[digest] = len(self.kernels)
-        self._asked(
-            event,
-            "triton",
-            as_text(event.get("name")),
-            steps=_stages(event),
-            hash=digest,
-            failed=(said if failure is None else failure.said)[:SENTENCE_CHARS],
-            place=_blamed(failure) or _place(source.get("file"), source.get("first")),
-        )
+        more = {"steps": _stages(event), "hash": digest}
+        self.kernels.append(_kernel(event, "triton", event.get("name"), failure, place, **more))
 
     def _made(self, event: Event) -> None:
         if as_moment(event.get("began")) is None or as_seconds(event.get("seconds")) is None:
             return
-        failure = facts.of_compile(event, self._blob)
-        lines = event.get("lines")
-        self._asked(
-            event,
-            as_text(event.get("by")) or "",
-            as_text(event.get("name")),
-            failed=None if failure is None else failure.said[:SENTENCE_CHARS],
-            place=_blamed(failure)
-            or _place(event.get("path"), lines[0] if isinstance(lines, list) and lines else None),
-        )
+        failure, lines = facts.of_compile(event, self._blob), event.get("lines")
+        line = lines[0] if isinstance(lines, list) and lines else None
+        by, place = as_text(event.get("by")) or "", _place(event.get("path"), line)
+        self.kernels.append(_kernel(event, by, event.get("name"), failure, place))
 
     def _graph_failed(self, event: Event) -> None:
         """A graph of a function, or one that was exported before: that is no compile of torch's."""
         failure = facts.of_compile(event, self._blob)
-        compiling = None if failure is None else self._of(event)
-        if compiling is not None and failure is not None:
-            compiling.failed = failure.said
-        elif failure is not None:
-            failed, name = failure.said[:SENTENCE_CHARS], as_text(event.get("graph")) or "graph"
-            self._asked(event, "inductor", name, failed=failed, place=_blamed(failure))
+        if failure is None:
+            return
+        if (one := self._of(event)) is not None:
+            one.made = replace(one.made, failed=failure.said)
+        else:
+            name = as_text(event.get("graph")) or "graph"
+            self.kernels.append(_kernel(event, "inductor", name, failure))
 
     def _extension(self, event: Event) -> None:
         began, seconds = as_moment(event.get("began")), as_seconds(event.get("seconds"))
@@ -265,39 +205,84 @@ class TorchCompiles:
         # Of a build torch tells as well when it has ended, or has failed before it began.
         if seconds is None and (not event.get("error") or directory in self._unbuilt):
             return
-        failed, place = None, None
+        failure, fresh = None, event.get("fresh")
         self._unbuilt.discard(directory)
         if event.get("error"):
             self._unbuilt.add(directory)
-            failure = next((one.failure for one in facts.of_build(event, self._blob)), None)
-            failed = (facts.complaint(event) if failure is None else failure.said)[:SENTENCE_CHARS]
-            place = _blamed(failure)
+            sources = facts.of_build(event, self._blob)
+            failure = next((one.failure for one in sources), facts.of_whole_build(event))
         content = self._blob(as_map(event.get("files")).get(".ninja_log"))
-        fresh = event.get("fresh")
-        build = _kernel_compile(
-            event,
-            "nvcc",
-            as_text(event.get("name")) or directory,
-            steps=() if content is None or fresh is False else tuple(ninja_steps(content)),
-            hit=None if failed is not None or not isinstance(fresh, bool) else not fresh,
-            failed=failed,
-            place=place,
-        )
+        name = as_text(event.get("name")) or directory
+        steps = () if content is None or fresh is False else tuple(ninja_steps(content))
+        hit = None if failure is not None or not isinstance(fresh, bool) else not fresh
         # A second event of the same build adds the compilers' output.
         at = len(self.kernels)
         if began is not None:
             at = self._builds.setdefault((directory, began), at)
-        self.kernels[at : at + 1] = [build]
+        self.kernels[at : at + 1] = [_kernel(event, "nvcc", name, failure, steps=steps, hit=hit)]
 
 
-def _kernel_compile(event: Event, by: str, name: str | None, **more: Any) -> KernelCompile:
+def _kernel(
+    event: Event,
+    by: str,
+    name: object,
+    failure: Failure | None = None,
+    place: UserFrame | None = None,
+    **more: Any,
+) -> KernelCompile:
+    """A compile of a kernel; its place is the line that the compiler complains of, if any."""
     return KernelCompile(
-        name=name or "",
+        name=as_text(name) or "",
         by=by,
         process=as_int(event.get("pid")),
         began=as_moment(event.get("began")),
         seconds=as_seconds(event.get("seconds")),
+        failed=None if failure is None else failure.said[:SENTENCE_CHARS],
+        place=_blamed(failure) or place,
         **more,
+    )
+
+
+def _lookup(event: Event) -> Iterator[CacheLookup]:
+    named = re.match(
+        r"(fx_graph_bundled|fx_graph|aotautograd)_cache_(\w{1,64})$",
+        as_text(event.get("name")) or "",
+    )
+    if named is not None:
+        said = as_map(event.get("said"))
+        saved = as_seconds(said.get("time_saved_ns"))
+        reason = as_text(said.get("cache_bypass_reason")) or as_text(said.get("failure_reason"))
+        yield CacheLookup(
+            cache=named[1],
+            outcome=named[2],
+            key=as_text(said.get("key")),
+            reason=None if reason is None else reason[:SENTENCE_CHARS],
+            saved_seconds=None if saved is None else saved / 1e9,
+        )
+
+
+def _shape(event: Event) -> Iterator[ShapeFact]:
+    kind = _KINDS.get(as_text(event.get("kind")) or "")
+    if kind is None:
+        return
+    said = as_map(event.get("said"))
+    sources = said.get("sources")
+    source = as_text(said.get("source")) or as_text(said.get("name"))
+    if source is None and isinstance(sources, list):
+        source = ", ".join(str(one) for one in sources[:MAX_ITEMS]) or None
+    value = next((said[k] for k in ("value", "val", "new") if said.get(k) is not None), None)
+    reason = as_text(said.get("reason"))
+    if kind == "dynamic" and reason is not None and said.get("cached") is not None:
+        reason = f"{reason}: {said.get('cached')} before, now {said.get('new')}"
+    yield ShapeFact(
+        kind=kind,
+        symbol=as_text(said.get("symbol")),
+        source=source,
+        value=None if value is None else str(value)[:SENTENCE_CHARS],
+        bounds=as_text(said.get("vr")),
+        expression=as_text(said.get("expr")),
+        reason=reason,
+        stack=frames_of(event.get("stack")),
     )
 
 
@@ -450,15 +435,17 @@ def ninja_steps(content: Content) -> Iterator[tuple[str, float]]:
 
 
 def _finished(one: _Compile) -> FrameCompile:
-    figures = one.figures
-    innermost = one.stack[-1] if one.stack else None
-    outermost = next((p for p in one.phases if p.depth == 0), None)
-    direction = one.direction
+    made, figures = one.made, one.made.figures
+    outermost = next((p for p in made.phases if p.depth == 0), None)
+    direction = made.direction
     if outermost is not None and outermost.name == "entire_backward_compile":
         direction = "backward"
-    elif one.before is not None and not one.ended and not one.stack:
+    elif one.before is not None and not one.ended and not made.stack:
         direction = "runtime"
-    names = {**(one.before.figures if one.before is not None and not one.stack else {}), **figures}
+    names = figures
+    if one.before is not None and not made.stack:
+        names = {**one.before.figures, **figures}
+    innermost = made.stack[-1] if made.stack else None
     micro, start = figures.get("duration_us"), figures.get("start_time_us")
     whole = figures.get("entire_frame_compile_time_s")
     seconds = as_seconds(micro / 1e6 if isinstance(micro, int | float) else whole)
@@ -468,31 +455,23 @@ def _finished(one: _Compile) -> FrameCompile:
     if outermost is not None:
         seconds = outermost.seconds if seconds is None else seconds
         began = began or outermost.began
-    return FrameCompile(
-        id=one.id,
+    # An attempt was lost where another one followed.
+    attempts = {phase.name: phase.seconds for phase in made.phases}
+    lost: dict[int | None, float | None] = {
+        b.attempt: attempts.get(f"compile_attempt_{b.attempt}")
+        for b in made.breaks
+        if b.attempt is not None and f"compile_attempt_{b.attempt + 1}" in attempts
+    }
+    return replace(
+        made,
         direction=direction,
-        process=one.process,
         function=as_text(names.get("co_name")) or (innermost.function if innermost else ""),
         file=as_text(names.get("co_filename")) or (innermost.file if innermost else ""),
         line=as_int(names.get("co_firstlineno")) or (innermost.line if innermost else None),
         began=began,
         seconds=seconds,
-        stack=one.stack,
-        phases=one.phases,
-        breaks=tuple(replace(b, lost_seconds=_lost(b.attempt, one)) for b in one.breaks),
-        failures=one.failures,
-        caches=tuple(one.caches),
-        shapes=tuple(one.shapes),
+        breaks=tuple(replace(b, lost_seconds=lost.get(b.attempt)) for b in made.breaks),
+        shapes=tuple(dict.fromkeys(made.shapes)),
         guard_count=as_int(figures.get("guard_count")),
-        guards=one.guards,
-        failed=as_text(figures.get("fail_reason")) or one.failed,
-        figures=figures,
+        failed=as_text(figures.get("fail_reason")) or made.failed,
     )
-
-
-def _lost(attempt: int | None, one: _Compile) -> float | None:
-    """The seconds of an attempt that a graph break ended and that another one followed."""
-    attempts = {p.name: p.seconds for p in one.phases}
-    if attempt is None or f"compile_attempt_{attempt + 1}" not in attempts:
-        return None
-    return attempts.get(f"compile_attempt_{attempt}")

@@ -36,6 +36,7 @@ from inspector.recording.facts import (
     cuda_kernels,
     cuda_span,
     digest_of,
+    lines_of,
     options_of,
     python_span,
     target_of,
@@ -168,22 +169,17 @@ def of_language(made: VariantOfKernel, event: Event, blob: Blob) -> VariantOfKer
         stages[Stage.OUTPUT_CODE] = StageFile(code, file, f"what {by} generated")
     if source is not None:
         stages[Stage.SOURCE] = StageFile(source, path, "the script's file")
-    first, last = [*_listed(event.get("lines")), None, None][:2]
     variant = replace(
         made.variant,
         stages=stages,
         missing={s: why for s, why in made.variant.missing.items() if s not in stages},
-        span=(first, last) if isinstance(first, int) and isinstance(last, int) else None,
+        span=lines_of(event),
         embedded=None if file is None else (file, 1),
         config={**as_map(event.get("config")), **made.variant.config},
         maker=by,
     )
     key = (Origin.TRITON.value, made.name, path or "")
     return VariantOfKernel(key, Origin.TRITON, made.name, variant)
-
-
-def _listed(value: object) -> list[object]:
-    return list(value) if isinstance(value, list | tuple) else []
 
 
 def at_home(compiled: Sequence[VariantOfKernel]) -> Iterator[VariantOfKernel]:

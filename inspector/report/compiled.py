@@ -58,16 +58,17 @@ def label(column: Column, among: Sequence[Column]) -> str:
     return target
 
 
-FIGURES: tuple[tuple[str, Callable[[ExperimentColumn], str]], ...] = (
-    ("registers", lambda c: tables.figure(c.resources.registers)),
-    ("spills, bytes", lambda c: tables.spills(c.resources)),
-    ("stack, bytes", lambda c: tables.figure(c.resources.stack_bytes)),
-    ("shared", lambda c: tables.shared(c.resources)),
-    ("instructions", lambda c: tables.figure(c.instructions)),
-    ("occupancy", lambda c: tables.figure(c.occupancy, "{:.0f} %")),
-    ("compiled in", lambda c: tables.figure(c.compilation.seconds, "{:.2f} s")),
-    ("variant", lambda c: c.label),
-)
+FIGURES: Mapping[str, Callable[[ExperimentColumn], str]] = {
+    "registers": lambda c: tables.figure(c.resources.registers),
+    "spills, bytes": lambda c: tables.spills(c.resources),
+    "stack, bytes": lambda c: tables.figure(c.resources.stack_bytes),
+    "shared": lambda c: tables.shared(c.resources),
+    "instructions": lambda c: tables.figure(c.instructions),
+    "occupancy": lambda c: tables.figure(c.occupancy, "{:.0f} %"),
+    "compiled in": lambda c: tables.figure(c.compilation.seconds, "{:.2f} s"),
+    "variant": lambda c: c.label,
+}
+TITLE_WIDTH = max(map(len, FIGURES)) + 2
 
 
 def lines(table: CompiledTable, width: int) -> Iterator[Text]:
@@ -86,45 +87,44 @@ def lines(table: CompiledTable, width: int) -> Iterator[Text]:
         if several and row.kernel is not None:
             said.append(shown(row.file))
         yield Text.assemble((said[0], "bold cyan"), "  ", "  ".join(said[1:]))
-        rows = figures_of(row.cells)
-        if not any(cell is not None and cell.compilation.failed is None for cell in row.cells):
-            rows = [("", ["error" if cell else "" for cell in row.cells])]
+        columns = list(map(figures, row.cells))
+        rows = list(zip(FIGURES, zip(*columns, strict=True), strict=True))
+        if all(column[1:] == NO_FIGURES[1:] for column in columns):
+            rows = [("", tuple(column[0] for column in columns))]
         yield from grid(heads, rows, width)
         yield Text("")
 
 
-def figures_of(cells: Sequence[ExperimentColumn | None]) -> list[tuple[str, list[str]]]:
-    return [(title, [_cell(title, make, cell) for cell in cells]) for title, make in FIGURES]
+NO_FIGURES = [""] * len(FIGURES)
 
 
-def _cell(
-    title: str, make: Callable[[ExperimentColumn], str], cell: ExperimentColumn | None
-) -> str:
-    if cell is None or cell.variant is None or cell.compilation.failed is not None:
-        return "error" if cell is not None and title == FIGURES[0][0] else ""
-    return shown(make(cell))
+def figures(cell: ExperimentColumn | None) -> list[str]:
+    """A text for each of ``FIGURES``; ``error`` alone of what did not compile."""
+    if cell is None:
+        return NO_FIGURES
+    if cell.variant is None or cell.compilation.failed is not None:
+        return ["error", *NO_FIGURES[1:]]
+    return [shown(make(cell)) for make in FIGURES.values()]
 
 
 def grid(
     heads: Sequence[str], rows: Sequence[tuple[str, Sequence[str]]], width: int
 ) -> Iterator[Text]:
     """Yield rows of metrics; columns that do not fit follow below."""
-    titles = max(len(title) for title, _ in (*FIGURES, *rows)) + 2
-    left = list(range(len(heads)))
-    while left:
-        part: list[int] = []
-        room = width - titles
-        for at in left:
-            room -= 2 + max(cell_len(text) for text in (heads[at], *(line[at] for _, line in rows)))
-            if part and room < 0:
-                break
-            part.append(at)
-        left = left[len(part) :]
+    sizes = [
+        2 + max(map(cell_len, (head, *(r[n] for _, r in rows)))) for n, head in enumerate(heads)
+    ]
+    first = 0
+    while first < len(heads):
+        last = first + 1
+        while last < len(heads) and TITLE_WIDTH + sum(sizes[first : last + 1]) <= width:
+            last += 1
         cells: list[list[tables.Cell]] = [
-            [f"  {title}".ljust(titles), *(_styled(title, line[at]) for at in part)]
-            for title, line in rows
+            [f"  {title}".ljust(TITLE_WIDTH), *(_styled(title, text) for text in row[first:last])]
+            for title, row in rows
         ]
-        yield from tables.grid(["", *(heads[at] for at in part)], cells, width, heads)
+        yield from tables.grid(["", *heads[first:last]], cells, width, heads)
+        first = last
 
 
 def _styled(title: str, text: str) -> tuple[str, str]:
@@ -134,11 +134,10 @@ def _styled(title: str, text: str) -> tuple[str, str]:
 
 def place(message: CompilerMessage) -> str:
     """``x.cu:12:7``; "" without a file."""
-    out = message.file or ""
-    for number in (message.line, message.column):
-        if out and number is not None:
-            out += f":{number}"
-    return out
+    if not message.file:
+        return ""
+    places = (message.file, message.line, message.column)
+    return ":".join(str(one) for one in places if one is not None)
 
 
 STYLES = {"error": "bold red", "warning": "yellow", "note": "dim"}
@@ -206,14 +205,13 @@ def _hash(cell: ExperimentColumn | None) -> str | None:
 def change_lines(changed: Iterable[RowChange]) -> Iterator[Text]:
     """A line for each cell that changed: ``square sm_90a: registers 8 → 12``."""
     for title, before, after in changed:
-        cells = [dict(figures_of([cell])) for cell in (before, after)]
-        pairs = [(name, cells[0][name][0], cells[1][name][0]) for name, _ in FIGURES[:-2]]
-        figures = [f"{t.partition(',')[0]} {a} → {b}" for t, a, b in pairs if a != b and a and b]
+        pairs = list(zip(FIGURES, figures(before), figures(after), strict=True))[:-2]
+        told = [f"{name.partition(',')[0]} {a} → {b}" for name, a, b in pairs if a != b and a and b]
         if before is None or before.variant is None:
-            figures = ["compiles" if before is not None else "is new"]
+            told = ["compiles" if before is not None else "is new"]
         elif after is None or after.variant is None:
-            figures = ["does not compile"]
-        said = ", ".join(figures) or "other code, the same figures"
+            told = ["does not compile"]
+        said = ", ".join(told) or "other code, the same figures"
         yield Text(f"  {shown(title)}: {shown(said)}")
 
 
@@ -273,7 +271,8 @@ def trial_title(trial: Experiment) -> Text:
 def trial_table(trial: Experiment, width: int) -> Iterator[Text]:
     """Yield the metrics, the recorded variant's first; other columns follow below."""
     heads = [shown(one.label) for one in trial.columns]
-    return grid(heads, figures_of(trial.columns)[:-1], width)
+    columns = zip(*map(figures, trial.columns), strict=True)
+    return grid(heads, list(zip(FIGURES, columns, strict=True))[:-1], width)
 
 
 def first_error(trial: Experiment, file: str) -> CompilerMessage | None:
@@ -284,40 +283,39 @@ def first_error(trial: Experiment, file: str) -> CompilerMessage | None:
 
 def trial_sentences(trial: Experiment) -> Iterator[str]:
     """Remarks beside the figures: on the compiler and on equal machine code."""
-    yield from _of_compiler(trial)
+    yield _of_compiler(trial)
     yield from trial.outcome.remarks
     for one in trial.tried:
         if one.code is not None and one.code == trial.recorded.code:
             yield f"{one.label}: the machine code is that of the recorded kernel."
 
 
-def _of_compiler(trial: Experiment) -> Iterator[str]:
-    outcome = trial.outcome
-    request = outcome.request
-    here, there = _versions(outcome.versions), _versions(outcome.recorded_versions)
+def _of_compiler(trial: Experiment) -> str:
+    outcome, request = trial.outcome, trial.outcome.request
+    stage = request.stage.value
+    here, there = (
+        ", ".join(f"{name} {version}".strip() for name, version in versions.items())
+        for versions in (outcome.versions, outcome.recorded_versions)
+    )
     if outcome.alike is None:
-        yield (
-            f"The recorded {request.stage.value} does not compile here ({here}): "
-            f"{outcome.again.compilation.failed}"
-        )
-        return
+        why = outcome.again.compilation.failed
+        return f"The recorded {stage} does not compile here ({here}): {why}"
     whose = "the edit's" if request.text is not None else "the options'"
-    tried = "what does not compile" if outcome.failed == len(outcome.columns) else "what differs"
-    edit = f"{tried} is {whose}"
     if outcome.same_compiler:
-        yield (
-            f"The compiler here ({here}) makes of the recorded {request.stage.value} the machine "
-            f"code that was recorded, instruction for instruction{_texts(outcome.alike)}: {edit}."
+        tried = (
+            "what does not compile" if outcome.failed == len(outcome.columns) else "what differs"
         )
-        return
-    first = next((stage.value for stage, same in outcome.alike.items() if not same), "")
-    recorded = f"; it was recorded with {there}" if there else ""
+        return (
+            f"The compiler here ({here}) makes of the recorded {stage} the machine code that was "
+            f"recorded, instruction for instruction{_texts(outcome.alike)}: {tried} is {whose}."
+        )
+    first = next((one.value for one, same in outcome.alike.items() if not same), "")
     if not first:
-        yield f"There is nothing recorded after {request.stage.value} to hold the compiler against."
-        return
-    yield (
-        f"The compiler here ({here}{recorded}) makes another {first} of the recorded "
-        f"{request.stage.value}: the column “{outcome.again.label}” is what it made here, and "
+        return f"There is nothing recorded after {stage} to hold the compiler against."
+    recorded = f"; it was recorded with {there}" if there else ""
+    return (
+        f"The compiler here ({here}{recorded}) makes another {first} of the recorded {stage}: "
+        f"the column “{outcome.again.label}” is what it made here, and "
         f"what differs from that is {whose}."
     )
 
@@ -328,10 +326,6 @@ def _texts(alike: Mapping[Stage, bool]) -> str:
     others = [stage.value for stage in texts if not alike[stage]]
     out = f", and {some(same, 9)} byte for byte" if same else ""
     return out + (f"; of {some(others, 9)} the text alone is another" if others else "")
-
-
-def _versions(versions: Mapping[str, str]) -> str:
-    return ", ".join(f"{name} {version}".strip() for name, version in versions.items())
 
 
 def trial_json(trial: Experiment, differences: Iterable[Difference]) -> dict[str, object]:

@@ -139,36 +139,31 @@ def length(intervals: Iterable[tuple[float, float]]) -> float:
     return sum(ended - began for began, ended in union(intervals))
 
 
-class Axis:
-    """Moments as columns of a bar; time in which nothing was compiled takes none."""
+def bars(rows: Sequence[TimelineRow], width: int) -> list[str]:
+    """Each row as letters: a column has that of the part with most of its time, a blank for none.
 
-    def __init__(self, rows: Sequence[TimelineRow], width: int) -> None:
-        self.width = width
-        self._busy = union((s.began, s.ended) for row in rows for s in row.stretches)
-        self._before = list(accumulate((e - b for b, e in self._busy), initial=0.0))
-        self._total = self._before[-1]
+    Time in which nothing was compiled takes no column.
+    """
+    busy = union((s.began, s.ended) for row in rows for s in row.stretches)
+    before = list(accumulate((ended - began for began, ended in busy), initial=0.0))
 
-    def bar(self, stretches: Sequence[Stretch]) -> str:
-        """A letter for each column: the part that had most of its time, a blank for none."""
-        if self._total <= 0:
-            return ""
-        cells: list[dict[str, float]] = [{} for _ in range(self.width)]
-        for one in stretches:
-            first, last = self._at(one.began), self._at(one.ended)
-            for at in range(int(first), min(self.width, ceil(last))):
+    def column(moment: float) -> float:
+        at = bisect_right(busy, moment, key=itemgetter(0)) - 1
+        began, ended = busy[at]
+        return (before[at] + min(moment, ended) - began) / before[-1] * width
+
+    out = []
+    for row in rows:
+        cells: list[dict[str, float]] = [{} for _ in range(width)]
+        for one in row.stretches:
+            first, last = column(one.began), column(one.ended)
+            start = min(int(first), width - 1)
+            for at in range(start, min(width, max(ceil(last), start + 1))):
                 here = min(last, at + 1) - max(first, at)
                 cells[at][one.part] = cells[at].get(one.part, 0.0) + here
-        if stretches and not any(cells):
-            cells[min(int(self._at(stretches[0].began)), self.width - 1)] = {stretches[0].part: 1}
-        letters = [PARTS[max(c, key=lambda part: c[part])] if c else " " for c in cells]
-        return "".join(letters).rstrip()
-
-    def _at(self, moment: float) -> float:
-        at = bisect_right(self._busy, (moment, float("inf"))) - 1
-        if at < 0:
-            return 0.0
-        began, ended = self._busy[at]
-        return (self._before[at] + min(moment, ended) - began) / self._total * self.width
+        letters = [PARTS[max(cell, key=cell.__getitem__)] if cell else " " for cell in cells]
+        out.append("".join(letters).rstrip())
+    return out
 
 
 def _innermost(spans: Iterable[tuple[float, float, int, str | None]]) -> tuple[Stretch, ...]:
@@ -253,25 +248,17 @@ class CompileLine(Struct, frozen=True):
 
 
 class BreakPlace(Struct, frozen=True):
-    """The graph breaks of one line for one reason, each with the compile that it was in.
+    """The graph breaks of one line for one reason, and the ids of the compiles that had them.
 
     ``resumed`` are the compiles of what comes after it: Dynamo makes a function of that.
     """
 
-    breaks: tuple[tuple[FrameCompile, GraphBreak], ...]
-    resumed: tuple[FrameCompile, ...] = ()
-
-    @property
-    def first(self) -> GraphBreak:
-        return self.breaks[0][1]
-
-    @property
-    def lost_seconds(self) -> float | None:
-        return _total(b.lost_seconds for _, b in self.breaks)
-
-    @property
-    def resumed_seconds(self) -> float | None:
-        return _total(one.seconds for one in self.resumed)
+    first: GraphBreak
+    count: int
+    compiles: Sequence[str]
+    resumed: Sequence[str]
+    lost_seconds: float | None
+    resumed_seconds: float | None
 
 
 def _total(values: Iterable[float | None]) -> float | None:
@@ -297,8 +284,16 @@ def break_places(rec: Recording) -> list[BreakPlace]:
     out = []
     for group in groups.values():
         lines = {(f.file, f.line) for _, b in group for f in b.stack}
-        after = (one for line, one in resumed if (one.file, line) in lines)
-        out.append(BreakPlace(tuple(group), tuple(after)))
+        after = [one for line, one in resumed if (one.file, line) in lines]
+        place = BreakPlace(
+            group[0][1],
+            len(group),
+            list(dict.fromkeys(one.id for one, _ in group)),
+            list(dict.fromkeys(one.id for one in after)),
+            _total(graph_break.lost_seconds for _, graph_break in group),
+            _total(one.seconds for one in after),
+        )
+        out.append(place)
     return out
 
 
@@ -432,15 +427,14 @@ def timeline(
             labels[n] += f" {shown(row.of.hash[:IDENT_DIGITS])}"
     wide = min(max((cell_len(label) for label in labels), default=0), MAX_LABEL, width // 2)
     room = width - wide - 11
-    axis = Axis(rows, room) if room >= MIN_BAR else None
-    for row, label in zip(rows, labels, strict=True):
+    drawn = bars(rows, room) if room >= MIN_BAR else [""] * len(rows)
+    for row, label, bar in zip(rows, labels, drawn, strict=True):
         one = row.of
         took = UNKNOWN if one.seconds is None else seconds(one.seconds)
         text = Text(padded(label, wide), "bold red" if one.failed else "")
         text.append(f" {took:>8}  ", "")
-        if axis is not None:
-            for letter in axis.bar(row.stretches):
-                text.append(letter, f"{COLOURS[letter]} reverse" if letter != " " else "")
+        for letter in bar:
+            text.append(letter, f"{COLOURS[letter]} reverse" if letter != " " else "")
         text.no_wrap = True
         text.rstrip()
         yield CompileLine(text, _begins(one), getattr(one, "hash", None))
@@ -511,13 +505,13 @@ def choices(rec: Recording) -> Iterator[CompileLine]:
 def breaks(rec: Recording) -> Iterator[CompileLine]:
     """Each line that breaks graphs: its reason, how often, in which compiles, what it cost."""
     places = break_places(rec)
-    count = sum(len(place.breaks) for place in places)
+    count = sum(place.count for place in places)
     if places:
         several = f" in {plural(len(places), 'place')}" if len(places) != count else ""
         yield CompileLine(Text(f"{plural(count, 'graph break')}{several}", "bold cyan"))
     for place in places:
         first = place.first
-        often = f"  {len(place.breaks)}×" if len(place.breaks) > 1 else ""
+        often = f"  {place.count}×" if place.count > 1 else ""
         at, line = first.place, "a line that torch did not name"
         if at is not None:
             inside = f" in {at.function}" if at.function else ""
@@ -527,24 +521,17 @@ def breaks(rec: Recording) -> Iterator[CompileLine]:
         if first.explanation:
             told.append(Text(f"    {shown(first.explanation)}", "dim"))
         told += [Text(f"    hint: {shown(hint)}", "dim") for hint in first.hints]
-        told.append(Text(f"    {shown('; '.join(_costs(place)))}"))
+        costs = [f"in {', '.join(place.compiles)}"]
+        if place.lost_seconds is not None:
+            costs.append(f"{seconds(place.lost_seconds)} of tracing were repeated because of it")
+        if place.resumed:
+            took = "" if place.resumed_seconds is None else f", {seconds(place.resumed_seconds)}"
+            costs.append(f"what follows is compiled on its own: {', '.join(place.resumed)}{took}")
+        told.append(Text(f"    {shown('; '.join(costs))}"))
         if len(first.stack) > 1:
             steps = " → ".join(f"{_where(f.file, f.line)} in {f.function}" for f in first.stack)
             told.append(Text(f"    called by: {shown(steps)}"))
         yield from (CompileLine(text, first.place) for text in told)
-
-
-def _costs(place: BreakPlace) -> Iterator[str]:
-    ids = list(dict.fromkeys(one.id for one, _ in place.breaks))
-    yield f"in {', '.join(ids)}"
-    if place.lost_seconds is not None:
-        yield f"{seconds(place.lost_seconds)} of tracing were repeated because of it"
-    if place.resumed:
-        after = ", ".join(dict.fromkeys(one.id for one in place.resumed))
-        took = place.resumed_seconds
-        yield f"what follows is compiled on its own: {after}" + (
-            "" if took is None else f", {seconds(took)}"
-        )
 
 
 def recompiled(rec: Recording) -> Iterator[CompileLine]:
@@ -656,11 +643,9 @@ def document(rec: Recording, phases: Table) -> dict[str, object]:
                 "reason": place.first.reason,
                 "explanation": place.first.explanation or None,
                 "hints": list(place.first.hints),
-                "count": len(place.breaks),
-                "compiles": list(dict.fromkeys(one.id for one, _ in place.breaks)),
+                **members(place, "count compiles"),
                 "stack": list(map(_frame, place.first.stack)),
-                "resumed": list(dict.fromkeys(one.id for one in place.resumed)),
-                **{name: getattr(place, name) for name in ("lost_seconds", "resumed_seconds")},
+                **members(place, "resumed lost_seconds resumed_seconds"),
                 "text": place.first.text,
             }
             for place in break_places(rec)

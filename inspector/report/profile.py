@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from rich.console import Group
 from rich.text import Text
 
+from inspector.analyse.line_annotations import total
 from inspector.base.model import Recording
 from inspector.base.names import short_name
 from inspector.base.text import counted, plural, shown, some
@@ -71,8 +72,9 @@ def whole(profile: Profile, windows: int, mode: str, width: int, top: int) -> It
     if profile.kernels:
         yield from (Text(), *kernels(profile, width, top))
         yield from (Text(), *map(Text, chains(profile, top)))
-    said = sentence(profile.overhead)
-    yield from (Text(), *([Text(said)] if said else []))
+    yield Text()
+    if said := sentence(profile.overhead):
+        yield Text(said)
     yield from map(Text, footnotes(profile, mode))
     yield from (Text(f"! {shown(line)}", style="yellow") for line in profile.warnings)
 
@@ -225,14 +227,13 @@ def sentence(overhead: Overhead) -> str:
     if not overhead.kernels:
         return f"the GPU ran no kernel in the {time(overhead.window_us)} of the window"
     said = f"the GPU was busy {_percent(part)} of {time(overhead.window_us)}: "
-    kernel = time(overhead.median_kernel_us)
+    kernels, kernel = counted(overhead.kernels, "kernel"), time(overhead.median_kernel_us)
+    take = "takes" if (overhead.launches or overhead.kernels) == 1 else "take"
     if overhead.launches:
-        said += (
-            f"{_take(overhead.launches, 'launch')} {time(overhead.median_launch_us)} of the CPU "
-        )
-        said += f"each, {counted(overhead.kernels, 'kernel')} {kernel} of the GPU (medians)"
+        said += f"{counted(overhead.launches, 'launch')} {take} {time(overhead.median_launch_us)} "
+        said += f"of the CPU each, {kernels} {kernel} of the GPU (medians)"
     else:
-        said += f"{_take(overhead.kernels, 'kernel')} {kernel} each (median)"
+        said += f"{kernels} {take} {kernel} each (median)"
     if overhead.gaps and overhead.median_gap_us is not None:
         said += f"; it idled {time(overhead.gap_us)} in {counted(overhead.gaps, 'gap')} between "
         said += f"its work (median {time(overhead.median_gap_us)})"
@@ -240,10 +241,6 @@ def sentence(overhead: Overhead) -> str:
         share = _percent(100 * overhead.sync_us / overhead.window_us)
         said += f"; the CPU waited for it {share} of the time ({counted(overhead.syncs, 'call')})"
     return said
-
-
-def _take(count: int, noun: str) -> str:
-    return f"{counted(count, noun)} {'takes' if count == 1 else 'take'}"
 
 
 def _percent(value: float) -> str:
@@ -333,8 +330,8 @@ def measured_json(measured: NcuMeasured | None) -> dict[str, object] | None:
     if measured is None:
         return None
     return {
-        "launches": [launch_json(a.launch) for a in measured.launches],
-        "samples": samples(measured.sampled),
+        "launches": [launch_json(launch) for launch in measured.launches],
+        "samples": samples(total(measured.samples.values()) if measured.samples else None),
         "samples_missing": measured.unplaced or None,
     }
 

@@ -6,8 +6,7 @@ rank. Compared are variants and functions compiled, recompiles, and cache hits.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import TypeVar
 
@@ -21,6 +20,7 @@ from inspector.report.tables import labels
 
 CACHES = {"fx_graph": "FX graph", "fx_graph_bundled": "FX graph", "aotautograd": "AOTAutograd"}
 T = TypeVar("T", bound=Hashable)
+V = TypeVar("V")
 
 
 class Rank(Struct, frozen=True):
@@ -49,7 +49,6 @@ class RankDifference(Struct, frozen=True):
     place: UserFrame | None = None
 
 
-Ranks = Sequence[Rank]
 Kernels = Sequence[tuple[Rank, KernelCompile]]
 Frames = Sequence[tuple[Rank, FrameCompile]]
 
@@ -92,33 +91,39 @@ def differences(rec: Recording) -> tuple[RankDifference, ...]:
     )
 
 
-def _grouped(every: Ranks, did: Callable[[Rank], T]) -> dict[T, list[Rank]]:
+def _rows(done: Iterable[tuple[T, Rank, V]]) -> dict[T, dict[Rank, list[V]]]:
+    """What each rank did of each thing."""
+    rows: dict[T, dict[Rank, list[V]]] = {}
+    for key, rank, value in done:
+        rows.setdefault(key, {}).setdefault(rank, []).append(value)
+    return rows
+
+
+def _grouped(did: Mapping[Rank, T]) -> dict[T, list[Rank]]:
+    """The ranks that did the same; with one group nothing differs."""
     groups: dict[T, list[Rank]] = {}
-    for rank in every:
-        groups.setdefault(did(rank), []).append(rank)
+    for rank, what in did.items():
+        groups.setdefault(what, []).append(rank)
     return groups
 
 
-def _kernels(rec: Recording, every: Ranks, compiled: Kernels) -> Iterator[RankDifference]:
-    by_hash: dict[str, set[Rank]] = {}
-    refused: dict[str, set[Rank]] = {}
-    for rank, one in compiled:
-        (by_hash if one.failed is None else refused).setdefault(one.hash or "", set()).add(rank)
+def _kernels(rec: Recording, every: Sequence[Rank], kernels: Kernels) -> Iterator[RankDifference]:
+    asked = _rows((one.hash or "", rank, one.failed is None) for rank, one in kernels)
     for kernel in rec.kernels:
-        variants = [v for v in kernel.variants if v.hash in by_hash]
-        took = {r: frozenset(v.id for v in variants if r in by_hash[v.hash]) for r in every}
+        did = [(v, asked[v.hash]) for v in kernel.variants if v.hash in asked]
+        took = {r: frozenset(v.id for v, by in did if True in by.get(r, ())) for r in every}
         if len(set(took.values())) < 2:
             continue
-        failing = {r for v in variants for r in refused.get(v.hash, ())}
         if len({ids for ids in took.values() if ids}) > 1:
             kind, text = "variant", _variants(kernel, took)
         else:
-            did = {
+            failing = {rank for _, by in did for rank in by if False in by[rank]}
+            how = {
                 r: "compiled it" if took[r] else "could not" if r in failing else "did not"
                 for r in every
             }
-            groups = _grouped(every, did.__getitem__)
-            kind, text = "kernel", ", ".join(f"{_named(g)} {what}" for what, g in groups.items())
+            groups = _grouped(how).items()
+            kind, text = "kernel", ", ".join(f"{_named(group)} {what}" for what, group in groups)
         by_rank = {rank.name: tuple(sorted(ids)) for rank, ids in took.items()}
         yield RankDifference(kind, f"{shown(kernel.called)}: {text}", by_rank, kernel=kernel.id)
 
@@ -131,19 +136,17 @@ def _variants(kernel: Kernel, took: Mapping[Rank, frozenset[str]]) -> str:
     parts = [
         f"{_named(group)} compiled "
         + (some([name for ident, name in named.items() if ident in ids], 4) or "none of these")
-        for ids, group in _grouped(list(took), lambda rank: took[rank] - shared).items()
+        for ids, group in _grouped({rank: ids - shared for rank, ids in took.items()}).items()
     ]
     both = f"; all compiled {some([named[i] for i in sorted(shared)], 4)}" if shared else ""
     return ", ".join(parts) + both
 
 
-def _functions(every: Ranks, frames: Frames) -> Iterator[RankDifference]:
-    functions: dict[tuple[str, str, int | None], list[tuple[Rank, FrameCompile]]] = {}
-    for rank, one in frames:
-        functions.setdefault((one.function, one.file, one.line), []).append((rank, one))
-    for (function, file, line), compiles in functions.items():
-        counts = Counter(rank for rank, _ in compiles)
-        groups = _grouped(every, counts.__getitem__)
+def _functions(every: Sequence[Rank], frames: Frames) -> Iterator[RankDifference]:
+    rows = _rows(((one.function, one.file, one.line), rank, one) for rank, one in frames)
+    for (function, file, line), by_rank in rows.items():
+        counts = {rank: len(by_rank.get(rank, ())) for rank in every}
+        groups = _grouped(counts)
         if len(groups) < 2:
             continue
         often = {0: "did not", 1: "compiled it once", 2: "compiled it twice"}
@@ -151,54 +154,53 @@ def _functions(every: Ranks, frames: Frames) -> Iterator[RankDifference]:
             f"{_named(group)} {often.get(count, f'compiled it {count} times')}"
             for count, group in sorted(groups.items(), reverse=True)
         ]
-        guards = dict.fromkeys(failure.guard for _, one in compiles for failure in one.failures[:1])
-        why = f" ({some([shown(guard) for guard in guards], 2)})" if guards else ""
+        again = (one.failures[0] for made in by_rank.values() for one in made if one.failures)
+        guards = dict.fromkeys(shown(failure.guard) for failure in again)
+        why = f" ({some(list(guards), 2)})" if guards else ""
         place = UserFrame(file, line, function) if file and line else None
         where = f"  {PurePath(file).name}:{line}" if place else ""
         yield RankDifference(
             "function" if 0 in groups else "compiles",
             f"{shown(function)}{shown(where)}: {', '.join(parts)}{why}",
-            {rank.name: (counts[rank],) if counts[rank] else () for rank in every},
+            {rank.name: (count,) if count else () for rank, count in counts.items()},
             function=function,
             place=place,
         )
 
 
-def _triton_cache(rec: Recording, every: Ranks, compiled: Kernels) -> Iterator[RankDifference]:
+def _triton_cache(
+    rec: Recording, every: Sequence[Rank], kernels: Kernels
+) -> Iterator[RankDifference]:
     """Kernels that some ranks found in Triton's cache and others compiled."""
-    missed: dict[str, dict[Rank, bool]] = {}
-    for rank, one in compiled:
-        if one.hit is not None and one.hash:
-            # A rank missed if any of its processes did.
-            by_rank = missed.setdefault(one.hash, {})
-            by_rank[rank] = by_rank.get(rank, False) or not one.hit
-    groups: dict[tuple[bool | None, ...], list[str]] = {}
+    rows = _rows((one.hash, rank, one.hit) for rank, one in kernels if one.hit is not None)
+    groups: dict[tuple[str, ...], list[str]] = {}
     for kernel, variant in rec.variants():
-        by_rank = missed.get(variant.hash, {})
-        if len(set(by_rank.values())) > 1:
-            did = tuple(by_rank.get(rank) for rank in every)
-            groups.setdefault(did, []).append(f"{kernel.called} {variant.id[:4]}")
-    outcome = {None: (), True: ("miss",), False: ("hit",)}
-    for did, kernels in groups.items():
-        ranks_by = {miss: [r for r, m in zip(every, did, strict=True) if m is miss] for miss in did}
+        by_rank = rows.get(variant.hash, {})
+        # A rank missed if any of its processes did.
+        said = {rank: "miss" if False in hits else "hit" for rank, hits in by_rank.items()}
+        did = tuple(said.get(rank, "") for rank in every)
+        if "hit" in did and "miss" in did:
+            groups.setdefault(did, []).append(shown(f"{kernel.called} {variant.id[:4]}"))
+    for did, names in groups.items():
+        of = _grouped(dict(zip(every, did, strict=True)))
         yield RankDifference(
             "cache",
-            f"Triton's cache: {_named(ranks_by[True])} compiled {plural(len(kernels), 'kernel')} "
-            f"that {_named(ranks_by[False])} found there: {some([shown(k) for k in kernels])}",
-            {rank.name: outcome[miss] for rank, miss in zip(every, did, strict=True)},
+            f"Triton's cache: {_named(of['miss'])} compiled {plural(len(names), 'kernel')} "
+            f"that {_named(of['hit'])} found there: {some(names)}",
+            {r.name: (one,) if one else () for r, one in zip(every, did, strict=True)},
         )
 
 
-def _graph_caches(every: Ranks, frames: Frames) -> Iterator[RankDifference]:
-    looked: dict[tuple[str, str], dict[Rank, list[str]]] = {}
-    for rank, one in frames:
-        for lookup in one.caches:
-            name = CACHES.get(lookup.cache, lookup.cache)
-            looked.setdefault((one.function, name), {}).setdefault(rank, []).append(lookup.outcome)
-    for (function, cache), by_rank in looked.items():
-        did = {rank: tuple(dict.fromkeys(outcomes)) for rank, outcomes in by_rank.items()}
-        groups = _grouped([rank for rank in every if rank in by_rank], did.__getitem__)
-        if len({frozenset(outcomes) for outcomes in groups}) > 1:
+def _graph_caches(every: Sequence[Rank], frames: Frames) -> Iterator[RankDifference]:
+    rows = _rows(
+        ((one.function, CACHES.get(lookup.cache, lookup.cache)), rank, lookup.outcome)
+        for rank, one in frames
+        for lookup in one.caches
+    )
+    for (function, cache), by_rank in rows.items():
+        outcomes = {r: tuple(dict.fromkeys(by_rank[r])) for r in every if r in by_rank}
+        groups = _grouped(outcomes)
+        if len(set(map(frozenset, groups))) > 1:
             said = ", ".join(f"{shown('/'.join(o))} on {_named(g)}" for o, g in groups.items())
             yield RankDifference(
                 "cache",
@@ -208,7 +210,7 @@ def _graph_caches(every: Ranks, frames: Frames) -> Iterator[RankDifference]:
             )
 
 
-def _named(several: Ranks) -> str:
+def _named(several: Sequence[Rank]) -> str:
     """``rank 0``, ``ranks 0 to 3 and 7``, ``node0 and node1``."""
     numbers = sorted(r.number for r in several if r.number is not None and r.machine is None)
     if len(several) < 2 or len(numbers) < len(several):

@@ -13,6 +13,7 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
+from inspector.analyse.tuner_times import overheads
 from inspector.base.errors import UsageError
 from inspector.base.model import (
     Failure,
@@ -337,13 +338,18 @@ def failed(rec: Recording) -> int:
     return refused + sum(graph.error is not None for graph in rec.graphs)
 
 
-def tuned(variant: Variant) -> str:
-    """Return autotuning's time and whether this variant won; "" if unknown."""
+def tuned(variant: Variant, floors: Mapping[str, float]) -> str:
+    """Return autotuning's time and whether this variant won; "" if unknown.
+
+    A time of no more than its stopwatch's in ``floors`` may be that of launching alone: ≤.
+    """
     said = variant.autotune or {}
     why, time = str(said.get("reason") or "").partition(":")[0], said.get("time_us")
+    us = time if isinstance(time, int | float) else None
+    below = us is not None and us <= floors.get(str(said.get("stopwatch")), 0.0)
     parts = (
         why if why in ("pruned", "failed") else "",
-        f"{microseconds(time)} µs" if isinstance(time, int | float) else "",
+        "" if us is None else f"{'≤ ' * below}{microseconds(us)} µs",
         "best" if said.get("winner") is True else "",
     )
     return " ".join(filter(None, parts))
@@ -379,11 +385,12 @@ def kernels(
     named = {kernel.id: f"  {shown(kernel.called)}" for kernel in rec.kernels}
     named |= {name: f"  {text}" for name, text in titles(rec).items()}
     rows: list[tuple[str, ...]] = []
+    floors = overheads(rec)
     for heading in dict.fromkeys(map(under, rec.kernels)):
         rows.append((heading, *[""] * (len(HEADS) - 1)))
         for kernel in rec.kernels:
             if under(kernel) == heading:
-                rows += _of_kernel(kernel, named[kernel.id], figures, time, hints)
+                rows += _of_kernel(kernel, named[kernel.id], figures, time, hints, floors)
     full = {
         head: max([len(head), *(cell_len(row[n]) for row in rows)])
         for n, head in enumerate(HEADS)
@@ -403,7 +410,12 @@ def kernels(
 
 
 def _of_kernel(
-    kernel: Kernel, name: str, figures: Figures, time: Clock, hints: Clock
+    kernel: Kernel,
+    name: str,
+    figures: Figures,
+    time: Clock,
+    hints: Clock,
+    floors: Mapping[str, float],
 ) -> Iterator[tuple[str, ...]]:
     if not kernel.variants:
         yield (name, "", "no variant here", *[""] * (len(HEADS) - 3))
@@ -418,7 +430,7 @@ def _of_kernel(
             spills(res),
             figure(res.stack_bytes),
             shared(res),
-            tuned(variant),
+            tuned(variant, floors),
             time(kernel, variant),
             hints(kernel, variant),
             " ".join(s.value for s in ordered(variant.stages)),

@@ -196,3 +196,11 @@ def test_no_two_generated_kernels_have_one_title() -> None:
     named = titles(replace(rec, kernels=(generated, twin)))
     assert len(set(named.values())) == 2
     assert "1823×781 fp32" in named[generated.id] and "fused.py:" in named[generated.id]
+
+
+def test_the_number_of_a_title_selects_its_kernel() -> None:
+    path = REPOSITORY / "examples/recordings/lecture-h200.ptxview"
+    shown = call("show", path, "#0", "--stage", "ptx", "--json").json
+    assert [one["variant"] for one in shown["functions"]] == ["ba6e6b76"]
+    missing = call("show", path, "#77")
+    assert missing.status == 2 and "#77" in missing.said

@@ -5,7 +5,7 @@ from __future__ import annotations
 from inspector.base.model import CompilePhase, FrameCompile, KernelCompile, Recording
 from inspector.reader.tables import table
 from inspector.report import compiles
-from inspector.report.compiles import Axis, by_part, timeline_rows
+from inspector.report.compiles import bars, by_part, timeline_rows
 
 PHASES = table("compile_phases")
 
@@ -35,7 +35,7 @@ def test_each_moment_is_the_innermost_parts() -> None:
         "Triton": 0.5,
         "ptxas": 0.5,
     }
-    assert Axis(rows, 16).bar(row.stretches) == "DDDDAAIITpIIAADD"
+    assert bars(rows, 16) == ["DDDDAAIITpIIAADD"]
 
 
 def test_kernels_outside_of_compiles_and_builds_have_rows_and_gaps_take_no_room() -> None:
@@ -44,7 +44,7 @@ def test_kernels_outside_of_compiles_and_builds_have_rows_and_gaps_take_no_room(
     build = KernelCompile("/x/ext", "nvcc", 1, 5000.0, 2.0, (("a.o", 2.0),), False)
     rec = Recording("r", (), kernel_compiles=(early, cached, build))
     rows = timeline_rows(rec, PHASES)
-    assert [Axis(rows, 12).bar(row.stretches) for row in rows] == ["TTpp", "    nnnnnnnn"]
+    assert bars(rows, 12) == ["TTpp", "    nnnnnnnn"]
     text = "\n".join(line.text.plain for line in compiles.lines(rec, PHASES, 60))
     assert "1 build of extensions in 2.00 s" in text and "Triton 1 miss" in text
     assert "triton k" in text and "nvcc ext" in text

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from rich.console import Console
 
 from inspector.commands.cli import main
 from inspector.measure.time import take as running
-from inspector.measure.time.ranking import Peaks, Spot
-from inspector.report.races import Figure, PlotLine, plot
-from inspector.report.races import figure as roofline
+from inspector.measure.time.results import Peak, Session, Timing
+from inspector.report.races import Figure, PlotLine, plot, session_roofline
 from inspector.system import toolchain
 from inspector.system.process import Finished
 
@@ -29,9 +29,8 @@ RISING = PlotLine(
     "rising", tuple((float(n), 4000 * n / (n + 800)) for n in SIZES), said="3,763 GB/s"
 )
 FALLING = PlotLine("falling", tuple((float(n), 4000.0 - n / 4) for n in SIZES))
-COPY = PlotLine("copy, measured", ((256.0, 4200.0), (12672.0, 4200.0)), limit=True)
+COPY = PlotLine("copy, measured", tuple((float(n), 4200.0) for n in SIZES), limit=True)
 SWEEP = Figure("square", "N", "GB/s", (RISING, FALLING, COPY))
-H200 = Peaks("NVIDIA H200", 4.8e12, {"fp32": 67e12, "fp16_tensor": 989.5e12}, "its data sheet")
 
 
 def drawn(figure: Figure, width: int, colour: bool = False) -> list[str]:
@@ -54,9 +53,9 @@ def test_plot_fills_the_width_and_names_each_line(monkeypatch: pytest.MonkeyPatc
     inside = [line.partition("│")[2] or line.partition("┤")[2] for line in body]
     for letter in "ABC":
         assert any(letter in line for line in inside)
-    # The line of A rises to the right.
-    rows = [n for n in range(len(inside)) if "A" in inside[n]]
-    assert inside[rows[0]].index("A") > inside[rows[-1]].index("A")
+    # A and B are marked along their lines, from left to right, below the copy.
+    found = {c: next((n, i.index(c)) for n, i in enumerate(inside) if c in i) for c in "ABC"}
+    assert found["A"][1] < found["B"][1] < found["C"][1] and found["C"][0] == min(found.values())[0]
     assert "12,000" in lines[19] or "10,000" in lines[19]
 
 
@@ -64,12 +63,15 @@ def test_plot_fills_the_width_and_names_each_line(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_roofline_bends_where_the_bandwidth_meets_the_peak() -> None:
-    spot = Spot.of("square", 30.4, 2 * 4 * 4096**2, 4096**2)
-    assert spot is not None and spot.intensity == pytest.approx(1 / 8)
-    made = roofline("t", [spot], 4e12, 4.8e12, H200, ["float32"])
+    rate = 4096**2 / 30.4 / 1e6
+    timing = Timing("square", "", 0, "cupti", bytes=2 * 4 * 4096**2, flops=4096**2)
+    timing = replace(timing, tflop_per_s=rate, inputs="float32 4096×4096")
+    session = Session("", {}, (timing,), (Peak("cupti", "cold", 4000.0),))
+    made = session_roofline(session, "t", {"memory_bandwidth": 4.8e12, "fp32": 67e12})
     assert made is not None
     copy, sheet, level, point = made.lines
     assert [line.limit for line in made.lines] == [True, True, True, False]
+    assert point.points[0] == pytest.approx((1 / 8, rate))
     assert copy.points[1] == pytest.approx((67 / 4, 67)) and copy.points[0][0] < 1 / 8
     assert sheet.points[1] == pytest.approx((67 / 4.8, 67))
     assert level.points[0] == pytest.approx((67 / 4.8, 67)) and level.points[1][0] > 67 / 4

@@ -39,9 +39,8 @@ _RELOCATED = "32@"
 def placed(launch: NcuLaunch, listing: Listing, function: Function) -> dict[int, Samples] | str:
     """The samples of a launch by line number of a listing, or why they cannot be shown there."""
     lines = listing.lines[function.first - 1 : function.last]
-    coded = [line for line in lines if line.address is not None]
-    start = (coded[0].address or 0) if coded else 0
-    offsets = {(line.address or 0) - start: line for line in coded}
+    coded = {line.address: line for line in lines if line.address is not None}
+    start = next(iter(coded), 0)
     labels: dict[str, str] = {}
     waiting: list[str] = []
     for line in lines:
@@ -51,17 +50,18 @@ def placed(launch: NcuLaunch, listing: Listing, function: Function) -> dict[int,
             labels.update(dict.fromkeys(waiting, f"{line.address - start:#x}"))
             waiting = []
     theirs = _without_padding([(i.offset, i.text) for i in launch.code])
-    bare = [(n, _ADDRESS.sub("", line.text).partition(";")[0]) for n, line in offsets.items()]
-    ours = _without_padding(bare)
+    ours = _without_padding(
+        [(n - start, _ADDRESS.sub("", line.text).partition(";")[0]) for n, line in coded.items()]
+    )
     if len(theirs) != len(ours):
         return f"its machine code has {plural(len(theirs), 'instruction')}, this one {len(ours)}"
     for (offset, text), (own_offset, own_text) in zip(theirs, ours, strict=True):
         if offset != own_offset or not _same(launch, text, own_text, labels):
             return f"its machine code differs from this at {own_offset + start:#x}: {_words(text)}"
     samples = {
-        offsets[i.offset].n: i.samples
+        coded[i.offset + start].n: i.samples
         for i in launch.code
-        if i.samples is not None and i.offset in offsets
+        if i.samples is not None and i.offset + start in coded
     }
     return samples or "the report was made without sampling"
 
@@ -90,9 +90,6 @@ Code = Callable[[], tuple[Listing, Function] | None]
 Key = tuple[str, str]
 """A variant: the hash of its machine code, its symbol."""
 
-Placement = dict[int, Samples] | str
-"""The samples of a launch by the lines of a listing; or why they cannot be shown there."""
-
 MIN_REPORTED_REGISTERS = 16
 """The count that ncu reports if the code needs fewer: seen on an H200 with 12."""
 
@@ -119,103 +116,66 @@ class Attached(Struct, frozen=True):
     """
 
     launch: NcuLaunch
-    key: Key | None
+    key: Key | None = None
     why: str = ""
     samples: Mapping[int, Samples] = field(default_factory=dict)
     unplaced: str = ""
 
 
-class NcuMeasured(Struct, frozen=True):
-    """What ncu measured of one variant: its launches, and the sum of their samples by line."""
+class NcuMeasured(Measured, frozen=True):
+    """What ncu measured of one variant: its ``launches``, and why samples are not at its lines."""
 
-    launches: tuple[Attached, ...]
-    samples: Mapping[int, Samples] = field(default_factory=dict)
-
-    @property
-    def sampled(self) -> Samples | None:
-        return total(self.samples.values()) if self.samples else None
-
-    @property
-    def unplaced(self) -> str:
-        return next((a.unplaced for a in self.launches if a.unplaced), "")
+    launches: tuple[NcuLaunch, ...] = ()
+    unplaced: str = ""
 
 
 def attach(launches: Iterable[NcuLaunch], candidates: Sequence[Candidate]) -> list[Attached]:
     return [_attach(launch, candidates) for launch in launches]
 
 
-def by_variant(attached: Iterable[Attached]) -> dict[Key, NcuMeasured]:
-    launches: defaultdict[Key, list[Attached]] = defaultdict(list)
-    for launch in attached:
-        if launch.key is not None:
-            launches[launch.key].append(launch)
-    out = {}
-    for key, own in launches.items():
-        lines = sorted({n for launch in own for n in launch.samples})
-        sums = {n: total(one.samples[n] for one in own if n in one.samples) for n in lines}
-        out[key] = NcuMeasured(tuple(own), sums)
-    return out
-
-
 def _attach(launch: NcuLaunch, candidates: Sequence[Candidate]) -> Attached:
-    possible = _of_name_and_registers(launch, candidates)
-    if isinstance(possible, str):
-        return Attached(launch, None, possible)
-    placements = {c.key: _placed(launch, c) for c in possible}
-    chosen = _of_code_and_shape(launch, possible, placements)
-    if isinstance(chosen, str):
-        return Attached(launch, None, chosen)
-    placement = placements[chosen]
-    unplaced = placement if isinstance(placement, str) else ""
-    return Attached(launch, chosen, "", {} if isinstance(placement, str) else placement, unplaced)
-
-
-def _of_name_and_registers(
-    launch: NcuLaunch, candidates: Sequence[Candidate]
-) -> list[Candidate] | str:
-    """The candidates with the launch's name and a fitting number of registers; or why none fits."""
+    """Narrow down by name, registers, machine code, block and grid, in this order."""
     named = [c for c in candidates if launch.demangled in c.names]
     named = named or [c for c in candidates if launch.function in c.names]
     if not named:
-        return f"{UNRECORDED} {launch.function}"
-    launched, likely, possible = launch.registers, [], False
-    for one in named:
-        if one.registers is None or launched in (None, one.registers):
-            likely.append(one)
-        elif launched == max(one.registers, MIN_REPORTED_REGISTERS):
-            # Many candidates may need fewer registers: code or recorded launches must then agree.
-            possible = True
-            if launch.code:
-                agrees = not isinstance(_placed(launch, one), str)
-            else:
-                agrees = launch.grid in one.grids and launch.block in one.blocks
-            likely += [one] if agrees else []
-    if likely or possible:
-        return likely or f"it has {launched} registers a thread, and the machine code of none here"
-    counts = ", ".join(sorted({str(c.registers) for c in named}))
-    return f"it has {launched} registers a thread, {launch.function} here {counts}"
-
-
-def _of_code_and_shape(
-    launch: NcuLaunch, candidates: Sequence[Candidate], placements: Mapping[Key, Placement]
-) -> Key | str:
-    """The only candidate with the launch's code, block and grid; or why no candidate fits."""
-    of_block = [
-        c for c in candidates if not c.blocks or launch.block is None or launch.block in c.blocks
-    ]
+        return Attached(launch, why=f"{UNRECORDED} {launch.function}")
+    fitting = [c for c in named if _has_registers(launch, c)]
+    if not fitting:
+        counts = ", ".join(sorted({str(c.registers) for c in named}))
+        why = f"it has {launch.registers} registers a thread, {launch.function} here {counts}"
+        return Attached(launch, why=why)
+    placements = {c.key: _placed(launch, c) for c in fitting}
+    of_block = [c for c in fitting if not c.blocks or launch.block in (None, *c.blocks)]
     # There may be launches that were not recorded, so equal machine code decides.
-    remaining = [c for c in candidates if not isinstance(placements[c.key], str)] or of_block
+    remaining = [c for c in fitting if not isinstance(placements[c.key], str)] or of_block
     if not remaining:
-        blocks = " or ".join(sorted({str(b) for c in candidates for b in c.blocks}))
-        return f"it had blocks of {launch.block}, those here {blocks}"
-    remaining = [c for c in remaining if c in of_block] or remaining
-    remaining = [c for c in remaining if launch.grid in c.grids and c in of_block] or remaining
+        blocks = " or ".join(sorted({str(b) for c in fitting for b in c.blocks}))
+        return Attached(launch, why=f"it had blocks of {launch.block}, those here {blocks}")
+    for better in (of_block, [c for c in of_block if launch.grid in c.grids]):
+        remaining = [c for c in remaining if c in better] or remaining
     if len({c.key for c in remaining}) > 1:
-        return f"it fits {len(remaining)} variants of {launch.function} alike"
-    return remaining[0].key
+        why = f"it fits {len(remaining)} variants of {launch.function} alike"
+        return Attached(launch, why=why)
+    key = remaining[0].key
+    placement = placements[key]
+    if isinstance(placement, str):
+        return Attached(launch, key, unplaced=placement)
+    return Attached(launch, key, samples=placement)
 
 
-def _placed(launch: NcuLaunch, candidate: Candidate) -> Placement:
+def _has_registers(launch: NcuLaunch, candidate: Candidate) -> bool:
+    """Whether registers agree; if many counts would, code or recorded launches must agree too."""
+    own, reported = candidate.registers, launch.registers
+    if own is None or reported in (None, own):
+        return True
+    if reported != MIN_REPORTED_REGISTERS or own > MIN_REPORTED_REGISTERS:
+        return False
+    if launch.code:
+        return not isinstance(_placed(launch, candidate), str)
+    return launch.grid in candidate.grids and launch.block in candidate.blocks
+
+
+def _placed(launch: NcuLaunch, candidate: Candidate) -> dict[int, Samples] | str:
     if not launch.code:
         return "the report has no machine code (export the source page too)"
     try:
@@ -223,11 +183,6 @@ def _placed(launch: NcuLaunch, candidate: Candidate) -> Placement:
     except PtxviewError as error:
         return f"the machine code here cannot be read: {error.message}"
     return "there is no machine code here" if code is None else placed(launch, *code)
-
-
-NOTHING = Report(())
-SEVERITIES = {"OPT": "hint", "WRN": "warn"}
-"""Severities by ncu's kinds of rules; other kinds only inform."""
 
 
 class Profiled:
@@ -241,26 +196,24 @@ class Profiled:
         recording: Recording,
         cache: DerivedCache,
         device: str | None = None,
-        report: Report = NOTHING,
+        report: Report | None = None,
     ) -> None:
-        self.report = report
-        self.reader = Reader(recording, cache, device, self._for_reader)
+        self.report = report or Report(())
+        self.reader = Reader(recording, cache, device, self.measured)
         self._memo = Memo()
 
     def attached(self) -> list[Attached]:
         return self._memo.once("attached", lambda: attach(self.report.launches, self._candidates()))
 
     def measured(self, variant: Variant) -> NcuMeasured | None:
-        if not self.report.launches:
-            return None
-        measured_by_key = self._memo.once("by variant", lambda: by_variant(self.attached()))
-        return measured_by_key.get(_key(variant))
+        return self._memo.once("measured", self._measured).get(_key(variant))
 
-    def _for_reader(self, variant: Variant) -> Measured | None:
-        measured = self.measured(variant)
-        if measured is None:
-            return None
-        return self._memo.once(_key(variant), lambda: _for_reader(measured))
+    def _measured(self) -> dict[Key, NcuMeasured]:
+        attached_by_key: defaultdict[Key, list[Attached]] = defaultdict(list)
+        for one in self.attached():
+            if one.key is not None:
+                attached_by_key[one.key].append(one)
+        return {key: _measured(own) for key, own in attached_by_key.items()}
 
     def _candidates(self) -> list[Candidate]:
         launched = {n for one in self.report.launches for n in (one.function, one.demangled)}
@@ -284,20 +237,6 @@ class Profiled:
         return None if function is None else (self.reader.listing(variant, Stage.SASS), function)
 
 
-def _for_reader(measured: NcuMeasured) -> Measured:
-    launches = [attached.launch for attached in measured.launches]
-    times = [one.duration_us for one in launches if one.duration_us is not None]
-    memory = [(one.memory_percent, "memory") for one in launches]
-    peaks = [*memory, *((one.compute_percent, "compute") for one in launches)]
-    return Measured(
-        tuple(told(measured)),
-        tuple(ruled(measured)),
-        measured.samples,
-        sum(times) / len(times) if times else None,
-        max(((percent, what) for percent, what in peaks if percent is not None), default=None),
-    )
-
-
 def _key(variant: Variant) -> Key:
     return variant.hash, variant.symbol
 
@@ -313,15 +252,32 @@ def _blocks(variant: Variant) -> frozenset[Dim3]:
 
 MAX_LISTED_LAUNCHES = 4
 """Launches that a card lists one by one; ``list`` has them all."""
+SEVERITIES = {"OPT": "hint", "WRN": "warn"}
+"""Severities by ncu's kinds of rules; other kinds only inform."""
 
 
-def told(measured: NcuMeasured) -> list[str]:
-    out = [sentence(a.launch) for a in measured.launches[:MAX_LISTED_LAUNCHES]]
-    if len(measured.launches) > MAX_LISTED_LAUNCHES:
-        out.append(plural(len(measured.launches) - MAX_LISTED_LAUNCHES, "more launch"))
-    if measured.unplaced:
-        out.append(f"no samples at the lines: {measured.unplaced}")
-    return out
+def _measured(attached: Sequence[Attached]) -> NcuMeasured:
+    """Sum up the launches of one variant."""
+    launches = tuple(one.launch for one in attached)
+    unplaced = next((one.unplaced for one in attached if one.unplaced), "")
+    told = [sentence(launch) for launch in launches[:MAX_LISTED_LAUNCHES]]
+    if len(launches) > MAX_LISTED_LAUNCHES:
+        told.append(plural(len(launches) - MAX_LISTED_LAUNCHES, "more launch"))
+    if unplaced:
+        told.append(f"no samples at the lines: {unplaced}")
+    lines = sorted({n for one in attached for n in one.samples})
+    times = [launch.duration_us for launch in launches if launch.duration_us is not None]
+    peaks = [(launch.memory_percent, "memory") for launch in launches]
+    peaks += [(launch.compute_percent, "compute") for launch in launches]
+    return NcuMeasured(
+        tuple(told),
+        _findings(launches),
+        {n: total(one.samples[n] for one in attached if n in one.samples) for n in lines},
+        sum(times) / len(times) if times else None,
+        max(((percent, what) for percent, what in peaks if percent is not None), default=None),
+        launches,
+        unplaced,
+    )
 
 
 def sentence(launch: NcuLaunch) -> str:
@@ -345,11 +301,11 @@ def sentence(launch: NcuLaunch) -> str:
     return f"launch {launch.number}{grid}: {'; '.join(parts) or 'nothing but its name'}"
 
 
-def ruled(measured: NcuMeasured) -> list[Finding]:
+def _findings(launches: Sequence[NcuLaunch]) -> tuple[Finding, ...]:
     """ncu's rules as findings, the greatest speed-up first; of several launches, the first's."""
     out: dict[tuple[str, str], tuple[float, Finding]] = {}
-    for launch in (attached.launch for attached in measured.launches):
-        prefix = f"launch {launch.number}: " if len(measured.launches) > 1 else ""
+    for launch in launches:
+        prefix = f"launch {launch.number}: " if len(launches) > 1 else ""
         for rule in launch.rules:
             gain, worth = "", -1.0
             if rule.speedup is not None:
@@ -359,4 +315,4 @@ def ruled(measured: NcuMeasured) -> list[Finding]:
             severity, text = SEVERITIES.get(rule.kind, "info"), f"{prefix}{rule.text}{gain}"
             finding = Finding(f"ncu:{shown(rule.name)}", severity, text)
             out.setdefault((rule.name, rule.text), (worth, finding))
-    return [finding for _, finding in sorted(out.values(), key=lambda f: -f[0])]
+    return tuple(finding for _, finding in sorted(out.values(), key=lambda f: -f[0]))

@@ -11,17 +11,15 @@ from __future__ import annotations
 import csv
 import datetime
 import hashlib
-import math
+import io
 import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from inspector.analyse.line_annotations import Samples, total
 from inspector.base.errors import PtxviewError, ToolMissing, Unreadable
@@ -170,22 +168,20 @@ def waits_for(reason: str) -> str:
 
 REMEDY = "Export it again: LC_ALL=C ncu --import report.ncu-rep --csv --page details > report.csv"
 SASS_REMEDY = REMEDY.replace("details > report.csv", "source --print-source sass")
+MAX_FIGURE = 1e300
 _ENGLISH = re.compile(r"[-+]?(?:\d+|\d{1,3}(?:,\d{3})+)(?:\.\d+)?(?:e[-+]?\d+)?", re.IGNORECASE)
 _FOREIGN = re.compile(r"[-+]?\d[\d.,'’\s]*")
-_PERCENTAGES = ("compute_percent", "memory_percent", "achieved_occupancy", "theoretical_occupancy")
+_TIMES = {"ns": 1e3, "us": 1.0, "µs": 1.0, "ms": 1e-3, "s": 1e-6}
+_CYCLES = {f"cycle/{unit}": 1e3 / per_us for unit, per_us in _TIMES.items()}
+_RATES = {"ghz": 1.0, "mhz": 1e3, "khz": 1e6, "hz": 1e9} | _CYCLES
+_PERCENT = {"%": 1.0, "": 1.0}
 _UNITS = {
-    "duration_us": {"ns": 1e3, "us": 1.0, "µs": 1.0, "ms": 1e-3, "s": 1e-6},
-    "sm_ghz": {
-        "ghz": 1.0,
-        "mhz": 1e3,
-        "khz": 1e6,
-        "hz": 1e9,
-        "cycle/ns": 1.0,
-        "cycle/us": 1e3,
-        "cycle/ms": 1e6,
-        "cycle/s": 1e9,
-    },
-    **{field: {"%": 1.0, "": 1.0} for field in _PERCENTAGES},
+    "duration_us": _TIMES,
+    "sm_ghz": _RATES,
+    "compute_percent": _PERCENT,
+    "memory_percent": _PERCENT,
+    "achieved_occupancy": _PERCENT,
+    "theoretical_occupancy": _PERCENT,
 }
 """Units per µs, per GHz and per percent, without the "econd" that some versions of ncu write."""
 
@@ -198,7 +194,7 @@ def number(text: str, name: str) -> float | None:
     text = text.strip()
     if _ENGLISH.fullmatch(text):
         value = float(text.replace(",", ""))
-        return value if math.isfinite(value) else None
+        return value if abs(value) < MAX_FIGURE else None
     if _FOREIGN.fullmatch(text):
         raise Unreadable(f"{name} has the number {text}, which is not written in English", REMEDY)
     return None
@@ -206,22 +202,17 @@ def number(text: str, name: str) -> float | None:
 
 def _figure(field: str, text: str, unit: str, name: str) -> float | None:
     """A figure in the unit of its field; None if it is missing or of another unit."""
-    value, unit = number(text, name), unit.strip().lower().replace("econd", "")
-    if value is None or value > MAX_FIGURE:
-        return None
-    if field not in _UNITS:
-        return round(value)
-    scale = _UNITS[field].get(unit)
+    value = number(text, name)
+    if value is None or field not in _UNITS:
+        return None if value is None else round(value)
+    scale = _UNITS[field].get(unit.strip().lower().replace("econd", ""))
     return None if scale is None else value / scale
 
 
-# -- rows of a CSV that ncu wrote, amid what it and the program printed besides -------------------
+# -- tables of a CSV that ncu wrote, amid what it and the program printed besides -----------------
 
 COUNTERS = "ERR_NVGPUCTRPERM"
 """ncu's error, before any header, if the driver reserves the GPU's counters for administrators."""
-MAX_ROW_LINES = 1000
-"""Lines of one row: the text of a rule has a few."""
-MAX_FIGURE = 1e300
 RAW, DETAILS, SOURCE = "raw", "details", "source"
 
 
@@ -240,14 +231,21 @@ class Table(Struct, frozen=True):
 def tables(text: str, name: str) -> list[Table]:
     """The tables of ``text``, which holds one page of a report or several, one after another.
 
-    Raises ``Unreadable`` where it ends in the middle of a row, or is no report at all.
+    Raises ``Unreadable`` where it ends in the middle of a row, is no report at all, or has a
+    source page of anything but SASS.
     """
     out: list[Table] = []
     title = ""
     for line, cells in _rows(text, name):
-        page = _page(cells, name)
-        if page is not None:
-            out.append(Table(page, tuple(c.strip() for c in cells), [], title))
+        columns = tuple(cell.strip() for cell in cells)
+        names = set(columns)
+        if {"Address", "Source"} <= names:
+            out.append(Table(SOURCE, columns, [], title))
+        elif {"Source", "# Samples"} <= names:
+            raise Unreadable(f"{name} has the source page of other lines than SASS", SASS_REMEDY)
+        elif "ID" in names and names & {"Kernel Name", "Function Name"}:
+            page = DETAILS if {"Metric Name", "Metric Value"} <= names else RAW
+            out.append(Table(page, columns, []))
         elif cells[0] == "Kernel Name" and len(cells) in (2, 3):
             title = cells[1]
         elif out:
@@ -262,42 +260,28 @@ def tables(text: str, name: str) -> list[Table]:
     return out
 
 
-def _page(cells: list[str], name: str) -> str | None:
-    """The page whose header a row is, None if it is not one.
-
-    Raises ``Unreadable`` for a source page of anything but SASS.
-    """
-    if cells[0].strip() not in ("ID", "Address", "#", "Source"):
-        return None
-    names = {c.strip() for c in cells}
-    if {"Address", "Source"} <= names:
-        return SOURCE
-    if {"Source", "# Samples"} <= names:
-        raise Unreadable(f"{name} has the source page of other lines than SASS", SASS_REMEDY)
-    if "ID" not in names or not names & {"Kernel Name", "Function Name"}:
-        return None
-    return DETAILS if {"Metric Name", "Metric Value"} <= names else RAW
-
-
 def _rows(text: str, name: str) -> Iterator[tuple[int, list[str]]]:
-    """Rows of cells, each with the number of its first line.
+    """Rows of cells, each with the number of its last line.
 
     ncu quotes every cell, which tells its rows from what the program printed among them.
     """
-    pending, first = "", 0
-    for n, line in enumerate(text.lstrip("\ufeff").split("\n"), 1):
-        if not pending and not line.startswith('"'):
-            continue
-        first = first if pending else n
-        pending += line.removesuffix("\r") + "\n"
-        if pending.count('"') % 2 == 0:
-            with suppress(csv.Error):  # a cell of more than 128 KiB, which ncu does not write
-                yield first, next(csv.reader([pending.removesuffix("\n")]))
-            pending = ""
-        elif n - first > MAX_ROW_LINES:
-            break
-    if pending:
-        raise _cut(name, first)
+
+    def quoted() -> Iterator[str]:
+        inside = False
+        for line in io.StringIO(text.lstrip("\ufeff"), newline=""):
+            inside_or_row = inside or line.startswith('"')
+            yield line if inside_or_row else "\n"
+            inside = inside_or_row and inside != (line.count('"') % 2 == 1)
+        if inside:
+            raise csv.Error
+
+    reader = csv.reader(quoted())
+    try:
+        for cells in reader:
+            if cells:
+                yield reader.line_num, cells
+    except csv.Error:
+        raise _cut(name, reader.line_num) from None
 
 
 def _cut(name: str, line: int) -> Unreadable:
@@ -319,37 +303,33 @@ def source(table: Table, number: int, name: str) -> NcuLaunch:
 
     Raises ``Unreadable`` where a row is no instruction.
     """
-    columns = table.columns
     found: list[tuple[int, str, Samples | None]] = []
     for line, row in table.rows:
-        cells = dict(zip(columns, row, strict=False))
+        cells = dict(zip(table.columns, row, strict=False))
         address = cells.get("Address", "").strip()
-        if len(row) != len(columns) or not re.fullmatch(r"(?:0x)?[0-9a-fA-F]+", address):
+        if len(row) != len(table.columns) or not re.fullmatch(r"(?:0x)?[0-9a-fA-F]+", address):
             raise Unreadable(
                 f"{name} is cut short, or is not a page of SASS, in line {line}", SASS_REMEDY
             )
         found.append((int(address, 16), cells["Source"].strip(), _samples(cells, name)))
+    title = table.title or "a kernel"
     if not found:
-        raise Unreadable(f"{name} has no instruction of {table.title or 'a kernel'}", REMEDY)
+        raise Unreadable(f"{name} has no instruction of {title}", REMEDY)
     base = min(address for address, _, _ in found)
     code = tuple(MeasuredInstruction(a - base, text, samples) for a, text, samples in found)
-    title = table.title or "a kernel"
     return NcuLaunch(number, function_of(title), title, base=base, code=code)
 
 
 def _samples(cells: Mapping[str, str], name: str) -> Samples | None:
-    whole, quiet = (
-        next((cells[c] for c in columns if c in cells), None) for columns in (ALL, NOT_ISSUED)
-    )
-    if whole is None:
+    def count(columns: Iterable[str]) -> int | None:
+        cell = next((cells[c] for c in columns if c in cells), None)
+        return None if cell is None else round(number(cell, name) or 0)
+
+    if (whole := count(ALL)) is None:
         return None
-    stalls = {
-        column.removeprefix("stall_"): round(number(cell, name) or 0)
-        for column, cell in cells.items()
-        if column.startswith("stall_") and "(" not in column and cell != "0"
-    }
-    count, waiting = (round(number(cell or "0", name) or 0) for cell in (whole, quiet))
-    return Samples(count, waiting, {reason: n for reason, n in stalls.items() if n})
+    reasons = [c for c in cells if c.startswith("stall_") and "(" not in c and cells[c] != "0"]
+    stalls = {reason.removeprefix("stall_"): count([reason]) or 0 for reason in reasons}
+    return Samples(whole, count(NOT_ISSUED) or 0, {reason: n for reason, n in stalls.items() if n})
 
 
 # -- launches -------------------------------------------------------------------------------------
@@ -381,13 +361,12 @@ ON_DETAILS = {
     "Elapsed Cycles": "cycles",
     **{name: field for field, metrics in METRICS.items() for name in metrics},
 }
-_DIM = re.compile(r"\(?\s*(\d+)\s*[,x]\s*(\d+)\s*[,x]\s*(\d+)\s*\)?")
-_UNIT = re.compile(r"((?:.*\S)?)\s*+\[([^\[\]]*+)\]\Z")
+_DIM = re.compile(r"\s*\(?\s*(\d+)\s*[,x]\s*(\d+)\s*[,x]\s*(\d+)")
 
-Key = tuple[str, int]
-"""A launch on a page: its process, its number."""
 Fields = dict[str, Any]
 """What a page says of a launch, by the fields of ``NcuLaunch``."""
+Fielded = dict[tuple[str, int], Fields]
+"""Launches of a page by process and number."""
 
 
 def read(text: str, name: str) -> Report:
@@ -416,11 +395,10 @@ def _together(tables: Sequence[Table], name: str) -> Report:
 
 
 def _of_group(group: list[Table], name: str, problems: list[str]) -> list[NcuLaunch]:
-    found: dict[Key, Fields] = {}
-    coded: list[NcuLaunch] = []
-    for table in group:
+    found: Fielded = {}
+    # The raw page has more digits.
+    for table in sorted(group, key=lambda table: table.page == RAW):
         if table.page == SOURCE:
-            coded.append(source(table, len(coded), name))
             continue
         for key, new in (_raw if table.page == RAW else _details)(table, name).items():
             old = found.setdefault(key, new)
@@ -430,63 +408,61 @@ def _of_group(group: list[Table], name: str, problems: list[str]) -> list[NcuLau
                     f"{old['function']} in one, {new['function']} in another",
                     "Export the pages of one report.",
                 )
-            # The raw page has more digits.
-            found[key] = {**old, **new} if table.page == RAW else {**new, **old}
-    out = [NcuLaunch(**fields) for fields in found.values()]
-    if not out:
+            old.update(new)
+    sources = [table for table in group if table.page == SOURCE]
+    coded = [source(table, n, name) for n, table in enumerate(sources)]
+    if not found:
         return coded
     # The source page does not number launches: those of one function are in their order.
     for function in dict.fromkeys(one.function for one in coded):
         own = [one for one in coded if one.function == function]
-        places = [n for n, launch in enumerate(out) if launch.function == function]
-        if len(own) != len(places):
+        launches = [fields for fields in found.values() if fields["function"] == function]
+        if len(own) != len(launches):
             problems.append(
-                f"the source page has {len(own)} of {len(places)} launches of {function}: "
+                f"the source page has {len(own)} of {len(launches)} launches of {function}: "
                 "which they are is not known, and their samples are left out"
             )
             continue
-        for n, one in zip(places, own, strict=True):
-            out[n] = replace(out[n], base=one.base, code=one.code)
-    return out
+        for fields, one in zip(launches, own, strict=True):
+            fields.update(base=one.base, code=one.code)
+    return [NcuLaunch(**fields) for fields in found.values()]
 
 
-def _raw(table: Table, name: str) -> dict[Key, Fields]:
+def _raw(table: Table, name: str) -> Fielded:
     # Nsight's interface writes ``Duration [us]`` into the header, ncu units into the row below.
-    split = [_UNIT.match(c) for c in table.columns]
-    columns = [m[1] if m else c for m, c in zip(split, table.columns, strict=True)]
-    units = dict(zip(columns, (m[2] if m else "" for m in split), strict=True))
-    out: dict[Key, Fields] = {}
+    split = [column.removesuffix("]").partition(" [") for column in table.columns]
+    columns = [column for column, _, _ in split]
+    units = {column: unit for column, _, unit in split}
+    out: Fielded = {}
     for line, row in table.rows:
         cells = dict(zip(columns, row, strict=False))
-        complete = len(row) == len(columns)
-        if complete and line == table.rows[0][0] and not cells["ID"].strip():
+        if len(row) == len(columns) and line == table.rows[0][0] and not cells["ID"].strip():
             units = {c: unit or units[c] for c, unit in cells.items()}
             continue
-        key, fields = _launch(cells, complete, line, name)
+        fields = _launch(cells, len(row) == len(columns), line, name)
         for field, metrics in METRICS.items():
             figures = (_figure(field, cells[m], units[m], name) for m in metrics if m in cells)
             value = next((figure for figure in figures if figure is not None), None)
             if value is not None:
                 fields[field] = value
-        device = cells.get("device__attribute_display_name", cells.get("Device Name"))
-        out[key] = {**fields, "device": device} if device else fields
+        if device := cells.get("device__attribute_display_name", cells.get("Device Name")):
+            fields["device"] = device
+        out[fields["process"], fields["number"]] = fields
     return out
 
 
-def _details(table: Table, name: str) -> dict[Key, Fields]:
-    columns = table.columns
+def _details(table: Table, name: str) -> Fielded:
     # ncu leaves out the columns of rules on the rows of metrics.
-    fewest = max(columns.index(column) for column in ("Metric Name", "Metric Value")) + 1
-    out: dict[Key, Fields] = {}
+    fewest = max(table.columns.index(column) for column in ("Metric Name", "Metric Value")) + 1
+    out: Fielded = {}
     for line, row in table.rows:
-        cells = dict(zip(columns, row, strict=False))
-        key, fields = _launch(cells, fewest <= len(row) <= len(columns), line, name)
-        fields = out.setdefault(key, {**fields, "rules": ()})
-        field = ON_DETAILS.get(cells["Metric Name"], "")
-        value = cells["Metric Value"]
-        figure = _figure(field, value, cells.get("Metric Unit", ""), name) if field else None
-        if figure is not None:
-            fields.setdefault(field, figure)
+        cells = dict(zip(table.columns, row, strict=False))
+        new = _launch(cells, fewest <= len(row) <= len(table.columns), line, name)
+        fields = out.setdefault((new["process"], new["number"]), {**new, "rules": ()})
+        if field := ON_DETAILS.get(cells["Metric Name"]):
+            figure = _figure(field, cells["Metric Value"], cells.get("Metric Unit", ""), name)
+            if figure is not None:
+                fields.setdefault(field, figure)
         if cells.get("Rule Name"):
             rule = Rule(
                 cells["Rule Name"],
@@ -500,7 +476,7 @@ def _details(table: Table, name: str) -> dict[Key, Fields]:
     return out
 
 
-def _launch(cells: Mapping[str, str], complete: bool, line: int, name: str) -> tuple[Key, Fields]:
+def _launch(cells: Mapping[str, str], complete: bool, line: int, name: str) -> Fields:
     """The launch that a row is of, by the columns of every page.
 
     Raises ``Unreadable`` if the row is of no launch, or not ``complete``.
@@ -509,21 +485,16 @@ def _launch(cells: Mapping[str, str], complete: bool, line: int, name: str) -> t
     if not complete or not number.isdecimal() or len(number) > 18:
         raise _cut(name, line)
     kernel = cells.get("Kernel Name") or cells.get("Function Name", "")
-    fields: Fields = {
+    shape = {"block": _DIM.match(cells.get("Block Size", ""))}
+    shape["grid"] = _DIM.match(cells.get("Grid Size", ""))
+    return {
         "number": int(number),
         "function": function_of(kernel),
         "demangled": cells.get("Demangled Name") or kernel,
         "process": cells.get("Process ID", ""),
-        "block": _dim(cells.get("Block Size", "")),
-        "grid": _dim(cells.get("Grid Size", "")),
         "capability": cells.get("CC") or None,
+        **{part: match and tuple(map(int, match.groups())) for part, match in shape.items()},
     }
-    return (fields["process"], fields["number"]), fields
-
-
-def _dim(text: str) -> Dim3 | None:
-    match = _DIM.match(text.strip())
-    return (int(match[1]), int(match[2]), int(match[3])) if match else None
 
 
 # -- machine code in text -------------------------------------------------------------------------
@@ -681,7 +652,12 @@ def of_recording(path: Path, named: Sequence[Path] = ()) -> Report:
         # A link in a recording's folder leads out of the recording.
         if beside.is_file() and not (path.is_dir() and beside.is_symlink()):
             reports.append(load([beside]))
-        reports += map(_kept, kept(path, REPORTS, problems.append))
+        for record in kept(path, REPORTS, problems.append):
+            text = record.get("csv")
+            if isinstance(text, str) and record.get("schema") == SCHEMA:
+                reports.append(read(text, f"the report of {record.get('taken')}"))
+            else:
+                problems.append("a report of ncu that is kept here is of a newer ptxview")
     except PtxviewError as error:
         problems.append(error.message)
     said = [*(p for r in reports for p in r.problems), *problems]
@@ -690,13 +666,6 @@ def of_recording(path: Path, named: Sequence[Path] = ()) -> Report:
         tuple(dict.fromkeys(p for r in reports for p in r.pages)),
         tuple(dict.fromkeys(said)),
     )
-
-
-def _kept(record: dict[str, object]) -> Report:
-    text, schema = record.get("csv"), record.get("schema")
-    if not isinstance(text, str) or schema != SCHEMA:
-        return Report((), (), ("a report of ncu that is kept here is of a newer ptxview",))
-    return read(text, f"the report of {record.get('taken')}")
 
 
 def store(path: Path, csv: str, command: Iterable[str]) -> None:
@@ -745,11 +714,6 @@ def _variant(short: str, digest: str, launches: Sequence[NcuLaunch]) -> Variant:
         origin = "the report of ncu: its source page, with offsets in place of addresses"
         stages[Stage.SASS] = StageFile(BytesContent(text), None, origin)
     shapes = Counter((launch.grid, launch.block) for launch in launches)
-    calls = tuple(
-        Call("cuda", symbol, digest, grid, block, count=count)
-        for (grid, block), count in shapes.items()
-        if grid is not None
-    )
     why = "a report of ncu has machine code alone"
     return Variant(
         short,
@@ -761,7 +725,11 @@ def _variant(short: str, digest: str, launches: Sequence[NcuLaunch]) -> Variant:
         known=Resources(registers=first.registers),
         launches=len(launches),
         missing={s: why for s in KERNEL_STAGES if s not in stages},
-        calls=calls,
+        calls=tuple(
+            Call("cuda", symbol, digest, grid, block, count=count)
+            for (grid, block), count in shapes.items()
+            if grid is not None
+        ),
     )
 
 

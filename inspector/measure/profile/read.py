@@ -20,7 +20,6 @@ from inspector.base.names import base_name
 from inspector.base.text import plural
 from inspector.measure.profile.trace import (
     Compiling,
-    GpuWork,
     Profile,
     Shape,
     Window,
@@ -82,48 +81,43 @@ def facts(event: Said) -> ProcessFacts:
 def warned(profile: Profile, facts: Sequence[ProcessFacts]) -> Profile:
     """The profile with the compiling within its window, and warnings about it."""
     window = profile.window
-    mine = [f for f in facts if f.pid == window.pid]
     if window.began is None or window.ended is None:
-        mine = []
-    within = (window.began or 0.0, window.ended or 0.0)
-    spent = [(f"Triton's {one.name}", _us(one.times, within)) for f in mine for one in f.triton]
-    triton = [Compiling(what, us) for what, us in spent if us > 0]
+        return replace(profile, warnings=tuple(_compiled(profile, [])))
+    mine = [f for f in facts if f.pid == window.pid]
+    within = (window.began, window.ended)
+    triton = [
+        Compiling(f"Triton's {one.name}", us)
+        for f in mine
+        for one in f.triton
+        if (us := _us(one.times, within)) > 0
+    ]
     names = [one.named(True) for f in mine for one in f.dynamo if _us(one.times, within) > 0]
     changed = replace(profile, compiling=(*profile.compiling, *triton))
-    warnings = [
-        *_compiled(changed, names),
-        *(w for f in mine for w in _calls(f, within)),
-        *(w for f in mine for w in _pairs(f)),
-    ]
+    warnings = [*_compiled(changed, names), *(w for f in mine for w in _timed(f, within))]
     return replace(changed, warnings=tuple(dict.fromkeys(warnings)))
 
 
-def _compiled(profile: Profile, names: Sequence[str] = ()) -> Iterator[str]:
+def _compiled(profile: Profile, names: Sequence[str]) -> Iterator[str]:
     """A warning if the window holds compiling: of what, for how long, in how many steps."""
     spent = sum(c.us for c in profile.compiling)
     if spent <= 0:
         return
-    window = profile.window
     window_us = profile.overhead.window_us
     what = ", ".join(dict.fromkeys(names or (c.what for c in profile.compiling)))
     steps = sorted({n for c in profile.compiling for n in c.steps})
     part = f" of its {_time(window_us)}" if window_us else ""
+    where, advice = "", ""
     if len(steps) > 1:
-        numbers = ", ".join(f"#{n}" for n in steps)
-        yield (
-            f"{_time(spent)}{part} is compiling, in {len(steps)} steps ({numbers}): {what}. "
-            "These steps time the compiler; compile once, before what is timed"
-        )
-    elif window.steps:
-        yield (
-            f"{_time(spent)}{part} is compiling, in a step that should only run: {what}. "
-            "Let the warm-up be longer (--warmup)"
-        )
-    else:
-        yield f"{_time(spent)}{part} is compiling: {what}"
+        where = f", in {len(steps)} steps ({', '.join(f'#{n}' for n in steps)})"
+        advice = ". These steps time the compiler; compile once, before what is timed"
+    elif profile.window.steps:
+        where = ", in a step that should only run"
+        advice = ". Let the warm-up be longer (--warmup)"
+    yield f"{_time(spent)}{part} is compiling{where}: {what}{advice}"
 
 
-def _calls(facts: ProcessFacts, within: Times) -> Iterator[str]:
+def _timed(facts: ProcessFacts, within: Times) -> Iterator[str]:
+    """Warnings about torch.compile called in what is timed, and compiling between two events."""
     for call in facts.calls:
         count = call.count or len(call.times)
         if count > 1 and any(_us(t, within) > 0 for t in call.times):
@@ -133,25 +127,22 @@ def _calls(facts: ProcessFacts, within: Times) -> Iterator[str]:
                 "(median): what is timed around it times the wrapper and its checks; call it "
                 "once, outside"
             )
-
-
-def _pairs(facts: ProcessFacts) -> Iterator[str]:
     compiles = [(one.named(), one.times) for one in facts.dynamo]
     compiles += [(f"Triton's {one.name}", one.times) for one in facts.triton]
     for timed in facts.pairs:
-        first, _, last = timed.sites.partition("\n")
         spoilt = [pair for pair in timed.times if any(_us(t, pair) for _, t in compiles)]
-        if spoilt:
-            pair = spoilt[0]
-            compiling = [(what, us) for what, t in compiles if (us := _us(t, pair))]
-            names = ", ".join(dict.fromkeys(what for what, _ in compiling))
-            spent = max(us for _, us in compiling)
-            of = len(timed.times)
-            often = f", in {len(spoilt)} of {of} measurements" if of > 1 else ""
-            yield (
-                f"between the events of {first} and {last} {names} was compiled: {_time(spent)} of "
-                f"{_time((pair[1] - pair[0]) * 1e6)}{often}; warm up first"
-            )
+        if not spoilt:
+            continue
+        pair, of = spoilt[0], len(timed.times)
+        compiling = [(what, us) for what, t in compiles if (us := _us(t, pair))]
+        names = ", ".join(dict.fromkeys(what for what, _ in compiling))
+        events = timed.sites.replace("\n", " and ")
+        spent = max(us for _, us in compiling)
+        often = f", in {len(spoilt)} of {of} measurements" if of > 1 else ""
+        yield (
+            f"between the events of {events} {names} was compiled: {_time(spent)} of "
+            f"{_time((pair[1] - pair[0]) * 1e6)}{often}; warm up first"
+        )
 
 
 def _us(times: Times, within: Times) -> float:
@@ -175,7 +166,17 @@ def linked(profile: Profile, rec: Recording) -> Profile:
         names = {kernel.name, kernel.demangled, base_name(kernel.name), _bare(kernel.demangled)}
         for name in names | {v.symbol for v in kernel.variants}:
             by_name[name].append(kernel)
-    return replace(profile, kernels=tuple(_linked(work, by_name) for work in profile.kernels))
+    works = []
+    for work in profile.kernels:
+        kernels = by_name.get(work.name) or by_name.get(_bare(work.name)) or []
+        if work.kind == "kernel" and kernels:
+            fitting = [(k, v) for k in kernels for v in _fitting(k.variants, work.shapes)]
+            owner = fitting[0][0] if fitting else kernels[0]
+            variants = tuple(dict.fromkeys(variant for _, variant in fitting))
+            fused = owner.fusion.ops if owner.fusion is not None else ()
+            work = replace(work, kernel=owner.id, variants=variants, fused=fused)
+        works.append(work)
+    return replace(profile, kernels=tuple(works))
 
 
 def _bare(name: str) -> str:
@@ -183,27 +184,14 @@ def _bare(name: str) -> str:
     return name.partition("(")[0].partition("<")[0].removeprefix("void ").strip()
 
 
-def _linked(work: GpuWork, by_name: dict[str, list[Kernel]]) -> GpuWork:
-    kernels = by_name.get(work.name) or by_name.get(_bare(work.name)) or []
-    if work.kind != "kernel" or not kernels:
-        return work
-    fitting = [(k, v.id) for k in kernels for v in _fitting(k.variants, work.shapes)]
-    owner = fitting[0][0] if fitting else kernels[0]
-    return replace(
-        work,
-        kernel=owner.id,
-        variants=tuple(dict.fromkeys(variant for _, variant in fitting)),
-        fused=owner.fusion.ops if owner.fusion is not None else (),
-    )
-
-
-def _fitting(variants: Sequence[Variant], shapes: Sequence[Shape]) -> list[Variant]:
-    out: dict[str, Variant] = {}
+def _fitting(variants: Sequence[Variant], shapes: Sequence[Shape]) -> list[str]:
+    """The ids of the variants that were launched so; without such launches, that may have been."""
+    out: list[str] = []
     for shape in shapes:
         possible = [v for v in variants if _may_be(v, shape)]
         sure = [v for v in possible if any(c.grid == shape.grid for c in v.calls)]
-        out.update({v.id: v for v in sure or possible})
-    return list(out.values())
+        out += [v.id for v in sure or possible]
+    return out
 
 
 def _may_be(variant: Variant, shape: Shape) -> bool:
@@ -277,8 +265,7 @@ def profile_of(events: Events, window: Window, cache: DerivedCache) -> Profile:
         kept: Profile = restored(Profile, files.parsed(cache.get(key) or b""))
         return replace(kept, window=replace(window, steps=kept.window.steps, gpu=kept.window.gpu))
     profile = summarise(content.read(), window)
-    bare = Window(0, "", "", steps=profile.window.steps, gpu=profile.window.gpu)
-    cache.put(key, json.dumps(to_builtins(replace(profile, window=bare))).encode())
+    cache.put(key, json.dumps(to_builtins(profile)).encode())
     return profile
 
 

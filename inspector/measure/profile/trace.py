@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import gzip
 import io
-import json
+import math
 import re
 import sys
 import zlib
@@ -15,14 +15,15 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from statistics import median
+from typing import Annotated
 
-from msgspec import Struct, field
+from msgspec import Meta, Raw, Struct, field
+from msgspec.json import Decoder
 from msgspec.structs import replace
 
 from inspector.base.errors import Unreadable
 from inspector.base.names import short_name
 from inspector.base.text import plural, words
-from inspector.recording.facts import as_int, as_three
 
 Three = tuple[int, int, int]
 
@@ -170,19 +171,16 @@ class Profile(Struct, frozen=True):
     device: Mapping[str, object] = field(default_factory=dict)
 
 
-# -- a Chrome trace, event by event ---------------------------------------------------------------
-# Large traces do not fit in memory. The trace is input like any other: what is damaged in it is
-# passed over and counted.
+# -- a Chrome trace -------------------------------------------------------------------------------
+# The trace is input like any other: what is damaged in it is passed over and counted.
 
-CHUNK_CHARS = 4 << 20
-MAX_EVENT_CHARS = 1 << 20
-"""No event of Kineto's is a hundredth as long; one that is longer is damaged."""
+MAX_TRACE_BYTES = 4 << 30
 MAX_EVENTS = 5_000_000
 """More events are not read: these fill about a gigabyte of memory."""
-MAX_TRACE_CHARS = MAX_EVENTS * 4096
-_BEGIN = re.compile(r'"traceEvents"\s*:\s*\[')
-_SKIPPED = re.compile(r"[\s,]*")
-_NEXT = re.compile(r"\n[^\S\n]*+\{\s*+\"ph\"")
+_BEGIN = re.compile(rb'"traceEvents"\s*:\s*\[')
+_EVENT = re.compile(rb'(?=\{\s*(?:"name"\s*:\s*"[^"]*"\s*,\s*)?"ph"\s*:)')
+_NO_NUMBER = re.compile(rb":\s*-?(?:nan|inf(?:inity)?)\b", re.IGNORECASE)
+_CONTROLS = bytes.maketrans(bytes(range(32)), b" " * 32)
 
 CPU_KINDS = {
     "cpu_op": "op",
@@ -199,12 +197,51 @@ LEFT_OUT = words(
 """Names that torch's own tables leave out."""
 EMULATED = "ptxview_target::"
 """The prefix of the emulated device's own operators."""
-STEP = "ProfilerStep#"
+STEP = "ProfilerStep"
+_STEP = re.compile(r"ProfilerStep#(\d{1,9})")
 MAX_NS = 1 << 62
 
 
+Count = Annotated[int, Meta(ge=-MAX_NS, le=MAX_NS)]
 LaunchShape = tuple[Three | None, Three | None, int | None, int | None]
 """Grid, block, registers a thread, bytes of shared memory."""
+
+
+class _Trace(Struct, rename="camel"):
+    trace_events: list[Raw]
+    device_properties: object = None
+
+
+class _Arguments(Struct):
+    grid: tuple[Count, Count, Count] | None = None
+    block: tuple[Count, Count, Count] | None = None
+    registers: Count | None = field(name="registers per thread", default=None)
+    shared_bytes: Count | None = field(name="shared memory", default=None)
+    device: Count = 0
+    external: Count | None = field(name="External id", default=None)
+    correlation: Count | None = None
+
+
+class _Event(Struct):
+    """An event of the trace; ``ts`` and ``dur`` are in µs."""
+
+    ph: str = ""
+    cat: str = ""
+    name: str = ""
+    pid: int | str = 0
+    tid: int | str = 0
+    ts: float = math.nan
+    dur: float = 0.0
+    args: _Arguments = field(default_factory=_Arguments)
+
+    def times(self) -> tuple[int, int]:
+        """Start and end in ns. Raises ``ValueError`` if the event has none."""
+        # µs with three places: whole nanoseconds, which add up exactly.
+        start = round(self.ts * 1000)
+        end = start + round(self.dur * 1000)
+        if not -MAX_NS < start <= end < MAX_NS:
+            raise ValueError
+        return start, end
 
 
 class Span(Struct, eq=False):
@@ -230,7 +267,7 @@ class Span(Struct, eq=False):
         out: list[Span] = []
         span: Span | None = self
         while span is not None and len(out) < MAX_PATH_CALLS:
-            if span.kept and not span.name.startswith(STEP[:-1]):
+            if span.kept and not span.name.startswith(STEP):
                 out.append(span)
             span = span.parent
         return out[::-1]
@@ -261,16 +298,23 @@ class GatheredTrace:
         self.lanes: dict[object, list[Span]] = defaultdict(list)
         self.frames: dict[object, list[Span]] = defaultdict(list)
         self.work: list[Work] = []
-        self.by_external: dict[object, Span] = {}
-        self.by_correlation: dict[object, Span] = {}
+        self.by_external: dict[int, Span] = {}
+        self.by_correlation: dict[int, Span] = {}
         self.steps: list[tuple[int, int, int]] = []
-        self.events = 0
-        self.header: Mapping[str, object] = {}
-        self.damaged, self.cut = 0, False
-        for event in self._read(data):
+        self.events = self.damaged = 0
+        trace = _read(data)
+        self.cut = len(trace.trace_events) > MAX_EVENTS
+        self.device: dict[str, object] = {}
+        match trace.device_properties:
+            case [{"name": name}, *_]:
+                self.device = {"name": str(name)}
+        decode = Decoder(_Event).decode
+        for raw in trace.trace_events[:MAX_EVENTS]:
             try:
-                self._take(event, stacks)
-            except (TypeError, ValueError, OverflowError, AttributeError):
+                event = decode(raw)
+                if event.ph == "X":
+                    self._take(event, stacks)
+            except (ValueError, RecursionError):
                 self.damaged += 1
         for spans in (*self.lanes.values(), *self.frames.values()):
             _nest(spans)
@@ -283,95 +327,58 @@ class GatheredTrace:
         span = self.by_external.get(work.external)
         return span if span is None or span.kept else span.parent
 
-    def _read(self, data: bytes) -> Iterator[dict[str, object]]:
-        chunks = _chunks(data)
-        buffer = ""
-        while (start := _BEGIN.search(buffer)) is None:
-            if not (chunk := next(chunks, "")) or len(buffer) > 16 * CHUNK_CHARS:
-                raise Unreadable("it is not a Chrome trace: it has no traceEvents")
-            buffer += chunk
-        position, count = start.end(), 0
-        with suppress(ValueError, RecursionError):
-            header = json.loads(buffer[:position] + "]}", strict=False)
-            self.header = header if isinstance(header, dict) else {}
-        decode = json.JSONDecoder(strict=False).raw_decode
-        while True:
-            skipped = _SKIPPED.match(buffer, position)
-            position = skipped.end() if skipped else position
-            try:
-                event, position = decode(buffer, position)
-            except (ValueError, RecursionError):
-                if buffer.startswith("]", position):
-                    return
-                chunk = next(chunks, "")
-                short = len(buffer) - position < MAX_EVENT_CHARS
-                buffer, position = buffer[position:] + chunk, 0
-                if not chunk or not short:
-                    self.damaged += 1
-                    if (following := _NEXT.search(buffer, 1)) is None:
-                        return
-                    position = following.start()
-                continue
-            if position > CHUNK_CHARS:
-                buffer, position = buffer[position:], 0
-            if isinstance(event, dict) and event.get("ph") is not None:
-                self.cut = count >= MAX_EVENTS
-                if self.cut:
-                    return
-                count += 1
-                if event["ph"] == "X":
-                    yield event
-
-    def _take(self, event: dict[str, object], stacks: bool) -> None:
-        category, name = event.get("cat"), str(event.get("name"))
-        thread = str(event.get("pid")), str(event.get("tid"))
-        raw = event.get("args")
-        given: dict[str, object] = raw if isinstance(raw, dict) else {}
-        if category == "python_function" and stacks:
-            self.frames[thread].append(Span(name, "frame", *_times(event)))
-        elif category in GPU_KINDS:
-            start, end = _times(event)
+    def _take(self, event: _Event, stacks: bool) -> None:
+        name, thread, given = sys.intern(event.name), (event.pid, event.tid), event.args
+        if event.cat == "python_function" and stacks:
+            self.frames[thread].append(Span(name, "frame", *event.times()))
+        elif kind := GPU_KINDS.get(event.cat):
+            shape = (given.grid, given.block, given.registers, given.shared_bytes)
+            ids = (given.device, given.external or 0, given.correlation or 0)
+            self.work.append(Work(*event.times(), name, kind, *ids, shape))
             self.events += 1
-            shape = (
-                as_three(given.get("grid")),
-                as_three(given.get("block")),
-                as_int(given.get("registers per thread")),
-                as_int(given.get("shared memory")),
-            )
-            kind = GPU_KINDS[str(category)]
-            keys = ("device", "External id", "correlation")
-            device, external, correlation = (as_int(given.get(key)) or 0 for key in keys)
-            name = sys.intern(name)
-            self.work.append(Work(start, end, name, kind, device, external, correlation, shape))
-        elif category in CPU_KINDS and name not in LEFT_OUT and not name.startswith(EMULATED):
-            start, end = _times(event)
-            self.events += 1
-            kind, number = CPU_KINDS[str(category)], name.removeprefix(STEP)
-            if kind == "annotation" and number != name and number.isdecimal() and len(number) < 10:
-                self.steps.append((int(number), start, end))
-                name = STEP[:-1] + "*"
-            span = Span(sys.intern(name), kind, start, end)
+        elif event.cat in CPU_KINDS and name not in LEFT_OUT and not name.startswith(EMULATED):
+            start, end = event.times()
+            kind = CPU_KINDS[event.cat]
+            if kind == "annotation" and (step := _STEP.fullmatch(name)):
+                self.steps.append((int(step[1]), start, end))
+                name = STEP + "*"
+            span = Span(name, kind, start, end)
             self.lanes[thread].append(span)
-            if kind == "runtime" and isinstance(given.get("correlation"), int):
-                self.by_correlation[given["correlation"]] = span
-            elif kind != "runtime" and isinstance(given.get("External id"), int):
-                self.by_external[given["External id"]] = span
+            self.events += 1
+            if kind == "runtime" and given.correlation is not None:
+                self.by_correlation[given.correlation] = span
+            elif kind != "runtime" and given.external is not None:
+                self.by_external[given.external] = span
 
 
-def _chunks(data: bytes) -> Iterator[str]:
-    """The parts of a text. Raises ``Unreadable`` where it is damaged or too long."""
-    raw = io.BytesIO(data)
-    file = gzip.GzipFile(fileobj=raw) if data[:2] == b"\x1f\x8b" else raw
-    text = io.TextIOWrapper(file, "utf-8", "surrogateescape")
-    length = 0
+def _read(data: bytes) -> _Trace:
+    """Parse a trace; of a damaged one, its events, some of which are invalid.
+
+    Raises ``Unreadable`` if it is not a trace.
+    """
+    if data[:2] == b"\x1f\x8b":
+        try:
+            with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
+                data = file.read(MAX_TRACE_BYTES + 1)
+        except (OSError, EOFError, zlib.error) as error:
+            raise Unreadable(f"the trace is damaged: {error}") from None
+    if len(data) > MAX_TRACE_BYTES:
+        raise Unreadable("the trace is too long to be real")
+    decode = Decoder(_Trace).decode
+    with suppress(ValueError, RecursionError):
+        return decode(data)
+    data = data.decode("utf-8", "replace").encode().translate(_CONTROLS)
+    data = _NO_NUMBER.sub(b": null", data)
+    if (begin := _BEGIN.search(data)) is None:
+        raise Unreadable("it is not a Chrome trace: it has no traceEvents")
+    pieces = _EVENT.split(data[begin.end() :])[1:]
+    if pieces:
+        pieces[-1] = pieces[-1].rpartition(b"]")[0] or pieces[-1]
+    events = [Raw(piece.strip(b", ")) for piece in pieces]
     try:
-        while chunk := text.read(CHUNK_CHARS):
-            length += len(chunk)
-            if length > MAX_TRACE_CHARS:
-                raise Unreadable("the trace is too long to be real")
-            yield chunk
-    except (OSError, EOFError, zlib.error) as error:
-        raise Unreadable(f"the trace is damaged: {error}") from None
+        return replace(decode(data[: begin.end()] + b"]}"), trace_events=events)
+    except (ValueError, RecursionError):
+        return _Trace(events)
 
 
 def _nest(spans: list[Span]) -> None:
@@ -398,18 +405,6 @@ def _nest(spans: list[Span]) -> None:
             above.children = span.children
         elif above is not None:
             above.own -= span.end - span.start
-
-
-def _times(event: dict[str, object]) -> tuple[int, int]:
-    start, duration = event.get("ts"), event.get("dur", 0)
-    if not isinstance(start, int | float) or not isinstance(duration, int | float):
-        raise ValueError
-    # µs with three places: whole nanoseconds, which add up exactly.
-    begin = round(start * 1000)
-    end = begin + round(duration * 1000)
-    if not -MAX_NS < begin <= end < MAX_NS:
-        raise ValueError
-    return begin, end
 
 
 # -- sums -----------------------------------------------------------------------------------------
@@ -446,10 +441,6 @@ def summarise(data: bytes, window: Window) -> Profile:
     if trace.damaged:
         notes.append(f"{plural(trace.damaged, 'event')} of the trace could not be read")
     first, last = _bounds(trace)
-    device: dict[str, object] = {}
-    match trace.header.get("deviceProperties"):
-        case [{"name": name}, *_]:
-            device = {"name": str(name)}
     made = [Chain(*key, len(ns), sum(ns) / 1000) for key, ns in chains.items()]
     return Profile(
         window=replace(window, steps=tuple(sorted({n for n, _, _ in trace.steps})), gpu=gpu),
@@ -461,7 +452,7 @@ def summarise(data: bytes, window: Window) -> Profile:
         timeline=tuple(_timeline(trace)),
         notes=tuple(notes),
         events=trace.events,
-        device=device,
+        device=trace.device,
     )
 
 

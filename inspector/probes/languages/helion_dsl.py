@@ -33,8 +33,12 @@ def _generated(bound: Any, function: Any) -> None:
     configs = [config for config, made in list(cache.items()) if made is function]
     path = function.__code__.co_filename
     text = {"output_code": file_blob(path), "file": path}
-    config = {} if not configs else {str(k): plain(v) for k, v in configs[-1].config.items()}
+    config = _settings(configs[-1]) if configs else {}
     emit({"event": "generated", "config": config, **text, **of_function(BY, bound.kernel.fn)})
+
+
+def _settings(config: Any) -> dict[str, Any]:
+    return {str(name): plain(value) for name, value in config.config.items()}
 
 
 def attach_search(module: Any) -> None:
@@ -64,11 +68,12 @@ def _tuned(search: Any, results: list[Any], best: Any, seconds: float) -> None:
     """The configurations in the order of their first measurement, each with its best time."""
     times: dict[str, tuple[dict[str, Any], float, str]] = {}
     for one in results:
-        config = {str(k): plain(v) for k, v in one.config.config.items()}
+        config = _settings(one.config)
         earlier = times.get(repr(config))
         if earlier is None or one.perf < earlier[1]:
             times[repr(config)] = config, one.perf, str(one.status)
-    in_ms = search.performance_unit == "ms" and not emulated()
+    # Until Helion 1.1 all times are in ms, and nothing says so.
+    in_ms = getattr(search, "performance_unit", "ms") == "ms" and not emulated()
     entries = [
         {
             "config": config,
@@ -77,7 +82,7 @@ def _tuned(search: Any, results: list[Any], best: Any, seconds: float) -> None:
         }
         for config, time_ms, status in times.values()
     ]
-    chosen = repr({str(k): plain(v) for k, v in best.config.items()})
+    chosen = repr(_settings(best))
     of = of_function(BY, search.kernel.kernel.fn)
     write(
         "triton",

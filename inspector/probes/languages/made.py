@@ -74,12 +74,17 @@ def of_function(by: str, function: Any) -> dict[str, Any]:
     function = inspect.unwrap(function) if callable(function) else function
     out: dict[str, Any] = {"by": by, "name": str(getattr(function, "__qualname__", "a kernel"))}
     of = getattr(function, "__code__", None)
-    if of is not None and os.path.isfile(of.co_filename):
-        lines, first = inspect.getsourcelines(function)
-        out["path"] = os.path.abspath(of.co_filename)
-        out["source"] = file_blob(of.co_filename)
-        out["lines"] = [first, first + len(lines) - 1]
-    return out
+    return out if of is None else {**out, **at(of.co_filename, of.co_firstlineno)}
+
+
+def at(path: str | None, first: int | None, whole: bool = True) -> dict[str, Any]:
+    """A place in a file, with the statement that begins there unless it is one line alone."""
+    if not path or not first or not os.path.isfile(path):
+        return {}
+    with open(path, encoding="utf-8") as file:
+        rows = file.readlines()[first - 1 :]
+    last = first + len(inspect.getblock(rows)) - 1 if whole else first
+    return {"path": os.path.abspath(path), "source": file_blob(path), "lines": [first, last]}
 
 
 def kernels(source: object) -> list[str]:
@@ -95,7 +100,10 @@ def refused(by: str, tool: str, log: str, **more: Any) -> None:
     message = found[3] if found is not None else log.strip().partition("\n")[0]
     said: dict[str, Any] = {"message": message, "tool": tool}
     place = {"file": found[1], "line": int(found[2])} if found is not None else {}
-    messages = [{"severity": "error", **said, **place}]
-    kept = blob(log[:MAX_LOG_CHARACTERS])
-    failure = {"event": "made_failed", "stage": "ptx", "log": kept, "messages": messages, **said}
-    record(by, kernels(more.get("source")), **failure, **more)
+    failure = {
+        "event": "made_failed",
+        "stage": "ptx",
+        "log": blob(log[:MAX_LOG_CHARACTERS]),
+        "messages": [{"severity": "error", **said, **place}],
+    }
+    record(by, kernels(more.get("source")), **said, **failure, **more)

@@ -6,8 +6,6 @@ machine code when numba links it. A refusal of numba, NVVM or the linker is reco
 
 from __future__ import annotations
 
-import os
-import re
 import threading
 import time
 import weakref
@@ -16,7 +14,8 @@ from typing import Any
 from .. import private_names
 from ..hooks import Args, Kwargs, argument, per_recording, succeeded, timed
 from ..writer import blob
-from .made import ENTRY, MAX_LOG_CHARACTERS, of_function, tell
+from .made import ENTRY, of_function, tell
+from .numba_refused import refused
 
 BY = "numba.cuda"
 _now = threading.local()  # library: the last one that gave its PTX in the compile that is under way
@@ -24,14 +23,6 @@ _libraries: weakref.WeakKeyDictionary[Any, dict[str, Any]] = per_recording(
     weakref.WeakKeyDictionary()
 )
 """The event of a library's kernel."""
-_STEP = re.compile(r"Failed in [^\n]{1,200} \(step: [^\n]{1,200}\)\s*")
-_LINKER = re.compile(r"error\s{0,9}: ([^\n]{1,2000})")
-_SHARED = re.compile(r"too much shared data \((0x[0-9a-f]{1,16}) bytes, (0x[0-9a-f]{1,16}) max\)")
-# Where numba says that it was: by a path, and else by one from the current folder.
-_PLACES = (
-    re.compile(r"^During: [^\n]{1,400} at (/[^\n]{1,4096}) \((\d{1,9})\)$", re.MULTILINE),
-    re.compile(r'^File "([^"\n]{1,4096})", line (\d{1,9}):$', re.MULTILINE),
-)
 Making = tuple[Any, Any, Any, float]
 """The kernel or library, its function and types, and when its compilation began."""
 
@@ -61,7 +52,7 @@ def _made(making: Making, result: Any, error: BaseException | None) -> None:
     kernel, function, types, began = making
     event = _of(function, getattr(kernel, "argtypes", None) or types, began)
     if error is not None:
-        _refused(event, error, "ptx")
+        refused(event, error, "ptx")
         return
     library = getattr(kernel, "_codelibrary", None)
     ptx, symbol = _text(library, "get_asm_str"), getattr(kernel, "entry_name", None)
@@ -79,7 +70,7 @@ def _numba_compiled(making: Making, result: Any, error: BaseException | None) ->
     event = _of(*making[1:])
     library = _now.__dict__.pop("library", None)
     if error is not None:
-        _refused(event, error, "ptx")
+        refused(event, error, "ptx")
         return
     code = result[0] if isinstance(result, tuple) and result else None
     entry = ENTRY.search(code) if isinstance(code, str) else None
@@ -93,7 +84,7 @@ def _linked(token: tuple[Any, float], cubin: Any, error: BaseException | None) -
     known = _libraries.get(library)
     code = getattr(cubin, "code", cubin)
     if known is not None and error is not None:
-        _refused({**known, "began": began, "seconds": time.time() - began}, error, "sass")
+        refused({**known, "began": began, "seconds": time.time() - began}, error, "sass")
     elif known is not None and isinstance(code, bytes | bytearray | memoryview):
         tell({**known, "cubin": blob(bytes(code))})
 
@@ -117,48 +108,6 @@ def _tell(made: dict[str, Any], ptx: str | None, library: Any, symbol: Any) -> N
     if library is not None:
         times = ("began", "seconds")
         _libraries[library] = {name: v for name, v in event.items() if name not in times}
-
-
-def _refused(made: dict[str, Any], error: BaseException, stage: str) -> None:
-    """A kernel that numba, NVVM or the linker would not compile."""
-    if not isinstance(error, Exception):
-        return  # the program was interrupted
-    log = str(error).strip()
-    tool, message = BY, _first(log) or type(error).__name__
-    if stage == "sass" and (said := _LINKER.search(log)) is not None:
-        tool, message = "nvJitLink", said[1].strip()
-    event = {
-        **made,
-        "event": "made_failed",
-        "stage": stage,
-        "tool": tool,
-        "kind": type(error).__name__,
-        "message": message,
-        "log": blob(log[:MAX_LOG_CHARACTERS]),
-        "messages": [{"severity": "error", "message": message, "tool": tool, **_place(made, log)}],
-    }
-    if (shared := _SHARED.search(log)) is not None:
-        required, limit = int(shared[1], 16), int(shared[2], 16)
-        event.update(required=required, limit=limit, resource="shared memory")
-    tell(event)
-
-
-def _first(log: str) -> str:
-    """What numba says first, but for the step that it was at: one line, with what it announces."""
-    lines = [line.strip() for line in _STEP.sub("", log).splitlines() if line.strip()]
-    if len(lines) > 1 and lines[0].endswith(":"):
-        return f"{lines[0]} {lines[1].removeprefix('>>> ')}"
-    return lines[0] if lines else ""
-
-
-def _place(made: dict[str, Any], log: str) -> dict[str, Any]:
-    """The line that numba names, else the kernel's first; {} where neither is known."""
-    if "lines" not in made:
-        return {}
-    for path, line in (place for named in _PLACES for place in named.findall(log)):
-        if os.path.isfile(path):
-            return {"file": os.path.abspath(path), "line": int(line)}
-    return {"file": made["path"], "line": made["lines"][0]}
 
 
 def _text(library: Any, method: str) -> str | None:

@@ -6,15 +6,15 @@ compiles within torch's library: its source is recorded, and the driver has its 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
 from .. import private_names
 from ..hooks import Args, Kwargs, arguments, per_recording, succeeded
-from .made import ENTRY, code, kernels, record, refused
+from .made import ENTRY, MAX_KERNELS, code, kernels, record, refused
 
 _sources: dict[int, tuple[Any, Any]] = per_recording({})  # by NVRTC's program
-MAX_PROGRAMS = 1000
 
 
 def tell_program(by: str, given: tuple[Any, Any], options: object, *products: object) -> None:
@@ -70,23 +70,17 @@ def attach(module: Any) -> None:
 
     private_names.wrap(f"{module.__name__}:{function}", before)
     if module.__name__ == "cupy.cuda.compiler":
-        private_names.wrap("cupy.cuda.compiler:_NVRTCProgram.compile", _options, _of_cupy(module))
+        name = "cupy.cuda.compiler:_NVRTCProgram.compile"
+        private_names.wrap(name, arguments("self", "options"), _of_cupy)
 
 
-def _options(args: Args, kwargs: Kwargs) -> tuple[Any, Any]:
-    return args[0], args[1] if len(args) > 1 else kwargs.get("options", ())
-
-
-def _of_cupy(module: Any) -> Any:
-    def compiled(token: tuple[Any, Any], result: Any, error: BaseException | None) -> None:
-        program, options = token
-        if isinstance(error, Exception):
-            refused("CuPy", "NVRTC", str(error), source=program.src, path=program.name)
-        elif error is None:
-            given = program.src, program.name
-            tell_program("CuPy", given, options, module.nvrtc.getPTX(program.ptr), result[0])
-
-    return compiled
+def _of_cupy(given: tuple[Any, Any], result: Any, error: BaseException | None) -> None:
+    program, options = given
+    if isinstance(error, Exception):
+        refused("CuPy", "NVRTC", str(error), source=program.src, path=program.name)
+    elif error is None:
+        ptx = sys.modules["cupy.cuda.compiler"].nvrtc.getPTX(program.ptr)
+        tell_program("CuPy", (program.src, program.name), options, ptx, result[0])
 
 
 # -- cuda.bindings --------------------------------------------------------------------------------
@@ -97,17 +91,18 @@ def attach_bindings(module: Any) -> None:
     by = "NVRTC (cuda.bindings)"
 
     def created(given: tuple[Any, Any], result: Any) -> None:
-        if not int(result[0]) and len(_sources) < MAX_PROGRAMS:
+        if not int(result[0]) and len(_sources) < MAX_KERNELS:
             _sources[int(result[1])] = given[0], (given[1] or b"").decode(errors="replace")
 
     def text(program: Any, what: str) -> bytes:
         error, size = getattr(module, f"nvrtcGet{what}Size")(program)
-        data = b"" if int(error) else bytes(size)
-        getattr(module, f"nvrtcGet{what}")(program, data)
+        data = bytes(0 if int(error) else size)
+        if data:
+            getattr(module, f"nvrtcGet{what}")(program, data)
         return data
 
-    def compiled(given: tuple[Any, Any], result: Any) -> None:
-        program, options = given
+    def compiled(given: tuple[Any, Any, Any], result: Any) -> None:
+        program, _, options = given
         made_of = _sources.get(int(program), (None, None))
         if int(result[0]):
             log = text(program, "ProgramLog").rstrip(b"\0").decode("utf-8", "replace")
@@ -117,9 +112,8 @@ def attach_bindings(module: Any) -> None:
 
     name = module.__name__
     private_names.wrap(f"{name}:nvrtcCreateProgram", arguments("src", "name"), succeeded(created))
-    private_names.wrap(f"{name}:nvrtcCompileProgram", _given, succeeded(compiled))
-
-
-def _given(args: Args, kwargs: Kwargs) -> tuple[Any, Any]:
-    given = {**dict(zip(("prog", "numOptions", "options"), args, strict=False)), **kwargs}
-    return given["prog"], given.get("options")
+    private_names.wrap(
+        f"{name}:nvrtcCompileProgram",
+        arguments("prog", "numOptions", "options"),
+        succeeded(compiled),
+    )

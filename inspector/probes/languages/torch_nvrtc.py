@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+import inspect
 import threading
 from typing import Any
 
 from .. import private_names
-from ..hooks import Args, Kwargs, argument, observed, succeeded
+from ..hooks import Args, Kwargs, argument, arguments, observed, succeeded
 from .made import code, encoded, kernels, record, refused
 from .nvrtc import listed, tell_program
 
@@ -19,19 +20,18 @@ _loaded: set[int] = set()  # what NVRTC returned to torch, which is loaded right
 def attach(module: Any) -> None:
     """``torch.cuda._utils``: compiles CUDA C++ by a library of ctypes, and loads modules."""
 
-    def before(args: Args, kwargs: Kwargs) -> dict[str, Any]:
-        _now.ptx = None
-        given = dict(zip(("kernel_source", "kernel_name"), args, strict=False))
-        return {**given, **kwargs}
+    signature = inspect.signature(module._nvrtc_compile)  # versions differ in the order
 
-    private_names.wrap("torch.cuda._utils:_nvrtc_compile", before, _compiled)
+    def asked(args: Args, kwargs: Kwargs) -> dict[str, Any]:
+        return dict(signature.bind(*args, **kwargs).arguments)
+
+    private_names.wrap("torch.cuda._utils:_nvrtc_compile", asked, _compiled)
     private_names.wrap("torch.cuda._utils:_get_nvrtc_library", None, succeeded(_library))
 
     def loading(args: Args, kwargs: Kwargs) -> None:
-        given = {**dict(zip(("ptx", "kernel_names"), args, strict=False)), **kwargs}
-        data = given.get("ptx")
+        data, names = arguments("ptx", "kernel_names")(args, kwargs)
         if hash(encoded(data)) not in _loaded:
-            names = listed(given.get("kernel_names")) or kernels(data)
+            names = listed(names) or kernels(data)
             record("torch.cuda (a module of PTX or cubin)", names, **code(data))
 
     private_names.wrap("torch.cuda._utils:_cuda_load_module", loading)
@@ -47,12 +47,14 @@ def _library(token: None, library: Any) -> None:
             if not library.nvrtcGetPTX(program, text):
                 _now.ptx = text.value
 
-    asked = observed(library.nvrtcCompileProgram, argument(0), succeeded(compiled))
-    library.nvrtcCompileProgram = asked
+    library.nvrtcCompileProgram = observed(
+        library.nvrtcCompileProgram, argument(0), succeeded(compiled)
+    )
 
 
 def _compiled(given: dict[str, Any], result: Any, error: BaseException | None) -> None:
-    source, name = given.get("kernel_source"), given.get("kernel_name")
+    source, name = given["kernel_source"], given["kernel_name"]
+    ptx = _now.__dict__.pop("ptx", None)
     if error is not None:
         _, _, log = str(error).partition(":\n")
         if isinstance(error, RuntimeError) and log:
@@ -61,5 +63,4 @@ def _compiled(given: dict[str, Any], result: Any, error: BaseException | None) -
             record(TORCH, [name], source=source)
         return
     _loaded.add(hash(encoded(result[0])))
-    made_of, options = (source, f"{name}.cu"), given.get("nvcc_options")
-    tell_program(TORCH, made_of, options, result[0], _now.__dict__.pop("ptx", None))
+    tell_program(TORCH, (source, f"{name}.cu"), given.get("nvcc_options"), result[0], ptx)

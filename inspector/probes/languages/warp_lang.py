@@ -44,6 +44,8 @@ def _tell(source: str, binary: str) -> None:
         generated, made = text.read(), code(data.read())
     whole = next(iter(made.values()), b"")
     for kernel in list(getattr(getattr(_now, "module", None), "_live_kernels", ())):
+        if kernel.hash is None:
+            continue  # it is of no build yet
         mangled = kernel.get_mangled_name()
         for direction in ("forward", "backward"):
             symbol = f"{mangled}_cuda_kernel_{direction}"

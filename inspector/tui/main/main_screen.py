@@ -627,7 +627,7 @@ class MainScreen(PaneScreen[None]):
 
         def screen() -> CostScreen:
             given = evidence(reads, HINT_SECONDS)
-            return CostScreen(reads.recording, costs(reads.recording, given), given.profile)
+            return CostScreen(reads, costs(reads.recording, given), given)
 
         push = self.app.push_screen
         in_thread(self, screen, lambda made: push(made, self._to_line), "cost", failed=self.fail)

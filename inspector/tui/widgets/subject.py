@@ -51,10 +51,9 @@ OF_GRAPH = (
 
 
 def digit(stage: Stage) -> str:
-    if stage is Stage.IR:
-        return "9"
-    after = stage.rank > Stage.IR.rank  # it has no digit among those of the others
-    return "8" if stage in GRAPH_STAGES else str(KERNEL_STAGES.index(stage) + 1 - after)
+    if stage is Stage.IR or stage in GRAPH_STAGES:
+        return "9" if stage is Stage.IR else "8"
+    return str(KERNEL_STAGES.index(stage) + 1 - (stage.rank > Stage.IR.rank))
 
 
 class TreeSubject(Struct, frozen=True):

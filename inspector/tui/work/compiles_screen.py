@@ -19,10 +19,12 @@ from inspector.base.model import Content as FileText
 from inspector.base.model import Recording, UserFrame
 from inspector.base.text import plural
 from inspector.diff.compare import tuned_codes
+from inspector.measure.evidence import Evidence
 from inspector.measure.profile.trace import Profile
+from inspector.reader.reader import Reader
 from inspector.reader.tables import table
 from inspector.report import compiles, costs, profile, tunings
-from inspector.tui.widgets.notice import label, visible
+from inspector.tui.widgets.notice import in_thread, label, visible
 from inspector.tui.widgets.tool_screen import ChoiceList, Overlay
 
 FRAME_CELLS = 6
@@ -152,13 +154,19 @@ class TimelineScreen(LinesScreen):
 class CostScreen(LinesScreen):
     """Kernels by what they cost, and what tuning compared, one table for each round."""
 
-    BINDINGS: ClassVar = [Binding("t", "timeline", show=False)]
-    KEYS: ClassVar = "n next part · t timeline"
+    BINDINGS: ClassVar = [
+        Binding("t", "timeline", show=False),
+        Binding("e", "estimate", show=False),
+    ]
+    KEYS: ClassVar = "n next part · t timeline · e estimates"
 
-    def __init__(self, recording: Recording, found: costs.Costs, profiled: Profile | None) -> None:
-        self.recording, self.profiled, codes = recording, profiled, tuned_codes(recording.kernels)
+    def __init__(self, reads: Reader, found: costs.Costs, given: Evidence) -> None:
+        recording = self.recording = reads.recording
+        self.reads, self.found, self.given = reads, found, given
+        self.profiled, codes = given.profile, tuned_codes(recording.kernels)
 
         def make(width: int) -> Iterator[compiles.CompileLine]:
+            found = self.found
             yield from costs.lines(found, width)
             yield compiles.CompileLine(Text(""))
             if found.idle:
@@ -173,6 +181,20 @@ class CostScreen(LinesScreen):
             yield from tunings.lines(recording, width, codes)
 
         super().__init__("Cost", make)
+
+    def action_estimate(self) -> None:
+        """Simulate the launches that have no measured time, in the background."""
+        from inspector.estimate.rows import typical
+
+        reads = self.reads  # here nobody waits for hints
+        given = replace(self.given, hints=reads.hints, estimated=partial(typical, reads))
+
+        def estimated(found: costs.Costs) -> None:
+            self.found = found
+            self.fill()
+
+        self.notify("Launches without a time are simulated.")
+        in_thread(self, lambda: costs.costs(self.recording, given), estimated, "estimate")
 
     def action_timeline(self) -> None:
         """Show when the GPU did what; a kernel that is chosen there is shown as one chosen here."""

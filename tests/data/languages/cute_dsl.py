@@ -1,5 +1,7 @@
 """CuTe DSL; CUTE_DSL_ARCH=sm_90a has it compiled without a GPU."""
 
+import os
+
 import cutlass
 from cutlass import cute
 from cutlass.cute.runtime import make_fake_compact_tensor
@@ -20,7 +22,7 @@ def launch(x: cute.Tensor, y: cute.Tensor, z: cute.Tensor):
 
 fake = [make_fake_compact_tensor(cutlass.Float32, (1024,), stride_order=(0,)) for _ in range(3)]
 compiled = cute.compile(launch, *fake)
-try:
+if os.path.exists("/dev/nvidiactl"):
     import torch
     from cutlass.cute.runtime import from_dlpack
 
@@ -28,5 +30,5 @@ try:
     z = torch.empty_like(x)
     compiled(*map(from_dlpack, (x, x, z)))
     print(z.sum().item())
-except (ImportError, RuntimeError, AssertionError) as error:
-    print("not launched:", type(error).__name__)
+else:
+    print("compiled")

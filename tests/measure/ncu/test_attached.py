@@ -60,7 +60,7 @@ def test_without_machine_code_registers_block_and_grid_decide(report: Report) ->
     profiled = Profiled(open_path(LECTURE), kept_cache(), None, bare)
     assert found(profiled) == {**dict.fromkeys(range(5)), **OURS}
     measured = profiled.measured(variant(profiled.reader, OURS[1]))
-    assert measured is not None and measured.sampled is None
+    assert measured is not None and not measured.samples
     assert "no machine code" in measured.unplaced
 
 

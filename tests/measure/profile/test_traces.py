@@ -13,7 +13,6 @@ from msgspec.structs import replace
 
 from inspector.base.errors import Unreadable
 from inspector.base.names import short_name
-from inspector.measure.profile import trace as profile_trace
 from inspector.measure.profile.read import (
     facts,
     linked,
@@ -170,8 +169,7 @@ def test_a_trace_that_is_cut_off_keeps_what_it_has() -> None:
     assert 40 < row.calls < 60
 
 
-def test_events_are_read_across_the_borders_of_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(profile_trace, "CHUNK_CHARS", 997)
+def test_a_compressed_trace_is_read_whole() -> None:
     made = Made()
     for n in range(300):
         made.cpu(f"aten::op{n % 7}", n * 10, 5)
