@@ -20,22 +20,6 @@ from . import current, devices, extension, say, shim
 CUDA = 1  # DeviceType::CUDA
 
 
-def low_level() -> dict[str, Any]:
-    """The functions of ``torch._C`` about streams."""
-
-    def set_stream(stream_id: int, device_index: int, device_type: int = CUDA) -> None:
-        shim.library().ptxview_set_stream(device_index, stream_id)
-        shim.set_device(device_index)
-
-    return {
-        "_cuda_getCurrentStream": lambda index: (shim.stream(index), index, CUDA),
-        "_cuda_getDefaultStream": lambda index: (0, index, CUDA),
-        "_cuda_getStreamFromExternal": lambda pointer, index: (pointer, index, CUDA),
-        "_cuda_setStream": set_stream,
-        "_cuda_getCurrentRawStream": shim.stream,
-    }
-
-
 def attach_streams(torch: Any) -> None:
     """Replace the dummy classes Stream, ExternalStream and Event of a CPU build."""
 
@@ -193,6 +177,10 @@ def attach(torch: Any) -> None:
             set_device(index)
         return old
 
+    def set_stream(stream_id: int, device_index: int, device_type: int = CUDA) -> None:
+        shim.library().ptxview_set_stream(device_index, stream_id)
+        shim.set_device(device_index)
+
     def init() -> None:
         torch.cuda.default_generators = tuple(
             torch.ops.ptxview_target.default_generator(i) for i in range(asked.devices)
@@ -229,7 +217,11 @@ def attach(torch: Any) -> None:
         "_cuda_set_sync_debug_mode": lambda mode: None,
         "_cuda_sleep": lambda cycles: None,
         "_cuda_isCurrentStreamCapturing": lambda: False,
-        **low_level(),
+        "_cuda_getCurrentStream": lambda index: (shim.stream(index), index, CUDA),
+        "_cuda_getDefaultStream": lambda index: (0, index, CUDA),
+        "_cuda_getStreamFromExternal": lambda pointer, index: (pointer, index, CUDA),
+        "_cuda_setStream": set_stream,
+        "_cuda_getCurrentRawStream": shim.stream,
         **_memory_functions(),
     }
     for name, value in supplied.items():
@@ -392,11 +384,8 @@ def _memory_functions() -> dict[str, Any]:
             return {pool: dict(zip(names, these, strict=True)) for pool, these in pools.items()}
 
         *of_bytes, blocks_now, most_blocks = _figures(index)
-        one, blocks, empty = (
-            entry(*of_bytes),
-            entry(blocks_now, most_blocks, 0, 0),
-            entry(0, 0, 0, 0),
-        )
+        one, empty = entry(*of_bytes), entry(0, 0, 0, 0)
+        blocks = entry(blocks_now, most_blocks, 0, 0)
         names = ("allocated", "reserved", "active", "requested")
         numbers = ("alloc_retries", "ooms", "sync_all_streams", "device_alloc", "device_free")
         return {

@@ -51,7 +51,6 @@ def of_device() -> dict[int, int | None]:
     """The device's attributes by CUDA's number for each, and 0: its memory; None if unknown."""
     asked = current()
     device = devices.find(asked.target)
-    row = devices.table()[device.arch.rstrip("af")]
     major, minor = asked.capability
     return {
         **ANY_DEVICE,
@@ -70,8 +69,8 @@ def of_device() -> dict[int, int | None]:
         81: device.shared_per_sm,
         82: device.registers_per_sm,
         97: device.shared_per_block_optin,
-        106: row["max_blocks_per_sm"],
-        111: row["shared_reserved_per_block"],
+        106: device.max_blocks_per_sm,
+        111: device.shared_reserved_per_block,
         120: int(major >= 9),
     }
 
@@ -89,6 +88,11 @@ class Kernel:
     """Bytes of dynamic shared memory that cudaFuncSetAttribute allows."""
     ran: bool = False
     refused: set[str] = field(default_factory=set)
+
+    @property
+    def device(self) -> Any:
+        """The limits of the device."""
+        return devices.find(current().target)
 
     @cached_property
     def machine(self) -> dict[str, bytes]:
@@ -112,13 +116,13 @@ class Kernel:
     @property
     def static(self) -> int:
         """Bytes of static shared memory, without those that the driver reserves in each block."""
-        kept = devices.find(current().target).shared_reserved_in_cubin
+        kept = self.device.shared_reserved_in_cubin
         return 0 if self.binary is None else max(self.binary.shared_bytes - kept, 0)
 
     @property
     def dynamic(self) -> int:
         """The most bytes of dynamic shared memory that a launch may have."""
-        return max(self.allowed, devices.find(current().target).shared_per_block - self.static)
+        return max(self.allowed, self.device.shared_per_block - self.static)
 
     @property
     def named(self) -> dict[str, str | None]:
@@ -136,14 +140,14 @@ def kernel(text: str, entry: str) -> Kernel:
 def allow(text: str, entry: str, dynamic: int) -> int:
     """``cudaFuncSetAttribute`` for dynamic shared memory: 0, or CUDA's error."""
     one = kernel(text, entry)
-    if not 0 <= dynamic <= devices.find(current().target).shared_per_block_optin - one.static:
+    if not 0 <= dynamic <= one.device.shared_per_block_optin - one.static:
         return INVALID_VALUE
     one.allowed = dynamic
     return 0
 
 
-def resources(text: str, entry: str, threads: int, dynamic: int) -> tuple[int, ...] | None:
-    """The resources of a kernel in such launches; None if its machine code is unknown.
+def _resources(text: str, entry: str, threads: int, dynamic: int, figures: Any) -> None:
+    """The resources of a kernel in such launches.
 
     Blocks an SM, registers, bytes of static shared and of local memory, the most threads of a
     block, the most bytes of dynamic shared memory.
@@ -151,9 +155,9 @@ def resources(text: str, entry: str, threads: int, dynamic: int) -> tuple[int, .
     one = kernel(text, entry)
     binary = one.binary
     if binary is None or not binary.registers:
-        return None
+        raise RuntimeError(f"ptxview: the registers of {base_name(entry)} are not known here")
     occupancy = executor.load("analyse.occupancy")
-    arch = devices.find(current().target).arch.rstrip("af")
+    arch = one.device.arch
     device = occupancy.Device.of(arch, devices.table()[arch])
     fitting = occupancy.occupancy(device, threads, binary.registers, one.static + dynamic)
     # A block's warps are counted as if they filled all sub-partitions evenly (``refusal``).
@@ -162,7 +166,9 @@ def resources(text: str, entry: str, threads: int, dynamic: int) -> tuple[int, .
     bounds = (device.max_threads_per_block, by_registers * even, binary.max_threads)
     max_threads = min(bound for bound in bounds if bound is not None)
     blocks = fitting.blocks if threads <= max_threads and dynamic <= one.dynamic else 0
-    return blocks, binary.registers, one.static, binary.stack_bytes, max_threads, one.dynamic
+    found = (blocks, binary.registers, one.static, binary.stack_bytes, max_threads, one.dynamic)
+    for number, figure in enumerate(found):
+        figures[number] = figure
 
 
 # -- launches that are refused --------------------------------------------------------------------
@@ -189,7 +195,7 @@ def _fits(size: Size, most: Size) -> bool:
 
 def refusal(one: Kernel, grid: Size, block: Size, shared: int) -> Refusal | None:
     """Why the driver would not launch a kernel; None if it would."""
-    device, binary, static = devices.find(current().target), one.binary, one.static
+    device, binary, static = one.device, one.binary, one.static
     registers, bound = (binary.registers, binary.max_threads) if binary else (0, None)
     threads = prod(block)
     if not _fits(grid, MAX_GRID):
@@ -344,14 +350,6 @@ def _symbol(text: str, name: str, address: Any) -> None:
     address[0] = placed[name]
 
 
-def _resources(text: str, entry: str, threads: int, dynamic: int, figures: Any) -> None:
-    known = resources(text, entry, threads, dynamic)
-    if known is None:
-        raise RuntimeError(f"ptxview: the registers of {base_name(entry)} are not known here")
-    for number, figure in enumerate(known):
-        figures[number] = figure
-
-
 def _limit(device: int, attribute: int, value: Any) -> None:
     """``cudaDeviceGetAttribute``: -1 if unknown. 0: the device's memory, -1: its free memory."""
     known = of_device().get(max(attribute, 0))
@@ -391,28 +389,10 @@ def _text_at(address: int, size: int) -> str:
     return ctypes.string_at(address, size).rstrip(b"\0").decode("utf-8", "replace")
 
 
-class _Services(ctypes.Structure):
-    """``Services`` in ptxview_launch.h."""
-
-    _fields_ = (
-        ("version", _WORD),
-        *(
-            (name, _POINTER)
-            for name in (
-                "launch", "symbol", "allow", "resources", "limit", "asked", "allocate", "release",
-                "range", "absence", "mark_absent", "interrupt",
-            )
-        ),
-        ("device_name", _TEXT),
-    )  # fmt: skip
-    functions: dict[str, Any]
-    """The functions whose addresses these are."""
-
-
 @cache
-def _services() -> _Services:
+def _services() -> Any:
+    """``Services`` in ptxview_launch.h, filled; it keeps the functions that it has addresses of."""
     library = shim.library()
-    made = _Services(VERSION, device_name=devices.find(current().target).name.encode())
     functions = {
         "launch": _service(_launch, *_PTX, ctypes.POINTER(ctypes.c_uint32), _POINTERS),
         "symbol": _service(_symbol, *_PTX, ctypes.POINTER(_WORD)),
@@ -427,6 +407,9 @@ def _services() -> _Services:
         "mark_absent": library.ptxview_mark_absent_at,
         "interrupt": ctypes.pythonapi.PyErr_SetInterrupt,
     }
+    fields = [("version", _WORD), *((name, _POINTER) for name in functions), ("device_name", _TEXT)]
+    made: Any = type("Services", (ctypes.Structure,), {"_fields_": fields})()
+    made.version, made.device_name = VERSION, devices.find(current().target).name.encode()
     for name, function in functions.items():
         setattr(made, name, ctypes.cast(function, _POINTER).value)
     made.functions = functions

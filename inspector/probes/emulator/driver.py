@@ -14,6 +14,7 @@ import math
 import struct
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
 from functools import cache
 from typing import Any
 
@@ -22,6 +23,17 @@ from ..hooks import observed
 from . import current, devices, executor, launch, say, shim
 from .launch import BENCHMARKS, Launch, Size, memory_of
 from .say import WAITING, unseen
+
+PROPERTIES = {
+    "max_shared_mem": "shared_per_block_optin",
+    "max_num_regs": "registers_per_sm",
+    "multiprocessor_count": "sms",
+    "warpSize": "warp_size",
+    "sm_clock_rate": "clock_khz",
+    "mem_clock_rate": "memory_clock_khz",
+    "mem_bus_width": "memory_bus_bits",
+}
+"""Triton's properties of a device, and the fields of ``devices.find`` that give them."""
 
 
 class Utils:
@@ -43,15 +55,7 @@ class Utils:
 
     def get_device_properties(self, device: int) -> dict[str, int]:
         limits = devices.find(current().target)
-        return {
-            "max_shared_mem": limits.shared_per_block_optin,
-            "max_num_regs": limits.registers_per_sm,
-            "multiprocessor_count": limits.sms,
-            "warpSize": limits.warp_size,
-            "sm_clock_rate": limits.clock_khz,
-            "mem_clock_rate": limits.memory_clock_khz,
-            "mem_bus_width": limits.memory_bus_bits or 0,
-        }
+        return {name: getattr(limits, field) or 0 for name, field in PROPERTIES.items()}
 
     def cuOccupancyMaxActiveClusters(self, *args: Any) -> int:  # noqa: N802  (Triton's name)
         raise NotImplementedError("ptxview: cluster occupancy is the CUDA driver's to say")
@@ -151,7 +155,8 @@ class Launcher:
             exit_hook(launch_metadata)
 
     def _launch(self, grid: Size, args: tuple[Any, ...]) -> Launch:
-        fn, metadata = getattr(self.src, "fn", None), self.metadata
+        metadata = self.metadata
+        code = getattr(getattr(getattr(self.src, "fn", None), "fn", None), "__code__", None)
         parameters = triton_launches.parameters_of(self.src)
         fixed = {
             name
@@ -198,9 +203,7 @@ class Launcher:
             ),
             clusters=max(int(getattr(metadata, "num_ctas", 1) or 1), math.prod(map(int, dims))),
             unit="program",
-            file=str(
-                getattr(getattr(getattr(fn, "fn", None), "__code__", None), "co_filename", "")
-            ),
+            file=str(getattr(code, "co_filename", "")),
             obstacle=obstacle,
         )
 
@@ -299,23 +302,18 @@ def attach_compiler(compiler: Any) -> None:
 
     def init(self: Any, src: Any, metadata_group: Any, *args: Any, **given: Any) -> None:
         original(self, src, metadata_group, *args, **given)
-        try:
+        with suppress(AttributeError):
             src._ptxview_ptx = str(self.asm.get("ptx", ""))
-        except AttributeError:
-            pass
 
     kernel.__init__ = init
 
-    def begin(args: tuple[Any, ...], given: dict[str, Any]) -> Any:
+    def begin(args: tuple[Any, ...], given: dict[str, Any]) -> ExitStack:
         name = getattr(args[0] if args else given.get("src"), "name", None)
-        waiting = WAITING.on("kernels compiled", str(name or "a kernel"))
-        waiting.__enter__()
+        waiting = ExitStack()
+        waiting.enter_context(WAITING.on("kernels compiled", str(name or "a kernel")))
         return waiting
 
-    def end(waiting: Any, result: Any, error: BaseException | None) -> None:
-        waiting.__exit__(None, None, None)
-
-    compiler.compile = observed(compiler.compile, begin, end)
+    compiler.compile = observed(compiler.compile, begin, lambda waiting, *ended: waiting.close())
 
 
 class CublasLt:

@@ -174,22 +174,19 @@ def _attach_selection(module: Any) -> None:
     # Before torch 2.9 it is a closure, which precompiles and then looks the times up: with none,
     # the first candidate is taken.
     select = cache.__call__
-
-    def without_times(self: Any, *args: Any, **given: Any) -> Any:
-        return select(self, *args, **{**given, "return_multi_template": False})
-
-    cache.__call__ = without_times
+    cache.__call__ = lambda self, *args, **given: select(
+        self, *args, **{**given, "return_multi_template": False}
+    )
     cache.lookup = _no_times
 
 
 def _compiles(choice: Any) -> bool:
     """Compile one candidate: on Python 3.11.8 and before, Inductor leaves it to the benchmark."""
-    try:
+    with contextlib.suppress(Exception):
         if hasattr(choice, "precompile"):
             choice.precompile()
-    except Exception:
-        return False
-    return True
+        return True
+    return False
 
 
 def _no_times(
@@ -205,16 +202,14 @@ def _no_times(
 def _attach_benchmarks(module: Any) -> None:
     """Inductor's benchmarks of fusions and configurations run nothing and return NaN."""
 
-    def benchmark(self: Any, *args: Any, **given: Any) -> float:
-        return driver.NAN
-
-    def several(self: Any, callables: Any, *args: Any, **given: Any) -> list[float]:
-        return [driver.NAN] * len(callables)
-
-    replaced = dict.fromkeys(("benchmark_gpu", "benchmark_gpu_with_cuda_graph"), benchmark)
+    replaced = {
+        "benchmark_gpu": lambda self, *args, **given: driver.NAN,
+        "benchmark_gpu_with_cuda_graph": lambda self, *args, **given: driver.NAN,
+        "benchmark_many_gpu": lambda self, calls, *args, **given: [driver.NAN] * len(calls),
+    }
     for owner in vars(module).values():
         if isinstance(owner, type) and owner.__module__ == module.__name__:
-            for name, function in {**replaced, "benchmark_many_gpu": several}.items():
+            for name, function in replaced.items():
                 if name in vars(owner):
                     setattr(owner, name, function)
 

@@ -72,14 +72,15 @@ ASSEMBLY_LINES = 200
 _LIBRARY = re.compile(r"/(?:triton|torch|numpy|nvidia|cuda[-\w.]*)/")
 _OPCODE = re.compile(r"(?:@!?%?\w+\s+)?([a-z]\w*)")
 _VERBS = {
-    **dict.fromkeys(("ld", "ldu", "cp"), "reads"),
-    **dict.fromkeys(("atom", "red"), "updates"),
-    "st": "writes",
-}
-_ILLEGAL = ("out of bounds", "null", "read only")
+    "ld": "reads", "ldu": "reads", "cp": "reads",
+    "atom": "updates", "red": "updates", "st": "writes",
+}  # fmt: skip
+_ILLEGAL = "an illegal memory access was encountered"
 # cudaGetErrorString of each cause.
 _CUDA = {
-    **dict.fromkeys(_ILLEGAL, "an illegal memory access was encountered"),
+    "out of bounds": _ILLEGAL,
+    "null": _ILLEGAL,
+    "read only": _ILLEGAL,
     "misaligned": "misaligned address",
     "trap": "unspecified launch failure",
     "tensor map": "an illegal instruction was encountered",
@@ -187,16 +188,21 @@ class NotRun(Exception):
         self.key = key
 
 
-def run(call: Launch, seconds: float) -> tuple[str, ...]:
+def run(call: Launch, seconds: float) -> str:
     """Run a launch within as much work as fits into ``seconds``; return the text that it prints.
 
     Raises NotRun, AbsentValue, and KernelFault for the kernel's faults.
     """
     if call.obstacle:
         raise NotRun(call.obstacle)
-    execute = _load("execute")
     with _running:
-        kernel, listing = _program(call)
+        try:
+            execute, listing = executor.load("execute"), _module(call.text)[0]
+            kernel = _kernel(call.text, call.entry)
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}"[:300]
+            raise NotRun(f"its PTX is not understood: {reason}") from error
+        _refuse(kernel, listing, call)
         missing = len(kernel.parameters) - len(call.arguments)
         if not 0 <= missing <= len(call.scratch):
             raise NotRun(
@@ -221,7 +227,7 @@ def run(call: Launch, seconds: float) -> tuple[str, ...]:
                 budget=None if math.isinf(seconds) else int(seconds * LANES_A_SECOND),
             )
             BENCHMARKS.used(done.cost / LANES_A_SECOND)
-            return tuple(done.printed)
+            return "".join(done.printed)
         except (execute.CannotRun, execute.LaunchError) as error:
             raise NotRun(str(error)) from error
         except execute.OutOfBudget as error:
@@ -253,9 +259,8 @@ def _zeros(size: int, align: int) -> Any:
     return whole[skipped : skipped + size]
 
 
-def _program(call: Launch) -> tuple[Any, Any]:
-    """The kernel as the executor has it, and the PTX's lines; raises NotRun."""
-    kernel, (listing, _) = _kernel(call.text, call.entry), _module(call.text)
+def _refuse(kernel: Any, listing: Any, call: Launch) -> None:
+    """Raise NotRun for a kernel that the executor cannot run."""
     obstacles = kernel.cannot()
     if obstacles:
         first, more = obstacles[0], len(obstacles) - 1
@@ -271,59 +276,36 @@ def _program(call: Launch) -> tuple[Any, Any]:
     clusters = max(call.clusters, required)
     if clusters > 1:
         raise NotRun(f"its blocks are in clusters of {clusters}")
-    return kernel, listing
 
 
 # -- a text's kernels and variables -------------------------------------------------------------
 
 
-def _load(name: str) -> Any:
-    """A module of the executor's; raises NotRun."""
-    try:
-        return executor.load(name)
-    except Exception as error:
-        reason = f"{type(error).__name__}: {error}"[:300]
-        raise NotRun(f"the executor of PTX cannot be loaded ({reason})") from error
-
-
-@contextmanager
-def _understanding() -> Iterator[None]:
-    try:
-        yield
-    except Exception as error:
-        raise NotRun(f"its PTX is not understood: {error}"[:300]) from error
-
-
 @cache
 def _module(text: str) -> tuple[Any, Any]:
-    """The lines of a PTX text, and its module; raises NotRun."""
-    parser, code = _load("listing.ptx"), _load("listing.ptx_code")
-    with _understanding():
-        listing = parser.parse_ptx(text)
-        return listing, code.read_module(listing)
+    """The lines of a PTX text, and its module."""
+    listing = executor.load("listing.ptx").parse_ptx(text)
+    return listing, executor.load("listing.ptx_code").read_module(listing)
 
 
 @cache
 def _kernel(text: str, entry: str) -> Any:
-    """A kernel of a PTX text, whether or not it can be run; raises NotRun."""
-    module, execute = _module(text)[1], _load("execute")
-    with _understanding():
-        return execute.Program(module, entry)
+    """A kernel of a PTX text, whether or not it can be run."""
+    return executor.load("execute").Program(_module(text)[1], entry)
 
 
 def parameter_sizes(text: str, entry: str) -> list[int]:
-    """Bytes of each of a kernel's parameters; raises NotRun."""
+    """Bytes of each of a kernel's parameters."""
     return [parameter.size for parameter in _module(text)[1].functions[entry].parameters]
 
 
 def variables(text: str) -> dict[str, int]:
-    """The addresses of a text's variables in global and constant memory; raises NotRun."""
-    module = _module(text)[1]
-    if not module.entries:
+    """The addresses of a text's variables in global and constant memory."""
+    entry = next(iter(_module(text)[1].entries), None)
+    if entry is None:
         return {}
     with _running:
-        kernel = _kernel(text, next(iter(module.entries)))
-        memory = _present_memory(frozenset())
+        kernel, memory = _kernel(text, entry), _present_memory(frozenset())
         kernel.addresses(memory)
         return dict(memory.modules[kernel.module_key])
 
@@ -338,9 +320,8 @@ measured, and their results are seldom read."""
 class Benchmarks:
     """Whether a benchmark runs, and the work that all of them may still take."""
 
-    def __init__(self) -> None:
-        self.depth = 0
-        self.left = BENCHMARKS_SECONDS
+    depth = 0
+    left = BENCHMARKS_SECONDS
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -372,7 +353,7 @@ BENCHMARKS = Benchmarks()
 @cache
 def _device_memory() -> Any:
     """The executor's memory, in which modules' own variables stay from launch to launch."""
-    return _load("execute").Memory()
+    return executor.load("execute").Memory()
 
 
 _pieces: dict[tuple[int, int], Any] = {}
@@ -399,11 +380,9 @@ def launch(call: Launch) -> None:
     pointers = list(call.pointers())
     absent = ABSENT_VARIABLES.get(call.text, {})
     reasons = [shim.absence_at(word) for _, word in pointers]
-    reasons += (
-        [absent[name] for name in writes.used(call.text, call.entry, absent)] if absent else []
-    )
-    why = next(filter(None, reasons), "") or _compute(call)
-    if why:
+    if absent:
+        reasons += [absent[name] for name in writes.used(call.text, call.entry, absent)]
+    if why := next(filter(None, reasons), "") or _compute(call):
         _make_absent(call, pointers, why)
 
 
@@ -419,7 +398,7 @@ def _compute(call: Launch) -> str:
         )
     try:
         with WAITING.on("launches computed", name):
-            printed = "".join(run(call, allowed))
+            printed = run(call, allowed)
         if printed:
             sys.stdout.write(printed)
         return ""
