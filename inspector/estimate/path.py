@@ -46,7 +46,7 @@ PIPES = {base: (pipe, rate) for pipe, (rate, names) in _PIPES.items() for base i
 _WIDTH = re.compile(r"\.(128|64|U16|S16|U8|S8|16)\b")
 _BYTES = {"128": 16, "64": 8, "U16": 2, "S16": 2, "16": 2, "U8": 1, "S8": 1}
 _DEPBAR = re.compile(r"(SB\d|gsb0)(?:\s*,\s*(0x[0-9a-f]+|\d+))?")
-_GMMA = re.compile(r"(\d+)x(\d+)x(\d+)")
+_GMMA = re.compile(r"(?<!\d)(\d{1,4})x(\d{1,4})x(\d{1,4})")
 _MMA = re.compile(r"MMA\.(\d+)")
 _SHAPES = {"16816": 2048, "1688": 1024, "1684": 512, "16832": 4096, "16864": 8192, "884": 256}
 

@@ -50,6 +50,7 @@ def parse(
         return parse_mlir(text, stage.value)
     from inspector.listing.source_code import is_cuda, parse_cuda, parse_python
 
-    if stage in (Stage.SOURCE, Stage.OUTPUT_CODE) and is_cuda(path):
+    wrapper = stage is Stage.OUTPUT_CODE and (path or "").endswith(".cpp")  # AOTInductor's
+    if stage in (Stage.SOURCE, Stage.OUTPUT_CODE) and is_cuda(path) and not wrapper:
         return parse_cuda(text, path)
     return parse_python(text, path, stage.value)

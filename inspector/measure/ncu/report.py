@@ -361,7 +361,7 @@ ON_DETAILS = {
     "Elapsed Cycles": "cycles",
     **{name: field for field, metrics in METRICS.items() for name in metrics},
 }
-_DIM = re.compile(r"\s*\(?\s*(\d+)\s*[,x]\s*(\d+)\s*[,x]\s*(\d+)")
+_DIM = re.compile(r"\s*+(?:\(\s*+)?(\d+)\s*+[,x]\s*+(\d+)\s*+[,x]\s*+(\d+)")
 
 Fields = dict[str, Any]
 """What a page says of a launch, by the fields of ``NcuLaunch``."""

@@ -25,9 +25,9 @@ KINDS = ("fusion", "custom-call", "copy", "sort")
 _MADE = re.compile(r"^ *(?:ROOT )?%([\w.-]{1,400}) = [^=\n]*?\b(\w[\w-]*)\(([^\n]*)$", re.MULTILINE)
 _DUMP = re.compile(r"--xla_dump_to=(\S+)")
 _FRAME = re.compile(r"stack_frame_id=(\d{1,9})")
-_PLACE = re.compile(r'source_file="([^"]{1,4096})"[^\n]*?source_line=(\d{1,9})')
+_PLACE = re.compile(r'source_file="([^"\n]{1,4096}+)"[^\n]{0,200}?source_line=(\d{1,9})')
 _TABLE = re.compile(r"^(FileNames|FileLocations|StackFrames)\n((?:\d[^\n]*\n)*)", re.MULTILINE)
-_FIELD = re.compile(r"(\w+)=(\d{1,9})")
+_FIELD = re.compile(r"(?<!\w)(\w+)=(\d{1,9})")
 _lowered: dict[str, dict[str, Any]] = per_recording({})
 """Pallas' kernels by name, until XLA has compiled them."""
 

@@ -20,7 +20,10 @@ _loaded: set[int] = set()  # what NVRTC returned to torch, which is loaded right
 def attach(module: Any) -> None:
     """``torch.cuda._utils``: compiles CUDA C++ by a library of ctypes, and loads modules."""
 
-    signature = inspect.signature(module._nvrtc_compile)  # versions differ in the order
+    compiler = private_names.get("torch.cuda._utils:_nvrtc_compile")
+    if compiler is None:
+        return
+    signature = inspect.signature(compiler)  # versions differ in the order
 
     def asked(args: Args, kwargs: Kwargs) -> dict[str, Any]:
         return dict(signature.bind(*args, **kwargs).arguments)
