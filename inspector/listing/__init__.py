@@ -44,13 +44,12 @@ def parse(
         from inspector.listing.llvm import parse_llvm
 
         return parse_llvm(text)
-    if stage in (Stage.IR, Stage.TTIR, Stage.TTGIR) and not (path or "").endswith(".py"):
+    if stage in (Stage.TTIR, Stage.TTGIR):
         from inspector.listing.mlir import parse_mlir
 
         return parse_mlir(text, stage.value)
     from inspector.listing.source_code import is_cuda, parse_cuda, parse_python
 
-    wrapper = stage is Stage.OUTPUT_CODE and (path or "").endswith(".cpp")  # AOTInductor's
-    if stage in (Stage.SOURCE, Stage.OUTPUT_CODE) and is_cuda(path) and not wrapper:
+    if stage is Stage.SOURCE and is_cuda(path):
         return parse_cuda(text, path)
     return parse_python(text, path, stage.value)

@@ -106,12 +106,11 @@ def argument(place: int, name: str = "") -> Before:
 
 
 def arguments(*names: str) -> Before:
-    """Return a hook whose token are the arguments with these names, the call's first ones; None of
-    those that the call leaves out."""
+    """Return a hook whose token are the arguments with these names, the call's first ones."""
 
     def before(args: Args, kwargs: Kwargs) -> tuple[Any, ...]:
         given = {**dict(zip(names, args, strict=False)), **kwargs}
-        return tuple(given.get(name) for name in names)
+        return tuple(given[name] for name in names)
 
     return before
 
