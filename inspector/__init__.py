@@ -4,8 +4,6 @@
 ``%load_ext inspector`` gives a notebook ``%%ptxview``. Nothing else is loaded until one is used.
 """
 
-from __future__ import annotations
-
 import os
 from typing import Any
 

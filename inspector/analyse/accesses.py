@@ -5,8 +5,6 @@ Instructions" (state space, vector and type are in the opcode). SASS: the width 
 ``.U8`` … ``.128``, 4 bytes if missing.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

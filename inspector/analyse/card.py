@@ -4,8 +4,6 @@ Gathered from figures and listings that are at hand; nothing is run or read here
 known is None or empty. What nobody measured is an ``Estimate``; occupancy is the theoretical one.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from math import prod

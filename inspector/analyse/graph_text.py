@@ -5,8 +5,6 @@ same call, of the same node of the last graph, or of the same line of the user's
 both stages know first.
 """
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence

@@ -5,8 +5,6 @@ scheduler recorded as its origins; where that was not recorded, Inductor's comme
 names nodes of Dynamo's graph. Neither is guessed.
 """
 
-from __future__ import annotations
-
 import bisect
 import re
 from collections import Counter, defaultdict

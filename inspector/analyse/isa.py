@@ -4,8 +4,6 @@ Built from parsed tables, which ``inspector.reader.tables`` loads. Nothing here 
 that is not known: the answer is None, or nothing.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher

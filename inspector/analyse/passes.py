@@ -7,8 +7,6 @@ stand between them (``inspector/probes/ahead/remaining.py``). Times are MLIR's a
 reports, where they make one.
 """
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_left
 from collections import Counter, defaultdict

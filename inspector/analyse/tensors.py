@@ -5,8 +5,6 @@ integer (an address in bytes for pointers), or None if it depends on data or an 
 Loops are in their first iteration.
 """
 
-from __future__ import annotations
-
 import operator
 import re
 from collections.abc import Callable, Iterable, Mapping

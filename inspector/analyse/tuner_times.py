@@ -1,7 +1,5 @@
 """What a tuner's times are worth: its stopwatch's overhead, its noise, and what is tied."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from math import prod
 

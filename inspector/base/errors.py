@@ -1,7 +1,5 @@
 """Every error a user can meet: a sentence, what to do about it, and the exit status."""
 
-from __future__ import annotations
-
 from enum import IntEnum
 
 

@@ -1,8 +1,6 @@
 """Names as people type and read them: base names of mangled functions, short names of kernels,
 shortest prefixes of digests."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 

@@ -4,8 +4,6 @@ A control character is drawn as its picture (``␛``), anything else without a v
 (direction marks, joiners, bytes that were not UTF-8) as its number.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence

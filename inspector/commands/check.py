@@ -5,8 +5,6 @@ broken, or cannot be judged: what is not known passes nothing. Of an autotuned k
 configurations that the tuner left are not checked.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import tomllib

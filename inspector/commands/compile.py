@@ -7,8 +7,6 @@ a terminal opens it. Options after -- are the compiler's own. Exits with 1 where
 compile for some target.
 """
 
-from __future__ import annotations
-
 import argparse
 import re
 import shlex

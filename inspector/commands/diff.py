@@ -6,8 +6,6 @@ variants. Names of registers, labels and digests, .loc and comments do not count
 renumbered is identical.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tools, compilers and devices of this machine, and the cost of each missing one."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import shutil

@@ -3,8 +3,6 @@
 A whole instruction may be given too, as one quoted word.
 """
 
-from __future__ import annotations
-
 import argparse
 import re
 from operator import itemgetter

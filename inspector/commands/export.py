@@ -4,8 +4,6 @@ The page needs neither a network nor ptxview. --without takes out what may not l
 what is written says so.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 from collections.abc import Iterable, Sequence

@@ -5,8 +5,6 @@ the folders that --root names, and no file outside of them is opened; it runs no
 was started with --allow-run. Answers are in short, and bounded.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from importlib.util import find_spec

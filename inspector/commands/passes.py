@@ -6,8 +6,6 @@ edited stage, or the recorded one with each combination of options, goes through
 compiler. Nothing is launched or written into the recording.
 """
 
-from __future__ import annotations
-
 import argparse
 import itertools
 from collections.abc import Iterator, Sequence

@@ -5,8 +5,6 @@ names; the schedule is torch.profiler's. A program without steps is one window. 
 is kept with the recording, so that list, show and the interface have it from then on.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import datetime

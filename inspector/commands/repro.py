@@ -5,8 +5,6 @@ launches the kernel, checks what it wrote and takes the time. It imports torch a
 nothing of ptxview; it runs on a GPU, and under ptxview run --target on the emulated device.
 """
 
-from __future__ import annotations
-
 import argparse
 import base64
 import zlib

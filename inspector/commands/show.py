@@ -5,8 +5,6 @@ would obey is made visible. --json gives its lines with what each is, where it c
 it is tied to in the other stages.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import datetime

@@ -3,8 +3,6 @@
 The inputs are new ones of the recorded kind, unless they are given.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import io

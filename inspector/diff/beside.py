@@ -1,7 +1,5 @@
 """Two listings side by side: rows, folds, characters that differ; a pass's texts as such a pair."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -7,8 +7,6 @@ appear, which is the same for two functions iff one bijection between their name
 the other.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b, sha256

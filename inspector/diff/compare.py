@@ -3,8 +3,6 @@
 Nothing is run but the disassembler.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator

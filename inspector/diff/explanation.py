@@ -6,8 +6,6 @@ and figures. A single cause is reported with the effects; several are reported t
 nothing here shows which did what. Consequences say how one figure follows from another.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """Hunks: stretches of lines of both listings, and what became of the one in the other."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from itertools import zip_longest

@@ -1,7 +1,5 @@
 """Two listings of one stage, compared function by function."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest

@@ -10,8 +10,6 @@ other way round. A load may pass a load. A store, an atomic, a barrier or a fenc
 that touches memory or waits, and nothing passes a label or a branch. Any two addresses may be one.
 """
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_left
 from collections import Counter, defaultdict, deque

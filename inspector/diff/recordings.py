@@ -6,8 +6,6 @@ not count) and its machine code, where both have it, is alike byte for byte. Wit
 code decides, without either the lowest stage that both have, in its canonical form.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """What the tiles of a Triton matrix product come to: grid, k-steps, and work an output element."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Mapping
 from math import prod

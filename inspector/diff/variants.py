@@ -1,7 +1,5 @@
 """All variants of a kernel as rows that can be sorted, with a tuner's other configurations."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 

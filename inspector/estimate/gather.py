@@ -1,7 +1,5 @@
 """What the estimate of a launch needs: its steps, traffic and occupancy, or why there is none."""
 
-from __future__ import annotations
-
 from inspector.analyse.occupancy import occupancy
 from inspector.base.errors import ToolMissing
 from inspector.base.model import Stage

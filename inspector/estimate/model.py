@@ -5,8 +5,6 @@ instruction a cycle each; pipes, L1, L2 and memory are queues that serve one req
 the last two with this SM's share of the device's bandwidth. Times are cycles.
 """
 
-from __future__ import annotations
-
 import heapq
 from collections import defaultdict
 from collections.abc import Sequence

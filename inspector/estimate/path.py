@@ -1,7 +1,5 @@
 """The instructions of a kernel as the simulation reads them, in the order of a warp."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Estimated times of recorded launches, as rows like those of measured times."""
 
-from __future__ import annotations
-
 import datetime
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Sectors that the executed blocks of a launch ask for: from L1, from L2 and from memory."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 
 import numpy as np

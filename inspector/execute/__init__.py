@@ -11,8 +11,6 @@ Every register is an array over the lanes of many blocks, divergence is masks, a
 of the kernel is one function of numpy. Nothing here opens a file, and nothing runs but numpy.
 """
 
-from __future__ import annotations
-
 from inspector.execute.bulk import TensorMap
 from inspector.execute.facts import (
     AccessFacts,

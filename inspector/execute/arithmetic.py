@@ -3,8 +3,6 @@
 Most instructions are rows of tables: the types of their operands and an expression of numpy's.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

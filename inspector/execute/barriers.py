@@ -4,8 +4,6 @@ A barrier has a number, 0 to 15; a block's is complete when as many of its threa
 are named, or all that have not ended. Those that arrived with ``arrive`` do not wait.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What keeps a kernel from being run to its end: what cannot be run, faults, a budget spent."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

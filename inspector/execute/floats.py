@@ -4,8 +4,6 @@ Formats that numpy lacks are computed in wider ones and rounded once. An approxi
 is computed exactly and rounded; how far the hardware's may be from it is said elsewhere.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from fractions import Fraction

@@ -3,8 +3,6 @@
 All take and give arrays that broadcast against each other; 32-bit ones unless said otherwise.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@ A register of n bits is an array of unsigned integers of n bits, regardless of i
 instruction looks at it as the type that its opcode names. Predicates are arrays of bools.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any

@@ -8,8 +8,6 @@ Products are summed in single precision (integers exactly, fp64 in fp64), in an 
 choosing: the hardware's is another.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -7,8 +7,6 @@ round a loop which may wait for what others store let the others go first.
 One module because a launch goes on with chunks that wait for each other.
 """
 
-from __future__ import annotations
-
 import re
 import struct
 from collections.abc import Callable, Sequence

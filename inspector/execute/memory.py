@@ -9,8 +9,6 @@ place, the later lane's value stays. Atomics at one place take their turns in th
 One module because an access is nothing but the search for its buffer, and its faults name buffers.
 """
 
-from __future__ import annotations
-
 import ctypes
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence

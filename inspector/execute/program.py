@@ -1,7 +1,5 @@
 """A kernel of a PTX text, translated: what it needs, what of it cannot be run, its code."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

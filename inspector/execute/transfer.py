@@ -1,7 +1,5 @@
 """The translation of loads, stores, atomics, copies, matrices and warp instructions."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 

@@ -6,8 +6,6 @@ constants are taken from a table, and all else are fixed words of this room. Suc
 It gives the predicate of the instruction that ends its block, where that has one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any

@@ -6,8 +6,6 @@ what is tied by a file and a line stays tied, and machine code stays where it is
 searched before it is given away.
 """
 
-from __future__ import annotations
-
 import getpass
 import hashlib
 import json

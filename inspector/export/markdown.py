@@ -1,7 +1,5 @@
 """A kernel for an issue: resources, hints, excerpts; and a plain folder with every stage."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Sequence
 

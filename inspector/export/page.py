@@ -5,8 +5,6 @@ the script unpacks what is looked at. Nothing in a recording becomes markup: it 
 that are not run. The page's own policy allows its one script and sheet by their digests alone.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import html

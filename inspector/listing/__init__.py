@@ -5,8 +5,6 @@
 time linear in the text.
 """
 
-from __future__ import annotations
-
 from inspector.base.stage import FX_STAGES, GRAPH_STAGES, Stage
 from inspector.listing.line import Control, Function, Kind, Line, Listing
 

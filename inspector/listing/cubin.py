@@ -13,8 +13,6 @@ and PTX of ``-lineinfo`` and the constants of the whole module are left out.
 be gigabytes behind them.
 """
 
-from __future__ import annotations
-
 import re
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Which stage a text without a name is of, told by its lines."""
 
-from __future__ import annotations
-
 import re
 from itertools import islice
 

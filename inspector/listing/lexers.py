@@ -3,8 +3,6 @@
 No rule can match the empty string and none backtracks, so that colouring is linear.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Any, ClassVar

@@ -1,7 +1,5 @@
 """The one line record of every language, and the listing that holds them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """LLVM IR text: one instruction a line, locations through ``!dbg``."""
 
-from __future__ import annotations
-
 import re
 from functools import cached_property, lru_cache
 

@@ -1,7 +1,5 @@
 """MLIR text: Triton's TTIR and TTGIR, and any other dialect as it is printed."""
 
-from __future__ import annotations
-
 import re
 
 from inspector.base.stage import Location

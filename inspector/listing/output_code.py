@@ -8,8 +8,6 @@ Above the nodes that came of a line of the user's, ``print_readable`` writes whi
 ``output_code`` is read line by line with plain patterns; it is never executed.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

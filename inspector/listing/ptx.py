@@ -6,8 +6,6 @@ function_name label[+offset], inlined_at file line column]``: the call site is t
 ``.loc``, so chains are found by looking it up. nvcc writes ``.file`` at the end of the text.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from functools import lru_cache

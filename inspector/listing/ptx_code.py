@@ -5,8 +5,6 @@ the PTX ISA, chapters "Syntax" and "State Spaces, Types, and Variables". A regis
 that is declared in a block ``{ }`` has its own number or name.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -3,8 +3,6 @@
 Locations, PTX lines and encodings, which other options print, are joined by function and address.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from functools import lru_cache

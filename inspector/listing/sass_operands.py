@@ -7,8 +7,6 @@ things that -plr shows: what a ``CALL`` does inside, and the descriptor in unifo
 ``LDG.E R0, [R2.64]`` of sm_80 to sm_89 reads. -plr lacks the predicates that ``P2R`` reads.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 

@@ -4,8 +4,6 @@ Lines are classified by a scanner of strings and comments instead of ``ast``, wh
 valid program of this interpreter's version and takes 50 times the text's memory.
 """
 
-from __future__ import annotations
-
 import keyword
 import re
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Everything that tells how long launches of a recording take, and hints, in the order of trust."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Compares experimental variants with the recorded kernel: registers, occupancy, machine code."""
 
-from __future__ import annotations
-
 import hashlib
 
 from msgspec import Struct, field

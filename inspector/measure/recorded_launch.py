@@ -1,7 +1,5 @@
 """A kernel with what it is launched with on the CPU: a recorded call's, or what a user gives."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 

@@ -9,8 +9,6 @@ Not recorded are calls through launchers that Inductor made before the first rec
 extensions that were loaded before it, and earlier kernels that no module names.
 """
 
-from __future__ import annotations
-
 import importlib
 import os
 import sys

@@ -9,8 +9,6 @@ Nothing is imported or looked up before a probe needs it. A key is a module and 
 ``torch._inductor.graph:GraphLowering.codegen``.
 """
 
-from __future__ import annotations
-
 import functools
 import importlib
 import os

@@ -1,7 +1,5 @@
 """Runs when the interpreter starts: watches for imports of modules that make kernels."""
 
-from __future__ import annotations
-
 import atexit
 import os
 import sys

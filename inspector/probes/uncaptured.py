@@ -5,8 +5,6 @@ CuPy, JAX and PyCUDA. Their sources are kept with the names: on a GPU the machin
 the driver (driver/subscriber.py), and is matched by name.
 """
 
-from __future__ import annotations
-
 import inspect
 import os
 import re

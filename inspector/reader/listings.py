@@ -3,8 +3,6 @@
 Nothing is disassembled or parsed before it is asked for, and each result is kept.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress

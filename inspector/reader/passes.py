@@ -4,8 +4,6 @@ The result is kept in the user's own cache by the digest of the text, its target
 and the version of Triton.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import zlib

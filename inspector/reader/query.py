@@ -1,7 +1,5 @@
 """The query language of variants: ``spill>0 regs>128 op:HGMMA hint:spills launched``."""
 
-from __future__ import annotations
-
 import operator
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """KERNEL selectors: a name, a glob, a variant id's prefix, ``NAME#2``, ``#13`` of a title."""
 
-from __future__ import annotations
-
 import difflib
 import fnmatch
 from collections.abc import Callable, Iterator

@@ -4,8 +4,6 @@ Probes and the readers of caches produce the same events, so that a recording an
 Triton's cache become the same values.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping

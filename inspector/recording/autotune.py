@@ -1,7 +1,5 @@
 """Turns events of autotuning into tunings of kernels, tied to the kernels' variants."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import PurePath

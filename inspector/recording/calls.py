@@ -7,8 +7,6 @@ content; every other becomes a new kernel, with its maker: the library that requ
 the compiler of a kernel of that name.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 import struct

@@ -3,8 +3,6 @@
 One module because every reader of events needs them, and failures consist of messages.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 import shlex

@@ -8,8 +8,6 @@ them, name the user's line above the nodes::
     sin: "f32[64, 256][256, 1]cuda:0" = torch.ops.aten.sin.default(primals_1)
 """
 
-from __future__ import annotations
-
 import ast
 import base64
 import hashlib

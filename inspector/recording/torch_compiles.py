@@ -5,8 +5,6 @@ mean is found here, for both. A stranger may have written any of them: nothing i
 of a field's type, and what cannot be understood is left out.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

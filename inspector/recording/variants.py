@@ -1,7 +1,5 @@
 """Makes variants of an event: a compile of Triton's, a build's device code, a single file."""
 
-from __future__ import annotations
-
 import inspect
 import re
 import tokenize

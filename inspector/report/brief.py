@@ -4,8 +4,6 @@ Each is a JSON value of at most ``MAX_BYTES`` bytes: texts are cut and lists kee
 members; ``left_out`` counts the others.
 """
 
-from __future__ import annotations
-
 import shlex
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence

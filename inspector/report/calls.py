@@ -1,7 +1,5 @@
 """Distinct calls of kernels and graphs: arguments, counts, differences, operations."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 from math import prod

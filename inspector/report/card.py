@@ -1,7 +1,5 @@
 """The card of a variant and its annotated listing, as text and as JSON."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
 from rich.text import Text

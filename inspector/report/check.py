@@ -1,7 +1,5 @@
 """Verdicts of a gate: a table, JSON, GitHub's annotations, JUnit's XML, a comment in Markdown."""
 
-from __future__ import annotations
-
 import posixpath
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """What compilers made, and passes changed: tables, messages, sentences and JSON."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePath
 

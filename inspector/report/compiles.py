@@ -3,8 +3,6 @@
 One module because the timeline, the sentences and the JSON tell the same compiles.
 """
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter

@@ -1,7 +1,5 @@
 """Kernels by cost: launches, the time of each launch, its source, and its share of the run."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct

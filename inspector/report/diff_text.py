@@ -3,8 +3,6 @@
 One module because all three forms say the same figures and rows.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest

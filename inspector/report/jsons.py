@@ -1,7 +1,5 @@
 """JSON, schema 1: what other programs read. An unknown value is null, never 0."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

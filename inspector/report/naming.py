@@ -3,8 +3,6 @@
 Inductor's own names list every operator, view and cast, and differ in their last letters.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """What torch.profiler and ncu measured, as tables and as JSON. A dash is not known."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from rich.console import Group

@@ -1,7 +1,5 @@
 """A script's variants and their times: tables, JSON, CSV, rooflines, plots by plotext."""
 
-from __future__ import annotations
-
 import csv
 import io
 import math

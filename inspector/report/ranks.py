@@ -4,8 +4,6 @@ A rank is all processes with the same ``RANK`` in one recording; a recording wit
 rank. Compared are variants and functions compiled, recompiles, and cache hits.
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import TypeVar

@@ -1,7 +1,5 @@
 """Steps of a block in a plain terminal: the line at hand, values, strips of lanes; and JSON."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Iterable, Iterator, Sequence
 

@@ -1,7 +1,5 @@
 """Tables and listings for people: cells, columns fit into a width, labels of variants, failures."""
 
-from __future__ import annotations
-
 import re
 import textwrap
 from collections import Counter

@@ -1,7 +1,5 @@
 """Measured times of recorded launches: cells, tables, notes, JSON."""
 
-from __future__ import annotations
-
 import datetime
 from collections.abc import Iterator, Sequence
 

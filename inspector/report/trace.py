@@ -1,7 +1,5 @@
 """What a call did when its PTX was run: the summary, a row a line with bars, a fault; and JSON."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

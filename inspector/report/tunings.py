@@ -4,8 +4,6 @@ Times of different rounds (nodes, shapes, processes) never share a column: the s
 between them by more than most candidates of one round differ.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """What a word of PTX or SASS means, for people and as JSON."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 
 from msgspec import Struct, field

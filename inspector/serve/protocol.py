@@ -5,8 +5,6 @@ is shown: names, sources and messages were written by strangers. Several run at 
 cancelled is ended, and nothing but the protocol reaches standard output.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

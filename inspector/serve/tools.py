@@ -4,8 +4,6 @@ What an option is called, means and may be is the command's own parser's; what i
 is in ``inspector/reference/served_tools.toml``. Nothing here needs the protocol's SDK.
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib
 from collections.abc import Callable, Mapping, Sequence

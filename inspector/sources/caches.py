@@ -8,8 +8,6 @@ is a model's output_code, and each kernel's cubin with the files of its name (``
 with ``aot_inductor.embed_kernel_binary`` either is within the wrapper's library or objects.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 import os

@@ -6,8 +6,6 @@ their figures (``-v``). A Triton stage may be a stranger's: a separate process r
 of time and memory, in a new folder. Nothing is launched, and no GPU is needed.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

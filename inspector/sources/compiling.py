@@ -7,8 +7,6 @@ emulated device, and each kernel that it launches is compiled for every target; 
 given its module is only imported. A child that dies of a compilation is started again without it.
 """
 
-from __future__ import annotations
-
 import ast
 import datetime
 import hashlib

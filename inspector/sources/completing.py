@@ -6,8 +6,6 @@ recorded text goes through the failed stage once more, in a child, and its messa
 from ``running``, since the program would wait for the imports of this module.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import itertools

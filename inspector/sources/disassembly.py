@@ -10,8 +10,6 @@ record: one with neither has spilled nothing. For others ``ptxas -v`` is run on 
 the same assembler is found: the machine code that it writes must equal the recorded one.
 """
 
-from __future__ import annotations
-
 import re
 import tempfile
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,5 @@
 """Opens a path of any kind: a recording, a cache, a build folder, one file, a log."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial

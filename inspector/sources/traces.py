@@ -6,8 +6,6 @@ Python; ``launch`` events the grid and every argument. Events that it adds when 
 (``launch_diff``, mappings) follow from those, and are ignored.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

@@ -7,8 +7,6 @@ recorded text goes the same way beside it, which separates the effect of another
 that of the edit. Nothing is written into the recording, and the result is no variant of its kernel.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 import shlex

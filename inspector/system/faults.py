@@ -1,7 +1,5 @@
 """Errors as sentences on standard error, with the traceback kept in a file for a report."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import threading

@@ -1,7 +1,5 @@
 """Finds the vendor's tools and the user's interpreter, without importing torch."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import re

@@ -6,8 +6,6 @@ arrow. One that goes back is a loop, and so is a region of MLIR that is run agai
 text. LLVM and MLIR end each block with a branch: one to the block that follows is no arrow.
 """
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_left, bisect_right, insort
 from collections import defaultdict

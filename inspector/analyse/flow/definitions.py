@@ -5,8 +5,6 @@ the function called does, where that is in the same section, and otherwise what 
 convention leaves to it (see ``sass_live``); what a function is given by its callers is not known.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence

@@ -11,8 +11,6 @@ every one, and the tests compare with it. A call goes on with the next instructi
 called within the section begins with a block that has no predecessor from its callers.
 """
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter

@@ -30,8 +30,6 @@ are those that ``nvdisasm -plr`` prints. NVIDIA documents the option (CUDA Binar
 - Barrier registers are not counted.
 """
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_right
 from collections import Counter, defaultdict

@@ -4,8 +4,6 @@ Counts of executed blocks come from outside: nothing is run here. They are exact
 that were run, and a finding says how many those are.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, pairwise

@@ -3,8 +3,6 @@
 A wave is as many blocks as the device holds at once.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from itertools import product

@@ -1,7 +1,5 @@
 """Instructions that cost more than need be: waits and barriers in loops, calls, fp64, division."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence

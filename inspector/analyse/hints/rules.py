@@ -4,8 +4,6 @@ Each is a small pure function of a subject and the thresholds of ``reference/hin
 no finding where it does not apply, and none where what it needs is not known.
 """
 
-from __future__ import annotations
-
 from inspector.analyse.hints.access import (
     bank_conflicts,
     narrow_access,

@@ -7,8 +7,6 @@ Arguments that no launch gives are replaced by values chosen to be awkward.
 ``execute`` cannot be asked: it needs a launch with all its arguments and memory.
 """
 
-from __future__ import annotations
-
 import operator
 import re
 from collections import Counter

@@ -1,3 +1,1 @@
 """Instructions read out as sentences, one module a language, and known facts about their launch."""
-
-from __future__ import annotations

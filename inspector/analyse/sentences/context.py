@@ -1,7 +1,5 @@
 """Known facts about a kernel beside its instructions: its parameters and how it was launched."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from typing import TypeVar

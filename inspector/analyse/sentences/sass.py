@@ -4,8 +4,6 @@ The pieces of an opcode's sentence are in reference/sass_sentences.toml; an opco
 not in it gets the reference's summary and its operands.
 """
 
-from __future__ import annotations
-
 import re
 import string
 from collections.abc import Mapping

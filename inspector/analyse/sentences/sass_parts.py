@@ -1,7 +1,5 @@
 """One SASS instruction taken apart, with what its sentence needs."""
 
-from __future__ import annotations
-
 import re
 import struct
 from collections.abc import Callable, Mapping, Sequence

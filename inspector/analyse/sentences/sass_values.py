@@ -1,7 +1,5 @@
 """What arithmetic, moves, conversions and matrix products of SASS compute, as formulas."""
 
-from __future__ import annotations
-
 import re
 from typing import NamedTuple
 

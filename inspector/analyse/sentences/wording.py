@@ -5,8 +5,6 @@ The tables of ``lop3``, ``LOP3.LUT`` and ``PLOP3.LUT`` are functions of three bi
 (PTX ISA, Logic and Shift Instructions: lop3).
 """
 
-from __future__ import annotations
-
 import math
 import re
 import struct

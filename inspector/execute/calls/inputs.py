@@ -5,8 +5,6 @@ Floats are drawn from a normal distribution and integers evenly from the range t
 every time. Tensors that shared memory in the program do not share it here.
 """
 
-from __future__ import annotations
-
 import math
 import zlib
 from collections.abc import Mapping, Sequence

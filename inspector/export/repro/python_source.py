@@ -5,8 +5,6 @@ and other functions at the top of its module, and what these need in turn. The t
 never run.
 """
 
-from __future__ import annotations
-
 import ast
 import builtins
 import re

@@ -1,7 +1,5 @@
 """Scripts that repeat a launch of a Triton kernel, or a call of an extension."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence

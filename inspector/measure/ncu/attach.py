@@ -3,8 +3,6 @@
 Nothing is guessed: a launch that fits several variants alike is attached to none.
 """
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence

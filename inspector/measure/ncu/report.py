@@ -6,8 +6,6 @@ source, known by their headers.
 One module because what ncu is asked to export is what is read.
 """
 
-from __future__ import annotations
-
 import csv
 import datetime
 import hashlib

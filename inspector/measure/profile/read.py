@@ -1,7 +1,5 @@
 """Reads the profiles of a recording: from the events that name traces to the summed-up traces."""
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence

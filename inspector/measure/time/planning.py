@@ -1,7 +1,5 @@
 """Plans which launches are run again, and the job of the child process for each."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Container, Iterable, Mapping, Sequence
 from math import prod

@@ -1,7 +1,5 @@
 """Variants that a script declares: sizes of their input, and their times, ranked if they agree."""
 
-from __future__ import annotations
-
 import datetime
 import re
 import tempfile

@@ -1,7 +1,5 @@
 """A time that was taken: of what, how, and its share of the device's limits."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress

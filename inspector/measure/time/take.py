@@ -1,7 +1,5 @@
 """Times recorded launches: chooses them, the interpreter and the estimates beside the times."""
 
-from __future__ import annotations
-
 import datetime
 import json
 import os

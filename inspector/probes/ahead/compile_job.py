@@ -6,8 +6,6 @@ The job is a JSON file that the environment names: ``file`` (how the user calls 
 compilations, for the one under way, and for what is printed: all that a process that dies leaves).
 """
 
-from __future__ import annotations
-
 import copy
 import functools
 import hashlib

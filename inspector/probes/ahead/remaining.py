@@ -31,8 +31,6 @@ each piece that was read at once with such a line in it, the byte at which it en
 and the seconds.
 """
 
-from __future__ import annotations
-
 import faulthandler
 import json
 import os

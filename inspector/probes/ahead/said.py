@@ -1,7 +1,5 @@
 """What an error of Triton's, or what LLVM and ptxas print, says of which line."""
 
-from __future__ import annotations
-
 import linecache
 import os
 import re

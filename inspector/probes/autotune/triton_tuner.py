@@ -6,8 +6,6 @@ none was, the one compiled then. Times are those that the tuner itself got; noth
 here, and an emulated device gives no times.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 import os

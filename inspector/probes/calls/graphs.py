@@ -1,7 +1,5 @@
 """Calls of compiled graphs, and of functions that an extension's module brings."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any

@@ -5,8 +5,6 @@ gets the grid as it was evaluated and the arguments as they were bound, from any
 ``kernel[grid](…)``, an autotuner, or Inductor's generated code.
 """
 
-from __future__ import annotations
-
 import functools
 import operator
 from collections.abc import Callable, Iterator

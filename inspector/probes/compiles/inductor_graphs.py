@@ -3,8 +3,6 @@
 The texts of torch's trace name no module; the nodes of the graphs do, while they are compiled.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import os

@@ -1,7 +1,5 @@
 """Extension modules that hold device code, seen when the interpreter loads them."""
 
-from __future__ import annotations
-
 import atexit
 import inspect
 import os

@@ -1,7 +1,5 @@
 """Every compile that Triton does, in this process: the hit in the cache as well as the miss."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

@@ -4,8 +4,6 @@ torch.cuda's own Python stays as it is wherever it only calls down; what it call
 here, with real answers (current device, streams, bytes held) or with none.
 """
 
-from __future__ import annotations
-
 import ctypes
 import functools
 import os

@@ -5,8 +5,6 @@ its configuration and the addresses of its arguments, and is run as Triton's are
 raises what a service of this module raises as RuntimeError.
 """
 
-from __future__ import annotations
-
 import ctypes
 import hashlib
 import os

@@ -3,8 +3,6 @@
 Limits come from reference/devices.toml; they are typed in nowhere else.
 """
 
-from __future__ import annotations
-
 import tomllib
 from functools import cache
 from math import prod

@@ -6,8 +6,6 @@ nothing: every configuration compiles, and the first one that fits the device ru
 reaches Triton's autotuning cache on disk, where a real device would find it.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import inspect
 import math

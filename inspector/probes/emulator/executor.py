@@ -5,8 +5,6 @@ only numpy. Its package has another name here, ``ptxview_executor``, so that it 
 with a package ``inspector`` of the program; its modules' imports are redirected to that name.
 """
 
-from __future__ import annotations
-
 import builtins
 import importlib
 import os

@@ -4,8 +4,6 @@ torch writes its sources and build.ninja, and ninja runs them as before. nvcc co
 host code; the library is linked with a stand-in for the CUDA runtime that launches the PTX.
 """
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import inspect

@@ -5,8 +5,6 @@ device's own name. It is run with ``--values ptx``, its kernels by their PTX; el
 runs operator by operator instead.
 """
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import sys

@@ -1,7 +1,5 @@
 """Launches of compiled kernels: their PTX is run, or what they would write is made absent."""
 
-from __future__ import annotations
-
 import linecache
 import math
 import os

@@ -4,8 +4,6 @@ ninja or setuptools run it as a program. The real nvcc compiles device and host 
 the result is kept beside our cache, for the building process to report.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -4,8 +4,6 @@ Lines that say what a program waits for come after ten seconds of waiting and th
 also within one long build or launch: a daemon thread writes them, and ends with the wait.
 """
 
-from __future__ import annotations
-
 import functools
 import os
 import sys

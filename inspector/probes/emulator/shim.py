@@ -4,8 +4,6 @@ The library depends on torch's headers and on nothing of Python: one file for ea
 in the user's cache folder, compiled under a lock and put in place by one rename.
 """
 
-from __future__ import annotations
-
 import ctypes
 import fcntl
 import hashlib

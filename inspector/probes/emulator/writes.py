@@ -5,8 +5,6 @@ computed, without a factor, from a parameter, a module's variable, or memory tha
 at. A grouped product gets a tensor of addresses; the memory behind those is absent too.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache

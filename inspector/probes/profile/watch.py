@@ -4,8 +4,6 @@ Only what spoils or explains a benchmark: calls of ``torch.compile`` by line, co
 torch.compile's own record of what it compiled, and pairs of CUDA events.
 """
 
-from __future__ import annotations
-
 import gzip
 import os
 import shutil

@@ -5,8 +5,6 @@ was recorded (zeros where none was), each from the same seed every time. Tensors
 in the program do not share it here.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import math
 import re

@@ -12,8 +12,6 @@ A script declares them in plain names, without any import of ptxview:
 Only the first two are required.
 """
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import json

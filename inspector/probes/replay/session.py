@@ -12,8 +12,6 @@ process ends: its parent starts another one for the remaining launches. When the
 seconds is spent, no further launch is begun: ``{"spent": true}``.
 """
 
-from __future__ import annotations
-
 import faulthandler
 import functools
 import importlib

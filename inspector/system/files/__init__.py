@@ -5,8 +5,6 @@ than there is. Each thing is opened once, and what it is and its size are asked 
 never of its path. All bounds follow from ``PTXVIEW_MAX_BYTES``; a sentence says which was met.
 """
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import io

@@ -4,8 +4,6 @@
 written, and the bytes that come out are counted. An archive inside an archive stays packed.
 """
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import io

@@ -10,8 +10,6 @@ site that the browser shows may try to connect to a server on this machine: requ
 another host, or come from another origin, are refused.
 """
 
-from __future__ import annotations
-
 import asyncio
 import ipaddress
 import secrets

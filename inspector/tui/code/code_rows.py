@@ -1,7 +1,5 @@
 """Rows of code as strips: sign, number, columns of the gutter, branches, text."""
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator

@@ -4,8 +4,6 @@ Found in the texts of lines alone, in one pass: parsing a million lines would ta
 in the scrollbar say where the cursor, links, matches, notes, peaks and the hottest lines are.
 """
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

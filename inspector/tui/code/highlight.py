@@ -5,8 +5,6 @@ Python and CUDA have strings and comments over several lines: their texts, unles
 whole by the thread that loads them.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """Comparison of two variants: the explanation above, their aligned listings beneath."""
 
-from __future__ import annotations
-
 import re
 import textwrap
 from bisect import bisect_left, bisect_right

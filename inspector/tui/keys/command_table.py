@@ -5,8 +5,6 @@ command, add a row to ``inspector/reference/commands.toml`` and the ``action_…
 names, on the widget that ``where`` names.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum

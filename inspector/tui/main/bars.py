@@ -1,7 +1,5 @@
 """The title, the card of the variant that is being read, and what an empty recording shows."""
 
-from __future__ import annotations
-
 import calendar
 import re
 from functools import partial

@@ -9,8 +9,6 @@ A file that is damaged, or has entries that mean nothing, costs one warning and 
     zoom = ["z", "f11"]         # or several; [] for none
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import secrets

@@ -1,7 +1,5 @@
 """Dialogs: what the analysis and the reference say, columns to choose, and how to leave."""
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path

@@ -4,8 +4,6 @@ With the search in all panes, and the lines above the status line, which say wha
 does.
 """
 
-from __future__ import annotations
-
 import re
 import textwrap
 from bisect import bisect_left, bisect_right

@@ -1,7 +1,5 @@
 """The panes beside each other: layouts, the links between them, the map, places to go back to."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import partial
 

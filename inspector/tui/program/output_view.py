@@ -1,7 +1,5 @@
 """The output of a program, in a pane beneath the others."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 from rich.cells import chop_cells

@@ -1,7 +1,5 @@
 """One block of a kernel, run on the CPU: values and counts by line, registers, lanes."""
 
-from __future__ import annotations
-
 import math
 import re
 import shlex

@@ -4,8 +4,6 @@ The block is run in a thread that Esc ends; every step is kept, so that going to
 second thread then counts what happened at each line, in all blocks where that is cheap.
 """
 
-from __future__ import annotations
-
 import threading
 from functools import partial
 from typing import ClassVar

@@ -1,7 +1,5 @@
 """The tree of kernels: rows, figures that are read in threads, folds, a filter and an order."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 One module because the table, its columns and the screen that reads their figures are one thing.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

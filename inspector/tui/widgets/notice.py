@@ -5,8 +5,6 @@ drawn as its picture (``␛``), anything else without a shape (direction marks, 
 were not UTF-8) as its number.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar

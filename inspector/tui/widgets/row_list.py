@@ -1,7 +1,5 @@
 """A list of rows with a cursor, which draws only the rows in view."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar, Generic, TypeVar

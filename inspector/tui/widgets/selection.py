@@ -1,7 +1,5 @@
 """Filters of variants by the query language: names at once, properties in a thread."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from time import monotonic
 

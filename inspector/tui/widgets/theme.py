@@ -4,8 +4,6 @@ Hues run from blue to orange, distinct to colour-blind readers, and every one ha
 of at least 4.5 : 1 to the backgrounds that it is on. What a colour says, a mark says as well.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 from pygments.token import (

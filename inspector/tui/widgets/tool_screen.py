@@ -1,7 +1,5 @@
 """Bases of screens and dialogs: title bars, status line, prompt and footer, frames over them."""
 
-from __future__ import annotations
-
 import re
 from abc import abstractmethod
 from collections.abc import Callable

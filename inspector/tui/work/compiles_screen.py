@@ -1,7 +1,5 @@
 """What torch.compile compiled and why, over the screen: a row that is about a line leads there."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from textwrap import wrap

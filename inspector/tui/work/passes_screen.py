@@ -3,8 +3,6 @@
 The compiler is a child of a thread's, which is ended when one leaves.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import ClassVar
 

@@ -4,8 +4,6 @@ A child process that launches or compiles ends when the user stops it or leaves.
 where the recording is not the user's own; trying launches nothing and changes no recording.
 """
 
-from __future__ import annotations
-
 import textwrap
 import threading
 from abc import abstractmethod
