@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
-from inspector.base.errors import ToolMissing
 from inspector.base.model import Stage
+from inspector.base.text import ToolMissing
 from inspector.measure.time.take import interpreter, own
 from inspector.recording.layout import (
     BlobContent,

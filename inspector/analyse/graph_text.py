@@ -18,8 +18,7 @@ from inspector.analyse.graph_view import (
     RefusedFusion,
     buffer_bytes,
 )
-from inspector.base.names import base_name
-from inspector.base.text import counted, kibibytes, microseconds, plural
+from inspector.base.text import base_name, counted, kibibytes, microseconds, plural
 
 MAX_COLUMN_CHARS = 48
 """Letters of a column of the table; a longer text is written out and moves the rest of its row."""

@@ -14,9 +14,8 @@ from msgspec.structs import replace
 from rich.text import Text
 
 from inspector.analyse.hints.rules import RULES
-from inspector.base.errors import Exit, Unreadable, UsageError
 from inspector.base.model import Variant
-from inspector.base.text import plural, shown
+from inspector.base.text import Exit, Unreadable, UsageError, plural, shown
 from inspector.commands import common
 from inspector.commands.common import DEVICE, JSON, PATH, flag, open_reader, option, several, takes
 from inspector.diff import check
@@ -31,8 +30,8 @@ from inspector.diff.check import (
     Verdict,
 )
 from inspector.measure.time.results import times
+from inspector.reader.query import select
 from inspector.reader.reader import Reader
-from inspector.reader.selecting import select
 from inspector.report import check as report
 from inspector.system import files, printing
 

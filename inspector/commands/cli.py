@@ -17,9 +17,7 @@ from typing import NoReturn, cast
 from msgspec import Struct
 
 from inspector import __version__
-from inspector.base.errors import Exit, PtxviewError, UsageError
-from inspector.base.names import base_name
-from inspector.base.text import meant, shown
+from inspector.base.text import Exit, PtxviewError, UsageError, base_name, meant, shown
 from inspector.commands.common import split_program
 from inspector.system import faults, files, printing
 

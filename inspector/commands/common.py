@@ -13,8 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from inspector.base.errors import Exit, UsageError
-from inspector.base.text import plural, shown
+from inspector.base.text import Exit, UsageError, plural, shown
 from inspector.system import printing
 
 if TYPE_CHECKING:
@@ -143,7 +142,7 @@ def split_path(words: Sequence[str]) -> tuple[str | None, str | None]:
 
 def choose(args: argparse.Namespace) -> tuple[Reader, Kernel, Variant]:
     """The one variant that ``args.words`` mean: ``[PATH] KERNEL``. Raises ``UsageError``."""
-    from inspector.reader.selecting import select_one
+    from inspector.reader.query import select_one
 
     path, selector = split_path(args.words)
     reader = open_reader(path)
@@ -155,7 +154,7 @@ def select_all(recording: Recording, selectors: Sequence[str]) -> list[tuple[Ker
 
     Raises ``UsageError`` for a selector that fits none.
     """
-    from inspector.reader.selecting import select, select_graph, select_one
+    from inspector.reader.query import select, select_graph, select_one
 
     if not selectors:
         return list(recording.variants())
@@ -334,7 +333,7 @@ def print_brief(value: dict[str, object], as_json: bool) -> int:
 
 def handle(recording: Recording, kernel: Kernel, variant: Variant) -> str:
     """What a command calls a variant by: its id, or its name where a cubin has several kernels."""
-    from inspector.base.names import base_name
+    from inspector.base.text import base_name
 
     if sum(one.hash == variant.hash for _, one in recording.variants()) == 1:
         return variant.id

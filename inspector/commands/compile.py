@@ -19,9 +19,8 @@ from pathlib import Path
 from msgspec.structs import replace
 from rich.text import Text
 
-from inspector.base.errors import Exit, PtxviewError, Stopped, UsageError
 from inspector.base.model import Kernel, Stage, Variant
-from inspector.base.text import plural, shown
+from inspector.base.text import Exit, PtxviewError, Stopped, UsageError, plural, shown
 from inspector.commands import common
 from inspector.commands.common import JSON, OUT, flag, option, say, several, takes, takes_compiler
 from inspector.commands.open import browse, on_terminal

@@ -14,19 +14,17 @@ from typing import Any
 from rich.console import RenderableType
 from rich.text import Text
 
-from inspector.base.errors import Exit, UsageError
 from inspector.base.model import KERNEL_STAGES, Origin, Stage
-from inspector.base.names import base_name
-from inspector.base.text import shown
+from inspector.base.text import Exit, UsageError, base_name, shown
 from inspector.commands import common
 from inspector.commands.common import DEVICE, JSON, amount, flag, handle, option, takes, takes_small
 from inspector.diff import beside, compare, variants
 from inspector.diff.beside import BesideRow
 from inspector.diff.compare import Compared, Files
 from inspector.diff.explanation import changed_versions
-from inspector.diff.recordings import Fate
+from inspector.diff.matching import Fate
+from inspector.reader.query import Selection, names, place, select, select_one
 from inspector.reader.reader import Reader
-from inspector.reader.selecting import Selection, names, place, select, select_one
 from inspector.report import brief, diff_text
 from inspector.sources.opening import is_there
 from inspector.system import printing

@@ -11,8 +11,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from inspector.base.errors import Exit, PtxviewError, UsageError
-from inspector.base.text import shown
+from inspector.base.text import Exit, PtxviewError, UsageError, shown
 from inspector.commands import common
 from inspector.commands.common import DEVICE, flag, open_reader, option, say, select_all, takes
 from inspector.export import collected

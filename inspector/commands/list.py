@@ -19,9 +19,8 @@ from msgspec.structs import replace
 from rich.console import Console
 from rich.status import Status
 
-from inspector.base.errors import Exit, PtxviewError, UsageError
 from inspector.base.model import Graph, Recording, Variant
-from inspector.base.text import plural, shown
+from inspector.base.text import Exit, PtxviewError, UsageError, plural, shown
 from inspector.commands.common import (
     JSON,
     MORE,

@@ -14,9 +14,8 @@ from pathlib import Path
 from rich.text import Text
 
 from inspector.analyse.passes import PassFilter, PassRun
-from inspector.base.errors import Exit, PtxviewError, UsageError
 from inspector.base.model import Stage
-from inspector.base.text import counted, plural, shown
+from inspector.base.text import Exit, PtxviewError, UsageError, counted, plural, shown
 from inspector.commands import common
 from inspector.commands.common import JSON, KERNEL, option, say, several, takes, takes_compiler
 from inspector.commands.compile import targets
@@ -24,7 +23,7 @@ from inspector.diff import compare
 from inspector.diff.beside import change_of, folded, lines_changed
 from inspector.measure.experiment import Experiment, experiment_of
 from inspector.reader.passes import STAGES, PassList, graph_passes, variant_passes
-from inspector.reader.selecting import select_graph, select_one
+from inspector.reader.query import select_graph, select_one
 from inspector.recording.layout import kept_cache
 from inspector.report import compiled as report
 from inspector.report import diff_text, tables

@@ -19,9 +19,18 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from inspector.base.errors import Exit, PtxviewError, RunFailed, ToolMissing, Unreadable, UsageError
 from inspector.base.model import Recording
-from inspector.base.text import counted, shown, words
+from inspector.base.text import (
+    Exit,
+    PtxviewError,
+    RunFailed,
+    ToolMissing,
+    Unreadable,
+    UsageError,
+    counted,
+    shown,
+    words,
+)
 from inspector.commands import common
 from inspector.commands.common import flag, option, say, split_program, takes, takes_program
 from inspector.commands.list import print_launches

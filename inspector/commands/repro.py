@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
-from inspector.base.errors import Exit, UsageError
 from inspector.base.model import Argument, Call, Kernel, Origin, Stage, Variant
-from inspector.base.text import shown
+from inspector.base.text import Exit, UsageError, shown
 from inspector.commands import common
 from inspector.commands.common import KERNEL, flag, open_reader, option, print_json, say, takes
 from inspector.commands.trace import read_arrays, triple
@@ -35,8 +34,8 @@ from inspector.export.repro.script import (
 )
 from inspector.measure.recorded_launch import chosen_call
 from inspector.measure.time.planning import again
+from inspector.reader.query import select, select_calls, select_one
 from inspector.reader.reader import Reader
-from inspector.reader.selecting import select, select_calls, select_one
 from inspector.reader.tables import table
 from inspector.recording.facts import as_map, as_text, text_of
 from inspector.recording.layout import Events, is_recording, read_events

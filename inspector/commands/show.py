@@ -15,7 +15,6 @@ from typing import Any
 from msgspec.structs import replace
 from rich.text import Text
 
-from inspector.base.errors import Exit, PtxviewError, Unreadable, UsageError
 from inspector.base.model import (
     GRAPH_STAGES,
     KERNEL_STAGES,
@@ -25,8 +24,7 @@ from inspector.base.model import (
     Stage,
     Variant,
 )
-from inspector.base.names import base_name
-from inspector.base.text import plural, shown
+from inspector.base.text import Exit, PtxviewError, Unreadable, UsageError, base_name, plural, shown
 from inspector.commands import common
 from inspector.commands.common import JSON, KERNEL, NCU, flag, option, say, takes, takes_small
 from inspector.listing.language import language_of
@@ -34,8 +32,8 @@ from inspector.listing.line import Function, Line, Listing
 from inspector.measure.ncu.attach import Profiled
 from inspector.measure.time.results import times
 from inspector.reader.listings import decode
+from inspector.reader.query import select_graph, select_one
 from inspector.reader.reader import Reader
-from inspector.reader.selecting import select_graph, select_one
 from inspector.recording.layout import kept_cache
 from inspector.report import calls as graph_report
 from inspector.report import card, jsons, profile, tables, timings

@@ -19,12 +19,11 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 from rich.console import Console
 
-from inspector.base.errors import Exit, UsageError
 from inspector.base.model import Call
+from inspector.base.text import Exit, UsageError
 from inspector.commands import common
 from inspector.commands.common import JSON, PYTHON, amount, flag, option, print_json, several, takes
 from inspector.estimate.rows import estimates
-from inspector.measure.time.ranking import device_peaks, fixed, race, sweep
 from inspector.measure.time.results import (
     CACHES,
     STOPWATCHES,
@@ -34,9 +33,19 @@ from inspector.measure.time.results import (
     timing_row,
     with_amounts,
 )
-from inspector.measure.time.take import TimeWish, own, ready, store, take
+from inspector.measure.time.take import (
+    TimeWish,
+    device_peaks,
+    fixed,
+    own,
+    race,
+    ready,
+    store,
+    sweep,
+    take,
+)
+from inspector.reader.query import Found, select, select_calls, select_one
 from inspector.reader.reader import Reader
-from inspector.reader.selecting import Found, select, select_calls, select_one
 from inspector.recording.layout import is_recording, place
 from inspector.report import jsons, races, timings
 from inspector.report.tables import need_compiled

@@ -14,9 +14,8 @@ from pathlib import Path
 import numpy as np
 from rich.text import Text
 
-from inspector.base.errors import Exit, PtxviewError, Unreadable, UsageError
 from inspector.base.model import KERNEL_STAGES, Stage
-from inspector.base.text import counted, shown
+from inspector.base.text import Exit, PtxviewError, Unreadable, UsageError, counted, shown
 from inspector.commands import common
 from inspector.commands.common import JSON, KERNEL, amount, flag, option, print_json, say, takes
 from inspector.execute import ExecutedLine, LaunchError, approximations

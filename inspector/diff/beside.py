@@ -12,10 +12,10 @@ from rapidfuzz.distance import LCSseq, Levenshtein
 
 from inspector.analyse.passes import FX, LLVM, MACHINE, MLIR, PassRun
 from inspector.base.model import Stage
-from inspector.diff import hunks
+from inspector.diff import matching
 from inspector.diff.canonical import without_locations
-from inspector.diff.hunks import Hunk, Op
 from inspector.diff.listings import ListingDiff, diff_listings, likeness
+from inspector.diff.matching import Hunk, Op
 from inspector.listing import parse
 from inspector.listing.line import Line, Listing
 
@@ -150,7 +150,7 @@ def rows_beside(
     stand. So are two lines that read the same: only the definitions of their operands differ.
     """
     parted = [part for hunk in stretches for part in _parts(_loud(hunk), lines)]
-    for op, a, b, partner in hunks.rows(parted):
+    for op, a, b, partner in matching.rows(parted):
         if op is Op.MOVED:
             yield BesideRow(Sign.MOVED_HERE if a is None else Sign.MOVED_AWAY, a, b, partner)
             continue

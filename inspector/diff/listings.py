@@ -7,9 +7,17 @@ from itertools import zip_longest
 from msgspec import Struct, field
 
 from inspector.diff.canonical import aliases_of, canonical, exact, numbered, plain_name
-from inspector.diff.hunks import Builder, Hunk, Op, changes, merged
-from inspector.diff.matching import MatchSide, match, moved
-from inspector.diff.recordings import partners
+from inspector.diff.matching import (
+    Builder,
+    Hunk,
+    MatchSide,
+    Op,
+    changes,
+    match,
+    merged,
+    moved,
+    partners,
+)
 from inspector.listing.line import Function, Listing
 
 ENOUGH = 0.5

@@ -12,8 +12,7 @@ from math import ceil
 
 from msgspec import Struct
 
-from inspector.base.errors import ToolMissing
-from inspector.base.text import words
+from inspector.base.text import ToolMissing, words
 from inspector.estimate.path import LOADS, SHARED, STORES, Op, Step
 
 QUARTERS = 4

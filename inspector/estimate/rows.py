@@ -1,4 +1,7 @@
-"""Estimated times of recorded launches, as rows like those of measured times."""
+"""Estimated times of recorded launches, as rows like those of measured times.
+
+What the estimate of a launch needs: its steps, traffic and occupancy, or why there is none.
+"""
 
 import datetime
 from collections.abc import Callable, Mapping, Sequence
@@ -7,18 +10,84 @@ from contextlib import suppress
 from msgspec import convert
 from msgspec.structs import replace
 
-from inspector.base.errors import PtxviewError, ToolMissing, UsageError
+from inspector.analyse.occupancy import occupancy
 from inspector.base.model import Kernel, Stage, Variant
-from inspector.base.text import some
-from inspector.estimate.gather import gather
-from inspector.estimate.model import Machine, Simulation, Spent
-from inspector.measure.recorded_launch import chosen_call
+from inspector.base.text import PtxviewError, ToolMissing, UsageError, some, words
+from inspector.estimate.model import Machine, Simulation, Spent, Work
+from inspector.estimate.path import Path, Traffic, decode
+from inspector.execute import Facts, Fault, OutOfBudget, execute
+from inspector.measure.recorded_launch import LaunchWish, choose_launch, chosen_call
 from inspector.measure.time.planning import Found, PlannedLaunch, plan
 from inspector.measure.time.results import COLD, ESTIMATE, Session, Timing
 from inspector.measure.time.take import untimed
 from inspector.reader.reader import Reader
 from inspector.reader.tables import devices as devices_by_arch
 from inspector.reader.tables import table
+
+LANES = 2048
+"""Lanes of the blocks that are executed: as many blocks as fit, at least one."""
+MAX_BLOCKS, MAX_BLOCKS_OF_LOOPS = 8, 2
+BUDGET = 400_000_000
+"""Lane-instructions that the executed blocks may take: about ten seconds."""
+UNMODELLED = words("UTMALDG UTMASTG UTMAREDG UBLKCP UBLKRED UCGABAR_ARV UCGABAR_WAIT ACQBULK")
+
+
+def gather(reader: Reader, planned: PlannedLaunch) -> Work:
+    """The work of a recorded launch, whose PTX is executed for some blocks.
+
+    Raises ``PtxviewError`` with the reason where it is not known or not modelled.
+    """
+    variant = planned.variant
+    if (own := reader.own(variant, Stage.SASS)) is None:
+        raise ToolMissing("its machine code is not known")
+    whole = reader.listing(variant, Stage.SASS)
+    lines = whole.between(own.function.first, own.function.last)
+    clusters = variant.config.get("num_ctas") not in (None, 1)
+    if clusters or any(line.base in UNMODELLED for line in lines):
+        raise ToolMissing("clusters and copies by TMA are not modelled")
+    chosen = choose_launch(reader, planned.kernel, variant, LaunchWish(call=planned.number))
+    launch, program, inputs = chosen.launch, chosen.program, chosen.make()
+    facts, traffic = Facts(program, values=False), Traffic(program, inputs.memory)
+    count = min(LANES // launch.threads, MAX_BLOCKS_OF_LOOPS if own.flow.loops else MAX_BLOCKS)
+    count = max(1, min(count, launch.blocks))
+    first = min(launch.blocks // 2, launch.blocks - count)  # in the middle, beside each other
+    try:
+        execute(
+            program,
+            launch.grid,
+            launch.block,
+            inputs.arguments,
+            memory=inputs.memory,
+            shared=launch.shared,
+            blocks=list(range(first, first + count)),
+            budget=BUDGET,
+            observer=(facts, traffic),
+        )
+    except (Fault, OutOfBudget) as error:
+        raise ToolMissing(f"its PTX does not come to its end here: {error.message}") from None
+    if traffic.contended:
+        raise ToolMissing("atomics of several threads on one address are not modelled")
+    loaded, stored = traffic.finish(launch.blocks / count)
+    executed = {row.n: row for row in facts.lines()}
+    links = reader.links(variant, Stage.SASS, Stage.PTX)
+    warps = -(-launch.threads // 32)
+    ops = {
+        op.n: op
+        for line in lines
+        if (op := decode(line, links.get(line.n, ()), executed, traffic.lines, count * warps))
+    }
+    if not any(op.ptx for op in ops.values()):
+        raise ToolMissing("its machine code does not say which PTX it is from (-lineinfo)")
+    resources, device = reader.resources(variant), reader.device(variant)
+    if device is None or resources.static_shared_bytes is None:
+        raise ToolMissing("its shared memory is not known")
+    shared = launch.shared + device.own_shared(resources.static_shared_bytes)
+    full = occupancy(device, launch.threads, resources.registers, shared)
+    if full is None or not full.blocks:
+        raise ToolMissing("its occupancy is not known")
+    path = Path(own.flow, ops, executed, count * warps, warps)
+    return Work(path.steps(), launch.blocks, warps, full.blocks, loaded, stored)
+
 
 NO_CALL = "no call with its arguments was recorded"
 MAX_TENSOR_US = 20.0

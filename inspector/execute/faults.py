@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from inspector.base.errors import PtxviewError
-from inspector.base.text import plural
+from inspector.base.text import PtxviewError, plural
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,10 +4,8 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 
 from inspector import __version__
-from inspector.base.errors import PtxviewError
 from inspector.base.model import FX_STAGES, Kernel, Stage, Variant
-from inspector.base.names import base_name
-from inspector.base.text import plural, shown
+from inspector.base.text import PtxviewError, base_name, plural, shown
 from inspector.export.page import COSTLY, Found, measured, named
 from inspector.listing.source_code import is_cuda
 from inspector.measure.time.results import StoredTimes

@@ -23,10 +23,8 @@ from msgspec.structs import replace
 from inspector import __version__
 from inspector.analyse.line_annotations import virtual
 from inspector.analyse.tuner_times import overheads
-from inspector.base.errors import PtxviewError
 from inspector.base.model import Fusion, Graph, Kernel, Origin, Stage, Variant
-from inspector.base.names import base_name
-from inspector.base.text import plural, shown, visible
+from inspector.base.text import PtxviewError, base_name, plural, shown, visible
 from inspector.diff.beside import BesideRow, Sign
 from inspector.diff.canonical import digest
 from inspector.diff.compare import Compared, compare, of_stage
@@ -35,7 +33,7 @@ from inspector.measure.time.results import StoredTime, StoredTimes
 from inspector.reader.facts import MACHINE, at_hand
 from inspector.reader.reader import Reader
 from inspector.report import calls, card, costs, diff_text, jsons, tables, timings
-from inspector.report.naming import titles
+from inspector.report.tables import titles
 from inspector.system import files
 from inspector.system.process import side_by_side
 

@@ -9,8 +9,8 @@ from msgspec import Struct
 
 from inspector.analyse.hints.subject import Finding
 from inspector.analyse.occupancy import Device
-from inspector.base.errors import PtxviewError
 from inspector.base.model import Kernel, Variant
+from inspector.base.text import PtxviewError
 from inspector.measure.profile.read import profiles
 from inspector.measure.profile.trace import Profile
 from inspector.measure.time.results import StoredTimes, times

@@ -19,7 +19,6 @@ from inspector import __version__
 from inspector.analyse.hints.subject import ExecutedFacts, Finding, HintSubject
 from inspector.analyse.line_annotations import Samples
 from inspector.analyse.occupancy import Device, base_arch
-from inspector.base.errors import PtxviewError, UsageError
 from inspector.base.model import (
     Compilation,
     CompilerMessage,
@@ -30,6 +29,7 @@ from inspector.base.model import (
     Stage,
     Variant,
 )
+from inspector.base.text import PtxviewError, UsageError
 from inspector.listing.cubin import Cubin, kernel_parameters, read_cubin
 from inspector.listing.line import Function, Listing
 from inspector.reader import tables

@@ -13,9 +13,8 @@ from msgspec import Struct
 
 from inspector.analyse.line_annotations import SourceGroups, by_links, by_places, of_source, places
 from inspector.analyse.links import Relation, StageNames, beginning, composed, model_lines, relate
-from inspector.base.errors import PtxviewError, Unreadable
 from inspector.base.model import Stage, Variant
-from inspector.base.names import base_name
+from inspector.base.text import PtxviewError, Unreadable, base_name
 from inspector.listing import parse
 from inspector.listing.cubin import is_elf, read_cubin
 from inspector.listing.line import Function, Listing

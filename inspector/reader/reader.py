@@ -14,7 +14,6 @@ from msgspec.structs import replace
 from inspector import __version__
 from inspector.analyse.hints.subject import ExecutedFacts
 from inspector.analyse.links import composed
-from inspector.base.errors import PtxviewError, Unreadable
 from inspector.base.model import (
     FX_STAGES,
     GRAPH_STAGES,
@@ -25,6 +24,7 @@ from inspector.base.model import (
     Stage,
     Variant,
 )
+from inspector.base.text import PtxviewError, Unreadable
 from inspector.listing import parse
 from inspector.listing.line import Listing
 from inspector.reader import tables

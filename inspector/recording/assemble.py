@@ -13,7 +13,6 @@ from pathlib import PurePath
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from inspector.base.errors import PtxviewError
 from inspector.base.model import (
     Compilation,
     Content,
@@ -33,8 +32,7 @@ from inspector.base.model import (
     Unwatched,
     Variant,
 )
-from inspector.base.names import base_name, shortest_ids, untagged
-from inspector.base.text import counted
+from inspector.base.text import PtxviewError, base_name, counted, shortest_ids, untagged
 from inspector.recording import autotune, facts, output_code, variants
 from inspector.recording.calls import Calls, DriverLaunches
 from inspector.recording.facts import (

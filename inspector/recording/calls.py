@@ -20,7 +20,6 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from inspector.base.errors import PtxviewError, Unreadable
 from inspector.base.model import (
     Argument,
     Call,
@@ -32,8 +31,7 @@ from inspector.base.model import (
     StageFile,
     Variant,
 )
-from inspector.base.names import argument_types, base_name
-from inspector.base.text import counted, plural
+from inspector.base.text import PtxviewError, Unreadable, argument_types, base_name, counted, plural
 from inspector.listing.cubin import architecture, only
 from inspector.recording import facts
 from inspector.recording.driver_records import LOST

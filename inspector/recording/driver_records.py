@@ -18,7 +18,7 @@ from pathlib import Path, PurePath
 
 from msgspec import Struct
 
-from inspector.base.errors import Unreadable
+from inspector.base.text import Unreadable
 from inspector.system import files
 
 FORMAT = 1

@@ -16,7 +16,6 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from inspector.base.errors import PtxviewError
 from inspector.base.model import (
     LAUNCH,
     LOAD,
@@ -28,8 +27,7 @@ from inspector.base.model import (
     Stage,
     Variant,
 )
-from inspector.base.names import base_name
-from inspector.base.text import counted
+from inspector.base.text import PtxviewError, base_name, counted
 from inspector.base.text import first_error as error_line
 from inspector.listing.ptx_statement import bounds, entries
 from inspector.recording.layout import BytesContent

@@ -9,7 +9,6 @@ from pathlib import PurePath
 from msgspec import Struct
 from msgspec.structs import replace
 
-from inspector.base.errors import PtxviewError
 from inspector.base.model import (
     KERNEL_STAGES,
     Content,
@@ -21,7 +20,7 @@ from inspector.base.model import (
     StageFile,
     Variant,
 )
-from inspector.base.names import base_name
+from inspector.base.text import PtxviewError, base_name
 from inspector.listing.cubin import read_cubin
 from inspector.listing.ptx_statement import entries
 from inspector.recording import facts

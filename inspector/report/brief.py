@@ -13,12 +13,10 @@ from typing import Any
 from inspector.analyse.card import Card
 from inspector.analyse.hints.subject import Finding
 from inspector.base.model import Graph, Kernel, Resources, Stage, Variant
-from inspector.base.names import base_name
-from inspector.base.text import shown
+from inspector.base.text import base_name, shown
 from inspector.diff.beside import loud
 from inspector.diff.compare import Compared
-from inspector.diff.hunks import Op
-from inspector.diff.recordings import Fate
+from inspector.diff.matching import Fate, Op
 from inspector.report import diff_text, jsons
 from inspector.report.tables import UNKNOWN, grid
 

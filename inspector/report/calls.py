@@ -10,8 +10,7 @@ from rich.text import Text
 from inspector.analyse.graph_text import CALL_HEAD, MAX_COLUMN_CHARS, call_cells, heading
 from inspector.analyse.graph_view import GraphView, Place, buffer_bytes
 from inspector.base.model import Argument, Call, Graph, Recording, Stage
-from inspector.base.names import short_name
-from inspector.base.text import counted, kibibytes, plural, shown, word_for
+from inspector.base.text import counted, kibibytes, plural, short_name, shown, word_for
 from inspector.report.jsons import members, plain
 from inspector.report.tables import UNKNOWN, grid
 

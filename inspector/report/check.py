@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 from rich.text import Text
 
-from inspector.base.names import short_name
-from inspector.base.text import plural, shown
+from inspector.base.text import plural, short_name, shown
 from inspector.diff.check import FIGURES, Outcome, Place, Verdict, counts
 from inspector.report import jsons, tables
 from inspector.report.diff_text import code, escaped, rows_of

@@ -13,7 +13,7 @@ from inspector.analyse.passes import BY_ARRIVAL, PassRun
 from inspector.base.model import Compilation, CompilerMessage, Stage
 from inspector.base.text import plural, shown, some
 from inspector.diff.compare import Compared
-from inspector.diff.hunks import Hunk
+from inspector.diff.matching import Hunk
 from inspector.measure.experiment import Experiment, ExperimentColumn
 from inspector.report import diff_text, tables
 from inspector.report.jsons import SCHEMA, compilation, members, plain

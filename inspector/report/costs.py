@@ -13,9 +13,8 @@ from inspector.measure.profile.trace import GpuWork
 from inspector.measure.time.results import ESTIMATE
 from inspector.report.compiles import CompileLine
 from inspector.report.jsons import SCHEMA, Rows
-from inspector.report.naming import titles
 from inspector.report.profile import busy
-from inspector.report.tables import UNKNOWN, grid
+from inspector.report.tables import UNKNOWN, grid, titles
 
 TIMED, PROFILED, NCU, TUNER = "time", "profile", "ncu", "tuner"
 """Sources of a launch's time, the most trusted first."""

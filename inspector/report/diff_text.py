@@ -15,17 +15,15 @@ from rich.text import Text
 
 from inspector.analyse.hints.subject import Finding
 from inspector.base.model import Kernel, Stage, Variant
-from inspector.base.names import base_name
-from inspector.base.text import microseconds, plural, shown
+from inspector.base.text import base_name, microseconds, plural, shown
 from inspector.diff.beside import BesideRow, PassChange, Sign, folded, loud
 from inspector.diff.compare import Compared, Files
 from inspector.diff.explanation import TUNER, FigureChange, Summary
 from inspector.diff.listings import FunctionPair, ListingDiff
-from inspector.diff.recordings import Fate, RecordedVariant
+from inspector.diff.matching import Fate, RecordedVariant
 from inspector.diff.variants import VariantRow
 from inspector.listing.line import Line
 from inspector.report.jsons import SCHEMA, members, ordered, plain
-from inspector.report.naming import title
 from inspector.report.tables import (
     UNKNOWN,
     configuration,
@@ -35,6 +33,7 @@ from inspector.report.tables import (
     setting,
     shared,
     spills,
+    title,
     wrapped,
 )
 

@@ -11,7 +11,6 @@ from typing import Any
 from msgspec import Struct
 
 from inspector.analyse.line_annotations import NO_WORDS, NOTHING_TOLD, Samples, Told, Words
-from inspector.base.errors import PtxviewError
 from inspector.base.model import (
     Call,
     Compilation,
@@ -23,6 +22,7 @@ from inspector.base.model import (
     Stage,
     Variant,
 )
+from inspector.base.text import PtxviewError
 from inspector.listing.line import Function, Line
 
 SCHEMA = 1

@@ -7,15 +7,13 @@ from rich.text import Text
 
 from inspector.analyse.line_annotations import total
 from inspector.base.model import Recording
-from inspector.base.names import short_name
-from inspector.base.text import counted, plural, shown, some
+from inspector.base.text import counted, plural, short_name, shown, some
 from inspector.measure.ncu.attach import UNRECORDED, Attached, Key, NcuMeasured
 from inspector.measure.ncu.report import Dim3, NcuLaunch, Report
 from inspector.measure.profile.trace import GpuWork, Overhead, Profile, Window
 from inspector.report.compiles import CompileLine
 from inspector.report.jsons import SCHEMA, members, samples
-from inspector.report.naming import titles
-from inspector.report.tables import UNKNOWN, figure, grid
+from inspector.report.tables import UNKNOWN, figure, grid, titles
 
 NO_GPU = (
     "GPU times need a GPU: the program's use of one was not seen, and CPU times are all there is"

@@ -11,10 +11,9 @@ from msgspec import Struct
 from rich.console import Group
 from rich.text import Text
 
-from inspector.base.names import base_name, short_name
-from inspector.base.text import shown
-from inspector.measure.time.ranking import GAP, Race, RaceRow
+from inspector.base.text import base_name, short_name, shown
 from inspector.measure.time.results import Session, Timing, timing_row
+from inspector.measure.time.take import GAP, Race, RaceRow
 from inspector.report import timings
 from inspector.report.tables import UNKNOWN, grid
 from inspector.report.timings import LESSONS, STATES, amount, duration, rates, took

@@ -5,8 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from rich.console import Group
 
-from inspector.base.names import base_name
-from inspector.base.text import microseconds, plural, shown, some
+from inspector.base.text import base_name, microseconds, plural, shown, some
 from inspector.measure.time.results import (
     COLD,
     ESTIMATE,

@@ -21,8 +21,7 @@ from inspector.analyse.tuner_times import (
 from inspector.base.model import Configuration, Kernel, Recording, Tuning
 from inspector.base.text import microseconds, plural, shown
 from inspector.report.compiles import CompileLine
-from inspector.report.naming import TILE, titles
-from inspector.report.tables import UNKNOWN, brief, grid
+from inspector.report.tables import TILE, UNKNOWN, brief, grid, titles
 
 HEADS = ("", "candidate", "variant", "µs", "other rounds", "became")
 GIVES = (("became", 24), ("candidate", 40), ("other rounds", 0), ("variant", 0), ("became", 0))

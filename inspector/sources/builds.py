@@ -21,8 +21,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from inspector.base.errors import PtxviewError, Unreadable
 from inspector.base.model import Content, Resources
+from inspector.base.text import PtxviewError, Unreadable
 from inspector.listing.cubin import read_cubin
 from inspector.recording.facts import from_ptxas
 from inspector.recording.layout import BytesContent, DerivedCache, FileContent

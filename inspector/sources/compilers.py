@@ -19,7 +19,6 @@ from pathlib import Path
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from inspector.base.errors import PtxviewError, ToolMissing, Unreadable, UsageError
 from inspector.base.model import (
     Compilation,
     CompilerMessage,
@@ -29,7 +28,7 @@ from inspector.base.model import (
     StageFile,
     Variant,
 )
-from inspector.base.names import base_name
+from inspector.base.text import PtxviewError, ToolMissing, Unreadable, UsageError, base_name
 from inspector.listing.cubin import read_cubin
 from inspector.listing.ptx_statement import entries
 from inspector.recording.facts import (

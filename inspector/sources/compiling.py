@@ -24,9 +24,15 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from inspector import __version__
-from inspector.base.errors import PtxviewError, RunFailed, ToolMissing, Unreadable, UsageError
 from inspector.base.model import BEFORE, EDIT, Kernel, Recording
-from inspector.base.text import at_commas
+from inspector.base.text import (
+    PtxviewError,
+    RunFailed,
+    ToolMissing,
+    Unreadable,
+    UsageError,
+    at_commas,
+)
 from inspector.recording.facts import from_ptxas, message_event
 from inspector.recording.layout import SCHEMA, Writer, pack, read_events, remove
 from inspector.sources.builds import ptxas_event

@@ -16,8 +16,8 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from inspector.base.errors import Unreadable
 from inspector.base.model import Content, Stage
+from inspector.base.text import Unreadable
 from inspector.recording.facts import as_int, as_map, as_text
 from inspector.recording.layout import BytesContent
 from inspector.system import files

@@ -16,7 +16,6 @@ from pathlib import Path
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from inspector.base.errors import PtxviewError, UsageError
 from inspector.base.model import (
     EDIT,
     Compilation,
@@ -28,6 +27,7 @@ from inspector.base.model import (
     StageFile,
     Variant,
 )
+from inspector.base.text import PtxviewError, UsageError
 from inspector.listing.cubin import Cubin, read_cubin
 from inspector.listing.ptx_statement import bounds, entries
 from inspector.recording.facts import CONFIG, as_int, as_map, from_ptxas, merge

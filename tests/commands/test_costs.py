@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from inspector.base.model import ChoiceUse, Configuration, Kernel, Origin, Recording, Tuning
 from inspector.measure.time.take import store
 from inspector.report import tunings
-from inspector.report.naming import titles
+from inspector.report.tables import titles
 from inspector.sources.opening import open_path
 from tests.helpers.ptxview import REPOSITORY, call, variants_of
 from tests.measure.time.test_results import session, taken

@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from inspector.diff.canonical import digest
-from inspector.diff.hunks import Op, rows
 from inspector.diff.listings import ListingDiff, diff_listings
+from inspector.diff.matching import Op, rows
 from inspector.listing import parse
 from inspector.listing.line import Kind, Listing
 from tests.helpers.mutations import mutate, mutations, named, renamed

@@ -16,8 +16,8 @@ from inspector.base.model import Stage
 from inspector.commands.common import open_reader
 from inspector.diff.beside import BesideRow, Sign, folded, rows_beside
 from inspector.diff.compare import compare
-from inspector.diff.hunks import Hunk, Op
 from inspector.diff.listings import diff_listings
+from inspector.diff.matching import Hunk, Op
 from inspector.listing import parse
 from inspector.listing.line import Line
 from inspector.report.diff_text import beside

@@ -7,8 +7,8 @@ import pytest
 from inspector.base.model import Stage
 from inspector.diff.beside import intra_line
 from inspector.diff.canonical import digest, plain
-from inspector.diff.hunks import Op
 from inspector.diff.listings import diff_listings, pair
+from inspector.diff.matching import Op
 from inspector.listing import parse
 from inspector.listing.line import Listing
 

@@ -20,15 +20,14 @@ from statistics import median, quantiles
 from msgspec import Struct, convert
 from msgspec.structs import replace
 
-from inspector.base.errors import PtxviewError
 from inspector.base.model import Stage
+from inspector.base.text import PtxviewError
 from inspector.commands.common import open_reader
-from inspector.estimate.gather import gather
 from inspector.estimate.model import Machine, Simulation, Work
-from inspector.estimate.rows import devices
+from inspector.estimate.rows import devices, gather
 from inspector.measure.time.planning import PlannedLaunch
 from inspector.measure.time.results import COLD, OWN, sessions
-from inspector.reader.selecting import select_one
+from inspector.reader.query import select_one
 
 STEPS = (0.5, 0.7, 0.85, 1.2, 1.5, 2.0)
 """Factors by which a constant is changed; those that help are tried again."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from inspector.base.errors import PtxviewError
+from inspector.base.text import PtxviewError
 from inspector.execute import Memory, Program, execute
 from inspector.listing.ptx import parse_ptx
 from inspector.listing.ptx_code import read_module

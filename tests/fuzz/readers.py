@@ -17,13 +17,12 @@ from typing import Any, NoReturn
 
 from msgspec.structs import replace
 
-from inspector.base.errors import PtxviewError
 from inspector.base.model import Recording, Stage, StageFile
-from inspector.base.names import base_name
+from inspector.base.text import PtxviewError, base_name
 from inspector.base.text import harmless as draws_itself
 from inspector.commands.explain import meaning
-from inspector.diff.hunks import rows
 from inspector.diff.listings import diff_listings
+from inspector.diff.matching import rows
 from inspector.listing import parse
 from inspector.listing.cubin import debug_ptx, kernel_parameters, read_cubin
 from inspector.listing.line import Listing
@@ -32,7 +31,7 @@ from inspector.measure.ncu.report import text_of
 from inspector.measure.profile.read import profiles
 from inspector.measure.profile.trace import Window, stacks, summarise
 from inspector.measure.time import results
-from inspector.reader import selecting
+from inspector.reader import query as selecting
 from inspector.reader import tables as knowledge
 from inspector.reader.reader import Reader as RecordingReader
 from inspector.recording import output_code

@@ -17,7 +17,7 @@ from inspector.analyse.hints.rules import hints
 from inspector.analyse.hints.subject import Finding, HintSubject
 from inspector.analyse.occupancy import Device
 from inspector.base.model import Argument, Call, Kernel, Origin, Resources, Stage, Variant
-from inspector.base.names import base_name
+from inspector.base.text import base_name
 from inspector.listing import parse
 from inspector.listing.line import Listing
 

@@ -24,7 +24,6 @@ from inspector.analyse.line_annotations import (
     Words,
     by_links,
 )
-from inspector.base.errors import ToolMissing, Unreadable
 from inspector.base.model import (
     Graph,
     Kernel,
@@ -37,6 +36,7 @@ from inspector.base.model import (
     StageFile,
     Variant,
 )
+from inspector.base.text import ToolMissing, Unreadable
 from inspector.listing import parse
 from inspector.listing.line import Function, Kind, Line, Listing
 from inspector.reader import tables

@@ -19,9 +19,8 @@ from pathlib import Path
 from inspector.analyse.hints.rules import hints
 from inspector.analyse.hints.subject import HintSubject
 from inspector.analyse.occupancy import Device
-from inspector.base.errors import PtxviewError
 from inspector.base.model import Kernel, Stage, Variant
-from inspector.base.names import base_name
+from inspector.base.text import PtxviewError, base_name
 from inspector.commands.common import open_reader
 from inspector.reader.reader import Reader
 

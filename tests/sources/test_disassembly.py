@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from inspector.base.errors import Unreadable
+from inspector.base.text import Unreadable
 from inspector.recording.layout import DerivedCache
 from inspector.sources import disassembly
 from inspector.sources.disassembly import disassemble, plain_of

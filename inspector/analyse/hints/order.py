@@ -9,8 +9,7 @@ from inspector.analyse.flow.graph import Flow
 from inspector.analyse.hints.subject import Finding, HintSubject, Thresholds, number, numbers
 from inspector.analyse.tensors import blocked, operand_shape, uses
 from inspector.base.model import Stage
-from inspector.base.names import base_name
-from inspector.base.text import counted, some, words
+from inspector.base.text import base_name, counted, some, words
 from inspector.listing.line import Line
 
 WAIT = "early-wait"

@@ -29,7 +29,7 @@ from inspector.analyse.hints.order import (
     uninlined_call,
 )
 from inspector.analyse.hints.subject import Finding, HintSubject, Thresholds
-from inspector.base.errors import PtxviewError
+from inspector.base.text import PtxviewError
 
 HINTS = (
     fp64_promotion,

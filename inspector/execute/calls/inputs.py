@@ -14,9 +14,8 @@ import numpy as np
 from msgspec import Struct, field
 from numpy.typing import NDArray
 
-from inspector.base.errors import UsageError
 from inspector.base.model import Argument
-from inspector.base.text import words
+from inspector.base.text import UsageError, words
 from inspector.execute import Memory, Program
 from inspector.execute.floats import to_bf16, to_small
 from inspector.execute.memory import Buffer

@@ -13,8 +13,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 import numpy as np
 from msgspec import Struct, field
 
-from inspector.base.errors import PtxviewError
 from inspector.base.model import Location
+from inspector.base.text import PtxviewError
 from inspector.execute import Fault, Program, Trace
 from inspector.execute.blocks import defines
 from inspector.execute.calls.inputs import LaunchInputs

@@ -15,7 +15,7 @@ from pathlib import PurePath
 
 from msgspec import Struct, field
 
-from inspector.base.errors import Unreadable, UsageError
+from inspector.base.text import Unreadable, UsageError
 
 KNOWN_PACKAGES = frozenset(sys.stdlib_module_names) | {"torch", "triton", "numpy"}
 """What a script may import that is to run wherever torch is."""

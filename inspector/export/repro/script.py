@@ -7,9 +7,8 @@ from itertools import pairwise
 
 from msgspec import Struct
 
-from inspector.base.errors import UsageError
 from inspector.base.model import Argument
-from inspector.base.text import words
+from inspector.base.text import UsageError, words
 from inspector.export.repro.python_source import CutSource, is_jitted, python_literal
 
 CHECKS = ("interpreter", "reference", "none")  # what a launch can be compared with

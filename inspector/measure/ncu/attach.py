@@ -13,15 +13,14 @@ from msgspec import Struct, field
 
 from inspector.analyse.hints.subject import Finding
 from inspector.analyse.line_annotations import Samples, total
-from inspector.base.errors import PtxviewError
 from inspector.base.model import Recording, Stage, Variant
-from inspector.base.text import plural, shown, word_for
+from inspector.base.text import PtxviewError, plural, shown, word_for
 from inspector.listing.line import Function, Kind, Listing
 from inspector.measure.ncu.report import Dim3, NcuLaunch, Report, with_offsets
 from inspector.reader.facts import WARP, Measured
 from inspector.reader.listings import Memo
+from inspector.reader.query import names
 from inspector.reader.reader import Reader
-from inspector.reader.selecting import names
 from inspector.recording.layout import DerivedCache
 
 # -- whether the machine code is that of a listing ------------------------------------------------

@@ -20,7 +20,6 @@ from typing import Any
 from msgspec import Struct
 
 from inspector.analyse.line_annotations import Samples, total
-from inspector.base.errors import PtxviewError, ToolMissing, Unreadable
 from inspector.base.model import (
     KERNEL_STAGES,
     Call,
@@ -32,7 +31,7 @@ from inspector.base.model import (
     StageFile,
     Variant,
 )
-from inspector.base.names import shortest_ids
+from inspector.base.text import PtxviewError, ToolMissing, Unreadable, shortest_ids
 from inspector.recording.layout import REPORTS, BytesContent, is_recording, keep, kept
 from inspector.system import files
 from inspector.system.process import run_tool

@@ -21,9 +21,7 @@ from msgspec import Meta, Raw, Struct, field
 from msgspec.json import Decoder
 from msgspec.structs import replace
 
-from inspector.base.errors import Unreadable
-from inspector.base.names import short_name
-from inspector.base.text import plural, words
+from inspector.base.text import Unreadable, plural, short_name, words
 
 Three = tuple[int, int, int]
 

@@ -8,10 +8,8 @@ from pathlib import Path, PurePath
 from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
-from inspector.base.errors import PtxviewError, Unreadable
 from inspector.base.model import Argument, Call, Content, Kernel, Origin, Recording, Stage, Variant
-from inspector.base.names import base_name
-from inspector.base.text import plural
+from inspector.base.text import PtxviewError, Unreadable, base_name, plural
 from inspector.listing.cubin import kernel_parameters
 from inspector.measure.ncu.report import function_of
 from inspector.measure.time.results import KernelTime, median, numbers

@@ -26,7 +26,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from .cupti import Event, Records, Unavailable, trace_of
 from .driver import (
     EMPTY,
     EMPTY_PTX,
@@ -36,10 +35,14 @@ from .driver import (
     Cache,
     Clocks,
     Driver,
+    Event,
     Kernel,
+    Records,
+    Unavailable,
     around,
     next_count,
     settled,
+    trace_of,
     undisturbed,
 )
 from .inputs import Arguments, Inputs, Memory, NotRebuilt, first_line, imported, tensor

@@ -20,8 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from inspector.base.errors import Unreadable
-from inspector.base.text import counted
+from inspector.base.text import Unreadable, counted
 from inspector.system.files import (
     CHUNK,
     DAMAGE,

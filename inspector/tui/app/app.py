@@ -137,7 +137,7 @@ class PtxviewApp(App[None]):
         self.exit()
 
     async def action_quit(self) -> None:
-        from inspector.tui.panes.dialogs import Leaving
+        from inspector.tui.panes.pane_screen import Leaving
 
         if self.live is None or not self.live.running:
             self.leave()

@@ -35,21 +35,19 @@ from inspector.tui.code.code_rows import (
     CHOICES,
     COLUMNS,
     CodeRows,
+    Fold,
+    Folding,
+    MarkedBar,
+    Marks,
     Part,
+    Region,
+    RowMap,
     along,
     arrow_at,
     breaks,
     lanes_shown,
     place_words,
     title,
-)
-from inspector.tui.code.folding import (
-    Fold,
-    Folding,
-    MarkedBar,
-    Marks,
-    Region,
-    RowMap,
 )
 from inspector.tui.code.highlight import IR, SEARCH_LINES, Highlighter
 from inspector.tui.keys.command_table import Where, bindings

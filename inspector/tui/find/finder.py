@@ -23,7 +23,7 @@ from inspector.base.model import Recording, Stage, Variant
 from inspector.listing.line import Listing
 from inspector.reader.query import offers
 from inspector.reader.reader import Reader
-from inspector.report.naming import titles
+from inspector.report.tables import titles
 from inspector.tui.code.code_rows import SEVERITY_SIGNS
 from inspector.tui.code.highlight import labels_of
 from inspector.tui.keys.command_table import (

@@ -22,7 +22,6 @@ from textual.containers import Horizontal
 from textual.content import Content
 from textual.dom import DOMNode
 
-from inspector.base.errors import PtxviewError, UsageError
 from inspector.base.model import (
     BEFORE,
     EDIT,
@@ -34,9 +33,10 @@ from inspector.base.model import (
     UserFrame,
     Variant,
 )
+from inspector.base.text import PtxviewError, UsageError
 from inspector.measure.time.results import Session
 from inspector.reader.reader import Reader
-from inspector.report.naming import representative
+from inspector.report.tables import representative
 from inspector.system import files
 from inspector.system.process import run_program
 from inspector.system.toolchain import which

@@ -21,8 +21,7 @@ import msgspec
 import platformdirs
 from msgspec import Struct, field
 
-from inspector.base.errors import Unreadable
-from inspector.base.text import shown
+from inspector.base.text import Unreadable, shown
 from inspector.system import files
 
 THEMES = ("dark", "light", "auto")

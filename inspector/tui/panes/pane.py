@@ -22,8 +22,8 @@ from inspector.base.model import GRAPH_STAGES, KERNEL_STAGES, Stage
 from inspector.listing.line import Kind
 from inspector.listing.ptx import read_files
 from inspector.reader.reader import Reader
+from inspector.tui.code.code_rows import Fold, Region, regions
 from inspector.tui.code.code_view import CodeView
-from inspector.tui.code.folding import Fold, Region, regions
 from inspector.tui.code.highlight import Highlighter, highlighter_for, width_of
 from inspector.tui.keys.command_table import command, shown, there
 from inspector.tui.widgets.notice import Notice, attempt, in_thread, label, shorten

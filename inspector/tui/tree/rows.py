@@ -14,8 +14,7 @@ from msgspec.structs import replace
 
 from inspector.base.model import Graph, Kernel, Origin, Recording, Resources, Variant
 from inspector.diff.variants import time_us, winner
-from inspector.report.naming import representative, titles
-from inspector.report.tables import labels, under
+from inspector.report.tables import labels, representative, titles, under
 from inspector.tui.widgets.notice import label
 from inspector.tui.widgets.selection import Chosen
 from inspector.tui.widgets.subject import TreeSubject

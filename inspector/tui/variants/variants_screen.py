@@ -29,8 +29,7 @@ from inspector.diff.variants import VariantRow
 from inspector.reader.reader import Reader
 from inspector.report import diff_text, tunings
 from inspector.report.diff_text import absent, settings
-from inspector.report.naming import TILE
-from inspector.report.tables import apart, brief, fit, padded, refused, shared, specialised
+from inspector.report.tables import TILE, apart, brief, fit, padded, refused, shared, specialised
 from inspector.report.timings import duration
 from inspector.tui.diff.diff_screen import DiffScreen
 from inspector.tui.keys.command_table import BARE, Where, bindings, bindings_of

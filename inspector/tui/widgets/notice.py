@@ -18,8 +18,7 @@ from textual.dom import DOMNode
 from textual.strip import Strip
 from textual.worker import get_current_worker
 
-from inspector.base.errors import PtxviewError
-from inspector.base.text import harmless, symbol
+from inspector.base.text import PtxviewError, harmless, symbol
 
 
 class Notice(Struct, frozen=True):

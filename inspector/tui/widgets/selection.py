@@ -7,7 +7,7 @@ from textual.content import Content
 from textual.dom import DOMNode
 from textual.suggester import Suggester
 
-from inspector.base.errors import UsageError
+from inspector.base.text import UsageError
 from inspector.reader.query import Term, matching, measured, offers, parse
 from inspector.reader.reader import Reader
 from inspector.tui.widgets.notice import cancelled, in_thread

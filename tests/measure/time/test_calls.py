@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from inspector.base.errors import PtxviewError
 from inspector.base.model import Kernel, Origin, Recording, Variant
+from inspector.base.text import PtxviewError
 from inspector.measure.time.planning import (
     Library,
     again,
@@ -18,7 +18,7 @@ from inspector.measure.time.planning import (
     kernel_times,
     owner,
 )
-from inspector.reader.selecting import select, select_calls
+from inspector.reader.query import select, select_calls
 from inspector.recording.layout import read_events
 from inspector.sources.opening import open_path
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from inspector.base.errors import UsageError
+from inspector.base.text import UsageError
 from inspector.commands.cli import main
-from inspector.measure.time import ranking as time_script
-from inspector.measure.time.ranking import fixed, sweep
+from inspector.measure.time import take as time_script
+from inspector.measure.time.take import fixed, sweep
 from inspector.system import toolchain
 from inspector.system.process import Finished
 from tests.helpers.schemas import hold

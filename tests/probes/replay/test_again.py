@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from inspector.probes.replay import session
-from inspector.probes.replay.cupti import Event, Unavailable
+from inspector.probes.replay.driver import Event, Unavailable
 from inspector.probes.replay.inputs import Arguments, NotRebuilt
 from inspector.probes.replay.session import CallTimes, ReplayableCall, parts
 

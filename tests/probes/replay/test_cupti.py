@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from inspector.probes.replay import cupti as probe
-from inspector.probes.replay.cupti import Cupti, Event, Records, Unavailable, trace_of
+from inspector.probes.replay import driver as probe
+from inspector.probes.replay.driver import Cupti, Event, Records, Unavailable, trace_of
 from tests.helpers.tools import path_of, skip_without
 
 FAKE = Path(__file__).parents[2] / "data" / "bench" / "fake_cupti.c"

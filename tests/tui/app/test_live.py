@@ -22,7 +22,7 @@ from inspector.reader.reader import Reader
 from inspector.recording.layout import Writer
 from inspector.sources.opening import open_path
 from inspector.tui.app.app import PtxviewApp
-from inspector.tui.panes.dialogs import Leaving
+from inspector.tui.panes.pane_screen import Leaving
 from inspector.tui.program.live import (
     Choice,
     Live,

@@ -18,8 +18,8 @@ from inspector.commands.common import open_reader
 from inspector.listing.line import Listing
 from inspector.system.toolchain import need
 from inspector.tui.app.app import PtxviewApp
+from inspector.tui.code.code_rows import Fold, RowMap, regions
 from inspector.tui.code.code_view import CodeView
-from inspector.tui.code.folding import Fold, RowMap, regions
 from tests.helpers.sample import settle
 from tests.helpers.samples import said_of
 from tests.helpers.shared_app import lecture_app

@@ -14,8 +14,8 @@ from inspector.execute import Facts
 from inspector.execute.calls.stepper import Stepper
 from inspector.execute.calls.tracing import trace_block, trace_launch
 from inspector.measure.recorded_launch import ChosenLaunch, LaunchWish, choose_launch
+from inspector.reader.query import select_one
 from inspector.reader.reader import Reader
-from inspector.reader.selecting import select_one
 from inspector.tui.code.code_rows import CONFLICTS, DIVERGES, LANES, SECTORS, VALUE, WARPS
 from inspector.tui.step.step_figures import SteppedKernel, register_rows
 
