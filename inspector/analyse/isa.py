@@ -12,8 +12,6 @@ from types import MappingProxyType
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-# -- one word of the reference --------------------------------------------------------------------
-
 PTX, SASS = "ptx", "sass"
 INSTRUCTION, DIRECTIVE, REGISTER = "instruction", "directive", "special register"
 SPACE, TYPE, QUALIFIER = "state space", "type", "qualifier"

@@ -280,8 +280,6 @@ def shortest_ids(digests: Iterable[str]) -> dict[str, str]:
     return out
 
 
-# -- as a table has room for them -----------------------------------------------------------------
-
 MAX_NAME_CHARS = 72  # characters of a short name
 
 # What says nothing of which kernel it is.

@@ -158,8 +158,6 @@ def _dispatch(given: list[str]) -> int:
     return status
 
 
-# -- completion -----------------------------------------------------------------------------------
-
 SHELLS = ("bash", "zsh", "fish")
 
 ZSH = """

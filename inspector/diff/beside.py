@@ -19,8 +19,6 @@ from inspector.diff.matching import Hunk, Op
 from inspector.listing import parse
 from inspector.listing.line import Line, Listing
 
-# -- the characters that differ -------------------------------------------------------------------
-
 Spans = tuple[tuple[int, int], ...]
 """Half-open ranges of characters, in order, apart from one another."""
 

@@ -132,9 +132,6 @@ class Barriers:
         return Release(one.target, free, target.number, np.asarray(value)[:, None])
 
 
-# -- mbarriers: arrivals and bytes, phase by phase -------------------------------------------------
-
-
 _COUNT = 20
 _COUNTS = (1 << _COUNT) - 1
 _BYTES = 23

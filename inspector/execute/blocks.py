@@ -422,9 +422,6 @@ def _liveness(
     return frozenset(r for r, n in sites.items() if n == 1 and r not in in_loops)
 
 
-# -- types of registers ----------------------------------------------------------------------------
-
-
 _MOVES = frozenset(("mov", "ld", "st", "selp", "shfl", "ldu", "prmt", "atom", "red"))
 _ROUNDS = 4
 """Times that types are passed on along moves; chains of moves that are longer are rare."""

@@ -230,9 +230,6 @@ class BulkCopies:
             raise self.memory.fault("misaligned", said, n, where)
 
 
-# -- tensor maps -----------------------------------------------------------------------------------
-
-
 SIZE = 128
 MAX_DIMENSIONS = 5
 

@@ -132,9 +132,6 @@ SMS = 132
 """Multiprocessors that ``%nsmid`` reports, those of an H200; blocks are dealt out in turn."""
 
 
-# -- instructions in which the lanes of a warp see each other --------------------------------------
-
-
 _BITS = u32(1) << np.arange(32, dtype=u32)
 
 

@@ -240,9 +240,6 @@ def _initialise(array: Array, variable: PtxVariable, placed: Mapping[str, int]) 
         array[k * size : (k + 1) * size] = data
 
 
-# -- approximate instructions ----------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class Approximation:
     """A line whose result is not exact on a GPU. ``bound`` says how far it may be, in words."""

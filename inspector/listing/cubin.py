@@ -253,9 +253,6 @@ def attributes(section: bytes) -> Iterator[tuple[int, int, bytes]]:
         yield form, kind, value
 
 
-# -- parameters in constant bank 0 ----------------------------------------------------------------
-
-
 class CubinParameter(Struct, frozen=True):
     """``ordinal`` counts from 0; ``offset`` in bytes from the base of the parameters."""
 

@@ -7,7 +7,6 @@ from inspector.base.stage import Location
 from inspector.base.text import words
 from inspector.listing.line import Function, Kind, Line, Listing, unescape
 
-# -- debug metadata -------------------------------------------------------------------------------
 # LLVM debug metadata: ``!dbg`` → DILocation → scope → file, with ``inlinedAt``.
 #
 # LLVM Language Reference, "Specialized Metadata Nodes".

@@ -5,7 +5,6 @@ import re
 from inspector.base.stage import Location
 from inspector.listing.line import Function, Kind, Line, Listing, unescape
 
-# -- locations ------------------------------------------------------------------------------------
 # MLIR locations: ``loc(...)`` and the ``#loc`` aliases, wherever those are defined.
 #
 # MLIR Language Reference, "Builtin Dialect", location attributes: FileLineColLoc, NameLoc,

@@ -12,7 +12,6 @@ from inspector.base.stage import Location
 from inspector.listing.line import Control, Function, Kind, Line, Listing
 from inspector.listing.sass_operands import read_operands
 
-# -- annotations of addresses ---------------------------------------------------------------------
 # What ``nvdisasm -gi -gp -hex`` prints for each address: location, PTX line, control word.
 #
 # ``//## File "f", line 7 inlined at "g", line 13`` lines come before the first instruction of their

@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 
 from inspector.base.text import at_commas, words
 
-# -- textures and surfaces ------------------------------------------------------------------------
 # Which registers a texture or surface instruction of SASS defines and uses.
 #
 # Read off ``nvdisasm -plr``, as in ``sass_operands``. ``TEX.SCR.LL R0, R2, R6, R8, …, CUBE, 0x7``:

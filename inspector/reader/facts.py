@@ -133,8 +133,6 @@ def _stage(message: CompilerMessage, variant: Variant) -> Place:
     return None, n
 
 
-# -- versions -------------------------------------------------------------------------------------
-
 TRITON = (Origin.TRITON, Origin.INDUCTOR)
 HEAD = 4096
 """Bytes of PTX in which its compiler names itself; what declares its version is there, too."""

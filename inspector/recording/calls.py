@@ -636,8 +636,6 @@ def _together(one: Call, two: Call) -> Call:
     return replace(one, count=one.count + two.count, arguments=tuple(arguments) if same else ())
 
 
-# -- parameters -----------------------------------------------------------------------------------
-
 _FORMATS = {
     "bool": "?",
     "char": "b",

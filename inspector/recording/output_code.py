@@ -210,8 +210,6 @@ def _joined(a: Comment, b: Comment) -> Comment:
     return Comment(ops, names, tuple(dict.fromkeys((*a.nodes, *b.nodes))))
 
 
-# -- wrappers-in-C++ -------------------------------------------------------------------------------
-
 _CPP_DEFINED = re.compile(r"^(\s{0,64})async_compile\.triton\('(\w{1,400})', '''")
 _CPP_CALLED = re.compile(r"^\s{1,64}(?:launch|call)_(\w{1,400})\(")
 _CPP_LAUNCHED = re.compile(

@@ -226,8 +226,6 @@ def _bound(
     return None
 
 
-# -- views ----------------------------------------------------------------------------------------
-
 NUMBERS = ("launches", "µs", "total", "share", "of step")
 GIVES = (
     *(("kernel", 44), ("total", 0), ("worst hint", 12), ("kernel", 30), ("variant", 0)),

@@ -465,9 +465,6 @@ def with_before(now: Recording, before: Recording) -> Recording:
     )
 
 
-# -- nvcc and ptxas -------------------------------------------------------------------------------
-
-
 _Job = tuple[CompilerInput, str, tuple[str, ...]]
 """A file, a target and options."""
 

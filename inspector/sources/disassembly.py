@@ -119,8 +119,6 @@ def usage_text(cubin: bytes, cache: DerivedCache) -> str:
     return printed.decode("utf-8", "surrogateescape")
 
 
-# -- files-with-device-code ------------------------------------------------------------------------
-
 _NAMED = re.compile(r"\.(sm_\d+[af]?)\.(cubin|ptx)$")
 FATBIN_MAGIC = b"\x50\xed\x55\xba"
 

@@ -163,8 +163,6 @@ def _graph(content: Content, compiled: str | None, path: str | None) -> dict[str
     return {"event": "graph", "path": path, "blob": content, **dict(zip(names, ids, strict=True))}
 
 
-# -- records about compilations -------------------------------------------------------------------
-
 SYMBOLS = (
     "create_symbol",
     "create_unbacked_symbol",

@@ -341,8 +341,6 @@ def _shortest(value: float) -> str:
     return repr(value)
 
 
-# -- directives and labels ------------------------------------------------------------------------
-
 _WORD = re.compile(r"\s*+(\.?[\w@]++)")
 # Not possessive: re of Python 3.11.2 does not go back from an alternative that fails within ()*+.
 _LINKING = re.compile(r"\A(?:\s*+\.(?:visible|extern|weak|common)\b)*")

@@ -326,9 +326,6 @@ class Stopping(Observer):
             raise Stopped("it was stopped")
 
 
-# -- one block -------------------------------------------------------------------------------------
-
-
 class TracedBlock(Struct, frozen=True):
     """A block's steps. ``ended`` says why it did not come to its end, None where it did.
 

@@ -23,7 +23,6 @@ from inspector.reader.query import names
 from inspector.reader.reader import Reader
 from inspector.recording.layout import DerivedCache
 
-# -- whether the machine code is that of a listing ------------------------------------------------
 # ncu prints addresses of branches, nvdisasm labels; ncu leaves out which operands are kept for
 # reuse. Everything else must be equal, instruction by instruction, for samples to be shown.
 

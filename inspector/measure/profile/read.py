@@ -153,9 +153,6 @@ def _time(us: float) -> str:
     return f"{us:.3g} µs"
 
 
-# -- which kernel of the recording, and which variants of it, a kernel of the profile is ----------
-
-
 def linked(profile: Profile, rec: Recording) -> Profile:
     by_name: dict[str, list[Kernel]] = defaultdict(list)
     for kernel in rec.kernels:

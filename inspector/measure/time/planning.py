@@ -273,9 +273,6 @@ def job_of_call(
     return job, b"", (warning,) if warning else ()
 
 
-# -- whose time it was ----------------------------------------------------------------------------
-
-
 def kernel_times(
     reported: object, among: Sequence[Found], everyone: Sequence[Found], arch: str | None
 ) -> tuple[KernelTime, ...]:

@@ -57,7 +57,6 @@ def restored(kind: Any, value: object) -> Any:
     return value
 
 
-# -- the median and its interval ------------------------------------------------------------------
 # As many of n samples are below the true median as heads fall in n throws of a coin: the binomial
 # distribution alone gives the interval (W. J. Conover, Practical Nonparametric Statistics, 3.2).
 

@@ -271,8 +271,6 @@ def _like(usual: Any, value: Any) -> Any:
     return value
 
 
-# -- passes ---------------------------------------------------------------------------------------
-
 TIMED = {"MLIR_ENABLE_TIMING": "1", "LLVM_ENABLE_TIMING": "1"}
 # Triton sets a flag of LLVM's for each name in the second, and there is no other way to set one:
 # what is printed after each pass is then the whole module, as MLIR's are.

@@ -40,9 +40,6 @@ def _returned(token: Token, result: Any) -> None:
         subjects.add(token[0], token[1])
 
 
-# -- graphs ---------------------------------------------------------------------------------
-
-
 def attach_graphs(module: Any) -> None:
     """``torch._inductor.output_code``: a compiled graph is an object that is called."""
 
@@ -77,9 +74,6 @@ def attach_benchmarks(module: Any) -> None:
             for name in ("benchmark_gpu", "benchmark_gpu_with_cuda_graph", "benchmark_many_gpu"):
                 if callable(original := vars(owner).get(name)):
                     setattr(owner, name, subjects.comparing(original))
-
-
-# -- extensions -----------------------------------------------------------------------------
 
 
 EMULATED: list[Callable[[Any], Any]] = []
@@ -127,9 +121,6 @@ def counted_function(name: str, function: Callable[..., Any], facts: dict[str, A
     # Dynamo would trace this function, and cannot trace the one that it replaces.
     vars(call)["_torchdynamo_disable"] = True
     return call
-
-
-# -- kernels of CUDA C++, on the emulated device ------------------------------------------------
 
 
 def _launched(name: str, numbers: list[int]) -> None:

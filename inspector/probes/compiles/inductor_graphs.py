@@ -260,9 +260,6 @@ def _ir(name: str) -> Before:
     return write_ir
 
 
-# -- failures --------------------------------------------------------------------------------------
-
-
 def _part(stage: str | None) -> tuple[Before, After]:
     """Hooks around a part of Inductor's work with a graph, which began maybe with an earlier."""
 

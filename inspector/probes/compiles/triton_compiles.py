@@ -277,9 +277,6 @@ def stages_left(name: str) -> dict[str, str]:
     return out
 
 
-# -- stages ----------------------------------------------------------------------------------------
-
-
 def end_stages() -> list[list[Any]]:
     """The stages of the compile that ends in this thread, in order, with their seconds."""
     stages: list[list[Any]] = getattr(_now, "stages", [])

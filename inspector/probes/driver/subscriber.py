@@ -126,9 +126,6 @@ def tuning(depth: int) -> None:
         _state["library"].ptxview_driver_tuning(depth)
 
 
-# -- leaving --------------------------------------------------------------------------------------
-
-
 def leave_before(module: Any, functions: tuple[str, ...], who: str) -> None:
     """Leave when one of a module's functions is called, before it runs."""
     from .. import private_names

@@ -211,9 +211,6 @@ def note_machine(ptx: Path, machine: Path) -> None:
         (place / name).write_text(str(machine), encoding="utf-8")
 
 
-# -- records of objects: a build that is found already made is captured all the same -------------
-
-
 def record_file(item: Path) -> Path:
     """Where the record of an object is kept."""
     digest = hashlib.sha256(str(item.absolute()).encode()).hexdigest()[:24]

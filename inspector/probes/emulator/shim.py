@@ -170,9 +170,6 @@ def _try(torch: Path, library: Path) -> None:
         raise CannotBuild(f"the shim does not load beside this torch: {reason.strip()}")
 
 
-# -- the CUDA runtime's stand-in -----------------------------------------------------------------
-
-
 def cpu_build() -> list[str]:
     """The include path that completes torch's CPU wheels; empty for a CUDA build."""
     torch = torch_folder()

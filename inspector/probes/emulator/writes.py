@@ -125,9 +125,6 @@ def _step(statement: str, names: set[str]) -> tuple[list[str], list[str], bool |
     return [], [memory[0], *([_TENSOR_MAPS] if "tensor" in opcode else [])], None
 
 
-# -- memory behind addresses ----------------------------------------------------------------------
-
-
 def behind(starts: Iterable[int], loads: int) -> set[int]:
     """Where the memory starts that as many loads lead to, from the memory at these addresses.
 

@@ -16,7 +16,6 @@ from typing import Any
 from .. import hooks, private_names
 from ..writer import emit, file_blob, folder, problem
 
-# -- the trace of a window ------------------------------------------------------------------------
 # Keeps the trace of a window with the recording.
 
 COMPRESSION = 3
@@ -38,7 +37,6 @@ def keep(session: Any, facts: dict[str, Any], write: Callable[[str], object]) ->
         emit({"event": "profile", **facts, **about})
 
 
-# -- torch.profiler as the program itself uses it -------------------------------------------------
 # Ours steps aside, and reads what the program's recorded.
 
 MAX_PROGRAM_WINDOWS = 8
@@ -111,8 +109,6 @@ def finish_others(session: Any) -> None:
         )
     _held.clear()
 
-
-# -- compilations and timing events ---------------------------------------------------------------
 
 MAX_TIMES = 256
 """Times kept of each calling line, of each pair of timing lines, and of Triton compilations."""

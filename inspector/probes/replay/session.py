@@ -113,9 +113,6 @@ def _function(call: dict[str, Any]) -> Callable[..., Any]:
     return function
 
 
-# -- what CUPTI saw -------------------------------------------------------------------------------
-
-
 def parts(events: list[Event], count: int, lead: list[str]) -> list[list[Event]] | None:
     """The events of each of ``count`` calls, without the ``lead`` before each.
 
