@@ -1,7 +1,5 @@
 """What the disassembler has said of cubins, kept for all tests of analysis."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The card of a variant as a value, as text and as JSON."""
 
-from __future__ import annotations
-
 import pytest
 
 from inspector.analyse.card import GRID, Card, card

@@ -1,7 +1,5 @@
 """Bytes and operations of a launch against figures computed by hand."""
 
-from __future__ import annotations
-
 import pytest
 from msgspec.structs import replace
 

@@ -1,7 +1,5 @@
 """What a generated kernel was made from: Inductor's comments, the graphs, the operations."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from inspector.analyse.links import model_lines

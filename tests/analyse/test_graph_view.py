@@ -1,7 +1,5 @@
 """A graph's calls from recorded values of any make: paths of modules, large graphs, odd types."""
 
-from __future__ import annotations
-
 import pytest
 
 from inspector.analyse.graph_view import buffer_bytes, graph_view, module_path

@@ -1,7 +1,5 @@
 """Words of PTX and SASS: how they are found, and whether the tables hold what assemblers know."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

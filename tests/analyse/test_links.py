@@ -1,7 +1,5 @@
 """Links on small cases made by hand: place, inlining, operation, order, both directions."""
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Occupancy against NVIDIA's calculator, Nsight Compute, and its rules in words."""
 
-from __future__ import annotations
-
 import csv
 import importlib.util
 import subprocess

@@ -1,7 +1,5 @@
 """Links on real listings, with nvdisasm's own output as truth."""
 
-from __future__ import annotations
-
 import re
 from itertools import combinations
 from pathlib import PurePath

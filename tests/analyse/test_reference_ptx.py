@@ -1,7 +1,5 @@
 """The reference of PTX's instructions: complete for what it is asked, and as ptxas has it."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import tomllib

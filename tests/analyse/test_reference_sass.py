@@ -1,7 +1,5 @@
 """The reference of SASS against NVIDIA's tables of opcodes and against every cubin at hand."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import tomllib

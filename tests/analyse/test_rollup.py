@@ -1,7 +1,5 @@
 """Figures of SASS told on the lines that it came from."""
 
-from __future__ import annotations
-
 from inspector.analyse.line_annotations import roll_up
 
 LIVE = {1: {"gpr": 3, "pred": 1}, 2: {"gpr": 7, "pred": 0}, 3: {"gpr": 5, "pred": 2}}

@@ -1,7 +1,5 @@
 """What the control words of SASS say, on cubins of ptxas, against register def-use."""
 
-from __future__ import annotations
-
 import tomllib
 from collections import Counter
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The mix, accesses and tensor-core shapes of a kernel against its text."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from pathlib import Path

@@ -7,8 +7,6 @@ Recordings have the times of ``ptxview run --time``. Kernels whose times constan
 coordinate descent, and prints what to write into inspector/reference/estimate.toml.
 """
 
-from __future__ import annotations
-
 import argparse
 import math
 import re

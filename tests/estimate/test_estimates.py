@@ -1,7 +1,5 @@
 """``ptxview time --estimate``: times of recorded launches without a GPU, and why there is none."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Colours: whole texts come back, linear in time, the main things told apart."""
 
-from __future__ import annotations
-
 from pygments.token import Comment, Error, Keyword, Name, String, _TokenType
 
 from inspector.base.model import Stage

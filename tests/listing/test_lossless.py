@@ -1,7 +1,5 @@
 """Every input comes out again, line for line, in time linear in its size."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """MLIR, one construct at a time. The MLIR language reference says what each means."""
 
-from __future__ import annotations
-
 import pytest
 
 from inspector.base.model import Location

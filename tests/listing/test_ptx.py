@@ -1,7 +1,5 @@
 """PTX, one construct at a time. The PTX ISA says what each means."""
 
-from __future__ import annotations
-
 import pytest
 
 from inspector.base.model import Location

@@ -1,7 +1,5 @@
 """PTX as statements: operands, scopes, variables, labels, calls, as the PTX ISA has them."""
 
-from __future__ import annotations
-
 from inspector.listing.ptx import parse_ptx
 from inspector.listing.ptx_code import PtxFunction, PtxModule, read_module
 from inspector.listing.ptx_statement import (

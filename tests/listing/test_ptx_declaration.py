@@ -1,7 +1,5 @@
 """Declarations of PTX, against ptxas and the PTX ISA."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

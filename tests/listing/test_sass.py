@@ -1,7 +1,5 @@
 """SASS, one construct at a time; what the registers of an instruction are is in test_sass_truth."""
 
-from __future__ import annotations
-
 from inspector.listing.line import Control, Kind, Line
 from inspector.listing.sass import parse_sass
 from tests.helpers.samples import read_sample

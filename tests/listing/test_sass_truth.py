@@ -1,7 +1,5 @@
 """SASS against the vendor's tool."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from functools import cache

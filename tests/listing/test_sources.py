@@ -1,7 +1,5 @@
 """Python and CUDA C++."""
 
-from __future__ import annotations
-
 from inspector.base.model import Location, Stage
 from inspector.listing import parse
 from inspector.listing.line import Kind

@@ -1,7 +1,5 @@
 """Whose time a compile took: each moment is one part's, and rows cost what they hold."""
 
-from __future__ import annotations
-
 from inspector.base.model import CompilePhase, FrameCompile, KernelCompile, Recording
 from inspector.reader.tables import table
 from inspector.report import compiles

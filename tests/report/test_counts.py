@@ -1,7 +1,5 @@
 """Counts and sizes as they are said: one of a thing is one thing, and memory is in KiB."""
 
-from __future__ import annotations
-
 import pytest
 
 from inspector.base.model import Call

@@ -1,7 +1,5 @@
 """Names beside each other: what tells them apart is what is seen, at every width."""
 
-from __future__ import annotations
-
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace

@@ -1,7 +1,5 @@
 """Plots: ticks, lines and letters, rooflines, and the options that draw them."""
 
-from __future__ import annotations
-
 import io
 import json
 import math

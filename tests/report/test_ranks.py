@@ -1,7 +1,5 @@
 """What ranks compiled differently, and the recordings of several machines as one."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Branches as arrows: against the edges that nvdisasm draws, and lanes against a plain search."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Sequence
 from itertools import pairwise

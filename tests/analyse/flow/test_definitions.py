@@ -1,7 +1,5 @@
 """Definitions and uses against paths walked one by one, and in real SASS."""
 
-from __future__ import annotations
-
 from hypothesis import given, settings
 
 from inspector.analyse.function_facts import FunctionFacts

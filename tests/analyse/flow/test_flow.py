@@ -1,7 +1,5 @@
 """Control flow: PTX by hand, SASS against ``nvdisasm -bbcfg``, loops against dominators."""
 
-from __future__ import annotations
-
 import re
 from functools import cache
 

@@ -1,7 +1,5 @@
 """Live ranges of PTX against paths walked one by one."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, settings
 

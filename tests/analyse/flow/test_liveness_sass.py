@@ -1,7 +1,5 @@
 """Live registers of SASS against ``nvdisasm -plr``: every instruction, every class."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

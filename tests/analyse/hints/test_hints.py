@@ -1,7 +1,5 @@
 """Hints on compiled kernels: each fires on what has its fault, and not on the twin without it."""
 
-from __future__ import annotations
-
 import re
 
 import msgspec.structs

@@ -1,7 +1,5 @@
 """Addresses of a warp's lanes and elements of tensors, against their definitions."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 

@@ -1,7 +1,5 @@
 """What a division costs, as ``hints.toml`` says, against the machine code of one."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

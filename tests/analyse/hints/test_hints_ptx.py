@@ -1,7 +1,5 @@
 """Hints on pieces of PTX and SASS: what each is made to leave alone, and what not."""
 
-from __future__ import annotations
-
 import msgspec.structs
 import pytest
 

@@ -1,7 +1,5 @@
 """PTX read out: constructs one by one, names and launches, everything at hand, anything at all."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import tomllib

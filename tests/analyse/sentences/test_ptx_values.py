@@ -1,7 +1,5 @@
 """What registers hold, against an interpreter of the same instructions."""
 
-from __future__ import annotations
-
 import random
 import struct
 from collections.abc import Callable

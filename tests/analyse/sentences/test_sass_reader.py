@@ -1,7 +1,5 @@
 """Constant banks and parameters, LOP3 by brute force, unknown opcodes, damaged lines and files."""
 
-from __future__ import annotations
-
 import re
 from itertools import product
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Sentences of SASS: real lines of nvdisasm's output, one of each construct."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from functools import cache
