@@ -17,6 +17,8 @@ Each variant is paired at most once, by the strictest of ``KEYS`` first. What no
 or removed. A pair is the *same* if its PTX has one canonical form (names, registers and comments do
 not count) and its machine code, where both have it, is alike byte for byte. Without PTX the machine
 code decides, without either the lowest stage that both have, in its canonical form.
+
+One module because a match, its moves and its hunks are one pass over the same lines.
 """
 
 from __future__ import annotations
