@@ -13,7 +13,7 @@ from pathlib import Path
 from inspector.base.text import Exit, ToolMissing, UsageError
 from inspector.commands.common import flag, say, several, takes
 from inspector.recording.layout import recordings_folder
-from inspector.serve.protocol import Server
+from inspector.serve.tools import Server
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
