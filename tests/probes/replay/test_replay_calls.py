@@ -17,7 +17,7 @@ PROGRAM = """
 import json, sys
 from ptxview_probes.replay import session as replay
 from ptxview_probes.replay import driver as replay_stopwatches
-from ptxview_probes.replay.cupti import Event
+from ptxview_probes.replay.driver import Event
 import torch
 
 class Driver:
