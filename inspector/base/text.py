@@ -1,12 +1,9 @@
-"""Text of unknown make, fit for a terminal: what it would obey is shown, and obeyed by nobody.
+"""Texts for people: harmless on a terminal, names as they are typed and read, and errors.
 
-A control character is drawn as its picture (``␛``), anything else without a visible shape
-(direction marks, joiners, bytes that were not UTF-8) as its number.
-
-Names as people type and read them: base names of mangled functions, short names of kernels,
-shortest prefixes of digests.
-
-Every error a user can meet: a sentence, what to do about it, and the exit status.
+``shown`` draws a control character as its picture (``␛``), and anything else without a visible
+shape (direction marks, joiners, bytes that were not UTF-8) as its number. Names are base names of
+mangled functions, short names of kernels and shortest prefixes of digests. An error has a sentence,
+what to do about it, and an exit status.
 """
 
 import re

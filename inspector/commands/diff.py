@@ -22,7 +22,7 @@ from inspector.diff import beside, compare, variants
 from inspector.diff.beside import BesideRow
 from inspector.diff.compare import Compared, Files
 from inspector.diff.explanation import changed_versions
-from inspector.diff.matching import Fate
+from inspector.diff.recordings import Fate
 from inspector.reader.query import Selection, names, place, select, select_one
 from inspector.reader.reader import Reader
 from inspector.report import brief, diff_text

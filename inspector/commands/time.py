@@ -234,7 +234,7 @@ def _estimated(args: argparse.Namespace, reader: Reader, words: list[str]) -> in
     )
     if args.json:
         print_json(timings.document(session))
-    else:
+    elif session.rows:
         print_times(session, printing.out())
     return Exit.OK
 

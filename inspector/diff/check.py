@@ -18,7 +18,7 @@ from msgspec import Struct, field
 from inspector.analyse.hints.subject import Finding
 from inspector.base.model import Kernel, Location, Stage, Variant
 from inspector.base.text import PtxviewError, UsageError
-from inspector.diff import matching
+from inspector.diff import recordings
 from inspector.diff.compare import entries
 from inspector.listing.line import Line
 from inspector.measure.time.results import StoredTimes
@@ -491,6 +491,6 @@ def in_use(kernel: Kernel, variant: Variant) -> bool:
 
 def partners(a: Reader, b: Reader) -> Iterator[tuple[Variant, Variant | None]]:
     """Every variant of ``b``, with the one of the baseline ``a`` that it belongs to."""
-    for pair in matching.pair(entries(a), entries(b)):
+    for pair in recordings.pair(entries(a), entries(b)):
         if pair.b is not None:
             yield pair.b.variant, None if pair.a is None else pair.a.variant

@@ -18,7 +18,7 @@ from inspector.analyse.function_facts import FunctionFacts
 from inspector.analyse.tuner_times import Codes, RoundTimes, overheads, rounds_of
 from inspector.base.model import Kernel, Resources, Stage, Variant
 from inspector.base.text import PtxviewError, UsageError, base_name
-from inspector.diff import matching, variants
+from inspector.diff import recordings, variants
 from inspector.diff.beside import SideBySide
 from inspector.diff.canonical import digest
 from inspector.diff.explanation import (
@@ -33,7 +33,7 @@ from inspector.diff.explanation import (
     tile,
 )
 from inspector.diff.listings import diff_listings
-from inspector.diff.matching import Fate, Pair, RecordedVariant
+from inspector.diff.recordings import Fate, Pair, RecordedVariant
 from inspector.diff.tiles import tiles_of
 from inspector.diff.variants import VariantRow
 from inspector.listing.cubin import read_cubin
@@ -299,7 +299,7 @@ def compare_recordings(
     ``stage``: compare that one instead (SASS is disassembled only so); ``exact``: its text.
     """
     out = []
-    for entry_pair in matching.pair(entries(a), entries(b)):
+    for entry_pair in recordings.pair(entries(a), entries(b)):
         x, y = (None if e is None else e.variant for e in (entry_pair.a, entry_pair.b))
         if x is None or y is None:
             state = Fate.ADDED if x is None else Fate.REMOVED

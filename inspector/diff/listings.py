@@ -16,8 +16,8 @@ from inspector.diff.matching import (
     match,
     merged,
     moved,
-    partners,
 )
+from inspector.diff.recordings import partners
 from inspector.listing.line import Function, Listing
 
 ENOUGH = 0.5

@@ -1,6 +1,6 @@
-"""The instructions of a kernel as the simulation reads them, in the order of a warp.
+"""What the simulation reads of a kernel: a warp's instructions in order, and its memory traffic.
 
-Sectors that the executed blocks of a launch ask for: from L1, from L2 and from memory.
+``Traffic`` counts the sectors that the executed blocks ask for: from L1, from L2 and from memory.
 """
 
 import re

@@ -1,6 +1,6 @@
 """Estimated times of recorded launches, as rows like those of measured times.
 
-What the estimate of a launch needs: its steps, traffic and occupancy, or why there is none.
+``gather`` has what the estimate of a launch needs, or says why there is none.
 """
 
 import datetime
@@ -90,8 +90,6 @@ def gather(reader: Reader, planned: PlannedLaunch) -> Work:
 
 
 NO_CALL = "no call with its arguments was recorded"
-MAX_TENSOR_US = 20.0
-"""Longer kernels that use the tensor cores draw more power than the device may."""
 Constants = Mapping[str, object]
 
 
@@ -172,13 +170,7 @@ def simulated(
         raise ToolMissing(f"it is compiled for {planned.variant.target}")
     machine = convert(known, Machine)
     simulation = Simulation(gather(reader, planned), machine)
-    us = machine.floor_us + simulation.run() / machine.clock_hz * 1e6
-    if us > MAX_TENSOR_US and any(op.products for op, _ in simulation.work.steps):
-        raise ToolMissing(
-            f"tensor products of about {us:.0f} µs: the clock falls under the power limit, which "
-            "is not modelled"
-        )
-    return us, simulation.spent
+    return machine.floor_us + simulation.run() / machine.clock_hz * 1e6, simulation.spent
 
 
 def frequent(kernel: Kernel, variant: Variant) -> PlannedLaunch:

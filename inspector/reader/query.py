@@ -1,6 +1,6 @@
-"""The query language of variants: ``spill>0 regs>128 op:HGMMA hint:spills launched``.
+"""Choosing variants: queries (``spill>0 op:HGMMA launched``) and KERNEL selectors.
 
-KERNEL selectors: a name, a glob, a variant id's prefix, ``NAME#2``, ``#13`` of a title.
+A selector is a name, a glob, a variant id's prefix, ``NAME#2``, or ``#13`` of a title.
 """
 
 import difflib

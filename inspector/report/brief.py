@@ -16,7 +16,8 @@ from inspector.base.model import Graph, Kernel, Resources, Stage, Variant
 from inspector.base.text import base_name, shown
 from inspector.diff.beside import loud
 from inspector.diff.compare import Compared
-from inspector.diff.matching import Fate, Op
+from inspector.diff.matching import Op
+from inspector.diff.recordings import Fate
 from inspector.report import diff_text, jsons
 from inspector.report.tables import UNKNOWN, grid
 

@@ -20,7 +20,7 @@ from inspector.diff.beside import BesideRow, PassChange, Sign, folded, loud
 from inspector.diff.compare import Compared, Files
 from inspector.diff.explanation import TUNER, FigureChange, Summary
 from inspector.diff.listings import FunctionPair, ListingDiff
-from inspector.diff.matching import Fate, RecordedVariant
+from inspector.diff.recordings import Fate, RecordedVariant
 from inspector.diff.variants import VariantRow
 from inspector.listing.line import Line
 from inspector.report.jsons import SCHEMA, members, ordered, plain

@@ -1,7 +1,6 @@
 """Tables and listings for people: cells, columns fit into a width, labels of variants, failures.
 
-Titles of generated kernels, from facts: ``#11 poi silu·mul 4×128×1376 bf16 · act.py:66``.
-
+Generated kernels have titles from facts, ``#11 poi silu·mul 4×128×1376 bf16 · act.py:66``:
 Inductor's own names list every operator, view and cast, and differ in their last letters.
 
 One module because a row of any table is named, sized and laid out in the same way.

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from inspector.base.model import Kernel, Origin, Variant
-from inspector.diff.matching import RecordedVariant, pair
+from inspector.diff.recordings import RecordedVariant, pair
 
 
 def entry(

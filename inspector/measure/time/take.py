@@ -1,6 +1,6 @@
-"""Times recorded launches: chooses them, the interpreter and the estimates beside the times.
+"""Times recorded launches and the variants that a script declares, in a process of their own.
 
-Variants that a script declares: sizes of their input, and their times, ranked if they agree.
+Chooses launches, interpreter and the estimates beside the times; ranks variants that agree.
 """
 
 import datetime

@@ -70,9 +70,10 @@ ASSEMBLY_LINES = 200
 _LIBRARY = re.compile(r"/(?:triton|torch|numpy|nvidia|cuda[-\w.]*)/")
 _OPCODE = re.compile(r"(?:@!?%?\w+\s+)?([a-z]\w*)")
 _VERBS = {
-    "ld": "reads", "ldu": "reads", "cp": "reads",
-    "atom": "updates", "red": "updates", "st": "writes",
-}  # fmt: skip
+    **dict.fromkeys(("ld", "ldu", "cp"), "reads"),
+    **dict.fromkeys(("atom", "red"), "updates"),
+    "st": "writes",
+}
 _ILLEGAL = "an illegal memory access was encountered"
 # cudaGetErrorString of each cause.
 _CUDA = {
@@ -197,6 +198,8 @@ def run(call: Launch, seconds: float) -> str:
         try:
             execute, listing = executor.load("execute"), _module(call.text)[0]
             kernel = _kernel(call.text, call.entry)
+        except ImportError as error:
+            raise NotRun(f"the executor of PTX cannot be loaded ({error})"[:300]) from error
         except Exception as error:
             reason = f"{type(error).__name__}: {error}"[:300]
             raise NotRun(f"its PTX is not understood: {reason}") from error

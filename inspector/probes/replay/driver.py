@@ -3,12 +3,11 @@
 Structures and constants are cuda.h's and nvml.h's. Everything happens in the context that torch
 has made current.
 
-Kernels, copies and fills on the device with their times, from CUPTI's activity records.
-
-CUPTI requests a buffer, writes a record of each kernel, copy and fill into it, and returns it when
-it is flushed. Both are our callbacks. They take Python's lock in the thread that CUPTI calls them
-in, and so must not be called while a launch waits for CUPTI with that lock held: a buffer is large
-enough not to fill up between two flushes, which are made with the lock released.
+Times of kernels, copies and fills are those of CUPTI's activity records. CUPTI requests a buffer,
+writes a record of each into it, and returns it when it is flushed. Both are our callbacks. They
+take Python's lock in the thread that CUPTI calls them in, and so must not be called while a launch
+waits for CUPTI with that lock held: a buffer is large enough not to fill up between two flushes,
+which are made with the lock released.
 
 Fields are read where ``cupti_activity.h`` has them: these are at the front of every record, and
 in the same place in each version of it (``CUpti_ActivityKernel3`` to ``10``, and all of

@@ -1,9 +1,8 @@
-"""Rows of code as strips: sign, number, columns of the gutter, branches, text.
+"""Rows of code as strips (sign, number, gutter, branches, text), and what of a listing is folded.
 
-Foldable regions of a listing (marks, debug sections, comments, functions), and its rows.
-
-Found in the texts of lines alone, in one pass: parsing a million lines would take too long. Marks
-in the scrollbar say where the cursor, links, matches, notes, peaks and the hottest lines are.
+Foldable regions (marks, debug sections, comments, functions) are found in the texts of lines alone,
+in one pass: parsing a million lines would take too long. Marks in the scrollbar show the cursor,
+links, matches, notes, peaks and the hottest lines.
 """
 
 import re

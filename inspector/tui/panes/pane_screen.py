@@ -1,9 +1,7 @@
-"""Base of the two screens with panes: the kernels, and a block that is run.
+"""Base of the two screens with panes (the kernels, and a block that is run), and their dialogs.
 
-With the search in all panes, and the lines above the status line, which say what an instruction
-does.
-
-Dialogs: what the analysis and the reference say, columns to choose, and how to leave.
+It has the search in all panes, and the lines above the status line, which explain an instruction.
+Dialogs show notes and the reference, let columns be chosen, and ask how to leave.
 """
 
 import re

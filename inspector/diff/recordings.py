@@ -1,0 +1,122 @@
+"""The kernels of two recordings, paired: by name, by what they were compiled for, by their source.
+
+Each variant is paired at most once, by the strictest of ``KEYS`` first. What no key pairs was added
+or removed. A pair is the *same* if its PTX has one canonical form (names, registers and comments do
+not count) and its machine code, where both have it, is alike byte for byte. Without PTX the machine
+code decides, without either the lowest stage that both have, in its canonical form.
+"""
+
+import json
+import re
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from enum import StrEnum
+from typing import TypeVar
+
+from msgspec import Struct
+
+from inspector.base.model import Kernel, Variant
+from inspector.base.text import base_name
+
+T = TypeVar("T")
+_NUMBER = re.compile(r"_\d+$")
+
+
+class Fate(StrEnum):
+    SAME = "same"
+    CHANGED = "changed"
+    ADDED = "added"
+    REMOVED = "removed"
+
+
+class RecordedVariant(Struct, frozen=True):
+    """A variant of a recording; ``source`` is a digest of the kernel's own source, if known."""
+
+    kernel: Kernel
+    variant: Variant
+    source: bytes | None = None
+
+
+class Pair(Struct, frozen=True):
+    """Two variants that belong together, or one without a counterpart."""
+
+    a: RecordedVariant | None
+    b: RecordedVariant | None
+
+    @property
+    def name(self) -> str:
+        entry = self.a or self.b
+        return "" if entry is None else entry.kernel.name
+
+
+Key = Callable[[RecordedVariant], Hashable | None]
+
+
+def _text(mapping: Mapping[str, object]) -> str:
+    return json.dumps(dict(mapping), sort_keys=True, default=str)
+
+
+def _settings(entry: RecordedVariant) -> str:
+    return _text({k: v for k, v in entry.variant.config.items() if v is not None})
+
+
+def _compiled(entry: RecordedVariant) -> Hashable:
+    one = entry.variant
+    return _text(one.signature), _text(one.specialization), _settings(entry), one.target
+
+
+KEYS: tuple[Key, ...] = (
+    lambda e: (e.kernel.name, e.variant.symbol, e.variant.hash),
+    lambda e: (e.kernel.name, _compiled(e), e.source) if e.source else None,
+    lambda e: (e.kernel.name, _compiled(e)),
+    lambda e: (e.kernel.name, _text(e.variant.signature), _settings(e)),
+    lambda e: (e.kernel.name, _settings(e), e.variant.target),
+    lambda e: (e.kernel.name, _text(e.variant.signature), _text(e.variant.specialization)),
+    lambda e: e.kernel.name,
+    lambda e: base_name(e.kernel.name),
+    lambda e: (e.source, _compiled(e)) if e.source else None,
+    lambda e: (_NUMBER.sub("", e.kernel.name), _compiled(e)),
+)
+"""What two variants have to share to be paired, the strictest first; None is never shared.
+
+The last three pair what is called otherwise: a function of C++ with other parameters, the same
+source under another name, and a generated kernel that got another number in its graph.
+"""
+
+
+def pair(
+    a: Iterable[RecordedVariant], b: Iterable[RecordedVariant], keys: tuple[Key, ...] = KEYS
+) -> tuple[Pair, ...]:
+    """Return every variant of both, in the order of the first; added ones come last."""
+    left, right = list(a), list(b)
+    found = partners(left, right, keys, lambda x, y: _alike(x.variant, y.variant))
+    out = [Pair(entry, right[found[n]] if n in found else None) for n, entry in enumerate(left)]
+    taken = set(found.values())
+    return (*out, *(Pair(None, entry) for n, entry in enumerate(right) if n not in taken))
+
+
+def partners(
+    left: Sequence[T],
+    right: Sequence[T],
+    keys: Iterable[Callable[[T], Hashable | None]],
+    alike: Callable[[T, T], int] = lambda x, y: 0,
+) -> dict[int, int]:
+    """Return the places of ``left`` with those of ``right`` that share a key, the first key first.
+
+    Of several candidates the most ``alike`` wins, then the first.
+    """
+    out: dict[int, int] = {}
+    for key in keys:
+        taken = set(out.values())
+        waiting: dict[Hashable, list[int]] = {}
+        for n, entry in enumerate(right):
+            if n not in taken and (value := key(entry)) is not None:
+                waiting.setdefault(value, []).append(n)
+        for n, entry in enumerate(left if waiting else ()):
+            if n not in out and (candidates := waiting.get(key(entry))):
+                out[n] = max(candidates, key=lambda m, one=entry: (alike(one, right[m]), -m))  # type: ignore[misc]
+                candidates.remove(out[n])
+    return out
+
+
+def _alike(a: Variant, b: Variant) -> int:
+    return sum(name in b.config and b.config[name] == value for name, value in a.config.items())
