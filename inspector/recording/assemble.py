@@ -379,10 +379,12 @@ class Assembly:
             return
         if earlier.embedded is None and variant.embedded is not None:
             earlier, variant = variant, earlier
+        # Of two compiles by two processes at once the later is in the cache: that one is launched.
+        ran = variant if variant.cache_hit and not earlier.cache_hit else earlier
         kernel.variants[key] = replace(
             earlier,
             ranks=tuple(sorted({*earlier.ranks, *variant.ranks})),
-            stages={**variant.stages, **earlier.stages},
+            stages={**variant.stages, **earlier.stages, **ran.stages},
             config={**variant.config, **earlier.config},
             signature=earlier.signature or variant.signature,
             specialization=earlier.specialization or variant.specialization,

@@ -236,13 +236,14 @@ class CompileLine(Struct, frozen=True):
     """A line for people, and the line of the program that it is about, None if it is about none.
 
     ``kernel`` is the kernel that it is about: its id, or the hash of its variant. ``opens``: more
-    lines come beneath it where one asks for them.
+    lines come beneath it where one asks for them. ``about`` is said of it where it is chosen.
     """
 
     text: Text
     place: UserFrame | None = None
     kernel: str | None = None
     opens: bool = False
+    about: str = ""
 
 
 class BreakPlace(Struct, frozen=True):

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from inspector.analyse.hints.subject import Finding
 from inspector.analyse.tuner_times import overheads
 from inspector.base.model import Kernel, Recording, Variant
 from inspector.base.text import microseconds, plural, shown
@@ -14,7 +15,7 @@ from inspector.measure.time.results import ESTIMATE
 from inspector.report.compiles import CompileLine
 from inspector.report.jsons import SCHEMA, Rows
 from inspector.report.profile import busy
-from inspector.report.tables import UNKNOWN, grid, titles
+from inspector.report.tables import UNKNOWN, grid, titles, user_line
 
 TIMED, PROFILED, NCU, TUNER = "time", "profile", "ncu", "tuner"
 """Sources of a launch's time, the most trusted first."""
@@ -22,6 +23,9 @@ LATENCY_US = 2.5
 """A shorter kernel is bounded by the launch itself and one trip to memory."""
 MEMORY_BOUND_PERCENT = 60.0
 """Share of the device's copy speed, or of ncu's peak, at which that is what bounds a kernel."""
+
+BUSY_SHARE = 0.9
+"""Share of the SMs below which a grid's blocks are what bounds a kernel: the others are idle."""
 
 
 class Cost(Struct, frozen=True):
@@ -134,19 +138,23 @@ def costs(rec: Recording, given: Evidence) -> Costs:
             continue
         total = row.total_us
         step = None if row.us is None or row.per_step is None else row.us * row.per_step
-        found = None if row.variant is None else given.hints(row.variant)
-        severe = sorted(found or (), key=lambda hint: _SEVERITIES.get(hint.severity, 3))
         launched.append(
             replace(
                 row,
                 share=None if total is None or not whole else 100 * total / whole,
                 step_share=None if step is None or not step_us else 100 * step / step_us,
-                hint=None if found is None else severe[0].rule if severe else "",
+                hint=None if row.variant is None else worst(given.hints(row.variant)),
             )
         )
     launched.sort(key=lambda row: [-(x or 0) for x in (row.step_share, row.total_us, row.us)])
     worked = None if given.profile is None else busy(given.profile.overhead)
     return Costs(tuple(launched), tuple(idle), steps or None, worked)
+
+
+def worst(found: Sequence[Finding] | None) -> str | None:
+    """The rule of the most severe hint, "" if there is none; None where none were looked for."""
+    severe = sorted(found or (), key=lambda hint: _SEVERITIES.get(hint.severity, 3))
+    return None if found is None else severe[0].rule if severe else ""
 
 
 def _works_by_variant(rec: Recording, works: Sequence[GpuWork]) -> dict[tuple[str, str], GpuWork]:
@@ -219,7 +227,7 @@ def _bound(
     grids = [call.grid for call in variant.calls if call.grid is not None]
     if device is not None and device.sms and grids:
         blocks = max(x * y * z for x, y, z in grids)
-        if blocks < device.sms:
+        if blocks < BUSY_SHARE * device.sms:
             return f"{blocks} of {device.sms} SMs"
     if us is not None and us < LATENCY_US and source != TUNER:
         return "≈ latency"
@@ -261,9 +269,19 @@ def lines(found: Costs, width: int) -> Iterator[CompileLine]:
     rows = [cells(row) for row in found.rows] or [cells(Cost(""))]
     heads = [head for head in rows[0] if head != "of step" or found.steps]
     table = grid(heads, [[row[head] for head in heads] for row in rows], width, NUMBERS, GIVES)
-    variants = [None if row.variant is None else row.variant.hash for row in found.rows]
-    for text, variant in zip(table, [None, *variants], strict=False):
-        yield CompileLine(text, kernel=variant)
+    yield CompileLine(next(table))
+    for text, row in zip(table, found.rows, strict=False):
+        variant = None if row.variant is None else row.variant.hash
+        yield CompileLine(text, kernel=variant, about=about(row))
+
+
+def about(row: Cost) -> str:
+    """Why a kernel takes its time and where it is from, which a narrow table has no room for."""
+    calls = () if row.variant is None else row.variant.calls
+    place = "" if row.kernel is None else user_line(row.kernel)
+    operators = " → ".join(calls[0].operators) if calls and not place else ""
+    bound = row.bound and f"bound by {row.bound}"
+    return " · ".join(filter(None, (bound, row.hint, place, operators and f"in {operators}")))
 
 
 def footnotes(found: Costs) -> list[str]:

@@ -92,7 +92,7 @@ def title(kernel: Kernel) -> str:
     warps, stages = (variant.config.get(name) for name in ("num_warps", "num_stages"))
     sizes = f"{tile(variant.config, variant.tile)} w{warps} s{stages}" if template else ""
     launches = f"×{variant.launches}" if variant.launches else ""
-    return shown(" · ".join(filter(None, (head, sizes.strip(), _place(kernel), launches))))
+    return shown(" · ".join(filter(None, (head, sizes.strip(), user_line(kernel), launches))))
 
 
 def representative(variants: Sequence[Variant]) -> Variant:
@@ -137,8 +137,8 @@ def tile(config: Mapping[str, object], by_ttgir: str | None = None) -> str:
     return by_ttgir or "" if None in sizes else "·".join(map(str, sizes))
 
 
-def _place(kernel: Kernel) -> str:
-    """The user's line of which most operators are in it, the last of several."""
+def user_line(kernel: Kernel) -> str:
+    """The user's line of which most operators are in a kernel, the last of several, or ""."""
     made = kernel.fusion.made_from if kernel.fusion is not None else ()
 
     def weight(part: MadeFrom) -> int:

@@ -33,15 +33,17 @@ class Program:
         """A process has begun."""
         self._event(pid, event="process", schema=1, rank=rank, python="3.11.0")
 
-    def kernel(self, pid: int, name: str, digest: str, hit: bool = False, **config: object) -> None:
+    def kernel(
+        self, pid: int, name: str, digest: str, hit: bool = False, end: bytes = b"", **config: object
+    ) -> None:
         """It asked Triton for a kernel."""
-        ptx = self._writer.blob(PTX.replace(b"square_kernel", name.encode() + digest.encode()))
+        ptx = PTX.replace(b"square_kernel", name.encode() + digest.encode()) + end
         self._event(
             pid,
             event="triton",
             name=name,
             hash=digest * 16,
-            files={"ptx": ptx},
+            files={"ptx": self._writer.blob(ptx)},
             cache_hit=hit,
             seconds=0.1,
             metadata={"name": name + digest, **config},
@@ -112,6 +114,15 @@ def test_ranks_that_do_the_same_differ_in_nothing(tmp_path: Path) -> None:
     assert "3 ranks: nothing was compiled differently" in call("list", path).text
     alone = alike(tmp_path / "alone", [0]).end()
     assert ranks(open_path(alone)) == () and "compiled differently" not in call("list", alone).text
+
+
+def test_of_compiles_at_once_the_one_that_stayed_in_the_cache_is_shown(tmp_path: Path) -> None:
+    program = alike(tmp_path / "rec", range(2))
+    for pid, end, hit in ((10, b"// 1", False), (11, b"// 2", False), (9, b"// 2", True)):
+        program.kernel(pid, "scale", "bbbb", hit, end)
+    recording = open_path(program.end())
+    (variant,) = next(k for k in recording.kernels if k.name == "scale").variants
+    assert variant.stages[Stage.PTX].content.read().endswith(b"// 2")
 
 
 def test_other_variants_are_named_by_their_settings(tmp_path: Path) -> None:

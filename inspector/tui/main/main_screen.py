@@ -60,8 +60,6 @@ if TYPE_CHECKING:
 
 WIDTH_CELLS = 160
 MAX_NAME_CHARS = 60
-HINT_SECONDS = 0.5
-"""Seconds in which hints of the most expensive kernels are looked for before they are shown."""
 _ENDINGS = {Stage.SOURCE: ".py", Stage.OUTPUT_CODE: ".py"}
 
 TRIED = (Stage.TTIR, Stage.TTGIR, Stage.LLIR, Stage.PTX)
@@ -618,7 +616,7 @@ class MainScreen(PaneScreen[None]):
             self.app.push_screen(PassesScreen(subject))
 
     def action_cost(self) -> None:
-        """Show what kernels cost, once times and hints were looked for."""
+        """Show what kernels cost, once times were looked for."""
         from inspector.measure.evidence import evidence
         from inspector.report.costs import costs
         from inspector.tui.work.compiles_screen import CostScreen
@@ -626,7 +624,7 @@ class MainScreen(PaneScreen[None]):
         reads = self.reads
 
         def screen() -> CostScreen:
-            given = evidence(reads, HINT_SECONDS)
+            given = evidence(reads, 0)
             return CostScreen(reads, costs(reads.recording, given), given)
 
         push = self.app.push_screen

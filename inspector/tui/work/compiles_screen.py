@@ -28,6 +28,8 @@ from inspector.tui.widgets.tool_screen import ChoiceList, Overlay
 FRAME_CELLS = 6
 """Columns of the frame, the padding and the scrollbar."""
 MAX_ZOOM = 4096
+AT_ONCE = 8
+"""Rows of which hints are looked for before they are shown."""
 CONTEXT_LINES = 2000
 """Lines of a file before and after the chosen one."""
 
@@ -70,7 +72,7 @@ class LinesScreen(ChoiceList[UserFrame | str | None]):
 
     def __init__(self, title: str, make: Callable[[int], Iterable[compiles.CompileLine]]) -> None:
         super().__init__(title, OptionList())  # rows are made when the width is known
-        self.make = make
+        self.make, self.heading = make, title
         self.opened = False
         self.rows: list[compiles.CompileLine] = []
 
@@ -104,6 +106,7 @@ class LinesScreen(ChoiceList[UserFrame | str | None]):
         where = "line" if row.place is not None else "kernel" if row.kernel is not None else ""
         enter = "Enter opens · " if row.opens else f"Enter: its {where} · " if where else ""
         self.options.border_subtitle = Content(f"{enter}{self.KEYS} · Esc closes")
+        self.options.border_title = Content(" · ".join(filter(None, (self.heading, row.about))))
 
     def action_section(self, by: int) -> None:
         heads = [0, *(n + 1 for n, row in enumerate(self.rows) if not row.text.plain)]
@@ -179,6 +182,29 @@ class CostScreen(LinesScreen):
             yield from tunings.lines(recording, width, codes)
 
         super().__init__("Cost", make)
+
+    def on_mount(self) -> None:
+        self.count(0)
+
+    def count(self, first: int) -> None:
+        """Look for the hints of some rows in the background, of the most expensive first."""
+        rows = self.found.rows
+
+        def look() -> list[str | None]:
+            chosen = [row.variant for row in rows[first : first + AT_ONCE]]
+            return [None if one is None else costs.worst(self.reads.hints(one)) for one in chosen]
+
+        def counted(hints: list[str | None]) -> None:
+            if self.found.rows is rows:  # estimates have brought the others with them
+                pairs = zip(rows[first:], hints, strict=False)
+                new = [replace(row, hint=hint) for row, hint in pairs]
+                after = first + len(new)
+                self.found = replace(self.found, rows=(*rows[:first], *new, *rows[after:]))
+                self.fill()
+                self.count(after)
+
+        if first < len(rows):
+            in_thread(self, look, counted, "hints")
 
     def action_estimate(self) -> None:
         """Simulate the launches that have no measured time, in the background."""
