@@ -44,7 +44,8 @@ def lines(rec: Recording, width: int, codes: Codes) -> Iterator[CompileLine]:
             rows = _rows(kernel, number, named, codes, overhead_us)
             table = grid(HEADS, rows, width, ("µs",), GIVES)
             for text, row in zip(table, [[""] * len(HEADS), *rows], strict=True):
-                yield CompileLine(text, kernel=hashes.get(row[HEADS.index("variant")]))
+                variant = hashes.get(row[HEADS.index("variant")])
+                yield CompileLine(text, kernel=variant, about=row[HEADS.index("became")])
             for said in remarks(kernel, tuning, codes, overhead_us):
                 yield CompileLine(Text(f"  {said}"))
             yield CompileLine(Text(""))

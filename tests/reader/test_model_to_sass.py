@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from inspector.base.model import Origin, Stage
+from inspector.base.model import MadeFrom, Origin, Recording, Stage, Variant
 from inspector.reader.reader import Reader
 from inspector.recording.layout import kept_cache
 from inspector.sources.opening import open_path
+from inspector.tui.app.app import PtxviewApp
 from tests.helpers.ptxview import environment, ptxview
+from tests.helpers.sample import settle, text_of
 from tests.probes.conftest import INDUCTOR, caches, parents, warm_python
 
 __all__ = ["caches", "parents", "warm_python"]  # fixtures
@@ -89,22 +91,53 @@ def test_the_json_says_what_it_was_made_from(recorded: Path) -> None:
     assert line["links"]["sass"] and line["links"]["output_code"]
 
 
-def test_lines_of_several_source_files_lead_to_sass_and_back(recorded: Path) -> None:
-    rec = open_path(recorded)
+def in_two_files(rec: Recording) -> tuple[Recording, Variant, MadeFrom, MadeFrom]:
+    """As if the sine were in another file of the program; then the two lines."""
     kernel = next(k for k in rec.kernels if k.origin is Origin.INDUCTOR)
     variant, fusion = kernel.variants[0], kernel.fusion
     assert fusion is not None
     sine, other = fusion.made_from
-    # As if the sine were in another file of the program.
-    elsewhere = "/program/activations.py"
-    fusion = replace(fusion, made_from=(replace(sine, file=elsewhere), other))
+    sine = replace(sine, file="/program/activations.py")
+    fusion = replace(fusion, made_from=(sine, other))
     variant = replace(variant, fusion=fusion)
-    files = {**rec.user_files, elsewhere: rec.user_files[sine.file]}
-    rec = replace(rec, user_files=files, kernels=(replace(kernel, variants=(variant,)),))
+    kernel = replace(kernel, variants=(variant,), fusion=fusion)
+    files = {**rec.user_files, sine.file: rec.user_files[other.file]}
+    return replace(rec, user_files=files, kernels=(kernel,)), variant, sine, other
+
+
+def test_lines_of_several_source_files_lead_to_sass_and_back(recorded: Path) -> None:
+    rec, variant, sine, other = in_two_files(open_path(recorded))
     reader = Reader(rec, kept_cache())
-    assert [*reader.sources(variant)] == [other.file, elsewhere]
-    for path, line in ((other.file, other.line), (elsewhere, sine.line)):
+    assert [*reader.sources(variant)] == [other.file, sine.file]
+    for path, line in ((other.file, other.line), (sine.file, sine.line)):
         shown = reader.sources(variant)[path]
         for stage in (Stage.OUTPUT_CODE, Stage.PTX, Stage.SASS):
             _, lines = reader.lines_at(shown, None, Stage.SOURCE, line, stage)
             assert reader.lines_at(variant, None, stage, lines[0], Stage.SOURCE) == (path, (line,))
+
+
+@pytest.mark.asyncio
+async def test_keys_lead_through_source_files_graphs_and_costs_to_the_kernel(
+    recorded: Path,
+) -> None:
+    rec, _, sine, other = in_two_files(open_path(recorded))
+    app = PtxviewApp(Reader(rec, kept_cache()))
+    async with app.run_test(size=(100, 40)) as pilot:
+        screen = await settle(pilot)
+        await pilot.press("$")
+        await settle(pilot)
+        assert f"Cost · two_ops.py:{other.line}" in text_of(pilot)
+        await pilot.press("enter")
+        await settle(pilot)
+        pane = screen.panes.panes[0]
+        assert (pane.stage, pane.view.cursor) == (Stage.SOURCE, other.line)
+        for name, line in (("activations.py", sine.line), ("two_ops.py", other.line)):
+            await pilot.press("1")
+            await settle(pilot)
+            assert name in text_of(pilot) and pane.view.cursor == line
+        await pilot.press("k", "8")
+        await settle(pilot)
+        assert screen.panes.subject.kernel is None
+        await pilot.press("tab", "g", *"jjj", "enter")
+        await settle(pilot)
+        assert screen.panes.subject.kernel == rec.kernels[0]

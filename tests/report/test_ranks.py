@@ -34,7 +34,7 @@ class Program:
         self._event(pid, event="process", schema=1, rank=rank, python="3.11.0")
 
     def kernel(
-        self, pid: int, name: str, digest: str, hit: bool = False, end: bytes = b"", **config: object
+        self, pid: int, name: str, digest: str, hit: bool = False, end: bytes = b"", **config: int
     ) -> None:
         """It asked Triton for a kernel."""
         ptx = PTX.replace(b"square_kernel", name.encode() + digest.encode()) + end

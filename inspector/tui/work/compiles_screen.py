@@ -158,8 +158,9 @@ class CostScreen(LinesScreen):
     BINDINGS: ClassVar = [
         Binding("t", "timeline", show=False),
         Binding("e", "estimate", show=False),
+        Binding("r", "round", show=False),
     ]
-    KEYS: ClassVar = "n next part · t timeline · e estimates"
+    KEYS: ClassVar = "n part · r tuning · t timeline · e estimates"
 
     def __init__(self, reads: Reader, found: costs.Costs, given: Evidence) -> None:
         recording = self.recording = reads.recording
@@ -219,6 +220,18 @@ class CostScreen(LinesScreen):
 
         self.notify("Launches without a time are simulated.")
         in_thread(self, lambda: costs.costs(self.recording, given), estimated, "estimate")
+
+    def action_round(self) -> None:
+        """Go to the candidate that the chosen kernel was made from, or to its own round."""
+        chosen = max((self.options.highlighted or 0) - 1, 0)  # beneath the heads
+        name = self.found.rows[chosen].name if chosen < len(self.found.rows) else ""
+        rounds = list(enumerate(self.rows))[len(self.found.rows) + 1 :]
+        there = [n for n, row in rounds if name and name in (row.about or row.text.plain)]
+        if there:
+            self.options.highlighted = there[0]
+            self.options.scroll_to_highlight(top=True)
+        else:
+            self.notify("No tuning of this kernel was recorded.")
 
     def action_timeline(self) -> None:
         """Show when the GPU did what; a kernel that is chosen there is shown as one chosen here."""
