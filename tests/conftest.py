@@ -108,7 +108,7 @@ def pytest_collection_finish() -> None:
     gc.set_threshold(100_000, 20, 50)
 
 
-MAY_LACK = ("needs nvcc", "needs a GPU")
+MAY_LACK = ("needs nvcc", "needs a GPU", "needs a language's package")
 """What a machine of CI need not have: any other test that skips there fails the run."""
 
 

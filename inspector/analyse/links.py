@@ -26,6 +26,7 @@ Does = frozenset[str]
 
 NOTHING: Does = frozenset()
 LANGUAGE = {
+    Stage.IR: "mlir",
     Stage.TTIR: "mlir",
     Stage.TTGIR: "mlir",
     Stage.LLIR: "llvm",
@@ -35,6 +36,9 @@ LANGUAGE = {
 # PTX in a string of LLVM IR: an opcode at the string's beginning or after a separator.
 _ASSEMBLY = re.compile(
     r"(?:[\"{;]|0[9A]|\}|p\d|\$\d)\s*+([a-z][a-z0-9_]{1,15}(?:[.:]+[a-z0-9_]++)*+)"
+)
+_MARKED = re.compile(
+    r"^#line (\d{1,9}) |^\s*+# src\[[^\]\n:]{1,400}:(\d{1,9})|^\s*+//[^\n]*<L (\d{1,9})>$"
 )
 _CALLED = re.compile(r"@(?:llvm\.)?([\w.]++)\(")
 _PYTHON = re.compile(
@@ -109,6 +113,19 @@ Found = tuple[int, ...]
 _VALUE = re.compile(r"\b_?tmp\d{1,9}(?:_\w{1,40})?\b")
 # A masked reduction is written with tl.where: no operator of the graph.
 _MASK = re.compile(r"tl\.where\([^,\n]{0,400}mask")
+
+
+def marked(code: Listing) -> Links:
+    """Lines of generated code to the user's, by the remarks that its generator leaves above them
+    (Helion's ``# src[k.py:5]``, Warp's ``<L 5>``, ``#line 5`` of C++)."""
+    out: Links = {}
+    at: int | None = None
+    for line in code.lines:
+        if (found := _MARKED.search(line.text)) is not None and found.lastindex:
+            at = int(found[found.lastindex])
+        elif at is not None and line.kind is Kind.INSTRUCTION:
+            out[line.n] = (at,)
+    return out
 
 
 def model_lines(

@@ -338,6 +338,8 @@ class Variant(Struct, frozen=True):
 
     def lines_in(self, stage: Stage) -> tuple[int, int] | None:
         """The first and last line of the kernel in ``source`` or ``output_code``."""
+        if stage is Stage.OUTPUT_CODE and self.maker is not None:
+            return None  # of another language's: its lines are those of the source
         if stage is Stage.SOURCE and self.copied is not None:
             return self.copied.span
         if stage is Stage.SOURCE and self.fusion is not None:

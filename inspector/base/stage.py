@@ -15,7 +15,8 @@ class Stage(StrEnum):
 
     Those from ``dynamo`` to ``operations`` are a whole graph's, as ``output_code`` is; a kernel
     alone has none of them. ``operations`` is no compiler's text: it tells, call by call, which
-    operators of which modules each kernel computes.
+    operators of which modules each kernel computes. ``ir`` is what a language other than Triton has
+    of its own (StableHLO, TIR, Tile IR, MLIR); ``output_code`` what it or Inductor generates.
     """
 
     SOURCE = "source"
@@ -27,6 +28,7 @@ class Stage(StrEnum):
     IR_PRE_FUSION = "ir_pre_fusion"
     IR_POST_FUSION = "ir_post_fusion"
     OPERATIONS = "operations"
+    IR = "ir"
     OUTPUT_CODE = "output_code"
     TTIR = "ttir"
     TTGIR = "ttgir"

@@ -183,7 +183,7 @@ _OF_SOURCE = words("graph graph_text graph_nodes dynamo_nodes user_file")
 _KINDS = _OF_SOURCE | words(
     "process torch device recording end finished tools device_code ptxas triton loaded call "
     "extension library calls autotune configured file problem triton_failed triton_said "
-    "graph_failed autotune_failed not_loaded uncaptured made_failed unwatched "
+    "graph_failed autotune_failed not_loaded uncaptured generated made_failed unwatched "
     "removed"
 )
 """Events that are understood here. Of others, such as a profile, which has stacks, paths and the
@@ -205,13 +205,15 @@ _QUOTING: Mapping[str, Mapping[str, object]] = {
     "graph_failed": _MESSAGES,
     "autotune_failed": _ERROR,
     "device_code": {"source_blob": None, "log": None},
-    "uncaptured": {"source": None},
+    "uncaptured": {"source": None, "output_code": None, "ir": None},
+    "generated": {"source": None, "output_code": None},
     "made_failed": {"source": None, **_MESSAGES},
 }
 """Fields that hold or quote the source, with their replacements."""
 _SOURCES = {
     **dict.fromkeys(_OF_SOURCE, ("blob",)),
-    **dict.fromkeys(("uncaptured", "made_failed", "triton", "triton_failed"), ("source",)),
+    **dict.fromkeys(("made_failed", "triton", "triton_failed"), ("source",)),
+    **dict.fromkeys(("uncaptured", "generated"), ("source", "output_code", "ir")),
     "device_code": ("source_blob",),
     "extension": ("files", "sources"),
 }

@@ -42,12 +42,13 @@ def parse(
         from inspector.listing.llvm import parse_llvm
 
         return parse_llvm(text)
-    if stage in (Stage.TTIR, Stage.TTGIR):
+    if stage in (Stage.IR, Stage.TTIR, Stage.TTGIR) and not (path or "").endswith(".py"):
         from inspector.listing.mlir import parse_mlir
 
         return parse_mlir(text, stage.value)
     from inspector.listing.source_code import is_cuda, parse_cuda, parse_python
 
-    if stage is Stage.SOURCE and is_cuda(path):
+    wrapper = stage is Stage.OUTPUT_CODE and (path or "").endswith(".cpp")  # AOTInductor's
+    if stage in (Stage.SOURCE, Stage.OUTPUT_CODE) and is_cuda(path) and not wrapper:
         return parse_cuda(text, path)
     return parse_python(text, path, stage.value)

@@ -179,6 +179,7 @@ _LEXERS: dict[Stage, type[Lexer]] = {
     **dict.fromkeys(FX_STAGES, PythonLexer),
     Stage.SOURCE: PythonLexer,
     Stage.OUTPUT_CODE: OutputCodeLexer,
+    Stage.IR: MlirLexer,
     Stage.TTIR: MlirLexer,
     Stage.TTGIR: MlirLexer,
     Stage.LLIR: LlvmLexer,
@@ -192,5 +193,9 @@ def lexer_for(stage: Stage, path: str | None = None) -> Lexer:
 
     Nothing is stripped or appended: the tokens joined are the text.
     """
-    lexer = CudaLexer if stage is Stage.SOURCE and is_cuda(path) else _LEXERS[stage]
+    lexer = (
+        CudaLexer
+        if stage in (Stage.SOURCE, Stage.OUTPUT_CODE) and is_cuda(path)
+        else _LEXERS[stage]
+    )
     return lexer(stripnl=False, ensurenl=False, stripall=False)

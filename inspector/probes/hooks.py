@@ -106,11 +106,12 @@ def argument(place: int, name: str = "") -> Before:
 
 
 def arguments(*names: str) -> Before:
-    """Return a hook whose token are the arguments with these names, the call's first ones."""
+    """Return a hook whose token are the arguments with these names, the call's first ones; None of
+    those that the call leaves out."""
 
     def before(args: Args, kwargs: Kwargs) -> tuple[Any, ...]:
         given = {**dict(zip(names, args, strict=False)), **kwargs}
-        return tuple(given[name] for name in names)
+        return tuple(given.get(name) for name in names)
 
     return before
 

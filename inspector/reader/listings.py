@@ -12,7 +12,15 @@ from typing import TypeVar, cast
 from msgspec import Struct
 
 from inspector.analyse.line_annotations import SourceGroups, by_links, by_places, of_source, places
-from inspector.analyse.links import Relation, StageNames, beginning, composed, model_lines, relate
+from inspector.analyse.links import (
+    Relation,
+    StageNames,
+    beginning,
+    composed,
+    marked,
+    model_lines,
+    relate,
+)
 from inspector.base.model import Stage, Variant
 from inspector.base.text import PtxviewError, Unreadable, base_name
 from inspector.listing import parse
@@ -162,6 +170,12 @@ class Listings:
             through = self.links(variant, Stage.PTX, upper)
         left, right = self.listing(variant, upper), self.listing(variant, lower)
         found = relate(left, right, (upper, lower), places, operations(), through)
+        generated = upper is Stage.SOURCE and variant.maker is not None
+        if generated and Stage.OUTPUT_CODE in variant.stages and not found.blocks:
+            marks = marked(self.listing(variant, Stage.OUTPUT_CODE))
+            if lower is not Stage.OUTPUT_CODE:
+                marks = composed(self.links(variant, lower, Stage.OUTPUT_CODE), marks)
+            found = Relation.of(marks).turned()
         if upper is Stage.OUTPUT_CODE and variant.fusion is not None:
             # Its definition and its launches belong to where it begins.
             begin = beginning(right, self.function(variant, lower), found)

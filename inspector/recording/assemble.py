@@ -138,6 +138,7 @@ class Assembly:
             if (error := facts.of_graph(event, self._blob)) is not None:
                 self._failed_graph(event, index, error)
         compiled: list[VariantOfKernel] = []
+        generated = {as_text(e.get("file")): e for e in ordered if e.get("event") == "generated"}
         for index, event in enumerate(ordered):
             kind = event.get("event")
             if (why := as_text(event.get("unkept"))) is not None:
@@ -151,6 +152,9 @@ class Assembly:
                     event, self._blob, self._files, rank, self._origins.files
                 )
                 if variant is not None:
+                    by_language = generated.get(as_text(as_map(event.get("source")).get("file")))
+                    if by_language is not None:
+                        variant = variants.of_language(variant, by_language, self._blob)
                     compiled.append(variant)
                     ordered[index] = {}  # the most frequent, and the largest
             elif kind == "extension":
@@ -480,8 +484,8 @@ class Assembly:
         for maker in dict.fromkeys(kernel.by for kernel in self._uncaptured):
             names = [kernel.name for kernel in self._uncaptured if kernel.by == maker]
             for name in names[:MAX_NAMED]:
-                has_ptx = self._driver.has_ptx(maker, name)
-                lacks = "emulated; its PTX is here" if has_ptx else "captured"
+                has_code = self._driver.has_code(maker, name)
+                lacks = "emulated; its code is here" if has_code else "captured"
                 yield f"the kernel {name} was made by {maker}, which is not {lacks}"
             if len(names) > MAX_NAMED:
                 more = counted(len(names) - MAX_NAMED, "more kernel")

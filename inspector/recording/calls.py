@@ -454,7 +454,7 @@ class DriverLaunches:
                 yield self._stranger(launches)
         if not self.began:
             for made in self._made:
-                if self.has_ptx(made.by, made.name) and not self._was_refused(made):
+                if self._has_code(made) and not self._was_refused(made):
                     # A kernel of which its compiler's text is all there is
                     stages = (Stage.TTIR, Stage.TTGIR, Stage.LLIR)
                     missing = dict.fromkeys(stages, "no Triton compiled it")
@@ -478,12 +478,13 @@ class DriverLaunches:
             r.by == made.by and r.event.get("symbol") == symbol for r in self._refused
         )
 
-    def has_ptx(self, by: str, name: str) -> bool:
-        """Whether a compiler's PTX is there of a kernel that no driver was asked to launch."""
-        return not self.began and any(
-            made.by == by and made.name == name and self._blob(made.event.get("ptx")) is not None
-            for made in self._made
-        )
+    def has_code(self, by: str, name: str) -> bool:
+        """Whether a compiler's code is there of a kernel that no driver was asked to launch."""
+        alike = (made for made in self._made if made.by == by and made.name == name)
+        return not self.began and any(map(self._has_code, alike))
+
+    def _has_code(self, made: _Made) -> bool:
+        return any(self._blob(made.event.get(kind)) is not None for kind in ("ptx", "cubin"))
 
     def _of_compiler(
         self, made: _Made, missing: Mapping[Stage, str], error: Failure | None = None
@@ -493,18 +494,18 @@ class DriverLaunches:
         symbol = as_text(made.event.get("symbol")) or made.name
         stages: dict[Stage, StageFile] = {}
         more = self._compiled(made, symbol, stages)
-        held = stages.get(Stage.PTX)
-        ptx = None if held is None else held.content
+        held = stages.get(Stage.PTX, stages.get(Stage.SASS))
+        code = None if held is None else held.content
         signature = sorted(as_map(more["signature"]).items())
         asked = repr((made.by, made.name, signature, made.event.get("source")))
         digest = hashlib.sha256(asked.encode("utf-8", "surrogatepass")).hexdigest()
         variant = Variant(
             id="",
-            hash=digest_of(ptx) if ptx is not None and error is None else digest,
+            hash=digest_of(code) if code is not None and error is None else digest,
             symbol=symbol,
-            target=None if ptx is None else target_of(ptx, {}),
+            target=self._target(stages) or (target_of(code, {}) if Stage.PTX in stages else None),
             stages=stages,
-            missing=_missing(missing, stages),
+            missing=_missing(missing, stages, made),
             maker=made.by,
             error=error,
         )
@@ -512,9 +513,15 @@ class DriverLaunches:
         return VariantOfKernel(key, Origin.EXTERN, symbol, replace(variant, **more))
 
     def _stranger(self, launches: _Launches) -> VariantOfKernel:
-        # Of several compilations of that name the last counts.
-        named = (made for made in reversed(self._made) if _names(made, launches.symbol))
-        made = next(named, None)
+        # The compilation whose machine code it is; else of those of that name the last.
+        named = [made for made in reversed(self._made) if _names(made, launches.symbol)]
+        exact = (m for m in named if launches.module and m.event.get("cubin") == launches.module)
+        made = next(exact, next(iter(named), None))
+        modules = {m.event.get("ir") for m in named}
+        if made is not None and len(modules) > 1 and made.event.get("cubin") != launches.module:
+            why = f"{len(modules)} modules that {made.by} compiled have a kernel of this name"
+            lacks = dict.fromkeys(("source", "ir", "output_code", "ttir", "llir", "ptx"), why)
+            made = _Made(made.by, made.name, {"lacks": lacks})
         stages: dict[Stage, StageFile] = {}
         by = made.by if made is not None else maker_of(launches.libraries)
         from_library = launches.libraries[0] if launches.libraries else None
@@ -539,7 +546,7 @@ class DriverLaunches:
             symbol=launches.symbol,
             target=self._target(stages),
             stages=stages,
-            missing=_missing(missing, stages),
+            missing=_missing(missing, stages, made),
             maker=by,
             library=from_library,
         )
@@ -563,20 +570,22 @@ class DriverLaunches:
         if (source := self._blob(made.event.get("source"))) is not None:
             path = as_text(made.event.get("path"))
             stages[Stage.SOURCE] = StageFile(source, path, f"what {made.by} was given")
-            lines = made.event.get("lines")
-            if isinstance(lines, list) and len(lines) == 2 and all(map(as_int, lines)):
-                span = (lines[0], lines[1])
-            else:
-                span = cuda_span(text_of(source), base_name(symbol))
-        kinds = ((Stage.PTX, "ptx"), (Stage.LLIR, "llir"), (Stage.SASS, "cubin"))
-        for stage, key in kinds:
+            span = facts.lines_of(made.event) or cuda_span(text_of(source), base_name(symbol))
+        texts = (Stage.IR, Stage.OUTPUT_CODE, Stage.TTIR, Stage.LLIR, Stage.PTX)
+        paths, said = as_map(made.event.get("paths")), as_map(made.event.get("said"))
+        for stage, key in (*((s, s.value) for s in texts), (Stage.SASS, "cubin")):
             if stage not in stages and (content := self._blob(made.event.get(key))) is not None:
                 told_by = made.by if stage is not Stage.SASS else "nvdisasm -c"
-                stages[stage] = StageFile(content, None, told_by)
+                told_by = as_text(said.get(key)) or told_by
+                stages[stage] = StageFile(content, as_text(paths.get(key)), told_by)
+        code = stages.get(Stage.OUTPUT_CODE)
+        embedded = None if code is None or code.origin_path is None else (code.origin_path, 1)
         options = made.event.get("options")
-        config = {"flags": [str(o) for o in options]} if isinstance(options, list) else {}
+        config = as_map(made.event.get("config"))
+        if isinstance(options, list):
+            config = {**config, "flags": [str(o) for o in options]}
         signature = {k: str(v) for k, v in as_map(made.event.get("signature")).items()}
-        return {"span": span, "config": config, "signature": signature}
+        return {"span": span, "config": config, "signature": signature, "embedded": embedded}
 
     def captured(self, by: str, name: str) -> bool:
         """Whether a kernel that a compiler was seen to make is here by its launches, or was never
@@ -611,9 +620,13 @@ def digest_named(content: Content) -> str | None:
     return named if isinstance(named, str) and len(named) == 64 else None
 
 
-def _missing(reasons: Mapping[Stage, str], stages: Mapping[Stage, StageFile]) -> dict[Stage, str]:
-    """The reasons for the stages that a kernel lacks."""
+def _missing(
+    reasons: Mapping[Stage, str], stages: Mapping[Stage, StageFile], made: _Made | None
+) -> dict[Stage, str]:
+    """The reasons for the stages that a kernel lacks, the compiler's own first."""
     every = {**reasons, Stage.SOURCE: "what it was compiled from was not seen"}
+    words = {} if made is None else as_map(made.event.get("lacks"))
+    every |= {stage: str(words[stage]) for stage in Stage if stage in words}
     return {stage: why for stage, why in every.items() if stage not in stages}
 
 

@@ -144,6 +144,14 @@ def python_span(source: Mapping[str, object]) -> tuple[int, int] | None:
     return (first, last) if isinstance(first, int) and isinstance(last, int) else None
 
 
+def lines_of(event: Event) -> tuple[int, int] | None:
+    """The first and the last line that an event of a language's kernel has."""
+    match event.get("lines"):
+        case [int(first), int(last)] if 0 < first <= last:
+            return first, last
+    return None
+
+
 def cuda_kernels(text: str) -> tuple[str, ...]:
     """Names of the ``__global__`` functions of CUDA C++, as they are written there."""
     names: dict[str, None] = {}

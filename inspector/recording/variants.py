@@ -33,6 +33,7 @@ from inspector.recording.facts import (
     cuda_kernels,
     cuda_span,
     digest_of,
+    lines_of,
     options_of,
     python_span,
     target_of,
@@ -154,6 +155,28 @@ def from_triton(
         error=error,
     )
     return VariantOfKernel(key, origin, name, variant)
+
+
+def of_language(made: VariantOfKernel, event: Event, blob: Blob) -> VariantOfKernel:
+    """A compile of Triton that another language generated, with that language's stages."""
+    source, code = blob(event.get("source")), blob(event.get("output_code"))
+    path, by, file = (as_text(event.get(key)) for key in ("path", "by", "file"))
+    stages = dict(made.variant.stages)
+    if code is not None:
+        stages[Stage.OUTPUT_CODE] = StageFile(code, file, f"what {by} generated")
+    if source is not None:
+        stages[Stage.SOURCE] = StageFile(source, path, "the script's file")
+    variant = replace(
+        made.variant,
+        stages=stages,
+        missing={s: why for s, why in made.variant.missing.items() if s not in stages},
+        span=lines_of(event),
+        embedded=None if file is None else (file, 1),
+        config={**as_map(event.get("config")), **made.variant.config},
+        maker=by,
+    )
+    key = (Origin.TRITON.value, made.name, path or "")
+    return VariantOfKernel(key, Origin.TRITON, made.name, variant)
 
 
 def at_home(compiled: Sequence[VariantOfKernel]) -> Iterator[VariantOfKernel]:

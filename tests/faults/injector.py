@@ -19,7 +19,7 @@ from tests.faults.instrument import instrument
 from tests.helpers import warm
 
 PROGRAMS = Path(__file__).parent / "programs"
-NAMES = ("threads", "compiled", "extension", "processes")
+NAMES = ("threads", "compiled", "extension", "processes", "languages")
 KINDS = ("first", "third", "base", "full", "delay")
 """RuntimeError at the first and at the third call, a BaseException, a full disk, two seconds."""
 SECONDS = 60
@@ -69,6 +69,7 @@ class Injector:
             "PTXVIEW_TARGET": "sm_90",
             "PTXVIEW_VALUES": "budget",
             "PTXVIEW_DEVICES": "1",
+            "FAULT_PROGRAMS": str(Path(__file__).parents[1] / "data" / "languages"),
             "XDG_CACHE_HOME": str(caches),
             "CUDA_VISIBLE_DEVICES": "",
             "TORCH_EXTENSIONS_DIR": str(folder / "extensions"),

@@ -58,7 +58,7 @@ def test_crlf_means_the_same(stage: Stage) -> None:
         **{s: "gpt_fused.ir" for s in GRAPH_STAGES if s not in FX_STAGES},
         Stage.SOURCE: "tma.py",
         Stage.OUTPUT_CODE: "../analyse/forward.py",
-        Stage.TTIR: "layer_norm_sm90.ttir",
+        **dict.fromkeys((Stage.IR, Stage.TTIR), "layer_norm_sm90.ttir"),
         Stage.TTGIR: "layer_norm_sm90.ttgir",
         Stage.LLIR: "matmul_sm90.llir",
         Stage.PTX: "nested.ptx",

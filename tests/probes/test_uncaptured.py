@@ -25,15 +25,27 @@ def _compile_module_with_cache(source, options=(), *, arch=None, extra_source=No
                                backend="nvrtc", enable_cooperative_groups=False,
                                name_expressions=None, log_stream=None, jitify=False):
     return "compiled"
+class _NVRTCProgram:
+    def compile(self, options=(), log_stream=None):
+        return b"", None
 """
 JAX = """
 def compile_or_get_cached(backend, computation, devices, compile_options, host_callbacks,
                           executable_devices, pgle_profiler=None):
-    return "executable"
+    from types import SimpleNamespace as Object
+    text = "ENTRY %main {\\n  ROOT %loop_add.1 = f32[512]{0} fusion(%b.1), kind=kLoop\\n}"
+    return Object(hlo_modules=lambda: [Object(to_string=lambda: text)])
 """
 BINDINGS = """
 def nvrtcCreateProgram(src, name, numHeaders, headers, includeNames):
-    return 0, "program"
+    return 0, 7
+def nvrtcCompileProgram(prog, numOptions, options):
+    return (0,)
+def nvrtcGetPTXSize(prog):
+    return 0, 0
+def nvrtcGetPTX(prog, data):
+    return (0,)
+nvrtcGetCUBINSize, nvrtcGetCUBIN = nvrtcGetPTXSize, nvrtcGetPTX
 """
 PYCUDA = """
 def compile(source, nvcc="nvcc", options=None, keep=False, no_extern_c=False):
@@ -95,18 +107,20 @@ def test_jax_names_the_module_of_a_gpu_and_is_silent_of_a_cpus(tmp_path: Path) -
 from types import SimpleNamespace as Object
 from jax._src import compiler
 for platform, name in (("cpu", "jit_g"), ("gpu", "jit_f")):
-    module = Object(operation=Object(attributes={"sym_name": f'"{name}"'}))
+    text = lambda **options: "module"
+    module = Object(operation=Object(attributes={"sym_name": f'"{name}"'}, get_asm=text))
     compiler.compile_or_get_cached(Object(platform=platform), module, None, None, (), None)
 """
     found = names(ran(tmp_path, program, {"jax._src.compiler": JAX}))
-    assert found == [("JAX (XLA)", "jit_f (all of its module)")]
+    assert found == [("JAX (XLA)", "loop_add_1")]
 
 
 def test_programs_of_nvrtc_are_named_by_their_source(tmp_path: Path) -> None:
     program = f"""
 from cuda.bindings import nvrtc
 from pycuda.compiler import SourceModule
-assert nvrtc.nvrtcCreateProgram({CUDA!r}.encode(), b"x.cu", 0, None, None)[0] == 0
+assert nvrtc.nvrtcCreateProgram({CUDA!r}.encode(), b"x.cu", 0, None, None) == (0, 7)
+assert nvrtc.nvrtcCompileProgram(7, 0, []) == (0,)
 assert SourceModule({CUDA!r}).module == b"cubin"
 """
     modules = {"cuda.bindings.nvrtc": BINDINGS, "pycuda.compiler": PYCUDA}

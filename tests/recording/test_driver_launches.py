@@ -158,6 +158,19 @@ def test_what_a_compiler_was_given_is_the_source_of_its_kernel(folder: Folder) -
     assert not recording.uncaptured and not recording.problems
 
 
+@pytest.mark.parametrize("modules", [1, 2])
+def test_one_of_several_modules_that_name_a_kernel_alike_is_not_guessed(
+    folder: Folder, modules: int
+) -> None:
+    for number in range(modules):
+        text = folder.blob(f"module @jit_{number}".encode())
+        folder.event("uncaptured", by="JAX (XLA)", name=NESTED, symbol=NESTED, ir=text)
+    folder.launch(0, NESTED, [1, 0, 0], module=folder.blob((DATA / "nested.cubin").read_bytes()))
+    (variant,) = the_kernel(folder.opened()).variants
+    assert (Stage.IR in variant.stages) == (modules == 1)
+    assert modules == 1 or "2 modules" in variant.missing[Stage.IR]
+
+
 def test_without_a_gpu_the_ptx_of_nvrtc_is_there_and_its_maker_named(folder: Folder) -> None:
     folder.rows = [row for row in folder.rows if row["event"] != "driver"]
     ptx = (DATA / "nested.ptx").read_bytes()
@@ -172,7 +185,7 @@ def test_without_a_gpu_the_ptx_of_nvrtc_is_there_and_its_maker_named(folder: Fol
     assert variant.stages[Stage.PTX].content.read() == ptx
     assert variant.span is not None and "not emulated" in variant.missing[Stage.SASS]
     assert recording.problems == (
-        "the kernel nested was made by NVRTC, which is not emulated; its PTX is here",
+        "the kernel nested was made by NVRTC, which is not emulated; its code is here",
     )
 
 

@@ -24,6 +24,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.versions import languages
+
 ROOT = Path(__file__).parents[2]
 PLACE = ROOT / "tests" / "data" / "versions"
 PAIRS = (
@@ -144,8 +146,17 @@ def unlinked(program: Program, out: Path, kernel: dict[str, Any]) -> Iterator[st
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.versions", description=__doc__)
     parser.add_argument("pairs", nargs="*", metavar="TORCH[/TRITON]", default=PAIRS)
+    parser.add_argument("--languages", action="store_true", help="of other languages: PACKAGE…")
     parser.add_argument("--only", action="append", choices=[p.name for p in PROGRAMS])
     asked = parser.parse_args()
+    if asked.languages:
+        wanted = [] if asked.pairs is PAIRS else asked.pairs
+        print("| package | release | stages |\n|---|---|---|", flush=True)
+        told = []
+        for row, said in languages.rows(wanted):
+            print(row, flush=True)
+            told.append(said)
+        return int(any(told))
     programs = [p for p in PROGRAMS if not asked.only or p.name in asked.only]
     heads = ["torch", "triton", *(p.title for p in programs)]
     print(f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}", flush=True)

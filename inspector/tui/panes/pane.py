@@ -137,7 +137,7 @@ class PaneTitle(LineWidget):
         graph = self.stage if self.stage in GRAPH_STAGES else Stage.OPERATIONS
         for stage in (*KERNEL_STAGES, graph):
             there = self.subject.has(stage)
-            if there or stage is self.stage or (stage in KERNEL_STAGES and not words):
+            if there or stage is self.stage or (digit(stage) < "8" and not words):
                 style = "bold underline" if stage is self.stage else ""
                 if not there:
                     style = "dim" if words else "dim strike"

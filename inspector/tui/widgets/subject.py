@@ -31,7 +31,7 @@ from inspector.report import tables, timings
 from inspector.report.tables import UNKNOWN as UNKNOWN
 from inspector.report.tables import figure as figure
 
-LEFT = (Stage.SOURCE, Stage.OUTPUT_CODE, Stage.TTIR, Stage.PTX, Stage.LLIR, Stage.SASS)
+LEFT = (Stage.SOURCE, Stage.OUTPUT_CODE, Stage.IR, Stage.TTIR, Stage.PTX, Stage.LLIR, Stage.SASS)
 """What the first pane shows, the best first: where the code was written."""
 
 RIGHT = (Stage.PTX, Stage.SASS, Stage.LLIR, Stage.TTGIR, Stage.TTIR, Stage.OUTPUT_CODE)
@@ -51,7 +51,9 @@ OF_GRAPH = (
 
 
 def digit(stage: Stage) -> str:
-    return "8" if stage in GRAPH_STAGES else str(KERNEL_STAGES.index(stage) + 1)
+    if stage is Stage.IR or stage in GRAPH_STAGES:
+        return "9" if stage is Stage.IR else "8"
+    return str(KERNEL_STAGES.index(stage) + 1 - (stage.rank > Stage.IR.rank))
 
 
 class TreeSubject(Struct, frozen=True):

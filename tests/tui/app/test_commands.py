@@ -175,9 +175,10 @@ JOURNEYS: dict[str, list[Step]] = {
         ("tab tab 1", {"stages": "source source", "notice": False}),
         ("3", {"stages": "source ttir", "notice": False}), ("7", {"stages": "source sass"}),
         ("6", {"stages": "source ptx", "notice": False})],
-    "stage.2 stage.4 stage.5": [
+    "stage.2 stage.4 stage.5 stage.9": [
         ("tab 2", {"text": "No output_code here.", "notice": True, "focus": 1}),
-        ("4", {"text": "No ttgir here.", "notice": True}), ("5", {"text": "No llir here."})],
+        ("4", {"text": "No ttgir here.", "notice": True}), ("5", {"text": "No llir here."}),
+        ("9", {"text": "No ir here."})],
     "stage.8": [("tab 8", {"stages": "operations ptx", "notice": True}),  # it is in no graph
                 ("tab tab G k k k tab", {"stages": "operations output_code"}),
                 ("8", {"stages": "dynamo output_code"}),

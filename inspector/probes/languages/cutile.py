@@ -1,0 +1,54 @@
+"""cuTile: IR that is made of Python's, Tile IR's bytecode, and tileiras' machine code.
+
+tileiras goes from bytecode to machine code in a process of its own, and writes no PTX.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from .. import private_names
+from ..hooks import arguments, succeeded
+from .made import MAX_KERNELS, of_function, tell
+
+BY = "cuTile"
+LACKS = {"ptx": "tileiras makes machine code of Tile IR, and no PTX"}
+_now = threading.local()  # texts: cuTile's IR of what is compiled, by the number of the signature
+
+
+def attach(module: Any) -> None:
+    """``cuda.tile._compile``: compiles a function for signatures, or has them in its cache."""
+
+    def lowered(given: tuple[Any, Any], block: Any) -> None:
+        texts = getattr(_now, "texts", None)
+        if texts is not None and len(texts) < MAX_KERNELS:
+            texts[given[1]] = block.to_string(include_loc=False)
+
+    def before(args: Any, kwargs: Any) -> Any:
+        _now.texts = {}
+        return arguments("ann_func")(args, kwargs)[0]
+
+    asked = arguments("self", "signature_index")
+    private_names.wrap("cuda.tile._compile:_IrKeeper.get_final_ir", asked, succeeded(lowered))
+    private_names.wrap("cuda.tile._compile:compile_tile", before, succeeded(_compiled))
+
+
+def _compiled(function: Any, result: Any) -> None:
+    texts = _now.__dict__.pop("texts", {})
+    of = of_function(BY, getattr(function, "pyfunc", function))
+    more = {"said": {"ir": "cuTile's IR, before Tile IR"}, "cubin": result.cubin, "lacks": LACKS}
+    for n, signature in enumerate(result.kernel_signatures):
+        types = [_type(each) for each in signature.parameters]
+        names = [*getattr(getattr(function, "pysig", None), "parameters", ())]
+        known = dict(zip(names, types, strict=False))
+        tell({**of, **more, "symbol": signature.symbol, "signature": known, "ir": texts.get(n)})
+
+
+def _type(of: Any) -> str:
+    """What a signature says of a parameter: an array's or a scalar's type, or a constant."""
+    kind = getattr(of, "dtype", None)
+    if kind is None:
+        return f"constant {getattr(of, 'value', '')}"
+    name = str(getattr(kind, "name", kind))
+    return f"array({name}, {of.ndim}d)" if hasattr(of, "ndim") else name

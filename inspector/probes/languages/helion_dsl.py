@@ -1,0 +1,95 @@
+"""Helion: each configuration of a kernel becomes a file with a kernel of Triton, and is tuned.
+
+Triton's compile of that file is recorded as any other; here are the Python and the configuration
+that it was generated from, and what Helion's autotuner measured.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from typing import Any
+
+from .. import private_names
+from ..autotune.triton_tuner import emulated, write
+from ..hooks import argument, succeeded
+from ..writer import emit, file_blob, plain
+from .made import of_function
+
+BY = "Helion"
+MAX_CONFIGURATIONS = 2000
+_now = threading.local()  # results: what the tuning that is under way has measured
+
+
+def attach(module: Any) -> None:
+    """``helion.runtime.kernel``: a bound kernel compiles a configuration to a function."""
+    name = "helion.runtime.kernel:BoundKernel.compile_config"
+    private_names.wrap(name, argument(0), succeeded(_generated))
+
+
+def _generated(bound: Any, function: Any) -> None:
+    cache = getattr(bound, "_compile_cache", {})
+    configs = [config for config, made in list(cache.items()) if made is function]
+    path = function.__code__.co_filename
+    text = {"output_code": file_blob(path), "file": path}
+    config = _settings(configs[-1]) if configs else {}
+    emit({"event": "generated", "config": config, **text, **of_function(BY, bound.kernel.fn)})
+
+
+def _settings(config: Any) -> dict[str, Any]:
+    return {str(name): plain(value) for name, value in config.config.items()}
+
+
+def attach_search(module: Any) -> None:
+    """``helion.autotuner.base_search``: a search measures batches of configurations."""
+    search = "helion.autotuner.base_search:BaseSearch"
+
+    def began(args: Any, kwargs: Any) -> tuple[Any, float, Any]:
+        outer = getattr(_now, "results", None)
+        _now.results = []
+        return args[0], time.time(), outer
+
+    def measured(token: Any, results: Any) -> None:
+        kept = getattr(_now, "results", None)
+        if kept is not None and len(kept) < MAX_CONFIGURATIONS:
+            kept += list(results)
+
+    def ended(token: tuple[Any, float, Any], best: Any, error: BaseException | None) -> None:
+        results, _now.results = _now.results, token[2]
+        if error is None and results:
+            _tuned(token[0], results, best, time.time() - token[1])
+
+    private_names.wrap(f"{search}.benchmark_batch", None, succeeded(measured))
+    private_names.wrap(f"{search}.autotune", began, ended)
+
+
+def _tuned(search: Any, results: list[Any], best: Any, seconds: float) -> None:
+    """The configurations in the order of their first measurement, each with its best time."""
+    times: dict[str, tuple[dict[str, Any], float, str]] = {}
+    for one in results:
+        config = _settings(one.config)
+        earlier = times.get(repr(config))
+        if earlier is None or one.perf < earlier[1]:
+            times[repr(config)] = config, one.perf, str(one.status)
+    # Until Helion 1.1 all times are in ms, and nothing says so.
+    in_ms = getattr(search, "performance_unit", "ms") == "ms" and not emulated()
+    entries = [
+        {
+            "config": config,
+            "times_ms": [time_ms] if in_ms and math.isfinite(time_ms) else None,
+            "reason": None if math.isfinite(time_ms) else status,
+        }
+        for config, time_ms, status in times.values()
+    ]
+    chosen = repr(_settings(best))
+    of = of_function(BY, search.kernel.kernel.fn)
+    write(
+        "triton",
+        f"_helion_{of['name'].rpartition('.')[2]}",
+        entries,
+        file=of.get("path"),
+        seconds=seconds,
+        method=type(search).__name__,
+        winner=list(times).index(chosen) if chosen in times else None,
+    )

@@ -1,0 +1,109 @@
+"""``jax.jit`` and Pallas: XLA makes all kernels of a module at once, and names them by its HLO.
+
+Each kernel has the module's StableHLO, the HLO that XLA made of it with its fusions, and the line
+that the HLO names. A kernel of Pallas that is lowered to Triton has its Triton IR. LLVM IR and PTX
+XLA returns nowhere: they are taken from its dump, where the program's XLA_FLAGS ask for one.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+from .. import private_names
+from ..hooks import argument, arguments, per_recording, succeeded
+from .made import MAX_KERNELS, at, record, tell
+
+BY = "JAX (XLA)"
+FLAGS = "--xla_dump_to=FOLDER --xla_dump_emitter_re=.*"
+LACKS = dict.fromkeys(("llir", "ptx"), f"XLA returns none; XLA_FLAGS='{FLAGS}' has it write one")
+SAID = {"ir": "StableHLO, as JAX gives it to XLA", "output_code": "HLO, as XLA optimised it"}
+KINDS = ("fusion", "custom-call", "copy", "sort")
+"""Instructions of HLO that become kernels."""
+_MADE = re.compile(r"^ *(?:ROOT )?%([\w.-]{1,400}) = [^=\n]*?\b(\w[\w-]*)\(([^\n]*)$", re.MULTILINE)
+_DUMP = re.compile(r"--xla_dump_to=(\S+)")
+_FRAME = re.compile(r"stack_frame_id=(\d{1,9})")
+_PLACE = re.compile(r'source_file="([^"\n]{1,4096}+)"[^\n]{0,200}?source_line=(\d{1,9})')
+_TABLE = re.compile(r"^(FileNames|FileLocations|StackFrames)\n((?:\d[^\n]*\n)*)", re.MULTILINE)
+_FIELD = re.compile(r"(?<!\w)(\w+)=(\d{1,9})")
+_lowered: dict[str, dict[str, Any]] = per_recording({})
+"""Pallas' kernels by name, until XLA has compiled them."""
+
+
+def attach(module: Any) -> None:
+    """``jax._src.compiler``: compiles a module, or has it in its cache."""
+
+    def compiled(given: tuple[Any, Any], executable: Any) -> None:
+        backend, computation = given
+        if str(getattr(backend, "platform", "")) in ("gpu", "cuda"):
+            _tell(computation, executable)
+
+    asked = arguments("backend", "computation")
+    private_names.wrap("jax._src.compiler:compile_or_get_cached", asked, succeeded(compiled))
+
+
+def attach_pallas(module: Any) -> None:
+    """``jax._src.pallas.triton.lowering``: makes Triton's IR of a kernel's jaxpr."""
+
+    def lowered(jaxpr: Any, result: Any) -> None:
+        info = jaxpr.debug_info
+        if len(_lowered) < MAX_KERNELS:
+            name = re.sub(r"\W", "_", info.func_name)
+            text = result.module.operation.get_asm(enable_debug_info=True)
+            _lowered[name] = {"ttir": text, **at(info.func_filename, info.func_lineno)}
+
+    name = "jax._src.pallas.triton.lowering:lower_jaxpr_to_triton_module"
+    private_names.wrap(name, argument(0, "jaxpr"), succeeded(lowered))
+
+
+def _tell(computation: Any, executable: Any) -> None:
+    name = str(computation.operation.attributes["sym_name"]).strip('"')
+    ir = computation.operation.get_asm(enable_debug_info=True, large_elements_limit=16)
+    hlo = "\n".join(one.to_string() for one in executable.hlo_modules())
+    texts = {"ir": ir, "output_code": hlo, "said": SAID, "lacks": LACKS}
+    places, dumped = _places(hlo), _dumped(name)
+    of_pallas = {n: _lowered.pop(n) for n in list(_lowered) if n in ir}
+    for symbol, of in list({**places, **of_pallas}.items())[:MAX_KERNELS]:
+        made = [one for one in dumped if f".entry {symbol}(".encode() in one["ptx"]]
+        code = made[-1] if made else {}  # the newest
+        tell({"by": BY, "name": symbol, "symbol": symbol, **texts, **of, **code})
+    if not places and not of_pallas:
+        record(BY, [f"{name} (all of its module)"], **texts)
+
+
+def _dumped(name: str) -> list[dict[str, bytes]]:
+    """What XLA has just written of a module, where the program's own XLA_FLAGS have it do so."""
+    if (flag := _DUMP.search(os.environ.get("XLA_FLAGS", ""))) is None:
+        return []
+    found = Path(flag[1]).glob(f"*.{name}.*.ptx")
+    pairs = [(path, path.with_suffix(".ir-with-opt.ll")) for path in found]
+    pairs.sort(key=lambda pair: pair[0].stat().st_mtime)
+    return [
+        {kind: path.read_bytes() for kind, path in zip(("ptx", "llir"), pair, strict=True)}
+        for pair in pairs[-MAX_KERNELS:]
+        if pair[1].exists()
+    ]
+
+
+def _places(hlo: str) -> dict[str, dict[str, Any]]:
+    """The instructions of a module that become kernels, by the kernel's name, with their line."""
+    tables = {name: rows.splitlines() for name, rows in _TABLE.findall(hlo)}
+    files = [row.partition('"')[2].rstrip('"') for row in tables.get("FileNames", ())]
+    spots, frames = (
+        [{key: int(n) for key, n in _FIELD.findall(row)} for row in tables.get(name, ())]
+        for name in ("FileLocations", "StackFrames")
+    )
+    out: dict[str, dict[str, Any]] = {}
+    for name, kind, rest in _MADE.findall(hlo):
+        if kind not in KINDS:
+            continue
+        path, line = "", 0
+        if found := _PLACE.search(rest):
+            path, line = found[1], int(found[2])
+        elif (found := _FRAME.search(rest)) and 0 < int(found[1]) <= len(frames):
+            spot = spots[frames[int(found[1]) - 1]["file_location_id"] - 1]
+            path, line = files[spot["file_name_id"] - 1], spot["line"]
+        out.setdefault(re.sub(r"\W", "_", name), at(path, line, whole=False))
+    return out

@@ -1,0 +1,61 @@
+"""What numba, NVVM or the linker says of a kernel that it refuses, with the line that it names."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any
+
+from ..writer import blob
+from .made import MAX_LOG_CHARACTERS, tell
+
+_STEP = re.compile(r"Failed in [^\n]{1,200} \(step: [^\n]{1,200}\)\s*")
+_LINKER = re.compile(r"error\s{0,9}: ([^\n]{1,2000})")
+_SHARED = re.compile(r"too much shared data \((0x[0-9a-f]{1,16}) bytes, (0x[0-9a-f]{1,16}) max\)")
+# Where numba says that it was: by a path, and else by one from the current folder.
+_PLACES = (
+    re.compile(r"^During: [^\n]{1,400} at (/[^\n]{1,4096}) \((\d{1,9})\)$", re.MULTILINE),
+    re.compile(r'^File "([^"\n]{1,4096})", line (\d{1,9}):$', re.MULTILINE),
+)
+
+
+def refused(made: dict[str, Any], error: BaseException, stage: str) -> None:
+    """A kernel that numba, NVVM or the linker would not compile."""
+    if not isinstance(error, Exception):
+        return  # the program was interrupted
+    log = str(error).strip()
+    tool, message = str(made["by"]), _first(log) or type(error).__name__
+    if stage == "sass" and (said := _LINKER.search(log)) is not None:
+        tool, message = "nvJitLink", said[1].strip()
+    event = {
+        **made,
+        "event": "made_failed",
+        "stage": stage,
+        "tool": tool,
+        "kind": type(error).__name__,
+        "message": message,
+        "log": blob(log[:MAX_LOG_CHARACTERS]),
+        "messages": [{"severity": "error", "message": message, "tool": tool, **_place(made, log)}],
+    }
+    if (shared := _SHARED.search(log)) is not None:
+        required, limit = int(shared[1], 16), int(shared[2], 16)
+        event.update(required=required, limit=limit, resource="shared memory")
+    tell(event)
+
+
+def _first(log: str) -> str:
+    """What numba says first, but for the step that it was at: one line, with what it announces."""
+    lines = [line.strip() for line in _STEP.sub("", log).splitlines() if line.strip()]
+    if len(lines) > 1 and lines[0].endswith(":"):
+        return f"{lines[0]} {lines[1].removeprefix('>>> ')}"
+    return lines[0] if lines else ""
+
+
+def _place(made: dict[str, Any], log: str) -> dict[str, Any]:
+    """The line that numba names, else the kernel's first; {} where neither is known."""
+    if "lines" not in made:
+        return {}
+    for path, line in (place for named in _PLACES for place in named.findall(log)):
+        if os.path.isfile(path):
+            return {"file": os.path.abspath(path), "line": int(line)}
+    return {"file": made["path"], "line": made["lines"][0]}
