@@ -390,7 +390,7 @@ def _text_at(address: int, size: int) -> str:
 @cache
 def _services() -> Any:
     """``Services`` in ptxview_launch.h, filled; it keeps the functions that it has addresses of."""
-    library = shim.library()
+    library = shim.library
     functions = {
         "launch": _service(_launch, *_PTX, ctypes.POINTER(ctypes.c_uint32), _POINTERS),
         "symbol": _service(_symbol, *_PTX, ctypes.POINTER(_WORD)),

@@ -55,6 +55,15 @@ def once(key: str, text: str, kept: str = "") -> None:
     aloud(text)
 
 
+def refusing(kind: type[Exception], text: str) -> Callable[..., Any]:
+    """A function that raises a text."""
+
+    def refuse(*args: Any, **given: Any) -> Any:
+        raise kind(f"ptxview: {text}")
+
+    return refuse
+
+
 def unseen(function: Callable[..., Any]) -> Any:
     """A function whose exceptions have none of our leading frames; a decorator."""
 
