@@ -38,9 +38,9 @@ PARTS = (
     ("triton.compiler.compiler", "driver", "attach_compiler"),
     ("triton.runtime.autotuner", "driver", "attach_tuning"),
     ("triton.testing", "driver", "attach_tuning"),
-    ("torch._inductor.compile_fx", "inductor", "attach"),
-    ("torch._inductor.select_algorithm", "inductor", "attach"),
-    ("torch._inductor.runtime.benchmarking", "inductor", "attach"),
+    ("torch._inductor.compile_fx", "inductor", "attach_compilation"),
+    ("torch._inductor.select_algorithm", "inductor", "attach_selection"),
+    ("torch._inductor.runtime.benchmarking", "inductor", "attach_benchmarks"),
     ("torch.utils.cpp_extension", "extension", "attach"),
 )
 """Modules, and the part and its function that changes each right after its import; ``driver`` works

@@ -199,7 +199,8 @@ def attach(torch: Any) -> None:
         "_cuda_getDevice": shim.device,
         "_cuda_setDevice": set_device,
         "_cuda_exchangeDevice": exchange_device,
-        "_cuda_maybeExchangeDevice": exchange_device,
+        # Not the same object: Dynamo has a handler for each.
+        "_cuda_maybeExchangeDevice": lambda index: exchange_device(index),
         "_cuda_isInBadFork": lambda: bool(bad_forks),
         "_cuda_synchronize": lambda: None,
         "_cuda_ipc_collect": lambda: None,
@@ -235,7 +236,7 @@ def attach(torch: Any) -> None:
     replaced: dict[str, Any] = {
         "_is_in_bad_fork": low._cuda_isInBadFork,
         "_exchange_device": exchange_device,
-        "_maybe_exchange_device": exchange_device,
+        "_maybe_exchange_device": low._cuda_maybeExchangeDevice,
         "_cudart": _runtime_library(),
         "_get_pynvml_handler": say.refusing(
             ModuleNotFoundError,

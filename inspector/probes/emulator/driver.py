@@ -13,7 +13,6 @@ import struct
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
-from functools import cache
 from typing import Any
 
 from ..calls import triton_launches
@@ -46,7 +45,10 @@ class Utils:
             warps = limits.registers_per_sm // (-(-kernel_facts.registers * 32 // 256) * 256)
             most = min(most, warps // 4 * 4 * 32)
         loaded = (1, 1, kernel_facts.registers, kernel_facts.stack_bytes // 4, most)
-        return loaded if _wants_threads() else loaded[:4]
+        # Triton 3.4 and later want the most threads a block as well.
+        kernel_class = sys.modules["triton.compiler.compiler"].CompiledKernel
+        wanted = inspect.unwrap(kernel_class._init_handles).__code__.co_names
+        return loaded if "n_max_threads" in wanted else loaded[:4]
 
     def unload_module(self, module: Any) -> None:
         """Nothing was loaded."""
@@ -62,18 +64,8 @@ class Utils:
         """What kernels print has no bounds."""
 
 
-@cache
-def _wants_threads() -> bool:
-    """Triton 3.4 and later want the most threads a block as well."""
-    kernel = sys.modules["triton.compiler.compiler"].CompiledKernel
-    return "n_max_threads" in inspect.getsource(kernel._init_handles)
-
-
-def _make_driver() -> Any:
-    from triton.backends.compiler import GPUTarget
-    from triton.backends.driver import DriverBase
-
-    class Driver(DriverBase):
+def _make_driver(original: Any) -> Any:
+    class Driver(original):
         """The only driver of the process; ``triton.runtime.driver.active``."""
 
         def __init__(self) -> None:
@@ -88,37 +80,15 @@ def _make_driver() -> Any:
         def is_active() -> bool:
             return True
 
-        def get_current_target(self) -> Any:
-            return GPUTarget("cuda", current().number, 32)
-
         def get_active_torch_device(self) -> Any:
             import torch
 
             return torch.device("cuda", shim.device()) if shim.loaded() else torch.device("cpu")
 
-        def get_device_interface(self) -> Any:
-            import torch
-
-            return torch.cuda
-
-        def map_python_to_cpp_type(self, ty: str) -> str:
-            from triton.backends.nvidia.driver import ty_to_cpp
-
-            return str(ty_to_cpp(ty))
-
-        def assemble_tensormap_to_arg(self, tensormaps_info: Any, args: Any) -> Any:
-            return args
-
-        def get_benchmarker(self) -> Any:
-            return do_bench
-
         def get_empty_cache_for_benchmark(self) -> Any:
             import torch
 
             return torch.empty(0, dtype=torch.int)
-
-        def clear_cache(self, held: Any) -> None:
-            """Nothing is measured."""
 
     return Driver
 
@@ -340,9 +310,8 @@ def attach(module: Any) -> None:
     ``driver.reset_active`` make a new one from it.
     """
     backends = sys.modules["triton.backends"].backends
-    made = _make_driver()
-    if "nvidia" in backends:
-        backends["nvidia"] = dataclasses.replace(backends["nvidia"], driver=made)
+    made = _make_driver(backends["nvidia"].driver)
+    backends["nvidia"] = dataclasses.replace(backends["nvidia"], driver=made)
     module.driver.set_active(made())
     if shim.loaded():
         from triton._C.libtriton import nvidia
@@ -401,9 +370,7 @@ def attach_tuning(module: Any) -> None:
             if hasattr(module, f"do_bench{name}"):
                 setattr(module, f"do_bench{name}", do_bench)
         # perf_report runs functions for their times alone.
-        mark = getattr(module, "Mark", None)
-        if mark is not None and hasattr(mark, "_run"):
-            mark._run = BENCHMARKS.running()(mark._run)
+        module.Mark._run = BENCHMARKS.running()(module.Mark._run)
         return
     tuner = module.Autotuner
     original = tuner._bench
@@ -417,13 +384,11 @@ def attach_tuning(module: Any) -> None:
         finally:
             _depth -= 1
         times = measured if isinstance(measured, (list, tuple)) else [measured]
-        failed = bool(times) and all(t == float("inf") for t in times)
-        return measured if failed else no_times((0.5, 0.2, 0.8))
+        return measured if float("inf") in times else no_times((0.5, 0.2, 0.8))
 
     def check_disk_cache(self: Any, key: Any, configs: Any, bench_fn: Callable[[], None]) -> bool:
         bench_fn()
         return False
 
     tuner._bench = bench
-    if hasattr(tuner, "check_disk_cache"):
-        tuner.check_disk_cache = check_disk_cache
+    tuner.check_disk_cache = check_disk_cache
