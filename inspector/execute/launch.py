@@ -11,6 +11,7 @@ import re
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -23,7 +24,7 @@ from inspector.execute.bulk import BulkCopies
 from inspector.execute.faults import Fault, LaunchError, OutOfBudget, Place
 from inspector.execute.kinds import Array, Mask, i64, u32, u64
 from inspector.execute.lanes import Lanes, Triple, coordinates
-from inspector.execute.memory import Access, ChunkMemory, Memory, Observer
+from inspector.execute.memory import ChunkMemory, Memory, Observer
 from inspector.execute.program import Argument, Program
 from inspector.listing.ptx_statement import PtxInstruction
 
@@ -125,13 +126,10 @@ class Work:
 
     def spend(self, lanes: int, instructions: int) -> None:
         self.done += lanes * instructions
-        self._pay(max(lanes, MIN_LANES_COST) * instructions)
+        self.pay(max(lanes, MIN_LANES_COST) * instructions)
 
-    def multiply(self, products: int) -> None:
-        """A product of matrices, whose instruction is one; raises OutOfBudget."""
-        self._pay(products // PRODUCTS_A_LANE)
-
-    def _pay(self, cost: int) -> None:
+    def pay(self, cost: int) -> None:
+        """Raises OutOfBudget."""
         self.cost += cost
         if self.budget is not None and self.cost > self.budget:
             raise OutOfBudget(self.kernel, self.budget)
@@ -164,7 +162,7 @@ class Machine:
             shared=program.shared_bytes(dynamic),
             local=program.local_size,
             parameters=parameters,
-            watching=self.access if observers else None,
+            watching=partial(self.tell, "access") if observers else None,
         )
         self.phases = Phases(self.memory)
         self.bulk = BulkCopies(self.memory, self.phases)
@@ -179,17 +177,10 @@ class Machine:
         self._left = False
         self._seen: tuple[int, Snapshot] | None = None
 
-    def wrote(self, instruction: int, register: int, value: Array, mask: Mask) -> None:
+    def tell(self, event: str, *given: Any) -> None:
+        """Call a method of each observer."""
         for one in self.observers:
-            one.wrote(self.lanes, instruction, register, value, mask)
-
-    def step(self, instruction: int, mask: Mask) -> None:
-        for one in self.observers:
-            one.step(self.lanes, instruction, mask)
-
-    def access(self, access: Access) -> None:
-        for one in self.observers:
-            one.access(self.lanes, access)
+            getattr(one, event)(self.lanes, *given)
 
     def multiply_group(
         self,
@@ -205,7 +196,8 @@ class Machine:
         if self.lanes.width % 128:
             said = f"a block of {self.lanes.threads} threads has no whole warp group of 128"
             raise self.fault("warp group", said, instruction)
-        self.work.multiply(self.lanes.blocks * (self.lanes.width // 128) * prod(shape))
+        products = self.lanes.blocks * (self.lanes.width // 128) * prod(shape)
+        self.work.pay(products // PRODUCTS_A_LANE)
         if mask is not None:
             b = self._of_active(mask, b)
             a = self._of_active(mask, a) if isinstance(a, np.ndarray) else a
@@ -273,15 +265,14 @@ class Machine:
         lanes, instructions = self.lanes.count(mask), block.last - block.first
         self.lanes.ticks += lanes * instructions
         self.work.spend(lanes, instructions)
-        for one in self.observers:
-            one.visit(self.lanes, block, mask)
+        self.tell("visit", block, mask)
         careful = bool(self.visited[block.index])
         self.visited[block.index] = 1
         code = self.program.function(block, careful=careful, watched=bool(self.observers))
         result = code(self, self.registers, mask)
         end = block.end
         if end is not None and self.observers:
-            self.step(block.last - 1, self._guarded(end, mask, result))
+            self.tell("step", block.last - 1, self._guarded(end, mask, result))
         if end is None:
             if block.successors:
                 self._go(block, block.successors[0], mask)
@@ -327,8 +318,7 @@ class Machine:
             self._go(block, block.successors[0], mask)
             return
         yes, no = _parted(mask, taken)
-        for one in self.observers:
-            one.branched(self.lanes, block.last - 1, yes, no)
+        self.tell("branched", block.last - 1, yes, no)
         self._go(block, block.successors[0], yes)
         self._go(block, block.successors[1], no)
 
@@ -367,12 +357,8 @@ class Machine:
         where[target] = mask
 
     def _leave(self, mask: Mask) -> None:
-        if mask is None:
-            self.lanes.live = np.zeros((1, 1), bool)
-        elif self.lanes.live is None:
-            self.lanes.live = ~mask
-        else:
-            self.lanes.live = self.lanes.live & ~mask
+        live = self.lanes.full_mask(self.lanes.live)
+        self.lanes.live = NOBODY if mask is None else live & ~mask
         self._left = bool(self.barriers.waiting)
 
     def _idle(self) -> bool:
@@ -474,7 +460,7 @@ def execute(
     """
     program.check()
     sizes = _triple(grid, "grid"), _triple(block, "block")
-    threads = sizes[1][0] * sizes[1][1] * sizes[1][2]
+    threads = prod(sizes[1])
     if threads > 1024:
         raise LaunchError(f"{program.name}: a block of {threads:,} threads, of at most 1,024")
     if program.required_block is not None and program.required_block != sizes[1]:
@@ -523,26 +509,20 @@ def execute(
 
 def choose(grid: Triple, blocks: Chosen) -> Array:
     """The numbers of the blocks to run, in their order. Raises LaunchError."""
-    total = grid[0] * grid[1] * grid[2]
-    if blocks is None:
+    total = prod(grid)
+    if blocks is None or (isinstance(blocks, int) and blocks >= total):
         return np.arange(total, dtype=i64)
     if isinstance(blocks, int):
-        if blocks >= total:
-            return np.arange(total, dtype=i64)
         return np.unique(np.linspace(0, total - 1, max(1, blocks)).astype(i64))
-    out: list[int] = []
+    out: set[int] = set()
     for one in blocks:
-        if isinstance(one, int | np.integer):
-            number = int(one)
-        else:
-            x, y, z = (*one, 0, 0)[:3]
-            if not (0 <= x < grid[0] and 0 <= y < grid[1] and 0 <= z < grid[2]):
-                raise LaunchError(f"there is no block {(x, y, z)} in a grid of {grid}")
-            number = x + grid[0] * (y + grid[1] * z)
-        if not 0 <= number < total:
-            raise LaunchError(f"there is no block {number} in a grid of {grid}")
-        out.append(number)
-    return np.array(sorted(set(out)), i64)
+        x, y, z = place = (
+            coordinates(int(one), grid) if isinstance(one, int | np.integer) else (*one, 0, 0)[:3]
+        )
+        if not all(0 <= n < size for n, size in zip(place, grid, strict=True)):
+            raise LaunchError(f"there is no block {one} in a grid of {grid}")
+        out.add(x + grid[0] * (y + grid[1] * z))
+    return np.array(sorted(out), i64)
 
 
 def _triple(sizes: Sequence[int], what: str) -> Triple:
