@@ -174,7 +174,6 @@ class Machine:
         self.pending: dict[int, Mask] = {0: lanes.live}
         self.polled: dict[int, Mask] = {}
         self.visited = bytearray(len(self.blocks))
-        self._left = False
         self._seen: tuple[int, Snapshot] | None = None
 
     def tell(self, event: str, *given: Any) -> None:
@@ -239,9 +238,6 @@ class Machine:
         """Goes on until all lanes have ended (True) or all that are left spin or wait (False)."""
         self._seen = None
         while True:
-            if self._left:
-                self._left = False
-                self._go_on(self.barriers.release())
             if not self.pending:
                 if self.polled:
                     if self._idle():
@@ -359,7 +355,7 @@ class Machine:
     def _leave(self, mask: Mask) -> None:
         live = self.lanes.full_mask(self.lanes.live)
         self.lanes.live = NOBODY if mask is None else live & ~mask
-        self._left = bool(self.barriers.waiting)
+        self._go_on(self.barriers.release())
 
     def _idle(self) -> bool:
         """Whether going round changes nothing: no memory, and no register that lives there."""

@@ -291,9 +291,8 @@ def _not_made(name: str, why: str) -> UsageError:
 
 def _extent(shape: Sequence[int], strides: Sequence[int]) -> int:
     """How many elements of memory a layout spans."""
-    if any(size == 0 for size in shape):
-        return 0
-    return 1 + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
+    last = sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
+    return last + 1 if all(shape) else 0
 
 
 def _dense(shape: Sequence[int]) -> tuple[int, ...]:
