@@ -72,21 +72,13 @@ class Settings:
         return int("".join(c for c in self.target.removeprefix("sm_") if c.isdigit()))
 
 
-def _number(name: str, otherwise: float) -> float:
-    try:
-        value = float(os.environ.get(name, "") or otherwise)
-    except ValueError:
-        return otherwise
-    return otherwise if math.isnan(value) else value
-
-
 def read_settings(target: str) -> Settings:
     """The settings of this process."""
     values = os.environ.get("PTXVIEW_VALUES")
-    seconds = _number("PTXVIEW_VALUE_SECONDS", DEFAULT_SECONDS)
+    seconds = float(os.environ.get("PTXVIEW_VALUE_SECONDS") or DEFAULT_SECONDS)
     return Settings(
         target=target,
-        devices=max(1, int(_number("PTXVIEW_DEVICES", 1))),
+        devices=max(1, int(os.environ.get("PTXVIEW_DEVICES") or 1)),
         kernels=values == "ptx",
         seconds=math.inf if values == "all" else seconds,
     )

@@ -114,7 +114,15 @@ class Launcher:
         *args: Any,
     ) -> None:
         """Run the grid; raises what a GPU would raise for a pointer that it cannot reach."""
-        _refuse_host_pointers(args)
+        # Without the shim CPU tensors are all there is.
+        for position, value in enumerate(args if shim.loaded() else ()):
+            for _, tensor in _tensors_of("", value):
+                # A null pointer, of an empty tensor, is valid.
+                if tensor.device.type == "cpu" and not tensor.is_pinned() and tensor.data_ptr():
+                    raise ValueError(
+                        f"Pointer argument (at {position}) cannot be accessed from Triton "
+                        "(cpu tensor?)"
+                    )
         if enter_hook is not None:
             enter_hook(launch_metadata)
         if not _depth and grid_x * grid_y * grid_z > 0:
@@ -190,18 +198,6 @@ def _tensors_of(name: str, value: Any) -> Iterator[tuple[str, Any]]:
             yield from _tensors_of(f"{name}[{index}]", part)
     elif hasattr(value, "base") and (hasattr(value, "data_ptr") or hasattr(value, "block_shape")):
         yield from _tensors_of(name, value.base)
-
-
-def _refuse_host_pointers(args: tuple[Any, ...]) -> None:
-    if not shim.loaded():
-        return  # without the shim CPU tensors are all there is
-    for position, value in enumerate(args):
-        for _, tensor in _tensors_of("", value):
-            # A null pointer, of an empty tensor, is valid.
-            if tensor.device.type == "cpu" and not tensor.is_pinned() and tensor.data_ptr():
-                raise ValueError(
-                    f"Pointer argument (at {position}) cannot be accessed from Triton (cpu tensor?)"
-                )
 
 
 # -- arguments as the compiler lowers them ------------
