@@ -143,9 +143,10 @@ def properties(index: int = 0) -> DeviceProperties:
 
 def toolkit_version() -> str | None:
     """The version of the CUDA headers at hand (nvcc's, else Triton's), as ``13.0``."""
-    candidates = [Path(home) / "include" / "cuda.h" for home in extension.homes()]
-    bundled = "triton/backends/nvidia/include/cuda.h"
-    candidates.extend(Path(folder) / bundled for folder in sys.path)
+    candidates = [
+        *(Path(home, "include/cuda.h") for home in extension.homes()),
+        *(Path(folder, "triton/backends/nvidia/include/cuda.h") for folder in sys.path),
+    ]
     for header in filter(Path.is_file, candidates):
         version = re.search(r"#define CUDA_VERSION (\d+)", header.read_text(errors="replace"))
         if version:

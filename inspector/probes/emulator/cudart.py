@@ -129,10 +129,8 @@ class Kernel:
         return {"symbol": self.entry, "hash": digest}
 
 
-@cache
-def kernel(text: str, entry: str) -> Kernel:
-    """The kernel ``entry`` of a PTX text; the same each time."""
-    return Kernel(text, entry)
+kernel = cache(Kernel)
+"""The kernel of a PTX text and a name; the same each time."""
 
 
 def allow(text: str, entry: str, dynamic: int) -> int:

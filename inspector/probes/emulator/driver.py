@@ -64,35 +64,6 @@ class Utils:
         """What kernels print has no bounds."""
 
 
-def _make_driver(original: Any) -> Any:
-    class Driver(original):
-        """The only driver of the process; ``triton.runtime.driver.active``."""
-
-        def __init__(self) -> None:
-            self.utils = Utils()
-            self.launcher_cls = Launcher
-            self.get_current_device = shim.device
-            self.set_current_device = shim.set_device
-            self.get_current_stream = lambda index=0: shim.stream(index or 0)
-            self.get_device_capability = lambda index=0: current().capability
-
-        @staticmethod
-        def is_active() -> bool:
-            return True
-
-        def get_active_torch_device(self) -> Any:
-            import torch
-
-            return torch.device("cuda", shim.device()) if shim.loaded() else torch.device("cpu")
-
-        def get_empty_cache_for_benchmark(self) -> Any:
-            import torch
-
-            return torch.empty(0, dtype=torch.int)
-
-    return Driver
-
-
 class Launcher:
     """Triton's launcher: called with grid, stream, handles, hooks and arguments of a kernel."""
 
@@ -306,14 +277,38 @@ def attach(module: Any) -> None:
     ``driver.reset_active`` make a new one from it.
     """
     backends = sys.modules["triton.backends"].backends
-    made = _make_driver(backends["nvidia"].driver)
-    backends["nvidia"] = dataclasses.replace(backends["nvidia"], driver=made)
-    module.driver.set_active(made())
+
+    class Driver(backends["nvidia"].driver):  # type: ignore[misc]
+        """The only driver of the process; ``triton.runtime.driver.active``."""
+
+        def __init__(self) -> None:
+            self.utils = Utils()
+            self.launcher_cls = Launcher
+            self.get_current_device = shim.device
+            self.set_current_device = shim.set_device
+            self.get_current_stream = lambda index=0: shim.stream(index or 0)
+            self.get_device_capability = lambda index=0: current().capability
+
+        @staticmethod
+        def is_active() -> bool:
+            return True
+
+        def get_active_torch_device(self) -> Any:
+            import torch
+
+            return torch.device("cuda", shim.device()) if shim.loaded() else torch.device("cpu")
+
+        def get_empty_cache_for_benchmark(self) -> Any:
+            import torch
+
+            return torch.empty(0, dtype=torch.int)
+
+    backends["nvidia"] = dataclasses.replace(backends["nvidia"], driver=Driver)
+    module.driver.set_active(Driver())
     if shim.loaded():
         from triton._C.libtriton import nvidia
 
-        if hasattr(getattr(nvidia, "cublas", None), "CublasLt"):
-            nvidia.cublas.CublasLt = CublasLt
+        nvidia.cublas.CublasLt = CublasLt
 
 
 # -- autotuning and benchmarks --------------------------------------------------------------------

@@ -122,7 +122,7 @@ def compile_source(home: str, source: Path, flags: list[str], target: str) -> di
 def _cached(place: Path) -> dict[str, Any] | None:
     try:
         record: dict[str, Any] = json.loads((place / "record.json").read_text())
-        current = all(_digest(Path(p)) == known for p, known in record["depends"].items())
+        current = all(_digest(path) == known for path, known in record["depends"].items())
         return record if current and Path(record["object"]).exists() else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
@@ -164,10 +164,8 @@ def _assemble(home: str, flags: list[str], target: str, ptx: Path, cubin: Path) 
     options = [option for value in given for option in value.split(",")]
     options += [f"-maxrregcount={value}" for value in registers]
     argv = [f"{home}/bin/ptxas", *options, f"-arch={architecture(flags, target)}"]
-    done = subprocess.run(
-        [*argv, str(ptx), "-o", str(cubin)], capture_output=True, text=True, errors="replace"
-    )
-    return done.returncode == 0
+    argv += [str(ptx), "-o", str(cubin)]
+    return subprocess.run(argv, capture_output=True).returncode == 0
 
 
 def _depends(folder: Path, home: str) -> dict[str, str]:
@@ -179,14 +177,11 @@ def _depends(folder: Path, home: str) -> dict[str, str]:
     }
     others = (str(shim.torch_folder()), home, os.path.realpath(home), "/usr/")
     own = sorted(path for path in paths if not path.startswith(others))
-    return {path: digest for path in own if (digest := _digest(Path(path)))}
+    return {path: _digest(path) for path in own if Path(path).is_file()}
 
 
-def _digest(path: Path) -> str | None:
-    try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
-    except OSError:
-        return None
+def _digest(path: str) -> str:
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
 
 
 def machine_place(ptx: bytes) -> Path:
@@ -334,8 +329,8 @@ def _emit(item: Path, folder: str, source: str, why: str | None) -> None:
     }
     if record.get("status"):
         log = str(record.get("log"))
-        errors = [line for line in log.splitlines() if "error" in line]
-        first = (errors or log.splitlines() or [""])[0]
+        lines = log.splitlines() or [""]
+        first = next((line for line in lines if "error" in line), lines[0])
         why = f"nvcc failed: {first.strip()[:300]}"
         command = shlex.join(map(str, record.get("ptx_command") or ()))
         refused = {"log": blob(log[:MAX_LOG_CHARS]), "command": command or None}

@@ -21,6 +21,7 @@ def attach_compilation(compile_fx: Any) -> None:
     import torch
     import torch._functorch.config as functorch
     from torch._inductor import config
+    from torch.utils import _triton
 
     original = compile_fx.compile_fx
     inner = compile_fx.compile_fx_inner
@@ -42,7 +43,17 @@ def attach_compilation(compile_fx: Any) -> None:
             return original(model, inputs, *rest, **given)
 
     compile_fx.compile_fx = compile_graph
-    _ask_quietly()
+    # With every option given: of one that is not, Triton 3.9 warns, also where a program compiles
+    # nothing for a GPU.
+    libraries_key = getattr(_triton, "_extern_libs_key", None)
+    if libraries_key is not None:
+        _triton._extern_libs_key = lambda backend: libraries_key(
+            SimpleNamespace(
+                parse_options=lambda options: backend.parse_options(
+                    {"enable_fp_fusion": True, **options}
+                )
+            )
+        )
     # Inductor's own launcher is given machine code alone, without arguments' types.
     for name in ("use_static_cuda_launcher", "use_static_triton_launcher"):
         if hasattr(config, name):
@@ -51,24 +62,6 @@ def attach_compilation(compile_fx: Any) -> None:
         # Memory for generated code that runs as it is: Triton launches its kernels.
         torch._C._dynamo.guards._empty_strided_cuda = lambda size, stride, dtype: (
             torch.empty_strided(size, stride, dtype=dtype, device="cuda")
-        )
-
-
-def _ask_quietly() -> None:
-    """Have Inductor ask Triton for its libraries with every option given.
-
-    Of an option that is not, Triton 3.9 warns, also where a program compiles nothing for a GPU.
-    """
-    from torch.utils import _triton
-
-    original = getattr(_triton, "_extern_libs_key", None)
-    if original is not None:
-        _triton._extern_libs_key = lambda backend: original(
-            SimpleNamespace(
-                parse_options=lambda options: backend.parse_options(
-                    {"enable_fp_fusion": True, **options}
-                )
-            )
         )
 
 

@@ -172,8 +172,6 @@ LANES_A_SECOND = 100_000_000
 """Instructions of one lane in one second of ``--value-seconds``: about the rate of one idle core of
 2024 at a kernel that fills the executor's chunks."""
 
-_CLUSTER = re.compile(r"\.reqnctapercluster\s+(\d+)(?:\s*,\s*(\d+))?(?:\s*,\s*(\d+))?")
-
 _launches: dict[str, int] = {}
 """Launches of each kernel so far."""
 _running = threading.RLock()
@@ -266,10 +264,9 @@ def _refuse(kernel: Any, listing: Any, call: Launch) -> None:
             + (f", and {more} more" if more else "")
             + (f"; {place}" if place else "")
         )
-    head = re.search(rf"\.entry\s+{re.escape(call.entry)}\b[^{{]*", call.text)
-    asked = _CLUSTER.search(head[0]) if head else None
-    required = math.prod(int(n or 1) for n in asked.groups()) if asked else 1
-    clusters = max(call.clusters, required)
+    ptx = executor.load("listing.ptx_statement")
+    head = next((head for name, head in ptx.entries(call.text) if name == call.entry), "")
+    clusters = max(call.clusters, math.prod(ptx.bounds(head).get("reqnctapercluster", ())))
     if clusters > 1:
         raise NotRun(f"its blocks are in clusters of {clusters}")
 
