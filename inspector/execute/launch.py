@@ -124,10 +124,6 @@ class Work:
         self.printed: list[str] = []
         """What lanes printed, in their order."""
 
-    def spend(self, lanes: int, instructions: int) -> None:
-        self.done += lanes * instructions
-        self.pay(max(lanes, MIN_LANES_COST) * instructions)
-
     def pay(self, cost: int) -> None:
         """Raises OutOfBudget."""
         self.cost += cost
@@ -260,7 +256,8 @@ class Machine:
     def _step(self, block: BasicBlock, mask: Mask) -> None:
         lanes, instructions = self.lanes.count(mask), block.last - block.first
         self.lanes.ticks += lanes * instructions
-        self.work.spend(lanes, instructions)
+        self.work.done += lanes * instructions
+        self.work.pay(max(lanes, MIN_LANES_COST) * instructions)
         self.tell("visit", block, mask)
         careful = bool(self.visited[block.index])
         self.visited[block.index] = 1
@@ -287,13 +284,12 @@ class Machine:
                 raise self.fault("out of bounds", said, block.last - 1, where)
         elif is_waiting(end):
             guard, operands = result
-            assert block.end is not None
             yes, no = _parted(mask, guard) if guard is not None else (mask, NOBODY)
             self._go(block, block.successors[0], no)
             if yes is None or yes.any():
-                self._go_on(self.barriers.reach(block.end, operands, yes, block.successors[0]))
+                self._go_on(self.barriers.reach(end, operands, yes, block.successors[0]))
         else:
-            self._end(block, mask, result)
+            self._end(block, end, mask, result)
         # Frees the registers that no lane looks at any more
         needed = [self.blocks[n].live_in for n in (*self.pending, *self.polled)]
         if self.barriers.waiting:
@@ -326,13 +322,12 @@ class Machine:
                 self.registers[one.register] = np.where(one.mask, one.value.astype(old.dtype), old)
             self._put(self.pending, one.target, mask)
 
-    def _end(self, block: BasicBlock, mask: Mask, guard: Array | None) -> None:
-        assert block.end is not None
+    def _end(self, block: BasicBlock, end: PtxInstruction, mask: Mask, guard: Array | None) -> None:
         gone: Mask = mask
         if guard is not None:
             gone, stay = _parted(mask, guard)
             self._go(block, block.successors[0], stay)
-        if block.end.base == "trap" and (gone is None or gone.any()):
+        if end.base == "trap" and (gone is None or gone.any()):
             where = self.lanes.first(self.lanes.full_mask(gone))
             raise self.fault("trap", "the kernel stopped itself with trap", block.last - 1, where)
         self._leave(gone)

@@ -119,7 +119,6 @@ _SHORT = {
 
 STORES = ("st", "red")
 """Instructions that give memory their second operand."""
-NO_STEP = "there is no step: nothing was run"
 
 
 class NotUnderstood(PtxviewError):
@@ -373,7 +372,7 @@ class Stepper:
         if word == "help":
             return StepAnswer(command, self.place(), shows_place=False, help=HELP)
         if not self.trace.steps:
-            return StepAnswer(command, None, NO_STEP)
+            return StepAnswer(command, None, "there is no step: nothing was run")
         try:
             return self._moved(command, word, words) or self._shown(command, word, words)
         except NotUnderstood as error:
@@ -498,8 +497,6 @@ class Stepper:
 
         ``place`` names them in the message that there is no such step.
         """
-        if not self.trace.steps:
-            return StepAnswer(command, None, NO_STEP)
         on = [step.line in lines for step in self.trace.steps[self.at :]]
         entered = (self.at + k for k in range(1, len(on)) if on[k] and not on[k - 1])
         return self._move(command, next(entered, None), f"no further step is on {place}")

@@ -298,10 +298,8 @@ def trace_launch(
         return run(range(total))
     if begun.ran is None or total == 1:
         return begun
-    count, each = total, max(1, begun.work)
-    if each * total > cheap:
-        count = max(MIN_BLOCKS, cheap // each)
-        begun.sampled = count < total
+    count = max(MIN_BLOCKS, cheap // max(1, begun.work))
+    begun.sampled = count < total
     chosen = choose(launch.grid, count - 1 if begun.sampled else None)
     return run((n for n in chosen.tolist() if n != first), begun)
 
