@@ -37,7 +37,7 @@ PARTS = (
     ("triton.runtime.driver", "driver", "attach"),
     ("triton.compiler.compiler", "driver", "attach_compiler"),
     ("triton.runtime.autotuner", "driver", "attach_tuning"),
-    ("triton.testing", "driver", "attach_tuning"),
+    ("triton.testing", "driver", "attach_testing"),
     ("torch._inductor.compile_fx", "inductor", "attach_compilation"),
     ("torch._inductor.select_algorithm", "inductor", "attach_selection"),
     ("torch._inductor.runtime.benchmarking", "inductor", "attach_benchmarks"),
@@ -64,12 +64,7 @@ class Settings:
     @property
     def capability(self) -> tuple[int, int]:
         """Major and minor compute capability: sm_120 is (12, 0)."""
-        return self.number // 10, self.number % 10
-
-    @property
-    def number(self) -> int:
-        """90 for sm_90 and for sm_90a."""
-        return int("".join(c for c in self.target.removeprefix("sm_") if c.isdigit()))
+        return divmod(int("".join(filter(str.isdigit, self.target))), 10)
 
 
 def read_settings(target: str) -> Settings:

@@ -354,15 +354,17 @@ def do_bench(
     return no_times(quantiles, return_mode)
 
 
+def attach_testing(module: Any) -> None:
+    """Replace what measures in triton.testing."""
+    for name in ("", "_cudagraph", "_proton", "_cudagraph_proton"):
+        if hasattr(module, f"do_bench{name}"):
+            setattr(module, f"do_bench{name}", do_bench)
+    # perf_report runs functions for their times alone.
+    module.Mark._run = BENCHMARKS.running()(module.Mark._run)
+
+
 def attach_tuning(module: Any) -> None:
-    """Replace what measures in triton.testing or triton.runtime.autotuner."""
-    if module.__name__ == "triton.testing":
-        for name in ("", "_cudagraph", "_proton", "_cudagraph_proton"):
-            if hasattr(module, f"do_bench{name}"):
-                setattr(module, f"do_bench{name}", do_bench)
-        # perf_report runs functions for their times alone.
-        module.Mark._run = BENCHMARKS.running()(module.Mark._run)
-        return
+    """Replace what measures in triton.runtime.autotuner."""
     tuner = module.Autotuner
     original = tuner._bench
 

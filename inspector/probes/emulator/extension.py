@@ -370,8 +370,8 @@ def _captured_only(name: str, why: str) -> types.ModuleType:
 def _cuda_extension(original: Any, name: str, sources: Any, *args: Any, **given: Any) -> Any:
     made = original(name, sources, *args, **given)
     made.libraries = [x for x in made.libraries if x not in CUDA_LIBRARIES]
-    of_cuda = any(str(source).endswith(".cu") for source in sources)
-    made.extra_link_args = [*(made.extra_link_args or []), *_runtime(of_cuda)]
+    runtime = _runtime(any(str(source).endswith(".cu") for source in sources))
+    made.extra_link_args = [*(made.extra_link_args or []), *runtime]
     return made
 
 

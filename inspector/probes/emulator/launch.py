@@ -178,11 +178,7 @@ _running = threading.RLock()
 
 
 class NotRun(Exception):
-    """A kernel was not run to its end: why, and under which key that is said once."""
-
-    def __init__(self, why: str, key: str = "") -> None:
-        super().__init__(why)
-        self.key = key
+    """A kernel was not run to its end: why, and under which key that is said, if it says all."""
 
 
 def run(call: Launch, seconds: float) -> str:
@@ -398,10 +394,10 @@ def _compute(call: Launch) -> str:
     except AbsentValue as absent:
         return str(absent)
     except NotRun as error:
-        why = str(error) if error.key else f"the PTX of {name} cannot be run here ({error})"
-        if not (BENCHMARKS.depth and error.key == "over-budget"):
-            key = error.key or "not-run"
-            say.once(f"{key}:{name}", f"{why}; reading its outputs will raise")
+        why, key = (*error.args, "")[:2]
+        why = why if key else f"the PTX of {name} cannot be run here ({why})"
+        if not (BENCHMARKS.depth and key == "over-budget"):
+            say.once(f"{key or 'not-run'}:{name}", f"{why}; reading its outputs will raise")
         return why
 
 
