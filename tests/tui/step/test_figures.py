@@ -39,7 +39,7 @@ def stepped(
         chosen.program, chosen.launch, chosen.make(), block, budget=10**9, facts=facts
     )
     names, _ = chosen.register_names()
-    stepper = Stepper.of(traced, names, chosen.source)
+    stepper = Stepper(traced, names, chosen.source)
     out = SteppedKernel(stepper, facts, chosen.launch.blocks)
     for stage in (Stage.SOURCE, Stage.TTGIR):
         lines = reader.listing(chosen.variant, stage).lines
