@@ -6,7 +6,7 @@ from contextlib import suppress
 from itertools import accumulate, takewhile
 from pathlib import Path
 from types import NoneType
-from typing import Any, cast, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from msgspec import Struct, field, to_builtins
 from msgspec.structs import fields, replace
@@ -172,6 +172,9 @@ class Timing(Struct, frozen=True):
     flops_from: str | None = None
 
 
+TimingType = TypeVar("TimingType", bound=Timing)
+
+
 class Peak(Struct, frozen=True):
     """Bandwidth in GB/s of a copy by one stopwatch; ``bytes`` are those read and written."""
 
@@ -192,12 +195,12 @@ class Session(Struct, frozen=True):
 
 
 def with_time(
-    timing: Timing, answer: Mapping[str, object], peak: Peak | None = None
-) -> Timing | None:
-    """A timing with the median of the child's ``answer`` and the rates; None without samples."""
+    timing: TimingType, answer: Mapping[str, object], peak: Peak | None = None
+) -> TimingType:
+    """A timing with the median of the child's ``answer`` and the rates, if it has samples."""
     samples, clocks = numbers(answer.get("samples")), answer.get("clocks")
     if (middle := median(samples)) is None:
-        return None
+        return timing
     clocks = clocks if isinstance(clocks, dict) else {}
     traced, whole = (next(iter(numbers([answer.get(n)])), None) for n in ("traced", "whole"))
     out = []
@@ -242,7 +245,7 @@ def numbers(values: object) -> list[float]:
     return [float(s) for s in found if isinstance(s, int | float) and not isinstance(s, bool)]
 
 
-def _with_rates(timing: Timing, peak: Peak | None) -> Timing:
+def _with_rates(timing: TimingType, peak: Peak | None) -> TimingType:
     us = timing.median_us
     if us is None or us <= 0:
         return timing

@@ -46,7 +46,7 @@ from .driver import (
     undisturbed,
 )
 from .inputs import Arguments, Inputs, Memory, NotRebuilt, first_line, imported, tensor
-from .script import Comparisons
+from .script import Comparison
 
 Launch = Callable[[], Any]
 # A constant of a graph whose value is not in its code, and how that code would make another.
@@ -271,7 +271,7 @@ class Session:
         self.driver = Driver()
         self.device = torch.cuda.current_device()
         self.clocks = Clocks(self.driver.bus_id(self.device))
-        self.comparisons = Comparisons(torch)
+        self.comparison: Comparison | None = None
         # The state of the L2, with its memory, made once.
         self.cache = functools.cache(functools.partial(Cache, torch))
         # A kernel of machine code stays loaded: where one is unloaded the next may have its handle,
@@ -414,10 +414,13 @@ def repeatable(session: Session, recorded: dict[str, Any]) -> tuple[Any, Memory]
             torch.cuda.synchronize()
 
         began = time.monotonic()
-        call = session.comparisons.call(recorded, session.say, compiled)
+        if session.comparison is None or session.comparison.sizes != recorded["sizes"]:
+            session.comparison = None  # frees the memory of the size before
+            session.comparison = Comparison(torch, recorded["script"], recorded["sizes"])
+        call = session.comparison.call(recorded, session.say, compiled)
         if time.monotonic() - began > IDLE_SECONDS:
             session.warm()
-        return call
+        return call, Memory(torch)
     if kind != "triton":
         again = ReplayableCall(torch, recorded, "cuda", most)
         return again.made, again.memory
