@@ -24,6 +24,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
+from statistics import median_high
 from typing import Any
 
 from .driver import (
@@ -34,13 +35,14 @@ from .driver import (
     STOPWATCHES,
     Cache,
     Clocks,
+    Cupti,
     Driver,
     Event,
-    Kernel,
-    Records,
+    Launch,
     Unavailable,
-    around,
+    launched,
     next_count,
+    queued,
     settled,
     trace_of,
     undisturbed,
@@ -48,7 +50,6 @@ from .driver import (
 from .inputs import Arguments, Inputs, Memory, NotRebuilt, first_line, imported, tensor
 from .script import Comparison
 
-Launch = Callable[[], Any]
 # A constant of a graph whose value is not in its code, and how that code would make another.
 _CONSTANT = re.compile(r"^(\w+) = None  # ", re.MULTILINE)
 _MADE = (
@@ -61,18 +62,14 @@ WRAPPER_CALLS, WRAPPER_SECONDS = 60, 0.5
 LEADS = 4
 
 
-class ReplayableCall:
-    """A recorded call that ``made()`` repeats any number of times; ``memory`` holds its inputs."""
-
-    def __init__(self, torch: Any, call: dict[str, Any], device: str, most: int) -> None:
-        graph = call["kind"] == "graph"
-        self.name = str(call["name"])
-        function = _code(torch, call, device) if graph else _function(call)
-        self.memory = Arguments(torch, call["arguments"], device, most, graph)
-        args, kwargs = self.memory.args, self.memory.given
-        self.made: Launch = (
-            (lambda: function(list(args))) if graph else (lambda: function(*args, **kwargs))
-        )
+def repeated(torch: Any, call: dict[str, Any], device: str, most: int) -> tuple[Launch, Arguments]:
+    """A recorded call that can be made any number of times, and its inputs."""
+    graph = call["kind"] == "graph"
+    function = _code(torch, call, device) if graph else _function(call)
+    memory = Arguments(torch, call["arguments"], device, most, graph)
+    if graph:
+        return lambda: function(list(memory.args)), memory
+    return lambda: function(*memory.args, **memory.given), memory
 
 
 def _code(torch: Any, call: dict[str, Any], device: str) -> Callable[..., Any]:
@@ -127,38 +124,25 @@ def parts(events: list[Event], count: int, lead: list[str]) -> list[list[Event]]
     return [call[len(lead) :] for call in calls]
 
 
-class CallTimes:
-    """Times of calls in µs: ``sums`` of their kernels and ``spans`` from the first start to the
-    last end, one a call; ``kernels`` one a launch, by name; ``per_call`` launches of each name."""
+def add(times: dict[str, Any], calls: list[list[Event]]) -> None:
+    """Add calls to times in µs.
 
-    def __init__(self) -> None:
-        self.sums: list[float] = []
-        self.spans: list[float] = []
-        self.kernels: dict[str, list[float]] = {}
-        self.per_call: dict[str, int] = {}
-
-    def take(self, calls: list[list[Event]]) -> None:
-        """Add the events of calls."""
-        for call in calls:
-            self.sums.append(sum(event.ns for event in call) / 1000)
-            end = max((event.start + event.ns for event in call), default=0)
-            self.spans.append((end - call[0].start) / 1000 if call else 0.0)
-            names = [event.name for event in call]
-            for event in call:
-                self.per_call.setdefault(event.name, names.count(event.name))
-                samples = self.kernels.setdefault(event.name, [])
-                if len(samples) < MAX_CALLS:
-                    samples.append(event.ns / 1000)
-
-    def as_json(self) -> list[dict[str, Any]]:
-        """Kernels in the order in which they were first launched."""
-        return [
-            {"name": name, "per_call": self.per_call[name], "samples": samples}
-            for name, samples in self.kernels.items()
-        ]
+    ``samples`` are the sums of a call's kernels, ``span`` the times from the first start to the
+    last end, ``kernels`` each kernel by name, in the order in which they were first launched.
+    """
+    for call in calls:
+        times["samples"].append(sum(event.ns for event in call) / 1000)
+        end = max((event.start + event.ns for event in call), default=0)
+        times["span"].append((end - call[0].start) / 1000 if call else 0.0)
+        names = [event.name for event in call]
+        for name, _, ns in call:
+            bare = {"name": name, "per_call": names.count(name), "samples": []}
+            samples = times["kernels"].setdefault(name, bare)["samples"]
+            if len(samples) < MAX_CALLS:
+                samples.append(ns / 1000)
 
 
-def lead_of(trace: Records, before: Launch, something: bool) -> list[str]:
+def lead_of(trace: Cupti, before: Launch, something: bool) -> list[str]:
     """Names of the device events that ``before`` causes; ``something``: whether there are any.
 
     Raises ``Unavailable`` if CUPTI does not see them.
@@ -180,18 +164,18 @@ def lead_of(trace: Records, before: Launch, something: bool) -> list[str]:
 
 
 def cupti(
-    trace: Records,
+    trace: Cupti,
     call: Launch,
     before: Launch,
     flushes: bool,
     seconds: float,
     between: Callable[[], None],
-) -> CallTimes:
+) -> dict[str, Any]:
     """The device's own times of a call, until the sum's median is settled or the time is up.
 
     ``flushes``: whether ``before`` does anything on the device.
     """
-    out = CallTimes()
+    out: dict[str, Any] = {"samples": [], "span": [], "kernels": {}}
     count, misses = 10, 0
 
     def block() -> None:
@@ -219,9 +203,9 @@ def cupti(
                     raise Unavailable(_why(len(events_seen), work_by_call, of_calls, count))
                 continue
             misses = 0
-            out.take(work_by_call)
-            late = len(out.sums) >= MAX_CALLS or time.monotonic() - began > seconds
-            if late or settled(out.sums):
+            add(out, work_by_call)
+            late = len(out["samples"]) >= MAX_CALLS or time.monotonic() - began > seconds
+            if late or settled(out["samples"]):
                 return out
             count = next_count(count, block_seconds, len(events_seen), 5, 200)
 
@@ -276,7 +260,7 @@ class Session:
         self.cache = functools.cache(functools.partial(Cache, torch))
         # A kernel of machine code stays loaded: where one is unloaded the next may have its handle,
         # and CUPTI then loses its launches, or has them under the other's name.
-        self.function = functools.cache(lambda code, name: self.driver.load(code, name)[1])
+        self.function = functools.cache(lambda code, name: self.driver.load(code, name))
 
     def say(self, **fields: Any) -> None:
         """Write one line of results."""
@@ -284,7 +268,7 @@ class Session:
         self._out.flush()
 
     @cached_property
-    def trace(self) -> Records:
+    def trace(self) -> Cupti:
         """The source of device events."""
         return trace_of(self.torch)
 
@@ -320,13 +304,10 @@ class Session:
         torch, before = self.torch, self.cache("cold").prepare
         try:
             function = self.function(EMPTY_PTX.encode(), EMPTY)
-            kernel = Kernel(self.driver, function, {"grid": (1, 1, 1), "block": (1, 1, 1)}, [])
-
-            def launch() -> None:
-                kernel.launch(torch.cuda.current_stream().cuda_stream)
-
+            empty = {"grid": (1, 1, 1), "block": (1, 1, 1)}
+            launch = launched(torch, self.driver, function, empty, [])
             own = cupti(self.trace, launch, before, True, EMPTY_SECONDS, lambda: None)
-            return around(torch, launch, before, own.sums)
+            return median_high(queued(torch, launch, before)) - median_high(own["samples"])
         except (RuntimeError, OSError, AttributeError, Unavailable):
             return None
 
@@ -355,10 +336,10 @@ class Session:
         if stopwatch == "cupti":
             flushes = state != "hot" or memory.changes
             times = cupti(self.trace, launch, before, flushes, seconds, look)
-            result: dict[str, Any] = {"samples": times.sums}
+            result: dict[str, Any] = {"samples": times["samples"]}
             if kind not in ("triton", "copy"):
                 cpu = on_cpu(self.torch, launch, before)
-                result |= {"kernels": times.as_json(), "span": times.spans, "cpu": cpu}
+                result = {**times, "kernels": [*times["kernels"].values()], "cpu": cpu}
             if kind != "copy":
                 result = undisturbed(self.torch, result, launch, before, self.extra)
         else:
@@ -422,13 +403,11 @@ def repeatable(session: Session, recorded: dict[str, Any]) -> tuple[Any, Memory]
             session.warm()
         return call, Memory(torch)
     if kind != "triton":
-        again = ReplayableCall(torch, recorded, "cuda", most)
-        return again.made, again.memory
+        return repeated(torch, recorded, "cuda", most)
     inputs = Inputs(torch, recorded, "cuda", most)
     function = session.function(Path(recorded["cubin"]).read_bytes(), recorded["symbol"])
     driver.allow_shared(function, recorded["shared"] or 0, session.device)
-    kernel = Kernel(driver, function, recorded, inputs.values)
-    return (lambda: kernel.launch(torch.cuda.current_stream().cuda_stream)), inputs
+    return launched(torch, driver, function, recorded, inputs.values), inputs
 
 
 def replay(session: Session, recorded: dict[str, Any]) -> None:
@@ -474,11 +453,9 @@ def main(job_path: str, results_path: str) -> int:
     with Path(results_path).open("a", encoding="utf-8") as out:
         try:
             import torch
-        except ImportError as error:
-            out.write(json.dumps({"no_torch": first_line(error)}) + "\n")
+        except ImportError:
             return NO_TORCH
         if not torch.cuda.is_available():
-            out.write(json.dumps({"no_device": f"torch {torch.__version__} sees none"}) + "\n")
             return NO_DEVICE
         # Above all, this works where the interpreter itself is stuck in a call of the driver.
         faulthandler.dump_traceback_later(job["limit"], exit=True)

@@ -13,7 +13,7 @@ import torch
 from inspector.probes.replay import session
 from inspector.probes.replay.driver import Event, Unavailable
 from inspector.probes.replay.inputs import Arguments, NotRebuilt
-from inspector.probes.replay.session import CallTimes, ReplayableCall, parts
+from inspector.probes.replay.session import add, parts, repeated
 
 BARE: dict[str, Any] = dict.fromkeys(
     ("name", "type", "value", "dtype", "shape", "strides", "alignment", "low", "high", "device")
@@ -86,9 +86,9 @@ def test_a_graphs_code_is_called_as_every_torch_since_2_6_writes_it(
     path.write_text(text)
     arguments = [X, argument("s0", 2)]
     said = {"kind": "graph", "n": 0, "name": "0/0", "code": str(path), "arguments": arguments}
-    made = ReplayableCall(torch, said, "cpu", 64)
+    made, _ = repeated(torch, said, "cpu", 64)
     for _ in range(2):  # the list that it empties is its own
-        (out,) = made.made()
+        (out,) = made()
         assert out.shape == (4, 3) and torch.isfinite(out).all()
 
 
@@ -105,7 +105,7 @@ def test_a_graph_that_cannot_be_called_says_why(text: str, why: str, tmp_path: P
     path.write_text(text)
     said = {"kind": "graph", "n": 1, "name": "0/0", "code": str(path), "arguments": []}
     with pytest.raises(NotRebuilt, match=why):
-        ReplayableCall(torch, said, "cpu", 64)
+        repeated(torch, said, "cpu", 64)
 
 
 def test_an_extensions_function_is_called_in_its_module(
@@ -122,10 +122,10 @@ def test_an_extensions_function_is_called_in_its_module(
         "arguments": [X, argument("twice", 2)],
     }
     try:
-        made = ReplayableCall(torch, said, "cpu", 64)
-        assert torch.equal(made.made(), made.memory.args[0] ** 2 * 2)
+        made, memory = repeated(torch, said, "cpu", 64)
+        assert torch.equal(made(), memory.args[0] ** 2 * 2)
         with pytest.raises(NotRebuilt, match="no function cube any more"):
-            ReplayableCall(torch, {**said, "function": "cube"}, "cpu", 64)
+            repeated(torch, {**said, "function": "cube"}, "cpu", 64)
     finally:
         sys.modules.pop("squares", None)
 
@@ -139,10 +139,10 @@ CALL = [Event("reduce", 0, 3000), Event("square", 5000, 2000), Event("square", 7
 def test_the_flush_is_known_by_its_place_not_by_its_name() -> None:
     found = parts([*FLUSH, *CALL] * 3, 3, [event.name for event in FLUSH])
     assert found == [CALL] * 3
-    out = CallTimes()
-    out.take(found)
-    assert (out.sums, out.spans) == ([9.0] * 3, [11.0] * 3)
-    assert out.as_json() == [
+    out: dict[str, Any] = {"samples": [], "span": [], "kernels": {}}
+    add(out, found)
+    assert (out["samples"], out["span"]) == ([9.0] * 3, [11.0] * 3)
+    assert [*out["kernels"].values()] == [
         {"name": "reduce", "per_call": 1, "samples": [3.0] * 3},
         {"name": "square", "per_call": 2, "samples": [2.0, 4.0] * 3},
     ]
@@ -179,14 +179,14 @@ class Device:
         return [event._replace(start=n) for n, event in enumerate(self.seen)]
 
 
-def measured(device: Any) -> CallTimes:
+def measured(device: Any) -> dict[str, Any]:
     return session.cupti(device, device.call, device.flush, True, 5.0, lambda: None)
 
 
 def test_a_call_is_repeated_until_its_sum_is_settled() -> None:
     found = measured(Device([CALL]))
-    assert len(found.sums) >= 60 and set(found.sums) == {9.0}
-    assert found.per_call == {"reduce": 1, "square": 2}
+    assert len(found["samples"]) >= 60 and set(found["samples"]) == {9.0}
+    assert {n: k["per_call"] for n, k in found["kernels"].items()} == {"reduce": 1, "square": 2}
 
 
 @pytest.mark.parametrize(
@@ -215,4 +215,4 @@ class Misses(Device):
 
 
 def test_a_flush_that_was_not_seen_is_not_taken_for_none() -> None:
-    assert set(measured(Misses(1)).sums) == {9.0}
+    assert set(measured(Misses(1))["samples"]) == {9.0}
