@@ -195,14 +195,12 @@ class Session(Struct, frozen=True):
 
 
 def with_time(
-    timing: TimingType, answer: Mapping[str, object], peak: Peak | None = None
+    timing: TimingType, answer: Mapping[str, Any], peak: Peak | None = None
 ) -> TimingType:
     """A timing with the median of the child's ``answer`` and the rates, if it has samples."""
-    samples, clocks = numbers(answer.get("samples")), answer.get("clocks")
+    samples, clocks = answer.get("samples", ()), answer.get("clocks", {})
     if (middle := median(samples)) is None:
         return timing
-    clocks = clocks if isinstance(clocks, dict) else {}
-    traced, whole = (next(iter(numbers([answer.get(n)])), None) for n in ("traced", "whole"))
     out = []
     if middle.reach is None:
         out.append("too few samples for an interval")
@@ -213,17 +211,16 @@ def with_time(
             out.append(f"the SM clock moved between {low} and {high} MHz")
         case {"high_mhz": int() as high, "most_mhz": int() as most} if high < most * (1 - STEADY):
             out.append(f"the SM clock was {high} MHz of {most}")
-    slowed = clocks.get("slowed_by")
-    if isinstance(slowed, list) and slowed:
-        out.append("the device was slowed down by: " + ", ".join(map(str, slowed)))
-    warnings = [*timing.warnings, *out, *_drift(samples)]
-    if traced is not None:
-        warnings.append(
+    if slowed := clocks.get("slowed_by"):
+        out.append("the device was slowed down by: " + ", ".join(slowed))
+    out += _drift(samples)
+    if (traced := answer.get("traced")) is not None:
+        out.append(
             f"CUPTI's tracing slows this kernel to {traced:.4g} µs; the time is by a pair of "
             "events in a full queue, less what that reads around an empty kernel"
         )
-    elif whole is not None:
-        warnings.append(
+    elif (whole := answer.get("whole")) is not None:
+        out.append(
             f"CUPTI's tracing slows some of its kernels: without it the call takes "
             f"{whole:.4g} µs at most, the gaps between them included"
         )
@@ -234,15 +231,10 @@ def with_time(
         high_us=middle.high,
         samples=middle.samples,
         traced_us=traced,
-        warnings=tuple(warnings),
+        warnings=(*timing.warnings, *out),
         clocks=clocks,
     )
     return _with_rates(timed, peak)
-
-
-def numbers(values: object) -> list[float]:
-    found = values if isinstance(values, list) else []
-    return [float(s) for s in found if isinstance(s, int | float) and not isinstance(s, bool)]
 
 
 def _with_rates(timing: TimingType, peak: Peak | None) -> TimingType:

@@ -47,7 +47,6 @@ from inspector.measure.time.results import (
     Timing,
     TimingType,
     median,
-    numbers,
     stored_session,
     with_time,
 )
@@ -139,10 +138,9 @@ class GatheredTimes(Struct):
         """The bandwidth of copies by each stopwatch."""
         out = []
         for copy in self.copies:
-            duration, size = median(numbers(copy.get("samples"))), copy.get("bytes")
-            if duration is not None and duration.value > 0 and isinstance(size, int):
-                rate = size / duration.value / 1e3
-                out.append(Peak(str(copy["stopwatch"]), str(copy["cache"]), rate, size))
+            if duration := median(copy["samples"]):
+                rate = copy["bytes"] / duration.value / 1e3
+                out.append(Peak(copy["stopwatch"], copy["cache"], rate, copy["bytes"]))
         return tuple(out)
 
     def session(self, rows: tuple[Timing, ...], sheet: float | None = None) -> Session:
@@ -230,15 +228,12 @@ def _left(python: str, jobs: list[Said], end: ChildEnd, gathered: GatheredTimes)
     begun = [record.get("begin") for record in said]
     ended = [record.get("end") for record in said]
     for record in said:
-        match record:
-            case {"spent": True}:
-                gathered.spent = True
-            case {"device": dict() as device}:
-                gathered.device = device
-            case {"copy": dict() as copy}:
-                gathered.copies.append(copy)
-            case {"n": int() as n}:
-                gathered.rows.setdefault(n, []).append(record)
+        gathered.spent = gathered.spent or "spent" in record
+        gathered.device = record.get("device", gathered.device)
+        if "copy" in record:
+            gathered.copies.append(record["copy"])
+        elif "n" in record:
+            gathered.rows.setdefault(record["n"], []).append(record)
     if status == NO_DEVICE:
         raise ToolMissing("timing needs an NVIDIA GPU, and the interpreter's torch sees none")
     if status == NO_TORCH:
@@ -249,7 +244,6 @@ def _left(python: str, jobs: list[Said], end: ChildEnd, gathered: GatheredTimes)
     if (culprit := next((t for t in remaining if t["n"] in begun), None)) is None:
         raise Unreadable(f"the process that runs calls again ended early: {problem}")
     number = culprit["n"]
-    assert isinstance(number, int)
     rows = gathered.rows.setdefault(number, [])
     if not any("error" in r for r in rows):
         rows.append({"n": number, "stopwatch": None, "error": problem})
@@ -421,7 +415,7 @@ def _rows(
             if isinstance(launch, PlannedLaunch):
                 yield row(bare, answer, peaks)
                 continue
-            kernels = kernel_times(answer.get("kernels"), launch.among, variants, arch)
+            kernels = kernel_times(answer, launch.among, variants, arch)
             asked = {(k.name, v.id) for k, v in launch.among if (k.id, v.id) in launch.asked}
             known = all(k.variant and (k.name, k.variant) not in asked for k in kernels)
             if asked and kernels and known:
@@ -459,7 +453,7 @@ def row(
 ) -> TimingType:
     """A timing with the ``answer`` of a child process for one launch by one stopwatch."""
     watch = answer.get("stopwatch")
-    cpu = median(numbers(answer.get("cpu")))
+    cpu = median(answer.get("cpu", ()))
     timed = replace(
         bare,
         stopwatch=watch,
@@ -649,8 +643,8 @@ def _race_rows(
     )
     times = [a for a in answers if "stopwatch" in a]
     for answer in times or [{"error": "it was not run"}]:
-        span = median(numbers(answer.get("span")))
-        kernels = kernel_times(answer.get("kernels"), (), (), None)
+        span = median(answer.get("span", ()))
+        kernels = kernel_times(answer, (), (), None)
         yield replace(row(bare, answer, peaks, kernels), span_us=span and span.value)
 
 

@@ -110,17 +110,15 @@ def _function(call: dict[str, Any]) -> Callable[..., Any]:
     return function
 
 
-def parts(events: list[Event], count: int, lead: list[str]) -> list[list[Event]] | None:
+def parts(events: list[Event], count: int, lead: list[str]) -> list[list[Event]]:
     """The events of each of ``count`` calls, without the ``lead`` before each.
 
-    None if they cannot be separated: an event is missing, or the calls differ.
+    Empty if they cannot be separated: an event is missing, or the calls differ.
     """
     per_call, rest = divmod(len(events), count)
-    if rest or per_call < len(lead):
-        return None
     calls = [events[n * per_call : (n + 1) * per_call] for n in range(count)]
-    if any([event.name for event in call[: len(lead)]] != lead for call in calls):
-        return None
+    if rest or any([event.name for event in call[: len(lead)]] != lead for call in calls):
+        return []
     return [call[len(lead) :] for call in calls]
 
 
@@ -176,7 +174,7 @@ def cupti(
     ``flushes``: whether ``before`` does anything on the device.
     """
     out: dict[str, Any] = {"samples": [], "span": [], "kernels": {}}
-    count, misses = 10, 0
+    count = 10
 
     def block() -> None:
         for _ in range(count):
@@ -187,38 +185,35 @@ def cupti(
     with trace:
         lead = lead_of(trace, before, flushes)
 
-        def calls(events: list[Event]) -> list[list[Event]] | None:
-            return parts(events, count, lead)
+        def enough(events: list[Event]) -> bool:
+            return any(parts(events, count, lead))
 
         began = time.monotonic()
         while True:
-            block_began = time.monotonic()
-            events_seen = trace.saw(block, lambda events: any(calls(events) or ()))
-            block_seconds = time.monotonic() - block_began
-            work_by_call = calls(events_seen)
-            if work_by_call is None or not any(work_by_call):
-                misses += 1
-                if misses >= MAX_MISSES:
-                    of_calls = len(events_seen) - len(lead) * count
-                    raise Unavailable(_why(len(events_seen), work_by_call, of_calls, count))
-                continue
-            misses = 0
-            add(out, work_by_call)
+            for _ in range(MAX_MISSES):
+                block_began = time.monotonic()
+                seen = trace.saw(block, enough)
+                block_seconds = time.monotonic() - block_began
+                if enough(seen):
+                    break
+            else:
+                raise Unavailable(_why(seen, count, lead))
+            add(out, parts(seen, count, lead))
             late = len(out["samples"]) >= MAX_CALLS or time.monotonic() - began > seconds
             if late or settled(out["samples"]):
                 return out
-            count = next_count(count, block_seconds, len(events_seen), 5, 200)
+            count = next_count(count, block_seconds, len(seen), 5, 200)
 
 
-def _why(seen: int, calls: list[list[Event]] | None, of_calls: int, count: int) -> str:
+def _why(seen: list[Event], count: int, lead: list[str]) -> str:
     """Why calls have no time."""
     if not seen:
         return "CUPTI saw nothing on the device: is another profiler at work?"
-    if calls is not None:
+    if parts(seen, count, lead):
         return "the call launched nothing on the device, or CUPTI saw none of it"
     return (
         "one call does not launch the same kernels as the next, or CUPTI missed some: it saw "
-        f"{of_calls} of {count} calls"
+        f"{len(seen) - len(lead) * count} of {count} calls"
     )
 
 
