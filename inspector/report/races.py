@@ -5,6 +5,7 @@ import io
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import PurePath
 from typing import Any
 
 from msgspec import Struct
@@ -122,18 +123,13 @@ def _roofline(
     return Figure(title, "FLOP/byte", "TFLOP/s", lines, log=True)
 
 
-def _script(race: Race) -> str:
-    """``square`` of ``kernels/square.py``."""
-    return race.script.rpartition("/")[2].removesuffix(".py")
-
-
 def roofline(race: Race, peaks: Mapping[str, float]) -> Figure | None:
     """The variants that agree, of the largest size, under the roofs of the device and its sheet."""
     last = max((r.call for r in race.rows), default=0)
     rows = [r for r in race.rows if r.call == last and r.rank is not None]
     if not rows:
         return None
-    title = f"{_script(race)}, {rows[0].inputs}"
+    title = f"{PurePath(race.script).stem}, {rows[0].inputs}"
     named = [(r.variant, r) for r in rows]
     return _roofline(title, named, race.session, peaks, rows[0].dtypes)
 
@@ -190,7 +186,7 @@ def swept(race: Race, peaks: Mapping[str, float]) -> Figure | None:
         lines.append(PlotLine("copy, measured", points, True, f"{copy:,.0f} GB/s"))
     sizes_of = {**race.defaults, **race.rows[0].sizes, race.swept: None}
     others = ", ".join(f"{n}={v}" for n, v in sizes_of.items() if v is not None)
-    title = " · ".join(filter(None, (_script(race), others)))
+    title = " · ".join(filter(None, (PurePath(race.script).stem, others)))
     return Figure(title, race.swept, FIGURE_UNITS[unit], lines)
 
 

@@ -278,11 +278,15 @@ def read(stored: Mapping[str, object]) -> Session | None:
     return None
 
 
+def amounts(source: str, moved: int | None, done: int | None) -> dict[str, Any]:
+    """Fields of a timing for its bytes and operations, if known, and where they are from."""
+    known = {name: n for name, n in (("bytes", moved), ("flops", done)) if n is not None}
+    return {**known, **{f"{name}_from": source for name in known}}
+
+
 def with_amounts(session: Session, moved: int | None, done: int | None) -> Session:
     """A session with the given bytes and operations of one launch; None leaves the estimate."""
-    given: dict[str, Any] = {} if moved is None else {"bytes": moved, "bytes_from": "given"}
-    if done is not None:
-        given |= {"flops": done, "flops_from": "given"}
+    given = amounts("given", moved, done)
     peaks = {peak.stopwatch: peak for peak in reversed(session.peaks)}
     rows = [
         _with_rates(replace(row, **given), peaks.get(row.stopwatch or "")) for row in session.rows

@@ -46,6 +46,7 @@ from inspector.measure.time.results import (
     Session,
     Timing,
     TimingType,
+    amounts,
     median,
     stored_session,
     with_time,
@@ -224,9 +225,8 @@ def measure(
 
 
 def _left(python: str, jobs: list[Said], end: ChildEnd, gathered: GatheredTimes) -> list[Said]:
+    """Gather a child's records; the jobs left, which the child takes in their order."""
     status, problem, said = end
-    begun = [record.get("begin") for record in said]
-    ended = [record.get("end") for record in said]
     for record in said:
         gathered.spent = gathered.spent or "spent" in record
         gathered.device = record.get("device", gathered.device)
@@ -238,16 +238,17 @@ def _left(python: str, jobs: list[Said], end: ChildEnd, gathered: GatheredTimes)
         raise ToolMissing("timing needs an NVIDIA GPU, and the interpreter's torch sees none")
     if status == NO_TORCH:
         raise ToolMissing(f"timing needs torch, which {python} cannot import", "See --python.")
-    remaining = [t for t in jobs if t["n"] not in ended]
+    begun, ended = (sum(key in record for record in said) for key in ("begin", "end"))
+    remaining = jobs[ended:]
     if not remaining or gathered.spent:
         return remaining
-    if (culprit := next((t for t in remaining if t["n"] in begun), None)) is None:
+    if begun == ended:
         raise Unreadable(f"the process that runs calls again ended early: {problem}")
-    number = culprit["n"]
+    number = remaining[0]["n"]
     rows = gathered.rows.setdefault(number, [])
     if not any("error" in r for r in rows):
         rows.append({"n": number, "stopwatch": None, "error": problem})
-    return [t for t in remaining if t["n"] != number]
+    return remaining[1:]
 
 
 def why_ended(done: Finished, limit: float) -> str:
@@ -431,16 +432,16 @@ def untimed(reader: Reader, launch: PlannedLaunch | ReplayableCall) -> Timing:
     if isinstance(launch, ReplayableCall):
         return Timing(call.name, "", launch.number, kind=call.kind, **about)
     variant = launch.variant
-    moved, counted = tensor_bytes(call), None
+    counted = None
     if Stage.TTIR in variant.stages:
         with suppress(PtxviewError):
             function = reader.function(variant, Stage.TTIR)
             listing = reader.listing(variant, Stage.TTIR)
             counted = operations(listing, function, call) if function else None
-    if moved is not None:
-        about |= {"bytes": moved.value, "bytes_from": "estimate"}
-    if counted is not None:
-        about |= {"flops": counted.value, "flops_from": "estimate"}
+    known = [
+        None if estimate is None else estimate.value for estimate in (tensor_bytes(call), counted)
+    ]
+    about |= amounts("estimate", *known)
     about |= {"grid": call.grid, "block": call.block}
     return Timing(launch.kernel.name, variant.id, launch.number, **about)
 
@@ -608,13 +609,11 @@ def race(
     bandwidth = device_peaks(gathered.device.get("name")).get("memory_bandwidth")
     session = gathered.session((), bandwidth / 1e9 if bandwidth else None)
     rows: list[RaceRow] = []
-    for number, size in enumerate(sizes):
-        of_size: list[RaceRow] = []
-        for n, name in enumerate(names, number * len(names)):
-            bare = RaceRow(script.stem, name, number, kind="variant", sizes=size)
-            of_size += _race_rows(bare, gathered.rows.get(n, []), session.peaks)
-        rows += _ranked(of_size)
-    return Race(session, str(script), python, swept, tuple(names), tuple(rows), defaults)
+    for n, (launch, _) in enumerate(launches):
+        name, size = launch["variant"], launch["sizes"]
+        bare = RaceRow(script.stem, name, n // len(names), kind="variant", sizes=size)
+        rows += _race_rows(bare, gathered.rows.get(n, []), session.peaks)
+    return Race(session, str(script), python, swept, tuple(names), _ranked(rows), defaults)
 
 
 def _here(argv: Sequence[str], seconds: float, folder: Path) -> Finished:
@@ -633,10 +632,7 @@ def _race_rows(
         bare,
         inputs=inputs(tensors),
         dtypes=tuple(dict.fromkeys(t.dtype for t in tensors if t.dtype)),
-        bytes=about.get("bytes"),
-        flops=about.get("flops"),
-        bytes_from=None if about.get("bytes") is None else "script",
-        flops_from=None if about.get("flops") is None else "script",
+        **amounts("script", about.get("bytes"), about.get("flops")),
         agrees=checked.get("agrees"),
         difference=checked.get("difference"),
         wrong=checked.get("why"),
@@ -648,16 +644,18 @@ def _race_rows(
         yield replace(row(bare, answer, peaks, kernels), span_us=span and span.value)
 
 
-def _ranked(rows: Sequence[RaceRow]) -> list[RaceRow]:
-    """Rows of one size in the same order with their ranks, for each stopwatch separately."""
+def _ranked(rows: Sequence[RaceRow]) -> tuple[RaceRow, ...]:
+    """Rows in the same order with their ranks, for each size and stopwatch separately."""
     out = list(rows)
-    for watch in dict.fromkeys(r.stopwatch for r in rows):
-        able = [n for n, r in enumerate(rows) if r.stopwatch == watch and r.agrees and r.median_us]
-        able.sort(key=lambda n: rows[n].median_us or 0.0)
+    for group in dict.fromkeys((r.call, r.stopwatch) for r in rows):
+        able = [
+            (r.median_us, n)
+            for n, r in enumerate(rows)
+            if (r.call, r.stopwatch) == group and r.agrees and r.median_us
+        ]
         edge, rank = -1.0, 0
-        for place, n in enumerate(able, 1):
-            time = rows[n].median_us or 0.0
-            if (rows[n].low_us or time) > edge:
-                edge, rank = rows[n].high_us or time, place
-            out[n] = replace(rows[n], rank=rank, slower=time / (rows[able[0]].median_us or time))
-    return out
+        for place, (us, n) in enumerate(sorted(able), 1):
+            if (rows[n].low_us or us) > edge:
+                edge, rank = rows[n].high_us or us, place
+            out[n] = replace(rows[n], rank=rank, slower=us / min(able)[0])
+    return tuple(out)

@@ -47,7 +47,7 @@ from .driver import (
     trace_of,
     undisturbed,
 )
-from .inputs import Arguments, Inputs, Memory, NotRebuilt, first_line, imported, tensor
+from .inputs import Memory, NotRebuilt, first_line, imported, tensor
 from .script import Comparison
 
 # A constant of a graph whose value is not in its code, and how that code would make another.
@@ -62,17 +62,16 @@ WRAPPER_CALLS, WRAPPER_SECONDS = 60, 0.5
 LEADS = 4
 
 
-def repeated(torch: Any, call: dict[str, Any], device: str, most: int) -> tuple[Launch, Arguments]:
-    """A recorded call that can be made any number of times, and its inputs."""
-    graph = call["kind"] == "graph"
-    function = _code(torch, call, device) if graph else _function(call)
-    memory = Arguments(torch, call["arguments"], device, most, graph)
-    if graph:
-        return lambda: function(list(memory.args)), memory
-    return lambda: function(*memory.args, **memory.given), memory
+def repeated(torch: Any, call: dict[str, Any], memory: Memory) -> Launch:
+    """A recorded call that can be made any number of times, with inputs in ``memory``."""
+    if call["kind"] == "graph":
+        code, inputs = _code(torch, call), memory.flat(call["arguments"])
+        return lambda: code(list(inputs))
+    function, (args, kwargs) = _function(call), memory.arguments(call["arguments"])
+    return lambda: function(*args, **kwargs)
 
 
-def _code(torch: Any, call: dict[str, Any], device: str) -> Callable[..., Any]:
+def _code(torch: Any, call: dict[str, Any]) -> Callable[..., Any]:
     """The function of a graph's ``output_code``; missing constants are generated.
 
     Through all versions from torch 2.6 on it is ``call(args)``, be it a function or a method.
@@ -84,21 +83,20 @@ def _code(torch: Any, call: dict[str, Any], device: str) -> Callable[..., Any]:
             raise NotRebuilt(f"the graph was compiled for device {number}; times are taken on 0")
     module = imported(f"ptxview_graph_{call['n']}", path)
     for name in dict.fromkeys(_CONSTANT.findall(text)):
-        setattr(module, name, _constant(torch, name, text, device))
+        setattr(module, name, _constant(torch, name, text))
     function = getattr(module, "call", None)
     if not callable(function):
         raise NotRebuilt("the graph's code has no call(args)")
     return function
 
 
-def _constant(torch: Any, name: str, text: str, device: str) -> Any:
+def _constant(torch: Any, name: str, text: str) -> Any:
     match = re.search(_MADE.format(re.escape(name)), text, re.MULTILINE)
     if match is None:
         raise NotRebuilt(f"the graph holds {name}, a value of the program that was not recorded")
     shape, strides = ([int(n) for n in match[group].split(",") if n.strip()] for group in (1, 2))
     layout = {"shape": shape, "strides": strides, "dtype": match[4], "alignment": None}
-    where = device if match[3] == "cuda" else match[3]
-    return tensor(torch, {"name": name, **layout}, where, 0, [])[0]
+    return tensor(torch, {"name": name, **layout}, match[3], 0, [])[0]
 
 
 def _function(call: dict[str, Any]) -> Callable[..., Any]:
@@ -380,7 +378,8 @@ def copy(session: Session) -> None:
 
 def repeatable(session: Session, recorded: dict[str, Any]) -> tuple[Any, Memory]:
     """A launch or call that can be repeated, and the memory behind it."""
-    torch, driver, most = session.torch, session.driver, session.job["alignment"]
+    torch, driver = session.torch, session.driver
+    memory = Memory(torch, "cuda", session.job["alignment"])
     kind = recorded.get("kind", "triton")
     if kind == "variant":
 
@@ -396,24 +395,21 @@ def repeatable(session: Session, recorded: dict[str, Any]) -> tuple[Any, Memory]
         call = session.comparison.call(recorded, session.say, compiled)
         if time.monotonic() - began > IDLE_SECONDS:
             session.warm()
-        return call, Memory(torch)
+        return call, memory
     if kind != "triton":
-        return repeated(torch, recorded, "cuda", most)
-    inputs = Inputs(torch, recorded, "cuda", most)
+        return repeated(torch, recorded, memory), memory
+    values = memory.parameters(recorded)
     function = session.function(Path(recorded["cubin"]).read_bytes(), recorded["symbol"])
     driver.allow_shared(function, recorded["shared"] or 0, session.device)
-    return launched(torch, driver, function, recorded, inputs.values), inputs
+    return launched(torch, driver, function, recorded, values), memory
 
 
 def replay(session: Session, recorded: dict[str, Any]) -> None:
     """Launch once, so that everything is compiled, then time the launch by each stopwatch."""
     torch, n = session.torch, recorded["n"]
     launch, memory = repeatable(session, recorded)
-    memory.keep_integers()
+    memory.changed_by(launch)
     torch.cuda.synchronize()
-    launch()
-    torch.cuda.synchronize()
-    memory.forget_unchanged()
     odd = set(memory.overflowed())
     for stopwatch in session.job["stopwatches"]:
         state = OWN_CACHE.get(stopwatch, session.job["cache"])
