@@ -8,7 +8,7 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
-from msgspec import Struct, field, to_builtins
+from msgspec import Struct, convert, field, to_builtins
 from msgspec.structs import fields, replace
 
 from inspector.base.model import Kernel, Variant
@@ -22,7 +22,8 @@ def restored(kind: Any, value: object) -> Any:
     """Read a value of JSON as a type: a struct, a tuple, a mapping, a text or a number.
 
     Fields that are missing or of another type get their defaults, elements of another type are
-    left out. Raises ``TypeError`` for a value of another type, or a needed field without one.
+    left out. Raises ``TypeError`` or ``ValueError`` for a value of another type, or a needed field
+    without one.
     """
     arguments = get_args(kind)
     if NoneType in arguments:
@@ -33,28 +34,22 @@ def restored(kind: Any, value: object) -> Any:
             raise TypeError(f"not an object, which {kind} is")
         hints, given = get_type_hints(kind), {}
         for each in fields(kind):
-            with suppress(TypeError, KeyError):
+            with suppress(TypeError, ValueError, KeyError):
                 given[each.name] = restored(hints[each.name], value[each.name])
         return kind(**given)
     if get_origin(kind) is tuple:
-        many = arguments[-1] is Ellipsis
-        if not isinstance(value, list | tuple) or not (many or len(value) == len(arguments)):
-            raise TypeError("not such an array")
-        if not many:
-            return tuple(map(restored, arguments, value))
+        if not isinstance(value, list | tuple):
+            raise TypeError("not an array")
+        if arguments[-1] is not Ellipsis:
+            return tuple(restored(*each) for each in zip(arguments, value, strict=True))
         out = []
         for each in value:
-            with suppress(TypeError):
+            with suppress(TypeError, ValueError):
                 out.append(restored(arguments[0], each))
         return tuple(out)
-    kind = get_origin(kind) or kind
-    wrong = isinstance(value, bool) and kind is not bool
-    if isinstance(value, int | float) and not wrong:
-        wrong = not -MAX_NUMBER < value < MAX_NUMBER
-        value = float(value) if kind is float and not wrong else value
-    if wrong or not isinstance(value, kind):
-        raise TypeError(f"not of type {kind}")
-    return value
+    if isinstance(value, int | float) and not -MAX_NUMBER < value < MAX_NUMBER:
+        raise ValueError(f"not below {MAX_NUMBER}")
+    return convert(value, kind)
 
 
 # As many of n samples are below the true median as heads fall in n throws of a coin: the binomial
@@ -273,7 +268,7 @@ def read(stored: Mapping[str, object]) -> Session | None:
     if not isinstance(rows, list):
         return None
     named = [{**r, "variant": r.get("variant", 0) or ""} for r in rows if isinstance(r, dict)]
-    with suppress(TypeError):
+    with suppress(TypeError, ValueError):
         return cast(Session, restored(Session, {**stored, "rows": named}))
     return None
 
