@@ -80,17 +80,16 @@ def roofs(
 
 def _roofline(
     title: str,
-    named: Iterable[tuple[str, Timing]],
+    named: Sequence[tuple[str, Timing]],
     session: Session,
     peaks: Mapping[str, float],
     dtypes: Iterable[str],
 ) -> Figure | None:
     """The times of the first stopwatch under the device's roofs; None without a time or roof."""
-    timed = [(n, t) for n, t in named if t.bytes and t.tflop_per_s]
-    watch = timed[0][1].stopwatch if timed else None
+    watch = next((t.stopwatch for _, t in named if t.bytes and t.tflop_per_s), None)
     spots = [
         (name, t.flops / t.bytes, t.tflop_per_s)
-        for name, t in timed
+        for name, t in named
         if t.stopwatch == watch and t.bytes and t.flops and t.tflop_per_s
     ]
     copy = next((p.gb_per_s for p in session.peaks if p.stopwatch == watch), None)
@@ -98,8 +97,10 @@ def _roofline(
     known = (("copy, measured", copy), ("memory by data sheet", sheet))
     bands = {name: band for name, band in known if band}
     units = dict.fromkeys(u for d in dtypes for u in UNITS.get(d, ()) if u in peaks)
-    titles = {u: u.replace("_tensor", " tensor cores") for u in units}
-    levels = {f"{titles[u]} by data sheet": peaks[u] / 1e12 for u in units}
+    levels = {
+        f"{unit.replace('_tensor', ' tensor cores')} by data sheet": peaks[unit] / 1e12
+        for unit in units
+    }
     if not spots or not (bands or levels):
         return None
     low = min(x for _, x, _ in spots) / MARGIN

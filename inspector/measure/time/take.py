@@ -370,7 +370,7 @@ def take(
     if stop is not None:
         begun = watched(stop, lambda n: say(f"{n} of {plural(count, 'time')} taken"))
         run = partial(run, child=begun)
-    gathered = run(prepared.python, jobs, wish) if jobs else GatheredTimes()
+    gathered = run(prepared.python, jobs, wish)
     rows = tuple(_rows(reader, attempts, gathered, say))
     if gathered.spent:
         unanswered = sum(not gathered.rows.get(n) for n in range(len(jobs)))

@@ -410,29 +410,21 @@ MIN_GRAPH_US = 0.1
 TICK_US = 0.032
 
 
-class Cache:
-    """What is done to the L2 before each launch: ``cold``, ``dirty`` or ``hot``.
+def preparing(torch: Any, state: str) -> Launch:
+    """A function that brings the L2 into a state before each launch, on the current stream.
 
     ``cold`` reads other memory, which leaves none of the launch's data and nothing to write back;
     ``dirty`` writes it, and the launch then pays for writing it back; ``hot`` leaves it alone.
     """
-
-    def __init__(self, torch: Any, state: str) -> None:
-        self.state = state
-        self._torch = torch
-        l2 = getattr(torch.cuda.get_device_properties(0), "L2_cache_size", 0)
-        size = max(MIN_FLUSH_BYTES, L2_TIMES * int(l2 or 0))
-        self._memory: Any = (
-            None if state == "hot" else torch.zeros(size // 4, dtype=torch.float32, device="cuda")
-        )
-        self._sum = torch.zeros((), device="cuda")
-
-    def prepare(self) -> None:
-        """Bring the L2 into that state, on the current stream."""
-        if self.state == "cold":
-            self._torch.sum(self._memory, dim=0, out=self._sum)
-        elif self.state == "dirty":
-            self._memory.zero_()
+    if state == "hot":
+        return lambda: None
+    l2 = getattr(torch.cuda.get_device_properties(0), "L2_cache_size", 0)
+    size = max(MIN_FLUSH_BYTES, L2_TIMES * int(l2 or 0))
+    memory = torch.zeros(size // 4, dtype=torch.float32, device="cuda")
+    if state == "dirty":
+        return lambda: memory.zero_()
+    total = torch.zeros((), device="cuda")
+    return lambda: torch.sum(memory, dim=0, out=total)
 
 
 def settled(samples: list[float]) -> bool:

@@ -33,7 +33,6 @@ from .driver import (
     MAX_MISSES,
     OWN_CACHE,
     STOPWATCHES,
-    Cache,
     Clocks,
     Cupti,
     Driver,
@@ -42,6 +41,7 @@ from .driver import (
     Unavailable,
     launched,
     next_count,
+    preparing,
     queued,
     settled,
     trace_of,
@@ -249,8 +249,8 @@ class Session:
         self.device = torch.cuda.current_device()
         self.clocks = Clocks(self.driver.bus_id(self.device))
         self.comparison: Comparison | None = None
-        # The state of the L2, with its memory, made once.
-        self.cache = functools.cache(functools.partial(Cache, torch))
+        # What brings the L2 into a state, with its memory, made once.
+        self.preparing = functools.cache(functools.partial(preparing, torch))
         # A kernel of machine code stays loaded: where one is unloaded the next may have its handle,
         # and CUPTI then loses its launches, or has them under the other's name.
         self.function = functools.cache(lambda code, name: self.driver.load(code, name))
@@ -284,17 +284,17 @@ class Session:
 
     def warm(self) -> None:
         """Keep the device busy until its clocks are up."""
-        cache = self.cache("cold")
+        prepare = self.preparing("cold")
         until = time.monotonic() + WARM_SECONDS
         while time.monotonic() < until:
             for _ in range(50):
-                cache.prepare()
+                prepare()
             self.torch.cuda.synchronize()
 
     @cached_property
     def extra(self) -> float | None:
         """µs that a pair of events reads beyond a kernel's own time; None if unknown."""
-        torch, before = self.torch, self.cache("cold").prepare
+        torch, before = self.torch, self.preparing("cold")
         try:
             function = self.function(EMPTY_PTX.encode(), EMPTY)
             empty = {"grid": (1, 1, 1), "block": (1, 1, 1)}
@@ -311,13 +311,13 @@ class Session:
 
         ``kind`` is that of the call, or ``copy``: no kernel, so that tracing cannot slow it.
         """
-        cache = self.cache(state)
+        prepare = self.preparing(state)
         looks: list[dict[str, Any]] = []
         seconds = self.job["seconds"]
 
         def before() -> None:
             memory.restore()
-            cache.prepare()
+            prepare()
 
         def look() -> None:
             looks.append(self.clocks.look())
