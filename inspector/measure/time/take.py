@@ -124,25 +124,15 @@ def records(results: Path) -> list[Said]:
 
 
 class GatheredTimes(Struct):
-    """The results of child processes; ``rows`` by the launch's number.
+    """The results of child processes: bandwidths of copies, and ``rows`` by the launch's number.
 
     ``spent``: the budget ran out before all launches were begun; the others have no rows.
     """
 
     device: Said = field(default_factory=dict)
-    copies: list[Said] = field(default_factory=list)
+    peaks: tuple[Peak, ...] = ()
     rows: dict[int, list[Said]] = field(default_factory=dict)
     spent: bool = False
-
-    @property
-    def peaks(self) -> tuple[Peak, ...]:
-        """The bandwidth of copies by each stopwatch."""
-        out = []
-        for copy in self.copies:
-            if duration := median(copy["samples"]):
-                rate = copy["bytes"] / duration.value / 1e3
-                out.append(Peak(copy["stopwatch"], copy["cache"], rate, copy["bytes"]))
-        return tuple(out)
 
     def session(self, rows: tuple[Timing, ...], sheet: float | None = None) -> Session:
         """A session of now; ``sheet`` is the bandwidth in GB/s if its data sheet is known."""
@@ -215,7 +205,7 @@ def measure(
                 "alignment": alignment,
                 "budget": remaining,
                 "building": building,
-                "copy": not gathered.copies,
+                "copy": not gathered.peaks,
                 "launches": jobs,
             }
             seconds = STARTING + (len(jobs) + 1) * (wish.limit + building)
@@ -230,9 +220,12 @@ def _left(python: str, jobs: list[Said], end: ChildEnd, gathered: GatheredTimes)
     for record in said:
         gathered.spent = gathered.spent or "spent" in record
         gathered.device = record.get("device", gathered.device)
-        if "copy" in record:
-            gathered.copies.append(record["copy"])
-        elif "n" in record:
+        copy = record.get("copy", {})
+        if duration := median(copy.get("samples", ())):
+            rate = copy["bytes"] / duration.value / 1e3
+            peak = Peak(copy["stopwatch"], copy["cache"], rate, copy["bytes"])
+            gathered.peaks = (*gathered.peaks, peak)
+        if "n" in record:
             gathered.rows.setdefault(record["n"], []).append(record)
     if status == NO_DEVICE:
         raise ToolMissing("timing needs an NVIDIA GPU, and the interpreter's torch sees none")

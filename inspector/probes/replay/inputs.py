@@ -98,11 +98,9 @@ def fill(torch: Any, flat: Any, description: dict[str, Any], warnings: list[str]
     elif kind.is_complex:
         torch.view_as_real(flat).normal_(generator=generator)
     elif kind.is_floating_point:
-        try:
-            flat.normal_(generator=generator)
-        except RuntimeError:  # 8-bit floats have no such operator: a piece at a time, converted
-            for piece in flat.split(1 << 24):
-                piece.copy_(torch.randn(piece.shape, device=flat.device, generator=generator))
+        # 8-bit floats cannot be drawn: a piece at a time, converted.
+        for piece in flat.split(1 << 24):
+            piece.copy_(torch.randn(piece.shape, device=flat.device, generator=generator))
     else:
         low, high = description.get("low"), description.get("high")
         if low is None or high is None:
