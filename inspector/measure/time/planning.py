@@ -13,7 +13,7 @@ from inspector.base.model import Argument, Call, Content, Kernel, Origin, Record
 from inspector.base.text import PtxviewError, Unreadable, base_name, plural
 from inspector.listing.cubin import kernel_parameters
 from inspector.measure.ncu.report import function_of
-from inspector.measure.time.results import KernelTime, median
+from inspector.measure.time.results import KernelTime, median, restored
 from inspector.system import files
 
 Found = tuple[Kernel, Variant]
@@ -174,12 +174,7 @@ def libraries(events: Iterable[Mapping[str, object]]) -> dict[str, Library]:
             if out.get(name, Library("")).path != path:
                 out[name] = Library(path)
         elif kind == "call" and isinstance(name, str) and isinstance(description, Mapping):
-            size, digest = description.get("size"), description.get("sha256")
-            out[name.rpartition(".")[0]] = Library(
-                str(description.get("path")),
-                size if isinstance(size, int) else None,
-                digest if isinstance(digest, str) else None,
-            )
+            out[name.rpartition(".")[0]] = restored(Library, {"path": "", **description})
     return out
 
 

@@ -24,6 +24,7 @@ import mmap
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from statistics import median_high
 from typing import Any, NamedTuple
 
@@ -103,7 +104,8 @@ class Cupti:
     """
 
     def __init__(self, torch: Any, lib: Any) -> None:
-        self._torch, self._lib = torch, lib
+        self._torch = torch
+        self.call = partial(checked, lib, "cuptiGetResultString", Unavailable)
         self._lost = False
         self._free: list[int] = []
         self._full: list[tuple[int, int]] = []
@@ -113,10 +115,6 @@ class Cupti:
         next_record = lib.cuptiActivityGetNextRecord
         next_record.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.POINTER(ctypes.c_void_p))
         self._next = next_record
-
-    def call(self, name: str, *arguments: Any) -> None:
-        """Call a function of CUPTI's."""
-        checked(self._lib, "cuptiGetResultString", Unavailable, name, *arguments)
 
     def __enter__(self) -> Cupti:
         enabled = getattr(self._torch.autograd, "_profiler_enabled", None)
@@ -289,11 +287,8 @@ class Driver:
     """The driver functions that a launch needs. Raises ``DriverError``, ``OSError`` without one."""
 
     def __init__(self) -> None:
-        self.lib = ctypes.CDLL("libcuda.so.1")
-
-    def call(self, name: str, *arguments: Any) -> None:
-        """Call a function of the driver. Raises ``DriverError``."""
-        checked(self.lib, "cuGetErrorString", DriverError, name, *arguments)
+        lib = ctypes.CDLL("libcuda.so.1")
+        self.call = partial(checked, lib, "cuGetErrorString", DriverError)
 
     def load(self, cubin: bytes, symbol: str) -> ctypes.c_void_p:
         """The function of that name in a cubin, whose module stays loaded."""

@@ -18,7 +18,6 @@ SEED = 20260
 BLOCK = 512
 # The alignment in bytes that Inductor's kernels assume of their inputs.
 ALIGNED_FOR_CODE = 16
-MAX_ITEMS = 4096
 # How a recorded argument is named: ``arg2``, ``arg2[0][1]``, ``eps``, ``sizes[3]``.
 _PLACE = re.compile(r"(?:arg(?P<number>[0-9]{1,4})|(?P<name>\w+))(?P<within>(?:\[[0-9]{1,4}\])*)")
 _INDEX = re.compile(r"\[([0-9]+)\]")
@@ -268,8 +267,6 @@ class Memory:
 def _put(items: list[Any], path: list[int], value: Any) -> None:
     """Set an item of lists within lists, which grow as they must."""
     index, *deeper = path
-    if index >= MAX_ITEMS:
-        raise NotRebuilt(f"an argument with an item of the number {index}")
     while len(items) <= index:
         items.append([])
     if deeper:

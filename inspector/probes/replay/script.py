@@ -136,7 +136,10 @@ class Comparison:
             self._restored()
             variants = {str(name): each for name, each in self._module.VARIANTS.items()}
             function = variants[variant["variant"]]
-            say(n=variant["n"], about=self._about())
+            described = [(str(t.dtype).removeprefix("torch."), [*t.shape]) for t in self._own]
+            given = {name: getattr(self._module, f"{name}_of", None) for name in ("bytes", "flops")}
+            amounts = {name: f and int(f(*self._given)) for name, f in given.items()}
+            say(n=variant["n"], about={"inputs": described, **amounts})
             say(n=variant["n"], checked=self._check(function, compiled))
         return lambda: function(*self._given)
 
@@ -154,13 +157,6 @@ class Comparison:
                 if not bool(((now == before) | ((now != now) & (before != before))).all())
             ]
         return bool(changed)
-
-    def _about(self) -> dict[str, Any]:
-        """The inputs' dtypes and shapes, and the bytes and operations of a call."""
-        functions = {k: getattr(self._module, f"{k}_of", None) for k in ("bytes", "flops")}
-        amounts = {k: None if f is None else int(f(*self._given)) for k, f in functions.items()}
-        described = [(str(t.dtype).removeprefix("torch."), [*t.shape]) for t in self._own]
-        return {"inputs": described, **amounts}
 
     def _check(self, function: Function, compiled: Callable[[], Any]) -> dict[str, Any]:
         """Call a variant until it is warm; whether each result agrees with the reference."""

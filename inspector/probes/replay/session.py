@@ -359,19 +359,14 @@ def summed(looks: list[dict[str, Any]]) -> dict[str, Any]:
 def copy(session: Session) -> None:
     """The device's bandwidth: a copy of a gigabyte, by the same stopwatches."""
     torch = session.torch
-    try:
-        source = torch.zeros(COPIED_BYTES, dtype=torch.uint8, device="cuda")
-        target = torch.empty_like(source)
-    except RuntimeError:
-        return  # the device has not that much free memory
-
     for stopwatch in session.job["stopwatches"]:
         state = OWN_CACHE.get(stopwatch, session.job["cache"])
         try:
+            source = torch.zeros(COPIED_BYTES, dtype=torch.uint8, device="cuda")
             # The copy is far larger than the L2, so the L2's state before it does not matter.
-            launch = functools.partial(target.copy_, source)
+            launch = functools.partial(torch.empty_like(source).copy_, source)
             measurement = session.measure(stopwatch, state, launch, Memory(torch), "copy")
-        except (Unavailable, RuntimeError):
+        except (Unavailable, RuntimeError):  # for example, too little free memory
             continue  # without it, times are shown without their share of the bandwidth
         session.say(copy={**measurement, "bytes": 2 * COPIED_BYTES})
 
