@@ -182,8 +182,7 @@ def swept(race: Race, peaks: Mapping[str, float]) -> Figure | None:
         return None
     copy = next((p.gb_per_s for p in race.session.peaks if p.stopwatch == watch), None)
     if unit == "gb_per_s" and copy is not None:
-        sizes = sorted({x for line in lines for x, _ in line.points})
-        points = [(x, copy) for x in sizes]
+        points = [(x, copy) for x in sorted({x for line in lines for x, _ in line.points})]
         lines.append(PlotLine("copy, measured", points, True, f"{copy:,.0f} GB/s"))
     sizes_of = {**race.defaults, **race.rows[0].sizes, race.swept: None}
     others = ", ".join(f"{n}={v}" for n, v in sizes_of.items() if v is not None)
@@ -345,10 +344,10 @@ def launched(rows: Sequence[RaceRow]) -> Iterator[str]:
 def race_footnotes(race: Race) -> Iterator[str]:
     """Yield what the figures mean, then failures, disagreements and warnings, each once."""
     rows = race.rows
-    watches = dict.fromkeys(r.stopwatch for r in rows if r.stopwatch)
-    states = dict.fromkeys(r.cache for r in rows if r.cache)
-    yield from (f"{watch}: {LESSONS.get(watch, '')}" for watch in watches)
-    yield from (f"{state}: {STATES.get(state, '')}" for state in states)
+    for watch in dict.fromkeys(r.stopwatch for r in rows if r.stopwatch):
+        yield f"{watch}: {LESSONS.get(watch, '')}"
+    for state in dict.fromkeys(r.cache for r in rows if r.cache):
+        yield f"{state}: {STATES.get(state, '')}"
     yield "A rank is shared where 95 % intervals overlap; CPU µs: until a call returns."
     if any(r.bytes is not None for r in rows):
         yield (
