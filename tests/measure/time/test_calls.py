@@ -156,11 +156,9 @@ def test_times_of_kernels_are_read_and_put_to_the_recordings(lecture: Recording)
     said = [
         {"name": found[0][0].demangled, "per_call": 2, "samples": [2.0] * 60},
         {"name": "Memset (Device)", "per_call": 1, "samples": [1.0]},
-        {"name": "odd", "per_call": None, "samples": [1.0]},
-        7,
     ]
-    first, second = kernel_times(said, one.among, lecture.variants(), "sm_90")
+    first, second = kernel_times({"kernels": said}, one.among, lecture.variants(), "sm_90")
     assert (first.name, first.variant) == (found[0][0].name, found[0][1].id)
     assert (first.median_us, first.per_call, first.low_us) == (2.0, 2, 2.0)
     assert (second.name, second.variant, second.low_us) == ("Memset (Device)", None, None)
-    assert kernel_times(None, one.among, (), None) == ()
+    assert kernel_times({}, one.among, (), None) == ()

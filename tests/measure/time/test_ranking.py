@@ -31,7 +31,7 @@ def samples(us: float) -> list[float]:
 
 def row(n: int, name: str) -> Iterable[Job]:
     """What a child writes of one variant; the broken one ends it."""
-    about = {"inputs": "float32 3×4", "dtypes": ["float32"], "bytes": 8_000_000, "flops": 1_000_000}
+    about = {"inputs": [("float32", (3, 4))], "bytes": 8_000_000, "flops": 1_000_000}
     yield {"begin": n}
     yield {"n": n, "about": about}
     if name == "broken":
