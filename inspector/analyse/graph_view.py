@@ -255,16 +255,6 @@ class GraphView(Struct, frozen=True):
     choices: tuple[GraphChoice, ...] = ()
     tried: tuple[TriedFusion, ...] = ()
 
-    @property
-    def allocated(self) -> tuple[WrapperBuffer, ...]:
-        """The buffers that the wrapper takes new memory for."""
-        return tuple(one for one in self.buffers if one.reuses is None)
-
-    @property
-    def reused(self) -> tuple[WrapperBuffer, ...]:
-        """The buffers that are given another's memory."""
-        return tuple(one for one in self.buffers if one.reuses is not None)
-
 
 def with_choices(
     view: GraphView, chosen: Iterable[GraphChoice], tried: Sequence[TriedFusion]
@@ -416,17 +406,22 @@ def _joined(paths: Sequence[str]) -> str:
 
 def _fx_nodes(recorded: _Recorded) -> dict[str, FxNode]:
     """The nodes of a recorded graph by name, in its order, without its inputs."""
-    stacks = recorded.stacks
+    stacks: dict[int | None, _Stack] = dict(enumerate(recorded.stacks))
     out: dict[str, FxNode] = {}
     for one in recorded.nodes:
         if one.op in ("placeholder", "get_attr", "output"):
             continue
-        known = one.module is not None and one.module < len(stacks)
-        stack = stacks[one.module] if known and one.module is not None else _Stack()
-        module = module_path(stack.paths) if stack.paths else None
-        place, from_ = one.line, one.source
+        stack = stacks.get(one.module, _Stack())
         out[one.name] = FxNode(
-            one.name, one.op, one.target, one.aten, module, stack.type, place, from_, one.backward
+            one.name,
+            one.op,
+            one.target,
+            one.aten,
+            module_path(stack.paths) if stack.paths else None,
+            stack.type,
+            one.line,
+            one.source,
+            one.backward,
         )
     return out
 

@@ -288,7 +288,8 @@ class GraphReader(Teller):
 
         view = self.graph_view(graph)
         if stage is Stage.OPERATIONS:
-            return texts.of_operations(self._rows(graph), view)
+            rows = enumerate(self._rows(graph), 1)
+            return texts.of_calls({n: row.calls for n, row in rows if row.calls}, view)
         if stage is Stage.SOURCE:
             return texts.of_source(graph.stages[stage].origin_path or "", view)
         text = self.graph_text(graph, stage)

@@ -10,6 +10,7 @@ import re
 import textwrap
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from math import prod
 from pathlib import PurePath
 
 from msgspec import Struct
@@ -20,7 +21,6 @@ from rich.text import Text
 
 from inspector.analyse.tuner_times import overheads
 from inspector.base.model import (
-    Argument,
     Failure,
     Graph,
     Kernel,
@@ -117,18 +117,11 @@ def _shape(variant: Variant) -> str:
     """Shape and dtype of the largest tensor that is written, else of the largest tensor."""
     arguments = [a for call in variant.calls[:1] for a in call.arguments if a.shape is not None]
     written = [a for a in arguments if "out_ptr" in a.name]
-    largest = max(written or arguments, key=_elements, default=None)
+    largest = max(written or arguments, key=lambda a: prod(a.shape or ()), default=None)
     if largest is None:
         return ""
     dtype = DTYPES.get(largest.dtype or "", largest.dtype or "")
     return f"{'×'.join(map(str, largest.shape or ())) or 'scalar'} {dtype}"
-
-
-def _elements(argument: Argument) -> int:
-    out = 1
-    for size in argument.shape or ():
-        out *= size
-    return out
 
 
 def tile(config: Mapping[str, object], by_ttgir: str | None = None) -> str:
