@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from inspector.analyse.flow.graph import FlowGraph, Step, Steps, Way
+from inspector.analyse.flow.graph import FlowGraph, Step, Steps, Way, reached
 from inspector.analyse.flow.liveness import scratch
 
 
@@ -27,20 +27,21 @@ class Chains:
     def definitions(self, n: int, register: str) -> tuple[int, ...]:
         """The lines that may have written ``register`` as line ``n`` reads it, in their order.
         Empty where the line does not read it, or nothing in the function writes it."""
-        row = self._steps.row(n)
-        for number in () if row is None else self._steps.steps[row].uses:
-            if row is not None and self._steps.names[number] == register:
-                return self._as_lines(self._sources(number).get(row, ()))
-        return ()
+        row, number = self._numbered(n, register, "uses")
+        return self._as_lines(() if number is None else self._sources(number).get(row, ()))
 
     def uses(self, n: int, register: str) -> tuple[int, ...]:
         """The lines that may read ``register`` as line ``n`` writes it, in their order. Empty where
         the line does not write it."""
+        row, number = self._numbered(n, register, "defs")
+        return self._as_lines(() if number is None else self._readers(number, row))
+
+    def _numbered(self, n: int, register: str, side: str) -> tuple[int, int | None]:
+        """The row of line ``n``, and the number of a register among its ``defs`` or ``uses``."""
         row = self._steps.row(n)
-        for number in () if row is None else self._steps.steps[row].defs:
-            if row is not None and self._steps.names[number] == register:
-                return self._as_lines(self._readers(number, row))
-        return ()
+        own = () if row is None else getattr(self._steps.steps[row], side)
+        found = (number for number in own if self._steps.names[number] == register)
+        return row or 0, next(found, None)
 
     def _sources(self, number: int) -> Mapping[int, list[int]]:
         """For each row that reads a register, the rows that may have written it."""
@@ -113,28 +114,18 @@ def _with_calls(steps: Steps, graph: FlowGraph) -> Steps:
 
 def _written(steps: Steps, graph: FlowGraph, callees: set[int]) -> dict[int, tuple[int, ...]]:
     """What the functions that begin at these lines write, those that they call included."""
-    out: dict[int, tuple[int, ...]] = {}
     starts = graph.starts
 
     def block_of(line: int) -> int:
         return bisect_right(starts, steps.row(line) or 0) - 1
 
+    following = [list(own) for own in graph.successors]
+    for line, jump in steps.jumps.items():
+        if jump.way is Way.CALL:
+            following[block_of(line)] += map(block_of, jump.targets)
+    out: dict[int, tuple[int, ...]] = {}
     for callee in callees:
-        first = block_of(callee)
-        seen = {first}
-        work = [first]
-        made: set[int] = set()
-        while work:
-            block = work.pop()
-            following = list(graph.successors[block])
-            for step in steps.steps[starts[block] : starts[block + 1]]:
-                made.update(step.defs)
-                jump = steps.jumps.get(step.line)
-                if jump is not None and jump.way is Way.CALL:
-                    following += map(block_of, jump.targets)
-            for other in following:
-                if other not in seen:
-                    seen.add(other)
-                    work.append(other)
-        out[callee] = tuple(sorted(made))
+        blocks = reached(following, {block_of(callee)})
+        own = (step for b in blocks for step in steps.steps[starts[b] : starts[b + 1]])
+        out[callee] = tuple(sorted({register for step in own for register in step.defs}))
     return out
