@@ -12,7 +12,7 @@ from math import prod
 
 from msgspec import Struct
 
-from inspector.base.text import words
+from inspector.base.text import by_key, words
 from inspector.listing.line import Function, Kind, Line, Listing
 
 _GUARD = re.compile(r"\A\s*(?:/\*[0-9a-f]+\*/\s*)?(?:\{\s*)?@")
@@ -276,15 +276,16 @@ def accesses(
 ) -> tuple[Access, ...]:
     """What a function of PTX or SASS loads and stores, in the order it first does. ``code`` are its
     instructions by opcode, where they are at hand."""
-    by_kind: dict[tuple[str, str, int | None], list[Line]] = {}
     read = {"ptx": _ptx, "sass": _sass}.get(listing.language)
     if read is None:
         return ()
     code = code or OpcodeLines(listing, function)
-    for at in code.without_padding().values():
-        for line in at:
-            if (what := read(line)) is not None:
-                by_kind.setdefault(what, []).append(line)
+    by_kind = by_key(
+        (what, line)
+        for at in code.without_padding().values()
+        for line in at
+        if (what := read(line)) is not None
+    )
     every = [
         Access(*what, len(at), sum(map(guarded, at)), tuple(sorted(line.n for line in at)))
         for what, at in by_kind.items()

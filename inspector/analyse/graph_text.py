@@ -18,7 +18,7 @@ from inspector.analyse.graph_view import (
     RefusedFusion,
     buffer_bytes,
 )
-from inspector.base.text import base_name, counted, kibibytes, microseconds, plural
+from inspector.base.text import base_name, by_key, counted, kibibytes, microseconds, plural
 
 MAX_COLUMN_CHARS = 48
 """Letters of a column of the table; a longer text is written out and moves the rest of its row."""
@@ -89,10 +89,7 @@ def graph_rows(name: str, view: GraphView) -> list[GraphRow]:
     out = [GraphRow(f"graph {name}: {heading(view)}"), GraphRow("")]
     cells = [call_cells(call) for call in view.calls]
     out += _table(CALL_HEAD, cells, [(call.number,) for call in view.calls])
-    at: dict[Place, list[int]] = defaultdict(list)
-    for call in view.calls:
-        for place in call.places:
-            at[place].append(call.number)
+    at = by_key((place, call.number) for call in view.calls for place in call.places)
     files = list(dict.fromkeys(file for file, _, _ in at))
     # Lines in the order of their files.
     by_line = sorted(at.items(), key=lambda one: (files.index(one[0][0]), one[0][1]))
@@ -318,9 +315,6 @@ def linked(a: Known, b: Known) -> dict[int, tuple[int, ...]]:
     kind = next((k for k in KINDS if a.get(k) and b.get(k)), None)
     if kind is None:
         return {}
-    lines: dict[str, list[int]] = defaultdict(list)
-    for n, keys in b[kind].items():
-        for key in keys:
-            lines[key].append(n)
+    lines = by_key((key, n) for n, keys in b[kind].items() for key in keys)
     out = {n: {x for key in keys for x in lines.get(key, ())} for n, keys in a[kind].items()}
     return {n: tuple(sorted(own)) for n, own in out.items() if own}

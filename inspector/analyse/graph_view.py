@@ -7,7 +7,7 @@ names nodes of Dynamo's graph. Neither is guessed.
 
 import bisect
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Annotated
 
@@ -25,7 +25,7 @@ from inspector.base.model import (
     TriedFusion,
     Tuning,
 )
-from inspector.base.text import microseconds, seconds
+from inspector.base.text import by_key, microseconds, seconds
 from inspector.listing.output_code import Wrapper, WrapperBuffer, WrapperCall
 
 TOLD = ("BLOCK_M", "BLOCK_N", "BLOCK_K", "num_warps", "num_stages")
@@ -290,13 +290,12 @@ def graph_view(
     nodes, source_nodes = _fx_nodes(graph), _fx_nodes(_decoded(dynamo))
     placed = _placed(wrapper.calls, graph.scheduled)
     order = {name: n for n, name in enumerate(nodes)}
-    reuses: dict[int, list[tuple[str, str]]] = defaultdict(list)
     lines = [call.n for call in wrapper.calls]
-    for buffer in wrapper.buffers:
-        if buffer.reuses is not None:
-            follower = bisect.bisect_right(lines, buffer.n)
-            if follower < len(lines):
-                reuses[follower].append((buffer.name, buffer.reuses))
+    reuses = by_key(
+        (bisect.bisect_right(lines, buffer.n), (buffer.name, buffer.reuses))
+        for buffer in wrapper.buffers
+        if buffer.reuses is not None
+    )
     calls = []
     for at, (call, own) in enumerate(zip(wrapper.calls, placed, strict=True)):
         operations = [each for one in own for each in one.operations]

@@ -22,7 +22,7 @@ from inspector.analyse.hints.subject import Finding
 from inspector.analyse.occupancy import REGISTERS, SHARED, THREADS, Occupancy
 from inspector.analyse.tuner_times import RoundTimes
 from inspector.base.model import EDIT, Kernel, Stage, Variant
-from inspector.base.text import microseconds, plural, some
+from inspector.base.text import by_key, microseconds, plural, some
 from inspector.diff.tiles import NAMES, PER_TILE, Tiles
 from inspector.listing.line import Function, Listing
 
@@ -246,12 +246,11 @@ def tile(listing: Listing, function: Function) -> tuple[int, ...] | None:
 
 def parameters(listing: Listing, function: Function) -> tuple[CompiledParameter, ...]:
     text = listing.lines[function.first - 1].text if listing.lines else ""
-    out = []
-    for name, kind, attributes in _PARAMETER.findall(text):
-        multiple = _MULTIPLE.search(attributes)
-        number = int(multiple[1]) if multiple else 1
-        out.append(CompiledParameter(name, kind.removeprefix("!tt."), number))
-    return tuple(out)
+    return tuple(
+        CompiledParameter(name, kind.removeprefix("!tt."), int(multiple[1]) if multiple else 1)
+        for name, kind, attributes in _PARAMETER.findall(text)
+        for multiple in (_MULTIPLE.search(attributes),)
+    )
 
 
 # -- parts ----------------------------------------------------------------------------------------
@@ -284,14 +283,12 @@ def _changed_accesses(a: Iterable[Access], b: Iterable[Access]) -> tuple[AccessC
 def _arguments(a: VariantSide, b: VariantSide) -> Iterator[FigureChange]:
     """Yield types and specializations of arguments by name, and the launch's grid."""
     compiled = a.parameters is not None and b.parameters is not None
-    sides = []
-    for side in (a, b):
-        if compiled:
-            sides.append({p.name: _told(p) for p in side.parameters or ()})
-        else:
-            every = side.variant.signature.items()
-            sides.append({name: kind for name, kind in every if kind != "constexpr"})
-    left, right = sides
+    left, right = (
+        {p.name: _told(p) for p in side.parameters or ()}
+        if compiled
+        else {n: kind for n, kind in side.variant.signature.items() if kind != "constexpr"}
+        for side in (a, b)
+    )
     for name in dict.fromkeys((*left, *right)) if compiled or (left and right) else ():
         if left.get(name) != right.get(name):
             yield FigureChange(name, left.get(name), right.get(name))
@@ -404,8 +401,7 @@ def _loops(d: Delta) -> Iterator[str]:
     x, y = d.machine
     if x is None or y is None or x.loops is None or y.loops is None or x.loops == y.loops:
         return
-    text = f"{x.loops} → {plural(y.loops, 'loop')}"
-    yield text
+    yield f"{x.loops} → {plural(y.loops, 'loop')}"
 
 
 def _grid(d: Delta) -> Iterator[str]:
@@ -573,23 +569,20 @@ def _flags(d: Delta) -> Iterator[str]:
 
 
 def _types(d: Delta) -> Iterator[str]:
-    groups: dict[tuple[str, str], list[str]] = {}
-    for c in d.summary.arguments:
-        kinds = ("" if x is None else str(x).partition(",")[0] for x in (c.a, c.b))
-        left, right = (kind or "no argument of its own" for kind in kinds)
-        if c.name != "grid" and left != right:
-            groups.setdefault((left, right), []).append(c.name)
-    for (left, right), names in groups.items():
-        yield f"{some(names)} {left} → {right}"
+    kinds = (
+        (tuple(str(x or "no argument of its own").partition(",")[0] for x in (c.a, c.b)), c.name)
+        for c in d.summary.arguments
+        if c.name != "grid"
+    )
+    for (left, right), names in by_key(kinds).items():
+        if left != right:
+            yield f"{some(names)} {left} → {right}"
 
 
 def _multiples(d: Delta) -> Iterator[str]:
-    groups: dict[tuple[int, int], list[str]] = {}
     left, right = ({p.name: p.multiple_of for p in s.parameters or ()} for s in (d.a, d.b))
-    for name in (n for n in left if n in right):
-        if left[name] != right[name]:
-            groups.setdefault((left[name], right[name]), []).append(name)
-    for (x, y), names in groups.items():
+    both = (((left[n], right[n]), n) for n in left if right.get(n, left[n]) != left[n])
+    for (x, y), names in by_key(both).items():
         are = "is" if len(names) == 1 else "are"
         many = "multiples" if len(names) > 1 and min(x, y) == 1 else "a multiple"
         where = f"{x} in a, of {y} in b" if min(x, y) > 1 else f"{max(x, y)} in {'ab'[y > x]} alone"

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections import Counter, defaultdict, deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from itertools import accumulate, groupby, islice, takewhile, zip_longest
@@ -25,6 +25,7 @@ from typing import NamedTuple
 from msgspec import Struct
 from rapidfuzz.distance import LCSseq
 
+from inspector.base.text import by_key
 from inspector.diff.canonical import Forms, class_of
 from inspector.listing.line import Kind, Line, Listing
 
@@ -535,10 +536,8 @@ _TOUCHES = re.compile(
 def moved(a: MatchSide, match: Match) -> dict[int, int]:
     """The places of equal forms outside the blocks of ``match``: those that moved."""
     outside = list(gaps(match.blocks, len(match.a), len(match.b)))
-    waiting: defaultdict[int, deque[int]] = defaultdict(deque)
-    for _, _, j0, j1 in outside:
-        for j in range(j0, j1):
-            waiting[match.b[j]].append(j)
+    places = by_key((match.b[j], j) for _, _, j0, j1 in outside for j in range(j0, j1))
+    waiting = {key: deque(own) for key, own in places.items()}
     candidates: dict[int, int] = {}
     for i0, i1, _, _ in outside:
         for i in range(i0, i1):

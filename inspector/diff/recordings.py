@@ -15,7 +15,7 @@ from typing import TypeVar
 from msgspec import Struct
 
 from inspector.base.model import Kernel, Variant
-from inspector.base.text import base_name
+from inspector.base.text import base_name, by_key
 
 T = TypeVar("T")
 _NUMBER = re.compile(r"_\d+$")
@@ -107,10 +107,11 @@ def partners(
     out: dict[int, int] = {}
     for key in keys:
         taken = set(out.values())
-        waiting: dict[Hashable, list[int]] = {}
-        for n, entry in enumerate(right):
-            if n not in taken and (value := key(entry)) is not None:
-                waiting.setdefault(value, []).append(n)
+        waiting = by_key(
+            (value, n)
+            for n, entry in enumerate(right)
+            if n not in taken and (value := key(entry)) is not None
+        )
         for n, entry in enumerate(left if waiting else ()):
             if n not in out and (candidates := waiting.get(key(entry))):
                 out[n] = max(candidates, key=lambda m, one=entry: (alike(one, right[m]), -m))  # type: ignore[misc]

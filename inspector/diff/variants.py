@@ -7,6 +7,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from inspector.base.model import Configuration, Kernel, Resources, Variant
+from inspector.base.text import by_key
 
 
 class VariantRow(Struct, frozen=True):
@@ -98,10 +99,11 @@ def without_variant(kernel: Kernel) -> Iterator[VariantRow]:
         for index, configuration in enumerate(tuning.configurations)
     ]
     compiled = {key for key, configuration, _ in every if configuration.variant}
-    alike: dict[str, list[VariantRow]] = {}
-    for key, configuration, best in every:
-        if key not in compiled:
-            alike.setdefault(key, []).append(candidate(kernel, configuration, best))
+    alike = by_key(
+        (key, candidate(kernel, configuration, best))
+        for key, configuration, best in every
+        if key not in compiled
+    )
     for rows in alike.values():
         timed = next((row for row in rows if row.time_us is not None), rows[0])
         sure = all(row.compiled is False for row in rows)

@@ -24,7 +24,7 @@ from inspector import __version__
 from inspector.analyse.line_annotations import virtual
 from inspector.analyse.tuner_times import overheads
 from inspector.base.model import Fusion, Graph, Kernel, Origin, Stage, Variant
-from inspector.base.text import PtxviewError, base_name, plural, shown, visible
+from inspector.base.text import PtxviewError, base_name, by_key, plural, shown, visible
 from inspector.diff.beside import BesideRow, Sign
 from inspector.diff.canonical import digest
 from inspector.diff.compare import Compared, compare, of_stage
@@ -346,10 +346,7 @@ class Gathered(Struct):
 
 def grouped(links: Mapping[int, tuple[int, ...]]) -> str:
     """Links as ``UPPER>LOWER;…``: the lines that share their counterparts together, as ranges."""
-    groups: dict[tuple[int, ...], list[int]] = {}
-    for upper, lower in links.items():
-        if lower:
-            groups.setdefault(lower, []).append(upper)
+    groups = by_key((lower, upper) for upper, lower in links.items() if lower)
     return ";".join(f"{ranges(upper)}>{ranges(lower)}" for lower, upper in groups.items())
 
 
@@ -392,9 +389,7 @@ def pairs_of(variants: Sequence[Found]) -> list[tuple[int, int]]:
     """Pairs of places among ``variants``: of few variants of a kernel each with each, of many each
     with its neighbour and with the best, which is the tuner's or the first."""
     out = [(0, 1)] if len(variants) == 2 else []
-    by_kernel: dict[int, list[int]] = {}
-    for place, (kernel, _) in enumerate(variants):
-        by_kernel.setdefault(id(kernel), []).append(place)
+    by_kernel = by_key((id(kernel), place) for place, (kernel, _) in enumerate(variants))
     for places in by_kernel.values():
         best = next((p for p in places if (variants[p][1].autotune or {}).get("winner")), places[0])
         out += (

@@ -33,6 +33,7 @@ from inspector.base.model import (
 )
 from inspector.base.text import (
     UsageError,
+    by_key,
     ended_by,
     granted,
     kibibytes,
@@ -562,12 +563,11 @@ def lacking(rec: Recording) -> list[str]:
 
 def never_ran(rec: Recording) -> list[str]:
     """Return a sentence for each variant and graph that failed to compile or load."""
-    placed: dict[str, list[str]] = {}
-    for kernel, variant in rec.variants():
-        if variant.error is not None:
-            how = "did not compile" if variant.uncompiled else "never ran"
-            why = f"{variant.id} {how}: {variant.failed}"
-            placed.setdefault(why, []).append(kernel.called)
+    placed = by_key(
+        (f"{v.id} {'did not compile' if v.uncompiled else 'never ran'}: {v.failed}", k.called)
+        for k, v in rec.variants()
+        if v.error is not None
+    )
     of_kernels = [f"{', '.join(names)} {why}" for why, names in placed.items()]
     return of_kernels + [
         f"graph {graph.id} did not compile: {graph.error.said}"

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from inspector.analyse.hints.subject import Finding
 from inspector.base.model import Stage
-from inspector.base.text import counted, kibibytes, plural, shown, word_for
+from inspector.base.text import by_key, counted, kibibytes, plural, shown, word_for
 from inspector.execute import Approximation, Buffer, Fault
 from inspector.execute.calls.tracing import SHARED, TracedLaunch
 from inspector.execute.facts import GLOBAL, ExecutedLine, MemoryUse, Totals, ValueFacts, kind_of
@@ -181,9 +181,7 @@ def summary(told: TracedKernel) -> Iterator[tuple[str, str]]:
         flops += f", {totals.intensity:.3g} for each byte of global memory's sectors"
     yield "operations", flops
     # What a GPU computes otherwise, and how far it may be off, an opcode each.
-    lines: dict[tuple[str, str], list[int]] = {}
-    for one in told.approximate:
-        lines.setdefault((one.opcode, one.bound), []).append(one.line)
+    lines = by_key(((one.opcode, one.bound), one.line) for one in told.approximate)
     for n, ((opcode, bound), where) in enumerate(lines.items()):
         places = ", ".join(map(str, where[:3])) + (" …" if len(where) > 3 else "")
         yield (

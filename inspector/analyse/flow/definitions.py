@@ -6,12 +6,12 @@ convention leaves to it (see ``sass_live``); what a function is given by its cal
 """
 
 from bisect import bisect_left, bisect_right
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from inspector.analyse.flow.graph import FlowGraph, Step, Steps, Way, reached
 from inspector.analyse.flow.liveness import scratch
+from inspector.base.text import by_key
 
 
 class Chains:
@@ -20,8 +20,10 @@ class Chains:
     def __init__(self, steps: Steps, graph: FlowGraph) -> None:
         self._steps = steps
         self._graph = graph
-        self._writes = _by_register(step.defs for step in steps.steps)
-        self._reads = _by_register(step.uses for step in steps.steps)
+        rows = tuple(enumerate(steps.steps))
+        self._writes = by_key((number, row) for row, step in rows for number in step.defs)
+        self._reads = by_key((number, row) for row, step in rows for number in step.uses)
+        """The rows that write and read each register, ascending."""
         self._known: dict[int, Mapping[int, list[int]]] = {}
 
     def definitions(self, n: int, register: str) -> tuple[int, ...]:
@@ -46,11 +48,11 @@ class Chains:
     def _sources(self, number: int) -> Mapping[int, list[int]]:
         """For each row that reads a register, the rows that may have written it."""
         if number not in self._known:
-            sources: dict[int, list[int]] = defaultdict(list)
-            for write in self._writes[number]:
-                for read in self._readers(number, write):
-                    sources[read].append(write)
-            self._known[number] = sources
+            self._known[number] = by_key(
+                (read, write)
+                for write in self._writes.get(number, ())
+                for read in self._readers(number, write)
+            )
         return self._known[number]
 
     def _as_lines(self, rows: Iterable[int]) -> tuple[int, ...]:
@@ -59,14 +61,14 @@ class Chains:
     def _readers(self, number: int, row: int) -> set[int]:
         """The rows that may read what ``row`` writes: every way on, up to where it is killed."""
         starts = self._graph.starts
-        reads = self._reads[number]
+        reads = self._reads.get(number, ())
         work = [(bisect_right(starts, row) - 1, row + 1)]
         seen: set[int] = set()
         out: set[int] = set()
         while work and len(out) < len(reads):
             block, start = work.pop()
             end = starts[block + 1]
-            rows = _between(self._writes[number], start, end)
+            rows = _between(self._writes.get(number, ()), start, end)
             stop = next((row for row in rows if number in self._steps.steps[row].kills), None)
             out.update(_between(reads, start, end if stop is None else stop + 1))
             if stop is None:
@@ -74,15 +76,6 @@ class Chains:
                 seen.update(following)
                 work += [(other, starts[other]) for other in following]
         return out
-
-
-def _by_register(each: Iterable[Iterable[int]]) -> Mapping[int, Sequence[int]]:
-    """The rows that name each register, ascending."""
-    out: dict[int, list[int]] = defaultdict(list)
-    for row, registers in enumerate(each):
-        for number in registers:
-            out[number].append(row)
-    return out
 
 
 def _between(rows: Sequence[int], start: int, end: int) -> Sequence[int]:

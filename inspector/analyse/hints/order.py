@@ -9,7 +9,7 @@ from inspector.analyse.flow.graph import Flow
 from inspector.analyse.hints.subject import Finding, HintSubject, Thresholds, number, numbers
 from inspector.analyse.tensors import blocked, operand_shape, uses
 from inspector.base.model import Stage
-from inspector.base.text import base_name, counted, some, words
+from inspector.base.text import base_name, by_key, counted, some, words
 from inspector.listing.line import Line
 
 WAIT = "early-wait"
@@ -21,11 +21,9 @@ _BYTES = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 8, "128": 16, "256": 32}
 
 
 def _bodies(flow: Flow, code: OpcodeLines) -> list[list[Line]]:
-    inside: dict[int, list[Line]] = defaultdict(list)
-    for line in code.lines():
-        loop = flow.loop_at(line.n)
-        if loop is not None:
-            inside[loop.header].append(line)
+    inside = by_key(
+        (loop.header, line) for line in code.lines() if (loop := flow.loop_at(line.n)) is not None
+    )
     outer = {a.header for a in flow.loops for b in flow.loops if set(b.blocks) < set(a.blocks)}
     return [inside[loop.header] for loop in flow.loops if loop.header in inside.keys() - outer]
 

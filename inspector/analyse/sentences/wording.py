@@ -15,7 +15,7 @@ from inspector.analyse.sentences import forms
 from inspector.analyse.sentences.context import Context
 from inspector.analyse.sentences.forms import Atom, LinearForm
 from inspector.analyse.sentences.values import Condition
-from inspector.base.text import plural
+from inspector.base.text import by_key, plural
 from inspector.listing.ptx_statement import (
     ImmediateOperand,
     register_declarations,
@@ -101,10 +101,8 @@ class Templates:
     def __init__(self, table: Mapping[str, Any]) -> None:
         self.table = table
         self.pieces: Mapping[str, Mapping[str, str]] = table.get("pieces", {})
-        self._by_base: dict[str, list[tuple[frozenset[str], str]]] = {}
-        for key, text in self.section("say").items():
-            base, *needs = key.split(".")
-            self._by_base.setdefault(base, []).append((frozenset(needs), text))
+        said = ((key.split("."), text) for key, text in self.section("say").items())
+        self._by_base = by_key((parts[0], (frozenset(parts[1:]), text)) for parts, text in said)
 
     def section(self, name: str) -> Mapping[str, str]:
         """One table of words."""
