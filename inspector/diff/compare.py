@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import TypeVar
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from inspector.analyse.accesses import instructions
@@ -33,7 +32,7 @@ from inspector.diff.explanation import (
     tile,
 )
 from inspector.diff.listings import diff_listings
-from inspector.diff.recordings import Fate, Pair, RecordedVariant
+from inspector.diff.recordings import Fate, RecordedVariant
 from inspector.diff.tiles import tiles_of
 from inspector.diff.variants import VariantRow
 from inspector.listing.cubin import read_cubin
@@ -283,30 +282,26 @@ def compare_files(a: Reader, b: Reader, asked: Stage | None = None, exact: bool 
 # -- two recordings --------------------------------------------------------------------------------
 
 
-class PairState(Struct, frozen=True):
-    """A pair with its state, and the figures that differ; none of what is the same."""
-
-    pair: Pair
-    state: Fate
-    resources: tuple[FigureChange, ...] = ()
+Paired = tuple[RecordedVariant | None, RecordedVariant | None, Fate, tuple[FigureChange, ...]]
+"""A pair with its state, and the figures that differ; none of what is the same."""
 
 
 def compare_recordings(
     a: Reader, b: Reader, stage: Stage | None = None, exact: bool = False
-) -> tuple[PairState, ...]:
+) -> tuple[Paired, ...]:
     """Every variant of two recordings in its pair.
 
     ``stage``: compare that one instead (SASS is disassembled only so); ``exact``: its text.
     """
     out = []
-    for entry_pair in recordings.pair(entries(a), entries(b)):
-        x, y = (None if e is None else e.variant for e in (entry_pair.a, entry_pair.b))
+    for left, right in recordings.pair(entries(a), entries(b)):
+        x, y = (None if e is None else e.variant for e in (left, right))
         if x is None or y is None:
             state = Fate.ADDED if x is None else Fate.REMOVED
         else:
             state = Fate.SAME if _same((a, b), (x, y), stage, exact) else Fate.CHANGED
         figures = () if state is Fate.SAME else tuple(_deltas(a, b, x, y))
-        out.append(PairState(entry_pair, state, figures))
+        out.append((left, right, state, figures))
     return tuple(out)
 
 

@@ -17,7 +17,7 @@ from inspector.analyse.hints.subject import Finding
 from inspector.base.model import Kernel, Stage, Variant
 from inspector.base.text import base_name, microseconds, plural, shown
 from inspector.diff.beside import BesideRow, PassChange, Sign, folded, loud
-from inspector.diff.compare import Compared, Files
+from inspector.diff.compare import Compared, Files, Paired
 from inspector.diff.explanation import TUNER, FigureChange, Summary
 from inspector.diff.listings import FunctionPair, ListingDiff
 from inspector.diff.recordings import Fate, RecordedVariant
@@ -36,8 +36,6 @@ from inspector.report.tables import (
     title,
     wrapped,
 )
-
-Paired = tuple[RecordedVariant | None, RecordedVariant | None, Fate, tuple[FigureChange, ...]]
 
 
 def variants_json(one: Compared, paths: tuple[str, str]) -> dict[str, object]:
