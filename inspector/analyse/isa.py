@@ -85,12 +85,6 @@ def joined(parts: Sequence[str]) -> str:
     return "".join(p if p.startswith("::") or not n else f".{p}" for n, p in enumerate(parts))
 
 
-def occurs_in(word: Sequence[str], parts: Sequence[str]) -> bool:
-    """Whether a word's parts are in an opcode's in their order: ``mad.cc`` in ``mad.lo.cc``."""
-    left = iter(parts)
-    return word[0] == parts[0] and all(part in left for part in word)
-
-
 def qualifiers_of(word: str, opcode: str) -> list[str]:
     """The qualifiers of an opcode, each with its dot, without the parts that its word takes."""
     taken = list(split(word))
@@ -285,8 +279,9 @@ class Isa:
         key = f"{language} {opcode}"
         if key not in self._words:
             parts = split(opcode)
+            # A word's parts are in an opcode's in their order: mad.cc in mad.lo.cc.
             word = max(
-                (w for w in heads if occurs_in(w, parts)),
+                (w for w in heads for left in (iter(parts),) if all(p in left for p in w)),
                 # Of two that are as long, the one that the opcode begins with.
                 key=lambda w: (len(w), parts[: len(w)] == w),
                 default=(),

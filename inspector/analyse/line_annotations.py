@@ -48,11 +48,6 @@ def by_links(lines: int, links: Mapping[int, tuple[int, ...]]) -> Sequence[int]:
     return of
 
 
-def of_source(lines: int, coded: Iterable[int]) -> Sequence[int]:
-    """The groups of the source itself: each line of it that code was made of is its own."""
-    return by_links(lines, {n: (n,) for n in coded})
-
-
 def by_places(listing: Listing, order: Sequence[tuple[str, int]] = ()) -> Sequence[int]:
     """The groups of a listing whose source is not at hand: the places that it names itself. The
     group is the number of a place in ``order``, from 1."""

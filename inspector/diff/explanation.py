@@ -284,7 +284,10 @@ def _arguments(a: VariantSide, b: VariantSide) -> Iterator[FigureChange]:
     """Yield types and specializations of arguments by name, and the launch's grid."""
     compiled = a.parameters is not None and b.parameters is not None
     left, right = (
-        {p.name: _told(p) for p in side.parameters or ()}
+        {
+            p.name: p.type + (f", a multiple of {p.multiple_of}" if p.multiple_of > 1 else "")
+            for p in side.parameters or ()
+        }
         if compiled
         else {n: kind for n, kind in side.variant.signature.items() if kind != "constexpr"}
         for side in (a, b)
@@ -295,11 +298,6 @@ def _arguments(a: VariantSide, b: VariantSide) -> Iterator[FigureChange]:
     grids = [side.card.launch and side.card.launch.grid for side in (a, b)]
     if grids[0] and grids[1] and grids[0] != grids[1]:
         yield FigureChange("grid", list(grids[0]), list(grids[1]))
-
-
-def _told(parameter: CompiledParameter) -> str:
-    multiple = f", a multiple of {parameter.multiple_of}" if parameter.multiple_of > 1 else ""
-    return parameter.type + multiple
 
 
 def _own_lines(a: tuple[str, ...] | None, b: tuple[str, ...] | None) -> tuple[int, int] | None:

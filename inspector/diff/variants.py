@@ -120,7 +120,10 @@ def candidate(kernel: Kernel, one: Configuration, best: bool) -> VariantRow:
         time_us=one.time_us,
         reason=one.reason,
         winner=best or None,
-        compiled=None if best else _compiled(one),
+        # Certainly not compiled, or not known.
+        compiled=None
+        if best or one.time_us is not None or not one.reason or _RAN.match(one.reason)
+        else False,
         maker=one.maker,
     )
 
@@ -130,12 +133,6 @@ _RAN = re.compile(
     r"failed when it was measured|failed: (?:OutOfResources\b|the device |the tuner )"
     r"|pruned: \d+ registers spill"
 )
-
-
-def _compiled(configuration: Configuration) -> bool | None:
-    """False where a configuration was certainly not compiled; None where that is not known."""
-    why = configuration.reason
-    return None if configuration.time_us is not None or not why or _RAN.match(why) else False
 
 
 def winner(variant: Variant) -> bool | None:

@@ -191,12 +191,9 @@ class Wording:
 
     def known(self, value: LinearForm, line: int) -> str:
         """A form and its range: ``4 × thread, 0…508``."""
-        text = self._role(value) or self.form(value, line)
-        return ", ".join(filter(None, (text, self.span(value.low, value.high))))
-
-    def _role(self, value: LinearForm) -> str:
         name = "" if value.atom is None else self._atom(value.atom, None)[0]
-        return {"thread": "thread in block", "warp": "warp in block"}.get(name, "")
+        text = f"{name} in block" if name in ("thread", "warp") else self.form(value, line)
+        return ", ".join(filter(None, (text, self.span(value.low, value.high))))
 
     def _sum(self, value: LinearForm, line: int | None) -> tuple[str, int]:
         pointers = [t for t in value.terms if self._pointer(t[0], perhaps=True) and t[1] == 1]
