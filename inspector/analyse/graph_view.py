@@ -8,7 +8,7 @@ names nodes of Dynamo's graph. Neither is guessed.
 import bisect
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Annotated
 
 import msgspec
@@ -19,9 +19,6 @@ from inspector.analyse.card import element_bytes
 from inspector.base.model import (
     ChoiceUse,
     Configuration,
-    Graph,
-    Kernel,
-    Recording,
     TriedFusion,
     Tuning,
 )
@@ -30,12 +27,6 @@ from inspector.listing.output_code import Wrapper, WrapperBuffer, WrapperCall
 
 TOLD = ("BLOCK_M", "BLOCK_N", "BLOCK_K", "num_warps", "num_stages")
 """Settings of a candidate that a single line shows."""
-
-
-def of_graph(recording: Recording, graph: Graph) -> Iterator[tuple[Kernel, Tuning, ChoiceUse]]:
-    for kernel in recording.kernels:
-        for tuning in kernel.autotune:
-            yield from ((kernel, tuning, use) for use in tuning.uses if use.graph == graph.id)
 
 
 def candidate(one: Configuration) -> str:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from types import MappingProxyType
+from typing import Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -19,7 +20,7 @@ KINDS = (INSTRUCTION, DIRECTIVE, REGISTER, SPACE, TYPE, QUALIFIER)
 COSTS = ("memory", "arithmetic", "tensor", "control", "conversion", "synchronisation")
 DOCUMENTS = {PTX: "PTX ISA 9.0", SASS: "CUDA Binary Utilities"}
 
-Table = Mapping[str, Mapping[str, object]]
+Table = Mapping[str, Mapping[str, Any]]
 """A parsed file of the reference: the entry of each word."""
 
 
@@ -45,30 +46,20 @@ class ReferenceEntry(Struct, frozen=True):
     reference: str = ""
 
 
-def entry_of(word: str, language: str, kind: str, said: Mapping[str, object]) -> ReferenceEntry:
-    operands, since = said.get("operands"), _string(said.get("since"))
-    if language == PTX and since:
-        since = f"PTX ISA {since}"
-    document = _string(said.get("document")) or DOCUMENTS.get(language)
+def entry_of(word: str, language: str, kind: str, said: Mapping[str, Any]) -> ReferenceEntry:
+    isa = "PTX ISA " if language == PTX and said.get("since") else ""
+    document = said.get("document") or DOCUMENTS.get(language)
     return ReferenceEntry(
         word=word,
         language=language,
         kind=kind,
-        summary=str(said.get("summary", "")),
-        operands=tuple(map(str, operands)) if isinstance(operands, list | tuple) else (),
-        cost=_string(said.get("cost")),
-        since=", ".join(filter(None, (since, _string(said.get("target"))))) or None,
-        until=_string(said.get("until")),
-        reference=", ".join(filter(None, (document, _string(said.get("section"))))),
+        summary=said.get("summary", ""),
+        operands=tuple(said.get("operands", ())),
+        cost=said.get("cost"),
+        since=", ".join(filter(None, (isa + said.get("since", ""), said.get("target")))) or None,
+        until=said.get("until"),
+        reference=", ".join(filter(None, (document, said.get("section")))),
     )
-
-
-def _string(value: object) -> str | None:
-    return value if isinstance(value, str) and value else None
-
-
-def strings(value: object) -> Mapping[str, str]:
-    return {str(k): str(v) for k, v in value.items()} if isinstance(value, Mapping) else {}
 
 
 # The parts of an opcode, and which of them are the instruction's word.
@@ -150,10 +141,10 @@ class Isa:
         ]
         for language, kind, word, said in read:
             self._add(entry_of(word, language, kind, said))
-            self._own[language, word] = strings(said.get("own_qualifiers"))
+            self._own[language, word] = said.get("own_qualifiers", {})
         for language, kind, word, said in read:
             if kind == INSTRUCTION:
-                self._with_qualifiers(language, word, said)
+                self._with_qualifiers(language, word, said.get("qualifiers", ()))
 
     # -- looking up -------------------------------------------------------------------------
 
@@ -339,9 +330,7 @@ class Isa:
                 pattern = pattern.replace(re.escape(f"<{name}>"), digits, 1)
             self._families.append((re.compile(pattern), tuple(names), entry))
 
-    def _with_qualifiers(self, language: str, word: str, said: Mapping[str, object]) -> None:
-        names = said.get("qualifiers")
-        listed = map(str, names) if isinstance(names, list | tuple) else ()
+    def _with_qualifiers(self, language: str, word: str, listed: Iterable[str]) -> None:
         every = dict.fromkeys([*listed, *self._own[language, word]])
         meanings = {n: self._meaning(language, word, n) or "" for n in every}
         entries = self._entries[language, INSTRUCTION]

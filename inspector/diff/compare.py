@@ -114,7 +114,11 @@ def compare(
     same = {s: alike(readers, pair, s) for s in shared_stages(pair) if s is not stage}
     same[stage] = diff.identical
     known = {s: v for s, v in same.items() if v is not None}
-    summary = summarise(a, b, stage, known, tuple(_rounds(readers, a, b)))
+    rounds: tuple[RoundTimes, ...] = ()
+    if x is y and a.kernel.id == b.kernel.id and a.kernel.autotune:
+        codes = x.memo.once(("codes", a.kernel.id), lambda: tuned_codes((a.kernel,)))
+        rounds = tuple(rounds_of(x.recording, a.kernel, v.id, w.id, codes))
+    summary = summarise(a, b, stage, known, rounds)
     sentences = explain(a, b, summary, diff.identical)
     return Compared(listings, diff, a, b, stage, compared, summary, sentences)
 
@@ -147,14 +151,6 @@ def side(reader: Reader, variant: Variant, stage: Stage) -> VariantSide:
         made_by=reader.made_by(variant),
         tiles=tiles,
     )
-
-
-def _rounds(readers: tuple[Reader, Reader], a: VariantSide, b: VariantSide) -> Iterator[RoundTimes]:
-    """The rounds of tuning that timed both sides."""
-    reader, kernel = readers[0], a.kernel
-    if reader is readers[1] and kernel.id == b.kernel.id and kernel.autotune:
-        codes = reader.memo.once(("codes", kernel.id), lambda: tuned_codes((kernel,)))
-        yield from rounds_of(reader.recording, kernel, a.variant.id, b.variant.id, codes)
 
 
 def of_stage(
@@ -325,7 +321,11 @@ def _same(
     ):
         return False
     if Stage.SASS in common:
-        return _same_code(pair, exact)
+        if exact or _same_bytes(pair, Stage.SASS):
+            return _same_bytes(pair, Stage.SASS)
+        # Machine code alone: files also hold line numbers and paths.
+        a, b = map(code_of, pair)
+        return a is not None and a == b
     try:
         return Stage.PTX in common or _same_at(readers, pair, stage_of(*pair), exact)
     except UsageError:
@@ -341,14 +341,6 @@ def _same_at(
 def _same_bytes(pair: tuple[Variant, Variant], stage: Stage) -> bool:
     contents = [v.stages[stage].content.read() for v in pair]
     return contents[0] == contents[1] and pair[0].symbol == pair[1].symbol
-
-
-def _same_code(pair: tuple[Variant, Variant], exact: bool) -> bool:
-    """Machine code alone, where the files differ: they also hold line numbers and paths."""
-    if exact or _same_bytes(pair, Stage.SASS):
-        return _same_bytes(pair, Stage.SASS)
-    a, b = map(code_of, pair)
-    return a is not None and a == b
 
 
 def code_of(variant: Variant) -> bytes | None:

@@ -127,7 +127,13 @@ class Gathered(Struct):
             "unknown": "" if own is None else card.unknown_occupancy(own),
             "instructions": None if mix is None else mix.total,
             "counted": None if made is None else made.stage.value,
-            "time": None if time is None else _time(time),
+            "time": None
+            if time is None
+            else {
+                "us": time.median_us,
+                "text": measured(time),
+                "how": timings.how(time, time.taken),
+            },
             "launches": variant.launches,
             "won": (variant.autotune or {}).get("winner") is True or kernel.id in self.chosen,
             "hints": None if own is None else len(severities),
@@ -355,17 +361,6 @@ def ranges(numbers: Iterable[int]) -> str:
     runs = groupby(enumerate(sorted(set(numbers))), lambda one: one[1] - one[0])
     out = [[n for _, n in run] for _, run in runs]
     return ",".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in out)
-
-
-def _time(time: StoredTime) -> dict[str, object]:
-    by = f"{time.timing.stopwatch}, {timings.STATES.get(time.cache, time.cache)}"
-    parts = (time.inputs, time.device or "unknown device", time.taken)
-    return {
-        "us": time.median_us,
-        "text": measured(time),
-        "how": f"measured (95 %: {timings.interval(time.timing)}) by {by}; "
-        + ", ".join(filter(None, parts)),
-    }
 
 
 def measured(time: StoredTime | None) -> str:

@@ -251,7 +251,10 @@ class GraphReader(Teller):
                 use.node,
                 f"{kernel.name}: {views.chosen(tuning, use)}; {views.candidates(tuning)}",
             )
-            for kernel, tuning, use in views.of_graph(self.recording, graph)
+            for kernel in self.recording.kernels
+            for tuning in kernel.autotune
+            for use in tuning.uses
+            if use.graph == graph.id
         )
         return views.with_choices(view, choices, graph.tried)
 

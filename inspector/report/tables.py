@@ -551,13 +551,14 @@ def _of_kernel(
 
 def lacking(rec: Recording) -> list[str]:
     """Return each reason for a missing PTX or SASS once."""
-    out: dict[str, list[str]] = {}
-    for kernel, variant in rec.variants():
-        for stage in (Stage.PTX, Stage.SASS):
-            why = None if variant.uncompiled else variant.missing.get(stage)
-            wanted = kernel.origin not in (Origin.FILE, Origin.EXTERN) or stage is Stage.SASS
-            if why and stage not in variant.stages and wanted:
-                out.setdefault(f"no {stage.value}: {why}", []).append(kernel.called)
+    out = by_key(
+        (f"no {stage.value}: {why}", kernel.called)
+        for kernel, variant in rec.variants()
+        for stage in (Stage.PTX, Stage.SASS)
+        if not variant.uncompiled and stage not in variant.stages
+        if stage is Stage.SASS or kernel.origin not in (Origin.FILE, Origin.EXTERN)
+        if (why := variant.missing.get(stage))
+    )
     return [f"{', '.join(dict.fromkeys(names))}: {why}" for why, names in out.items()]
 
 

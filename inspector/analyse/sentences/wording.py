@@ -106,8 +106,8 @@ class Templates:
 
     def section(self, name: str) -> Mapping[str, str]:
         """One table of words."""
-        found = self.table.get(name, {})
-        return found if isinstance(found, Mapping) else {}
+        words: Mapping[str, str] = self.table.get(name, {})
+        return words
 
     def of(self, parts: Sequence[str]) -> str | None:
         """The template of an opcode: the one that names most of its parts."""
