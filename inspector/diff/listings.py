@@ -10,7 +10,6 @@ from inspector.diff.canonical import aliases_of, canonical, exact_forms, numbere
 from inspector.diff.matching import (
     Builder,
     Hunk,
-    MatchSide,
     Op,
     changes,
     match,
@@ -141,9 +140,12 @@ def diff_listings(
             parts.append(build.build([((0, 0, len(left.forms)), [])], {}))
             both = zip(left.forms, right.forms, strict=True)
             return True, {n: m for x, y in both for n, m in zip(x.names, y.names, strict=True)}
-        side = MatchSide(a, left)
-        matching = match(side, MatchSide(b, right), aliases=not only)
-        moves = moved(side, matching) if f is not None and not exact else {}
+        lines_of = (
+            [a.lines[form.n - 1] for form in left.forms],
+            [b.lines[form.n - 1] for form in right.forms],
+        )
+        matching = match(left, right, lines_of, aliases=not only)
+        moves = moved(lines_of[0], matching) if f is not None and not exact else {}
         stretches = changes(matching.blocks, moves, matching.a_keys, matching.b_keys)
         parts.append(build.build(stretches, moves))
         # with the names of aliases alone in another order, nothing is left to show
