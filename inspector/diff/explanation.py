@@ -174,15 +174,19 @@ def summarise(
 def _alone(own: VariantSide, other: VariantSide) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
     """The hints of one side alone: those that the other lacks, and those not known of it."""
     rules = {finding.rule for finding in other.findings}
-    known: list[Finding] = []
-    unknown: list[Finding] = []
     launched = (own.card.launch is None) == (other.card.launch is None)
-    for finding in (one for one in own.findings if one.rule not in rules):
-        seen = {stage for stage, lines in finding.lines.items() if lines}
-        read = not seen or seen & other.variant.stages.keys()
-        sure = read and (launched or finding.rule not in LAUNCHED)
-        (known if sure else unknown).append(finding)
-    return tuple(known), tuple(unknown)
+    found = by_key(
+        ((launched or one.rule not in LAUNCHED) and _read(one, other), one)
+        for one in own.findings
+        if one.rule not in rules
+    )
+    return tuple(found.get(True, ())), tuple(found.get(False, ()))
+
+
+def _read(finding: Finding, side: VariantSide) -> bool:
+    """Whether a side has a stage that a hint was seen in."""
+    seen = {stage for stage, lines in finding.lines.items() if lines}
+    return not seen or not seen.isdisjoint(side.variant.stages)
 
 
 # -- figures --------------------------------------------------------------------------------------
@@ -356,11 +360,9 @@ _LIMITS = {
 
 
 def _masks(d: Delta) -> Iterator[str]:
-    guarded, every = [], []
-    for content in d.machine:
-        accesses = [a for kind in (LOAD, STORE) for a in _of(content, kind)]
-        guarded.append(sum(a.guarded for a in accesses))
-        every.append(sum(a.count for a in accesses))
+    sides = [[a for kind in (LOAD, STORE) for a in _of(x, kind)] for x in d.machine]
+    guarded = [sum(a.guarded for a in accesses) for accesses in sides]
+    every = [sum(a.count for a in accesses) for accesses in sides]
     if all(every) and bool(guarded[0]) != bool(guarded[1]):
         n, verb, other = (0, "are gone", "b") if guarded[0] else (1, "came", "a")
         yield (

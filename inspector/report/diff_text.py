@@ -50,10 +50,8 @@ def variants_json(one: Compared, paths: tuple[str, str]) -> dict[str, object]:
         "costs": [{"cost": c.name, "a": c.a, "b": c.b} for c in summary.costs],
         "accesses": plain(summary.accesses),
         "hints": {
-            "gained": [hint_json(f) for f in summary.gained],
-            "lost": [hint_json(f) for f in summary.lost],
-            "unknown_a": [hint_json(f) for f in summary.unknown_a],
-            "unknown_b": [hint_json(f) for f in summary.unknown_b],
+            name: [hint_json(f) for f in getattr(summary, name)]
+            for name in ("gained", "lost", "unknown_a", "unknown_b")
         },
         "config": changes_json(summary.config),
         "versions": changes_json(summary.versions),

@@ -164,14 +164,16 @@ def _triton_cache(
 ) -> Iterator[RankDifference]:
     """Kernels that some ranks found in Triton's cache and others compiled."""
     rows = _rows((one.hash, rank, one.hit) for rank, one in kernels if one.hit is not None)
-    groups: dict[tuple[str, ...], list[str]] = {}
-    for kernel, variant in rec.variants():
-        by_rank = rows.get(variant.hash, {})
-        # A rank missed if any of its processes did.
-        said = {rank: "miss" if False in hits else "hit" for rank, hits in by_rank.items()}
-        did = tuple(said.get(rank, "") for rank in every)
-        if "hit" in did and "miss" in did:
-            groups.setdefault(did, []).append(shown(f"{kernel.called} {variant.id[:4]}"))
+    # A rank missed if any of its processes did.
+    said = {
+        key: tuple(("miss" if False in by[r] else "hit") if r in by else "" for r in every)
+        for key, by in rows.items()
+    }
+    groups = by_key(
+        (said[v.hash], shown(f"{k.called} {v.id[:4]}"))
+        for k, v in rec.variants()
+        if {"hit", "miss"} <= {*said.get(v.hash, ())}
+    )
     for did, names in groups.items():
         of = _grouped(dict(zip(every, did, strict=True)))
         yield RankDifference(

@@ -310,8 +310,8 @@ def rows(
     ``where`` says which tensor an address is in.
     """
     most = max((BARS[drawn](line) for line in lines), default=0) or 1
-    columns = _fit(lines, width)
     numbers = max([4, *(len(str(line.n)) for line in lines)])
+    columns = _fit(lines, width - numbers)
     head = " ".join([f"{'line':>{numbers}}", *(f"{c.head:>{w}}" for c, w in columns), f"█ {drawn}"])
     yield Text(head.rstrip(), style="bold")
     wide = width >= WIDE
@@ -346,15 +346,14 @@ def rows(
 
 
 def _fit(lines: Sequence[ExecutedLine], width: int) -> list[tuple[FigureColumn, int]]:
-    """The columns that have something in them and fit, each with its width."""
-    numbers = max([4, *(len(str(line.n)) for line in lines)])
+    """The columns that have something in them and fit beside the numbers, each with its width."""
     out = []
     for column in COLUMNS:
         cells = [cell for line in lines if (cell := column.cell(line))]
         if cells:
             out.append((column, max(len(column.head), *(len(cell) for cell in cells))))
     for head in GIVEN_UP:
-        if numbers + sum(w + 1 for _, w in out) + BAR + 2 + ROOM <= width:
+        if sum(w + 1 for _, w in out) + BAR + 2 + ROOM <= width:
             break
         out = [(c, w) for c, w in out if c.head != head]
     return out
