@@ -155,21 +155,22 @@ def _pair(pair: Paired) -> dict[str, object]:
 
 
 def table_json(rows: Iterable[VariantRow]) -> dict[str, object]:
-    return {"schema": SCHEMA, "variants": [_row_json(row) for row in rows]}
-
-
-def _row_json(row: VariantRow) -> dict[str, object]:
-    variant = row.variant
     return {
-        "kernel": row.kernel.name,
-        "variant": None if variant is None else variant.id,
-        "compiled": row.compiled,
-        "target": None if variant is None else variant.target,
-        "config": {k: v for k, v in row.config.items() if k != "flags"},
-        **members(row, "winner time_us time_by reason"),
-        "resources": None if variant is None else plain(row.resources),
-        "occupancy_percent": row.occupancy,
-        "instructions": row.instructions,
+        "schema": SCHEMA,
+        "variants": [
+            {
+                "kernel": row.kernel.name,
+                "variant": None if row.variant is None else row.variant.id,
+                "compiled": row.compiled,
+                "target": None if row.variant is None else row.variant.target,
+                "config": {k: v for k, v in row.config.items() if k != "flags"},
+                **members(row, "winner time_us time_by reason"),
+                "resources": None if row.variant is None else plain(row.resources),
+                "occupancy_percent": row.occupancy,
+                "instructions": row.instructions,
+            }
+            for row in rows
+        ],
     }
 
 
