@@ -19,6 +19,7 @@ from inspector.analyse.accesses import (
     STORE,
     Access,
     Mix,
+    OpcodeLines,
     Product,
     accesses,
     base_of,
@@ -417,13 +418,13 @@ def _made(
     facts: FunctionFacts | None,
 ) -> StageContent:
     if facts is None:
-        return StageContent(stage, products=products(listing, function))
+        return StageContent(stage, products=products(OpcodeLines(listing, function)))
     code, flow = facts.code, facts.flow
     return StageContent(
         stage,
-        mix(listing, function, lambda opcode: cost(listing.language, opcode), code),
-        accesses(listing, function, code),
-        products(listing, function, code),
+        mix(code, lambda opcode: cost(listing.language, opcode)),
+        accesses(code),
+        products(code),
         sum(len(block.successors) > 1 for block in flow.blocks)
         + sum(count for opcode, count in code.guarded.items() if base_of(opcode) in _EXITS),
         len(flow.loops),

@@ -85,7 +85,7 @@ def _count(
         return None, None
     listing, facts = read
     flow = facts.flow
-    found = products(listing, facts.function, facts.code)
+    found = products(facts.code)
     loops = {flow.loop_at(line) for product in found for line in product.lines}
     work = sum(
         prod(product.shape or (0,))
