@@ -144,7 +144,10 @@ class Isa:
             self._own[language, word] = said.get("own_qualifiers", {})
         for language, kind, word, said in read:
             if kind == INSTRUCTION:
-                self._with_qualifiers(language, word, said.get("qualifiers", ()))
+                every = dict.fromkeys([*said.get("qualifiers", ()), *self._own[language, word]])
+                meanings = {n: self._meaning(language, word, n) or "" for n in every}
+                entries = self._entries[language, INSTRUCTION]
+                entries[word] = replace(entries[word], qualifiers=MappingProxyType(meanings))
 
     # -- looking up -------------------------------------------------------------------------
 
@@ -329,12 +332,6 @@ class Isa:
                 digits = "([0-9])" if len(name) == 1 and name.isdecimal() else "([0-9]{1,4})"
                 pattern = pattern.replace(re.escape(f"<{name}>"), digits, 1)
             self._families.append((re.compile(pattern), tuple(names), entry))
-
-    def _with_qualifiers(self, language: str, word: str, listed: Iterable[str]) -> None:
-        every = dict.fromkeys([*listed, *self._own[language, word]])
-        meanings = {n: self._meaning(language, word, n) or "" for n in every}
-        entries = self._entries[language, INSTRUCTION]
-        entries[word] = replace(entries[word], qualifiers=MappingProxyType(meanings))
 
 
 def _member(
