@@ -11,10 +11,22 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
 from itertools import pairwise
+from typing import TypeVar
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 def words(text: str) -> frozenset[str]:
     return frozenset(text.split())
+
+
+def by_key(pairs: Iterable[tuple[K, V]]) -> dict[K, list[V]]:
+    """The values of each key, in order; keys in the order of their first."""
+    out: dict[K, list[V]] = {}
+    for key, value in pairs:
+        out.setdefault(key, []).append(value)
+    return out
 
 
 _MARKS = re.compile(r"[,()\[\]{}<>]")

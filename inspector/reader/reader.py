@@ -251,7 +251,10 @@ class GraphReader(Teller):
                 use.node,
                 f"{kernel.name}: {views.chosen(tuning, use)}; {views.candidates(tuning)}",
             )
-            for kernel, tuning, use in views.of_graph(self.recording, graph)
+            for kernel in self.recording.kernels
+            for tuning in kernel.autotune
+            for use in tuning.uses
+            if use.graph == graph.id
         )
         return views.with_choices(view, choices, graph.tried)
 
@@ -288,7 +291,8 @@ class GraphReader(Teller):
 
         view = self.graph_view(graph)
         if stage is Stage.OPERATIONS:
-            return texts.of_operations(self._rows(graph), view)
+            rows = enumerate(self._rows(graph), 1)
+            return texts.of_calls({n: row.calls for n, row in rows if row.calls}, view)
         if stage is Stage.SOURCE:
             return texts.of_source(graph.stages[stage].origin_path or "", view)
         text = self.graph_text(graph, stage)

@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from inspector.analyse.accesses import Access, accesses
+from inspector.analyse.accesses import Access, OpcodeLines, accesses
 from inspector.analyse.card import accessed_bytes, operations, tensor_bytes
 from inspector.analyse.function_facts import FunctionFacts
 from inspector.base.model import Argument, Call
@@ -53,7 +53,7 @@ def test_bytes_that_a_straight_kernel_asks_for() -> None:
     listing, function = ptx(
         "\tld.global.v4.b32 {%r1,%r2,%r3,%r4}, [%rd1];\n\tst.global.b32 [%rd2], %r1;"
     )
-    held = accesses(listing, function)
+    held = accesses(OpcodeLines(listing, function))
     flow = FunctionFacts(listing, function).flow
     found = accessed_bytes(launch(10, 256), held, flow, branches=False)
     assert found is not None

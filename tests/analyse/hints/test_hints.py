@@ -5,6 +5,7 @@ import re
 import msgspec.structs
 import pytest
 
+from inspector.analyse.function_facts import FunctionFacts
 from inspector.analyse.hints.rules import RULES
 from inspector.analyse.hints.subject import HintSubject
 from inspector.base.model import Argument, Call, Kernel, Origin, Resources, Stage, Variant
@@ -203,9 +204,8 @@ def test_kernels_on_the_tensor_cores_may_have_few_warps() -> None:
     subject = launched(132 * 64, registers=255)
     assert "low-occupancy" in rules(subject)
     listing = parse(Stage.PTX, text)
-    tensor = msgspec.structs.replace(
-        subject, listings={Stage.PTX: listing}, functions={Stage.PTX: listing.functions[0]}
-    )
+    facts = {Stage.PTX: FunctionFacts(listing, listing.functions[0])}
+    tensor = msgspec.structs.replace(subject, facts=facts)
     assert "low-occupancy" not in rules(tensor)
 
 

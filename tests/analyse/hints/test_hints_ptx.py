@@ -3,6 +3,7 @@
 import msgspec.structs
 import pytest
 
+from inspector.analyse.function_facts import FunctionFacts
 from inspector.analyse.hints.subject import HintSubject
 from inspector.base.model import Kernel, Origin, Resources, Stage, Variant
 from inspector.listing import parse
@@ -21,9 +22,10 @@ def ptx(
     listing = parse(Stage.PTX, text)
     variant = Variant("", "", "k", target="sm_90")
     kernel = Kernel("k", "k", "k", Origin.NVCC, (variant,))
-    return HintSubject(
-        kernel, variant, Resources(), {Stage.PTX: listing}, {Stage.PTX: listing.functions[0]}
-    )
+    own = listing.functions[0]
+    facts = {Stage.PTX: FunctionFacts(listing, own)}
+    listings, functions = {Stage.PTX: listing}, {Stage.PTX: own}
+    return HintSubject(kernel, variant, Resources(), listings, functions, facts=facts)
 
 
 PLACE = """
@@ -200,7 +202,6 @@ def test_calls_by_what_they_call(callee: str, severity: str | None) -> None:
 def test_inlined_call_is_not_a_call() -> None:
     called, inlined = pairs("called"), pairs("inlined")
     assert "uninlined-call" in rules(called)
-    listings = {**called.listings, Stage.SASS: inlined.listings[Stage.SASS]}
-    functions = {**called.functions, Stage.SASS: inlined.functions[Stage.SASS]}
-    changed = msgspec.structs.replace(called, listings=listings, functions=functions)
+    facts = {**called.facts, Stage.SASS: inlined.facts[Stage.SASS]}
+    changed = msgspec.structs.replace(called, facts=facts)
     assert "uninlined-call" not in rules(changed)
