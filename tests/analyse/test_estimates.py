@@ -10,8 +10,6 @@ from inspector.base.model import Argument, Call
 from inspector.recording.layout import DerivedCache
 from tests.helpers.cards import MATMUL, SQUARE, launch, ptx, stage, tensor, ttir
 
-# -- bytes ----------------------------------------------------------------------------------------
-
 
 def test_bytes_of_tensors() -> None:
     square = launch(1823, 128, tensor(1823, 781), tensor(1823, 781), Argument("n", "i32", 781))
@@ -66,9 +64,6 @@ def test_bytes_that_a_straight_kernel_asks_for() -> None:
     unknown = [Access("load", "global", None, 1, 0, (1,))]
     assert accessed_bytes(launch(10, 256), unknown, flow, branches=False) is None
     assert accessed_bytes(Call("triton", "k"), held, flow, branches=False) is None
-
-
-# -- operations -----------------------------------------------------------------------------------
 
 
 def test_operations_of_a_square(cache: DerivedCache) -> None:

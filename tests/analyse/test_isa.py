@@ -51,9 +51,6 @@ def words_of(entries: tuple[ReferenceEntry, ...]) -> list[tuple[str, str]]:
     return [(e.word, e.kind) for e in entries]
 
 
-# -- looking up ---------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("opcode", "word"),
     [
@@ -115,9 +112,6 @@ def test_a_family_has_the_numbers_that_its_places_allow(word: str, known: bool) 
     assert (SMALL.word(word) is not None) == known
 
 
-# -- what was meant -----------------------------------------------------------------------------
-
-
 def test_what_is_far_is_not_meant() -> None:
     assert closest("xyzzy", ["ld", "add", "%tid"]) == ()
     assert closest("HGMA", ["HMMA", "hgmma", "HGMMA"]) == ("HGMMA", "HMMA", "hgmma")
@@ -138,8 +132,6 @@ def test_what_is_far_is_not_meant() -> None:
 def test_typing_errors_are_mended(typed: str, meant: str) -> None:
     assert tables.isa().nearest(typed)[0] == meant
 
-
-# -- what NVIDIA's assembler says ---------------------------------------------------------------
 
 KERNEL = """.version {version}
 .target sm_90

@@ -41,9 +41,6 @@ def lines_of(variant: str, stage: str) -> Any:
     return call("show", RECORDING, variant, "--stage", stage, "--json").json
 
 
-# -- two variants ---------------------------------------------------------------------------------
-
-
 def test_json_has_the_fields_of_the_contract() -> None:
     found = both(WIDE, EIGHT)
     assert list(found)[:7] == ["schema", "a", "b", "stage", "identical", "functions", "hunks"]
@@ -103,9 +100,6 @@ def test_a_variant_is_identical_to_itself_at_every_stage(stage: str) -> None:
     assert all(r["a"] == r["b"] for r in found["resources"])
 
 
-# -- single files ---------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def files(tmp_path: Path) -> tuple[Path, Path, Path]:
     """A file of PTX, the same renumbered, and the same with one operand changed."""
@@ -133,9 +127,6 @@ def test_a_renumbered_file_is_identical_and_a_changed_one_is_not(
     assert "mul.f32" in diff(a, c).text and "add.f32" in diff(a, c).text
 
 
-# -- for people -----------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("width", [80, 160])
 def test_no_line_is_wider_than_the_terminal(width: int) -> None:
     for pair, stages in (
@@ -157,9 +148,6 @@ def test_markdown_is_a_table_and_a_folded_diff() -> None:
     assert text.count("```") == 2 and text.rstrip().endswith("</details>")
     same = diff(RECORDING, WIDE, WIDE, "--markdown").text
     assert same.startswith("### `square_kernel`: the ptx is the same") and "```" not in same
-
-
-# -- all variants ---------------------------------------------------------------------------------
 
 
 def test_a_name_of_several_kernels_asks_which(tmp_path: Path) -> None:
@@ -205,9 +193,6 @@ def test_tuned_configurations_with_their_times_and_the_winner() -> None:
     assert re.search(r"\* +ff3a7da2 +w4 .* 8\.29 µs", text)
 
 
-# -- two recordings -------------------------------------------------------------------------------
-
-
 def states(*words: str | Path) -> dict[str, Counter[str]]:
     out: dict[str, Counter[str]] = {}
     for pair in diff(*words, "--json").json["pairs"]:
@@ -242,9 +227,6 @@ def test_added_removed_changed_and_renumbered(caches: tuple[Path, Path]) -> None
     assert "added" in diff(a, b, "--markdown").text
 
 
-# -- refusals -------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -263,9 +245,6 @@ def test_what_cannot_be_meant(
     done = diff(*words)
     assert (done.status, done.out) == (2, b"")
     assert said in done.said
-
-
-# -- what made them -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("pair", [(PLAIN, WIDE), (WIDE, EIGHT), (PLAIN, "a7c93eac")])

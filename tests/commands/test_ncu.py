@@ -155,9 +155,6 @@ def test_show_has_samples_at_lines(
     assert "percent of the kernel's 354" in said and "ncu:CPIStall" in said
 
 
-# -- ptxview ncu ----------------------------------------------------------------------------------
-
-
 @needs("g++")
 def test_a_run_under_ncu_keeps_its_report(
     fake: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]

@@ -135,9 +135,6 @@ def test_what_cannot_be_run_is_our_failure(tmp_path: Path, words: list[str]) -> 
     assert done.said and "Traceback" not in done.said
 
 
-# -- where the recording goes -------------------------------------------------------------------
-
-
 def test_recording_goes_to_the_state_folder_and_is_the_newest(
     tmp_path: Path, user_folders: Path
 ) -> None:
@@ -185,9 +182,6 @@ def test_place_that_cannot_be_written_is_said_before_the_program_runs(
     done = ptxview("run", "-o", where, path, cwd=tmp_path)
     assert done.status == 125 and not done.out
     assert "cannot be written" in done.said and "-o" in done.said
-
-
-# -- the probes --------------------------------------------------------------------------------
 
 
 def test_his_sitecustomize_and_pythonpath_are_kept(tmp_path: Path) -> None:

@@ -127,9 +127,6 @@ def bare(python: str, text: str, ending: str, options: str, folder: Path) -> byt
     return out.read_bytes()
 
 
-# -- against the compilers ------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("stage", ["ttir", "ttgir", "ptx"])
 def test_an_unedited_stage_gives_the_recorded_code(
     recorded: Path, stage: str, tmp_path: Path
@@ -203,9 +200,6 @@ def test_each_combination_of_options_is_a_column(recorded: Path) -> None:
         assert column["resources"]["max_threads"] == 32 * warps
         assert column["resources"]["registers"] <= column["config"]["maxnreg"]
     assert not value["differences"]  # of several nothing is shown unless a stage is asked for
-
-
-# -- errors ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

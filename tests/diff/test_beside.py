@@ -157,9 +157,6 @@ def test_folds_hide_only_equal_rows_and_count_them(held: list[Sign], context: in
             assert row in out
 
 
-# -- as lines of a terminal -----------------------------------------------------------------------
-
-
 def drawn(a: str, b: str, width: int, colour: bool = False) -> list[str]:
     left, right = (parse(Stage.SOURCE, x, path="x.py") for x in (a, b))
     found = diff_listings(left, right)

@@ -226,9 +226,6 @@ def test_the_architecture_is_the_one_that_cuobjdump_names(sample: str) -> None:
     assert named is not None and architecture((DATA / sample).read_bytes()) == named[0]
 
 
-# -- one kernel of many -------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "sample",
     ["nested.cubin", *(pytest.param(f"zoo_{n}.cubin", marks=NIGHTLY) for n in ("sm75", "sm90"))],

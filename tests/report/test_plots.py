@@ -57,9 +57,6 @@ def test_plot_fills_the_width_and_names_each_line(monkeypatch: pytest.MonkeyPatc
     assert "12,000" in lines[19] or "10,000" in lines[19]
 
 
-# -- rooflines ------------------------------------------------------------------------------------
-
-
 def test_a_roofline_bends_where_the_bandwidth_meets_the_peak() -> None:
     rate = 4096**2 / 30.4 / 1e6
     timing = Timing("square", "", 0, "cupti", bytes=2 * 4 * 4096**2, flops=4096**2)

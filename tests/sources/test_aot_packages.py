@@ -103,8 +103,6 @@ def test_a_package_from_a_stranger_leads_nowhere(tmp_path: Path) -> None:
     assert all(v["stages"] == ["output_code"] for _, v in variants_of(done.json))
 
 
-# -- binaries within libraries, and for several architectures -------------------------------------
-
 EMBEDDED, MULTI = PACKAGE.with_name("embedded.pt2"), PACKAGE.with_name("multi_arch.pt2")
 
 

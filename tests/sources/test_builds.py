@@ -68,8 +68,6 @@ def test_variables_that_name_each_other_do_not_explode() -> None:
     assert build.argv == () or len(build.argv[0]) < 1 << 24
 
 
-# -- what may be run -----------------------------------------------------------------------------
-
 HOSTILE = (
     *("/evil/nvcc", "-ccbin", "/evil/gcc", "-ccbin=/evil/g++.cu", "--compiler-bindir=/evil.cu"),
     *("-Xcompiler", "-fplugin=/evil.so", "--compiler-options=-wrapper,/evil.cu", "-Xptxas"),
@@ -96,8 +94,6 @@ def test_words_that_a_shell_would_obey_are_left_out(word: str) -> None:
     for argv in (*joined, ("nvcc", "-D", word), ("nvcc", "-isystem", word)):
         assert harmless(argv, Path("n"), Path("k.cu")) == ("n", "k.cu")
 
-
-# -- nvcc again ----------------------------------------------------------------------------------
 
 CODE = """
 __global__ void axpy(float a, const float* x, float* y, int n) {

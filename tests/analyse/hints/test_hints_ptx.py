@@ -32,8 +32,6 @@ ld.param.u32 %r1, [k_param_1];
 mov.u32 %r2, %tid.x;
 """
 
-# -- fp64 -------------------------------------------------------------------------------------
-
 PROMOTED = """
 ld.global.f32 %f1, [%rd1];
 cvt.f64.f32 %fd1, %f1;
@@ -65,8 +63,6 @@ def test_doubles_that_are_meant_are_no_promotion(changed: str) -> None:
     assert "fp64-promotion" not in rules(ptx(PLACE + changed))
 
 
-# -- local memory -----------------------------------------------------------------------------
-
 DEPOT = ".local .align 16 .b8 __local_depot0[64];\n"
 INDEXED = DEPOT + "st.local.u32 [%rd1], %r1;\nld.local.u32 %r3, [%rd2];"
 
@@ -84,9 +80,6 @@ def test_local_array_is_reported_with_its_size() -> None:
 )
 def test_local_memory_that_is_not_an_array_of_the_program(body: str) -> None:
     assert "local-memory" not in rules(ptx(body))
-
-
-# -- global memory ----------------------------------------------------------------------------
 
 
 def lane(stride: str, body: str) -> str:
@@ -138,8 +131,6 @@ def test_lanes_that_a_guard_keeps_out_do_not_count() -> None:
     assert rules(ptx(lane("shl.b32 %r3, %r2, 5;", body))) == set()
 
 
-# -- divisions --------------------------------------------------------------------------------
-
 LOOP = (
     "mov.u32 %r9, 0;\n$L__BB0_1:\n{}\nadd.s32 %r9, %r9, 1;\n"
     "setp.lt.s32 %p1, %r9, %r1;\n@%p1 bra $L__BB0_1;"
@@ -162,8 +153,6 @@ ADDS = "\n".join("add.f32 %f1, %f1, %f2;" for _ in range(100))
 def test_divisions_that_are_much_of_the_work(body: str, fires: bool) -> None:
     assert ("slow-division" in rules(ptx(PLACE + body))) is fires
 
-
-# -- barriers and calls -----------------------------------------------------------------------
 
 SHARED = "st.shared.f32 [%r3], %f1;\nbar.sync 0;\nld.shared.f32 %f1, [%r4];"
 

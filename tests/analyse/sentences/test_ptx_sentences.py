@@ -54,9 +54,6 @@ def sentence(line: str, context: Context | None = None, before: str = "") -> str
     return reader(listing, context).sentence(len(listing.lines) - 3)
 
 
-# -- one by one -------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("line", "said"), SENTENCES["ptx"].items())
 def test_a_sentence(line: str, said: str) -> None:
     assert sentence(line + ";") == said
@@ -84,8 +81,6 @@ def test_labels_and_jumps() -> None:
     ]
 
 
-# -- what is computed -------------------------------------------------------------------------
-
 BEFORE = "mov.u32 %r1, %tid.x;\nmov.u32 %r2, %ctaid.x;\nld.param.u64 %rd1, [f_param_0];\n"
 ROW = Context(block=(128, 1, 1), grid=(1823, 1, 1), language="triton")
 
@@ -105,9 +100,6 @@ def test_lane_is_said_only_where_x_alone_numbers_the_threads() -> None:
     assert said == "%r9 = %r1 & 7 (thread mod 8, 0…7)"
 
 
-# -- bits -------------------------------------------------------------------------------------
-
-
 @given(st.integers(0, 0xFFFF), st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1))
 def test_byte_picks(selector: int, a: int, b: int) -> None:
     out = 0
@@ -123,9 +115,6 @@ def test_byte_picks(selector: int, a: int, b: int) -> None:
         byte = both >> 8 * (pick & 7) & 255
         expected |= ((255 if byte >> 7 else 0) if pick & 8 else byte) << 8 * i
     assert out == expected
-
-
-# -- parameters -------------------------------------------------------------------------------
 
 
 @cache
@@ -177,9 +166,6 @@ def test_parameter_offsets_match_the_cubin(name: str) -> None:
     assert compared
 
 
-# -- everything at hand -----------------------------------------------------------------------
-
-
 def test_every_instruction_of_the_files() -> None:
     listings = [parse(Stage.PTX, path.read_text()) for path in FILES]
     for listing, function in [(one, function) for one in listings for function in one.functions]:
@@ -204,8 +190,6 @@ def test_every_template_belongs_to_an_instruction() -> None:
     say = TEMPLATES.section("say")
     assert [key for key in say if isa.ptx(key) is None and not isa.members(key.split(".")[0])] == []
 
-
-# -- anything at all --------------------------------------------------------------------------
 
 TEXT = (DATA / "listing/matmul_sm90.ptx").read_text().split("\n")[10:120]
 

@@ -35,9 +35,6 @@ PARAMETERS = Context(
 )
 
 
-# -- constant banks -----------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("target", "block", "grid", "parameters"),
     [("sm_75", 0, 0xC, 0x160), ("sm_90a", 0, 0xC, 0x210), ("sm_120", 0x360, 0x370, 0x380)],
@@ -100,9 +97,6 @@ def test_parameters_are_those_of_cuobjdump(cubin: Path) -> None:
     assert any(rows for rows, _, _ in expected.values())
 
 
-# -- LOP3 ---------------------------------------------------------------------------------------
-
-
 def _holds(formula: str, a: int, b: int, c: int) -> int:
     assert re.fullmatch(r"[abc01~&^| ()]+", formula)
     # Python's operators bind as those of the formulas do: ~, &, ^, |.
@@ -124,9 +118,6 @@ def test_known_inputs(table: int, known: tuple[int | None, ...]) -> None:
     for bits in product((0, 1), repeat=3):
         a, b, c = (x if k is None else k for x, k in zip(bits, known, strict=True))
         assert _holds(formula, *bits) == table >> (a << 2 | b << 1 | c) & 1
-
-
-# -- what is odd --------------------------------------------------------------------------------
 
 
 def test_every_opcode_of_the_reference_has_a_sentence() -> None:

@@ -40,9 +40,6 @@ def square(cache: Path, suffix: str) -> Path:
     return cache / SQUARE.name / f"square_kernel{suffix}"
 
 
-# -- caches with damaged files ------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("size", [0, 3000])
 def test_damaged_cubin_has_no_figures_and_its_other_stages(cache: Path, size: int) -> None:
     path = square(cache, ".cubin")
@@ -77,9 +74,6 @@ def test_text_that_is_not_utf8_comes_back_byte_for_byte(cache: Path) -> None:
     shown = call("show", cache, "square_kernel", "--json").json
     text = "\n".join(line["text"] for line in shown["lines"])
     assert text.encode("utf-8", "surrogateescape") == data
-
-
-# -- paths of unknown kinds ----------------------------------------------------------------
 
 
 def bad_paths(folder: Path) -> Iterator[Path]:
@@ -122,9 +116,6 @@ def test_unknown_kinds_of_paths_are_unreadable(tmp_path: Path) -> None:
             assert str(path) in done.said
 
 
-# -- the command line ---------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "words",
     [
@@ -142,12 +133,6 @@ def test_unknown_kinds_of_paths_are_unreadable(tmp_path: Path) -> None:
 def test_invalid_command_lines_are_usage_errors(words: list[str]) -> None:
     done = call(*words)
     assert done.status == 2 and not done.out and done.said
-
-
-# -- terminals ----------------------------------------------------------------------------------
-
-
-# -- pipes, signals, tools ----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("words", [["list"], ["show", "--json"]])

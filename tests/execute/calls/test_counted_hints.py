@@ -173,9 +173,6 @@ def test_a_launch_that_ends_in_a_fault_has_no_hints(tmp_path: Path) -> None:
     assert done.status == 1 and json.loads(done.out)["hints"] == []
 
 
-# -- compiled kernels ------------------------------------------------------------------------------
-
-
 def counted(subject: HintSubject) -> tuple[ExecutedFacts, set[str]]:
     """A recorded call of a specimen, run; the rules of what was counted alone."""
     launch = subject.launch
@@ -235,9 +232,6 @@ def test_what_was_counted_is_in_place_of_the_guess() -> None:
     # Nothing scattered was seen in a launch of the twin: the guess is gone, too.
     calm, _ = counted(pairs("scale_kernel", num_warps=4, columns=1024))
     assert "uncoalesced-layout" not in findings(msgspec.structs.replace(subject, executed=calm))
-
-
-# -- show ------------------------------------------------------------------------------------------
 
 
 def test_show_reports_counts_and_where_it_guesses(

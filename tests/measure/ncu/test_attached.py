@@ -161,8 +161,6 @@ def test_labels_and_what_the_linker_fills_in_are_compared_by_address() -> None:
     )
 
 
-# -- which variant: without machine code ----------------------------------------------------------
-
 NAMES = frozenset({"f", "f(int)"})
 
 
@@ -201,9 +199,6 @@ def test_a_launch_has_sixteen_registers_where_the_code_needs_fewer() -> None:
     assert one([few], registers=15).key is None
     # Another's launch: nothing but the number speaks for it, and that is everybody's.
     assert one([few], registers=16, grid=(5, 1, 1)).key is None
-
-
-# -- places of reports --------------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -30,9 +30,6 @@ def lecture() -> Recording:
     return open_path(LECTURE)
 
 
-# -- which calls ----------------------------------------------------------------------------------
-
-
 def test_a_kernel_of_an_extension_is_timed_by_the_function_beside_it(lecture: Recording) -> None:
     events = read_events(LECTURE).events
     found = select(lecture, "square_matrix_kernel")
@@ -96,9 +93,6 @@ def test_a_graph_is_run_with_the_cache_that_its_program_had_where_that_is_still_
     here.touch()
     job, code, _ = job_of_call(replace(one, code_path=str(here)), "gpu")
     assert job["cache"] == str(tmp_path / "inductor") and b"def call(" in code
-
-
-# -- whose kernels --------------------------------------------------------------------------------
 
 
 def kernel(symbol: str, demangled: str, *variants: Variant) -> list[tuple[Kernel, Variant]]:

@@ -169,8 +169,6 @@ def test_what_was_captured_before_a_kill_is_kept(
     assert value["recording"]["exit_status"] == 137
 
 
-# -- Inductor ----------------------------------------------------------------------------------
-
 INDUCTOR = """
 import torch
 x = torch.full((64, 1000), 3.0, device="cuda")

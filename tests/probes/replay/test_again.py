@@ -130,8 +130,6 @@ def test_an_extensions_function_is_called_in_its_module(
         sys.modules.pop("squares", None)
 
 
-# -- what CUPTI saw -------------------------------------------------------------------------------
-
 FLUSH = [Event("Memset (Device)", 0, 1000), Event("reduce", 0, 80_000)]
 CALL = [Event("reduce", 0, 3000), Event("square", 5000, 2000), Event("square", 7000, 4000)]
 

@@ -147,9 +147,6 @@ def test_nvidias_own_library_walks_the_records(lib: Any) -> None:
     ]
 
 
-# -- what stopwatches see -------------------------------------------------------------------------
-
-
 def torch_of(profiled: bool = False) -> Any:
     return SimpleNamespace(
         cuda=SimpleNamespace(synchronize=lambda: None),
