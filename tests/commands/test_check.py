@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.execute.judged import FOLDER
-from tests.helpers.ptxview import REPOSITORY, call, tool
+from tests.helpers.ptxview import REPOSITORY, call, finished, tool
 
 RECORDING = REPOSITORY / "examples" / "recordings" / "lecture-h200.ptxview"
 
@@ -27,14 +27,10 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def of_ptxas(cache: Path) -> dict[str, int]:
     """Registers, spills and stack as ``ptxas -v`` says them."""
     (path,) = cache.rglob("*.ptx")
-    made = subprocess.run(
-        [tool("ptxas"), "-v", "-arch=sm_80", "-o", "/dev/null", path],
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    registers = re.search(r"Used (\d+) registers", made.stderr)
-    spills = re.search(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+)", made.stderr)
+    made = finished([tool("ptxas"), "-v", "-arch=sm_80", "-o", "/dev/null", path])
+    assert made.status == 0, made.said
+    registers = re.search(r"Used (\d+) registers", made.said)
+    spills = re.search(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+)", made.said)
     assert registers and spills
     return {
         "registers": int(registers[1]),

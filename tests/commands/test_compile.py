@@ -21,6 +21,7 @@ from tests.helpers.ptxview import (
     call,
     command,
     environment,
+    finished,
     printed,
     ptxview,
     tool,
@@ -150,13 +151,10 @@ def of_ptxas(log: str) -> dict[str, tuple[int, int, int]]:
 
 def ptxas_says(file: Path, target: str, *options: str) -> dict[str, tuple[int, int, int]]:
     """What the assembler that is found says of a file of PTX."""
-    done = subprocess.run(
-        [tool("ptxas"), "-v", "-lineinfo", *options, f"-arch={target}", file, "-o", "/dev/null"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return of_ptxas(done.stderr)
+    words = ("-v", "-lineinfo", *options, f"-arch={target}", file, "-o", "/dev/null")
+    done = finished([tool("ptxas"), *map(str, words)])
+    assert done.status == 0, done.said
+    return of_ptxas(done.said)
 
 
 # PTX

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -19,7 +18,7 @@ from inspector.diff.beside import lines_changed
 from inspector.reader.passes import PassList, variant_passes
 from inspector.recording.layout import DerivedCache
 from inspector.sources.opening import open_path
-from tests.helpers.ptxview import EXTENSION, call
+from tests.helpers.ptxview import EXTENSION, call, finished
 from tests.helpers.schemas import hold
 from tests.helpers.shared import once
 
@@ -68,19 +67,11 @@ def compile_bare(python: str, folder: Path) -> None:
     folder.mkdir()
     (folder / "mm.py").write_text(KERNEL)
     env = {k: v for k, v in os.environ.items() if not k.startswith(("MLIR", "LLVM", "TRITON"))}
-    done = subprocess.run(
-        [python, "-c", BARE, str(folder)],
-        stderr=subprocess.PIPE,
-        check=True,
-        env=env
-        | {
-            "TRITON_CACHE_DIR": str(folder / "cache"),
-            "MLIR_ENABLE_DUMP": "1",
-            "LLVM_IR_ENABLE_DUMP": "1",
-            "CUDA_VISIBLE_DEVICES": "",
-        },
-    )
-    (folder / "said").write_bytes(done.stderr)
+    env |= {"MLIR_ENABLE_DUMP": "1", "LLVM_IR_ENABLE_DUMP": "1", "CUDA_VISIBLE_DEVICES": ""}
+    env |= {"TRITON_CACHE_DIR": str(folder / "cache")}
+    done = finished([python, "-c", BARE, folder], env=env)
+    assert done.status == 0, done.said
+    (folder / "said").write_bytes(done.err)
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from inspector.sources.opening import open_path
-from tests.helpers.ptxview import Done, call, command, environment, ptxview
+from tests.helpers.ptxview import Done, call, command, environment, finished, ptxview
 from tests.helpers.tools import needs
 
 # What a program writes that is asked for what it was given.
@@ -106,15 +106,9 @@ def test_recording_of_a_program_without_kernels_opens(asked: tuple[Done, Path]) 
 def test_reader_that_goes_is_the_programs_affair(tmp_path: Path) -> None:
     path = script(tmp_path, "import sys\nwhile True: sys.stdout.write('x' * 4096)")
     shell = " ".join(f"'{w}'" for w in command(["run", "-o", tmp_path / "rec", path]))
-    done = subprocess.run(
-        ["bash", "-c", f"{shell} | head -c 3; exit ${{PIPESTATUS[0]}}"],
-        capture_output=True,
-        env=environment(),
-        timeout=120,
-        check=False,
-    )
-    assert done.stdout == b"xxx"
-    assert done.returncode == 1 and b"BrokenPipeError" in done.stderr
+    done = finished(["bash", "-c", f"{shell} | head -c 3; exit ${{PIPESTATUS[0]}}"])
+    assert done.text == "xxx"
+    assert done.status == 1 and "BrokenPipeError" in done.said
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import sys
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +86,26 @@ def environment(**changes: str | None) -> dict[str, str]:
     return env
 
 
+def finished(
+    argv: Sequence[str | Path],
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    given: bytes = b"",
+    seconds: float = 600,
+) -> Done:
+    """Run a program to its end and keep what it prints."""
+    done = subprocess.run(
+        [str(a) for a in argv],
+        input=given,
+        capture_output=True,
+        cwd=cwd,
+        env=environment() if env is None else env,
+        timeout=seconds,
+        check=False,
+    )
+    return Done(done.returncode, done.stdout, done.stderr)
+
+
 WARM: Path | None = None
 """Where the interpreter listens that has imported ptxview, while tests run."""
 
@@ -111,16 +131,8 @@ def ptxview(
     words = [str(a) for a in args]
     env = environment() if env is None else dict(env)
     if fresh or WARM is None or not _alike(env):
-        done = subprocess.run(
-            command(words),
-            input=given,
-            capture_output=True,
-            cwd=cwd,
-            env=env,
-            timeout=seconds,
-            check=False,
-        )
-        return Done(done.returncode, done.stdout, done.stderr, words[0] if words else "")
+        done = finished(command(words), cwd, env, given, seconds)
+        return replace(done, command=words[0] if words else "")
     return _of_warm(WARM, words, cwd or Path.cwd(), env, given, seconds)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +14,15 @@ import pytest
 from inspector.base.text import Unreadable
 from inspector.recording.layout import Writer, unfinished, work_folder
 from inspector.sources.opening import open_path
-from tests.helpers.ptxview import MATMUL, call, command, environment, ptxview, write_events
+from tests.helpers.ptxview import (
+    MATMUL,
+    REPOSITORY,
+    call,
+    command,
+    environment,
+    ptxview,
+    write_events,
+)
 from tests.helpers.tools import skip_without
 
 BEGUN = {"event": "recording", "schema": 1, "command": ["python"], "mode": "target", "time": 1.0}
@@ -195,13 +202,6 @@ def test_every_command_reads_the_folder_in_the_place_of_the_file(tmp_path: Path)
     exported = open_path(tmp_path / "whole.ptxview")
     assert not exported.complete and len(exported.kernels) == 1
     assert call("diff", target, tmp_path / "whole.ptxview", "--summary").status == 0
-    env = environment(PYTHONPATH=None)
-    bare = subprocess.run(
-        [sys.executable, "-m", "inspector", "show", target, "matmul_kernel", "--stage", "ptx"],
-        capture_output=True,
-        env=env,
-        cwd=Path(__file__).parents[2],
-        check=False,
-    )
-    assert bare.returncode == 0 and b".entry matmul_kernel" in bare.stdout
+    bare = ptxview("show", target, "matmul_kernel", "--stage", "ptx", cwd=REPOSITORY, fresh=True)
+    assert bare.status == 0 and ".entry matmul_kernel" in bare.text
     assert call("show", target, "--stage", "ttir").status == 0  # of one word, it is the PATH

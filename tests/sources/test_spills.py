@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
@@ -15,7 +14,7 @@ from inspector.listing.cubin import function_records, read_cubin
 from inspector.recording.facts import from_ptxas
 from inspector.recording.layout import BytesContent, DerivedCache
 from inspector.sources.disassembly import assemblers, of_variant, on_record
-from tests.helpers.ptxview import LECTURE, REPOSITORY, printed, tool
+from tests.helpers.ptxview import LECTURE, REPOSITORY, finished, printed, tool
 
 LISTINGS = REPOSITORY / "tests" / "data" / "listing"
 TEXTS = (*sorted(LISTINGS.glob("*.ptx")), *sorted((LECTURE / "triton").glob("*/*.ptx")))
@@ -56,14 +55,10 @@ def assembled(
     """A cubin and what its assembler printed of it; None where it would not."""
     target = re.search(r"^\.target\s+(\w+)", ptx.read_text(), re.MULTILINE)
     assert target is not None
-    done = subprocess.run(
-        [assembler, "-v", *options, f"--gpu-name={target[1]}", ptx, "-o", out],
-        capture_output=True,
-        check=False,
-    )
-    if done.returncode:
+    done = finished([assembler, "-v", *options, f"--gpu-name={target[1]}", ptx, "-o", out])
+    if done.status:
         return None
-    return out.read_bytes(), from_ptxas((done.stderr + done.stdout).decode())
+    return out.read_bytes(), from_ptxas(done.said + done.text)
 
 
 def made(folder: Path) -> Iterator[tuple[str, bytes, dict[str, Resources]]]:

@@ -26,7 +26,7 @@ from pathlib import Path
 import pytest
 
 from inspector.sources.opening import open_path
-from tests.helpers.ptxview import Done, command, environment, ptxview
+from tests.helpers.ptxview import Done, command, environment, finished, printed, ptxview
 from tests.helpers.tools import needs, skip_without
 
 # Counts what it is sent and tells it when it is asked to end; names its descriptors, its
@@ -214,17 +214,11 @@ def test_an_alarm_that_is_set_before_reaches_the_program(tmp_path: Path) -> None
         for seconds in (1, 2, 4, 8, 16, 32):  # until it is up before the alarm comes
             recording = tmp_path / f"rec{seconds}"
             words = command(["run", "-o", recording, path]) if wrapped else [sys.executable, path]
-            done = subprocess.run(
-                [sys.executable, "-c", alarm, str(seconds), *words],
-                capture_output=True,
-                env=environment(),
-                timeout=90,
-                check=False,
-            )
-            assert done.returncode in (-signal.SIGALRM, 128 + signal.SIGALRM)
-            if done.stdout:
+            done = finished([sys.executable, "-c", alarm, str(seconds), *words])
+            assert done.status in (-signal.SIGALRM, 128 + signal.SIGALRM)
+            if done.out:
                 break
-        assert done.stdout == b"up\n"
+        assert done.text == "up\n"
     assert open_path(recording).complete
 
 
@@ -510,13 +504,7 @@ def test_a_command_has_the_dispositions_of_its_shell(tmp_path: Path, kind: str) 
     run = shlex.join(command(["run", "-o", tmp_path / "rec", "--"]))
     kind = ":" if kind == "pass" else kind
     bare, wrapped = (
-        subprocess.run(
-            ["bash", "-c", f"{kind}; {wrapper} {said}; true"],
-            capture_output=True,
-            env=environment(),
-            check=True,
-        ).stdout
-        for wrapper in ("", run)
+        printed("bash", "-c", f"{kind}; {wrapper} {said}; true") for wrapper in ("", run)
     )
     assert wrapped == bare != b""
 
@@ -533,20 +521,10 @@ def test_process_substitution_and_numbered_descriptors(tmp_path: Path) -> None:
     (tmp_path / "seven").write_text("seven")
     run = shlex.join(command(["run", "-o", tmp_path / "rec", path]))
     for wrapper in (shlex.join([sys.executable, str(path)]), run):
-        done = subprocess.run(
-            [
-                "bash",
-                "-c",
-                f"{wrapper} <(echo from bash) >(cat >out; echo >sent) 7<seven 9>nine; "
-                "s=$?; while ! [ -e sent ]; do sleep 0.05; done; exit $s",
-            ],
-            capture_output=True,
-            cwd=tmp_path,
-            env=environment(),
-            timeout=120,
-            check=False,
-        )
-        assert (done.returncode, done.stdout) == (0, b"from bash\n b'seven'\n"), done.stderr
+        script = f"{wrapper} <(echo from bash) >(cat >out; echo >sent) 7<seven 9>nine; "
+        script += "s=$?; while ! [ -e sent ]; do sleep 0.05; done; exit $s"
+        done = finished(["bash", "-c", script], tmp_path)
+        assert (done.status, done.text) == (0, "from bash\n b'seven'\n"), done.said
         assert (tmp_path / "out").read_text() == "from the program"
         assert (tmp_path / "nine").read_text() == "nine"
         for name in ("out", "sent", "nine"):
@@ -618,14 +596,8 @@ def test_tools_that_follow_the_program_have_their_streams() -> None:
         "run_program([sys.executable, '-c', 'pass'], os.environ)\n"
         f"subprocess.run([sys.executable, '-c', {tool!r}])\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        env=environment(),
-        check=True,
-    )
-    assert done.stderr.decode().strip() == "['/dev/null', '/dev/null']"
+    done = finished(["bash", "-c", 'exec "$@" </dev/null', "", sys.executable, "-c", code])
+    assert done.said.strip() == "['/dev/null', '/dev/null']"
 
 
 @pytest.mark.parametrize(
@@ -646,13 +618,7 @@ def test_streams_that_are_closed_stay_closed(tmp_path: Path, closed: str) -> Non
         "open('number', 'w').write(str(first))\n"
     )
     words = shlex.join(command(["run", "-o", tmp_path / "rec", path]))
-    subprocess.run(
-        ["bash", "-c", f"{words} {closed}"],
-        capture_output=True,
-        cwd=tmp_path,
-        env=environment(),
-        check=True,
-    )
+    assert finished(["bash", "-c", f"{words} {closed}"], tmp_path).status == 0
     assert (tmp_path / "first").read_bytes() == b"his"
     least = next((n for n in range(3) if ("<&-", ">&-", "2>&-")[n] in closed.split()), None)
     if least is not None:

@@ -23,6 +23,7 @@ from tests.helpers.ptxview import (
     call,
     command,
     environment,
+    finished,
     variants_of,
 )
 from tests.helpers.tools import needs
@@ -141,15 +142,9 @@ def test_closed_pipe_is_not_reported(words: list[str]) -> None:
     kernel = ["matmul_kernel"] if words[0] == "show" else []
     words = [words[0], str(LECTURE), *kernel, *words[1:]]
     shell = " ".join(f"'{w}'" for w in command(words))
-    done = subprocess.run(
-        ["bash", "-c", f"{shell} | true; exit ${{PIPESTATUS[0]}}"],
-        capture_output=True,
-        env=environment(),
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode in (0, 141), done.stderr
-    assert b"Traceback" not in done.stderr and b"Broken" not in done.stderr
+    done = finished(["bash", "-c", f"{shell} | true; exit ${{PIPESTATUS[0]}}"])
+    assert done.status in (0, 141), done.said
+    assert "Traceback" not in done.said and "Broken" not in done.said
 
 
 def test_interruption_is_130_without_a_traceback(tmp_path: Path) -> None:

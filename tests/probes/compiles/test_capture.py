@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import importlib.util
 import re
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,16 @@ from typing import Any
 import pytest
 
 from inspector.system.toolchain import every
-from tests.helpers.ptxview import Done, call, environment, printed, ptxview, tool, variants_of
+from tests.helpers.ptxview import (
+    Done,
+    call,
+    environment,
+    finished,
+    printed,
+    ptxview,
+    tool,
+    variants_of,
+)
 from tests.probes.conftest import INDUCTOR as INDUCTOR_IMPORTED
 
 if importlib.util.find_spec("torch") is None or importlib.util.find_spec("triton") is None:
@@ -146,15 +154,11 @@ def assembled(ptx: Path, wanted: bytes, out: Path) -> tuple[int, int] | None:
     """Spilled bytes as ptxas prints them when it writes code that disassembles to this."""
     for found in every("ptxas"):
         for more in ([], ["--regAllocOptLevel=2"]):
-            done = subprocess.run(
-                [found.path, "-v", "-lineinfo", *more, "--gpu-name=sm_90a", ptx, "-o", out],
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-            if done.returncode == 0 and printed(tool("nvdisasm"), "-c", out) == wanted:
+            options = ("-v", "-lineinfo", *more, "--gpu-name=sm_90a")
+            done = finished([found.path, *options, ptx, "-o", out])
+            if done.status == 0 and printed(tool("nvdisasm"), "-c", out) == wanted:
                 pattern = r"(\d+) bytes spill stores, (\d+) bytes spill loads"
-                ((stored, loaded),) = re.findall(pattern, done.stderr)
+                ((stored, loaded),) = re.findall(pattern, done.said)
                 return int(stored), int(loaded)
     return None
 

@@ -13,7 +13,6 @@ import re
 import signal
 import socket
 import struct
-import subprocess
 import sys
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
@@ -33,6 +32,7 @@ from tests.helpers.ptxview import (
     Done,
     call,
     environment,
+    finished,
     ptxview,
     write_events,
 )
@@ -240,15 +240,9 @@ def opens(folder: Path, *args: str | Path) -> list[str]:
         "sys.addaudithook(hook)\n"
         "from inspector.commands.cli import main\nsys.exit(main(sys.argv[2:]))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(folder), *map(str, args)],
-        capture_output=True,
-        text=True,
-        env=environment(),
-        timeout=90,
-        check=True,
-    )
-    return [line[7:] for line in done.stderr.splitlines() if line.startswith("OPENED ")]
+    done = finished([sys.executable, "-c", code, folder, *args], seconds=90)
+    assert done.status == 0, done.said
+    return [line[7:] for line in done.said.splitlines() if line.startswith("OPENED ")]
 
 
 def test_a_zip_is_opened_once_however_many_blobs_are_read(tmp_path: Path) -> None:
