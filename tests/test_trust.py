@@ -34,8 +34,17 @@ from inspector.tui.app.app import PtxviewApp
 from inspector.tui.keys.command_table import TABLE, Where
 from inspector.tui.main.main_screen import file_name
 from inspector.tui.work.work_screen import TimingScreen, TimingState
-from tests.helpers.ptxview import EXTENSION, REPOSITORY, SQUARE, Done, call, environment, ptxview
-from tests.helpers.ptxview import LECTURE as CACHES
+from tests.helpers.ptxview import (
+    EXTENSION,
+    LECTURE,
+    REPOSITORY,
+    SAMPLE,
+    SQUARE,
+    Done,
+    call,
+    environment,
+    ptxview,
+)
 from tests.helpers.shared import once
 from tests.helpers.tools import needs
 from tests.tui.conftest import (  # noqa: F401
@@ -44,7 +53,6 @@ from tests.tui.conftest import (  # noqa: F401
     waits_for_what_is_to_be_done,
 )
 
-SAMPLE = REPOSITORY / "examples" / "recordings" / "lecture-h200.ptxview"
 TOOLS = ("nvdisasm", "cuobjdump", "ptxas", "nvcc", "c++filt", "cu++filt", "ncu", "gcc", "g++")
 
 # ptxview in processes that believe that there is a GPU, and write down each program that they start
@@ -586,7 +594,7 @@ def test_what_was_derived_makes_room_once_a_day_the_oldest_first(tmp_path: Path)
 
 def test_a_link_out_of_a_cache_is_no_kernel(tmp_path: Path) -> None:
     cache = tmp_path / "cache"
-    shutil.copytree(CACHES / "triton", cache)
+    shutil.copytree(LECTURE / "triton", cache)
     inductor = cache / "ab" / f"c{'a' * 51}.py"
     inductor.parent.mkdir()
     secret = tmp_path / "secret"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +18,7 @@ import pytest
 from inspector.commands import profile as command
 from inspector.commands.cli import main
 from inspector.system import toolchain
-from tests.helpers.ncu_data import LECTURE, PAGES, ROOT, column, write
+from tests.helpers.ncu_data import PAGES, ROOT, column, write
 from tests.helpers.tools import needs
 
 FAKE = """#!{python}
@@ -85,11 +84,6 @@ def user(
 @pytest.fixture
 def pages(tmp_path: Path) -> dict[str, Path]:
     return dict(zip(PAGES, write(tmp_path / "pages", *PAGES), strict=True))
-
-
-@pytest.fixture
-def recording(tmp_path: Path) -> Path:
-    return Path(shutil.copy(LECTURE, tmp_path / "lecture.ptxview"))
 
 
 @pytest.fixture

@@ -18,11 +18,10 @@ from inspector.base.model import Stage
 from inspector.sources.compilers import assemblers
 from inspector.sources.opening import open_path
 from inspector.sources.trying import AS_RECORDED, TryOutcome, TryRequest, TrySetting, try_stage
-from tests.helpers.ptxview import REPOSITORY, Done, call, command, environment, ptxview
+from tests.helpers.ptxview import Done, call, command, environment, ptxview
 from tests.helpers.schemas import hold
 from tests.helpers.shared import once
 
-LECTURE = REPOSITORY / "examples" / "recordings" / "lecture-h200.ptxview"
 MATMUL = "ff3a7da2"
 PROGRAM = """\
 import torch

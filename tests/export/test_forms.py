@@ -14,10 +14,9 @@ from inspector.commands.common import open_reader
 from inspector.export import page as written
 from tests.helpers import hostile
 from tests.helpers.exported import blocks_of, index_of, texts_of, variant_of
-from tests.helpers.ptxview import LECTURE, call, printed, tool, variants_of
+from tests.helpers.ptxview import LECTURE, SAMPLE, call, printed, tool, variants_of
 
 ROOT = Path(__file__).resolve().parents[2]
-SAMPLE = ROOT / "examples" / "recordings" / "lecture-h200.ptxview"
 DIGEST = re.compile(r"[0-9a-f]{64}")
 FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
 

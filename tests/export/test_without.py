@@ -14,6 +14,7 @@ import pytest
 
 from tests.helpers.exported import unpacked
 from tests.helpers.ptxview import (
+    SAMPLE,
     call,
     environment,
     printed,
@@ -26,7 +27,6 @@ from tests.probes.conftest import caches, parents, warm_python
 
 __all__ = ["caches", "parents", "warm_python"]  # fixtures
 ROOT = Path(__file__).resolve().parents[2]
-SAMPLE = ROOT / "examples" / "recordings" / "lecture-h200.ptxview"
 NAMES = ("out.html", "out.md", "out", "out.ptxview")
 SCRIPT = '''
 """The docstring of a module that nobody else may read."""

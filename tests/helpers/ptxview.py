@@ -24,6 +24,8 @@ HELD = 100_000
 DATA = Path(__file__).resolve().parent.parent / "data" / "core"
 REPOSITORY = DATA.parents[2]
 LECTURE = DATA / "lecture"
+SAMPLE = REPOSITORY / "examples" / "recordings" / "lecture-h200.ptxview"
+"""The recording that the project brings."""
 MATMUL = LECTURE / "triton" / "62IEO2LAXFPRDFJTFP26LDFEMSIVZSEEWKOUBVBFACS6ECD7LZEA"
 SQUARE = LECTURE / "triton" / "QGNHRXZLHGC2YJ4RCQ27CD3XUW3TPV3OLG4XBHLEQZCPY2R2NZDA"
 EXTENSION = LECTURE / "ext" / "square_gelu"

@@ -20,8 +20,8 @@ from inspector.measure.time.results import Peak, Session, Timing
 from inspector.report.races import Figure, PlotLine, plot, session_roofline
 from inspector.system import toolchain
 from inspector.system.process import Finished
+from tests.helpers.ptxview import SAMPLE
 
-LECTURE = Path(__file__).parents[2] / "examples" / "recordings" / "lecture-h200.ptxview"
 SIZES = tuple(range(256, 12673, 128))
 RISING = PlotLine(
     "rising", tuple((float(n), 4000 * n / (n + 800)) for n in SIZES), said="3,763 GB/s"
@@ -99,7 +99,7 @@ def recording(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setenv("COLUMNS", "160")
     monkeypatch.setattr(toolchain, "gpu_present", lambda: True)
     monkeypatch.setattr(running, "measure", partial(running.measure, child=child))
-    return str(shutil.copy(LECTURE, tmp_path / "lecture.ptxview"))
+    return str(shutil.copy(SAMPLE, tmp_path / "lecture.ptxview"))
 
 
 def test_recorded_launches_have_a_roofline_of_estimates(

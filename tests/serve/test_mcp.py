@@ -20,10 +20,9 @@ from mcp import Client, StdioServerParameters, types
 from inspector.base.text import shown
 from inspector.commands.cli import COMMANDS
 from tests.helpers.exported import texts_of
-from tests.helpers.ptxview import REPOSITORY, call, count_hints, imported, write_events
+from tests.helpers.ptxview import REPOSITORY, SAMPLE, call, count_hints, imported, write_events
 from tests.helpers.schemas import hold
 
-RECORDED = REPOSITORY / "examples" / "recordings" / "lecture-h200.ptxview"
 MOST = 24_000
 READS = ["list", "show", "diff", "explain", "check", "time"]
 
@@ -32,7 +31,7 @@ READS = ["list", "show", "diff", "explain", "check", "time"]
 def root(tmp_path: Path) -> Path:
     folder = tmp_path / "root"
     folder.mkdir()
-    shutil.copy(RECORDED, folder / "x.ptxview")
+    shutil.copy(SAMPLE, folder / "x.ptxview")
     return folder
 
 

@@ -22,11 +22,11 @@ from inspector.reader.reader import Reader
 from inspector.recording.layout import kept_cache
 from inspector.sources.opening import open_path
 from inspector.system.toolchain import need
+from tests.helpers.ptxview import SAMPLE
 
 ROOT = Path(__file__).parents[3]
 DATA = ROOT / "tests/data"
 FILES = sorted(DATA.glob("**/*.ptx"))
-RECORDING = ROOT / "examples/recordings/lecture-h200.ptxview"
 FORMS = tomllib.loads((DATA / "analyse/ptx_forms.toml").read_text("utf-8"))["form"]
 SENTENCES = tomllib.loads((DATA / "analyse/sentences.toml").read_text("utf-8"))
 TEMPLATES = Templates(tables.table("ptx_sentences"))
@@ -119,7 +119,7 @@ def test_byte_picks(selector: int, a: int, b: int) -> None:
 
 @cache
 def recorded() -> Reader:
-    return Reader(open_path(RECORDING), kept_cache())
+    return Reader(open_path(SAMPLE), kept_cache())
 
 
 def variants() -> list[tuple[Kernel, Variant, Listing]]:

@@ -19,10 +19,17 @@ from inspector.analyse.hints.rules import RULES
 from inspector.base.model import Stage
 from inspector.commands.cli import COMMANDS
 from inspector.reader import tables
-from tests.helpers.ptxview import EXTENSION, REPOSITORY, SQUARE, call, imported, write_events
+from tests.helpers.ptxview import (
+    EXTENSION,
+    REPOSITORY,
+    SAMPLE,
+    SQUARE,
+    call,
+    imported,
+    write_events,
+)
 from tests.helpers.tools import needs, skip_without
 
-RECORDING = REPOSITORY / "examples" / "recordings" / "lecture-h200.ptxview"
 BASH = """
 eval "$(ptxview completion bash)"
 while IFS= read -r line; do
@@ -47,7 +54,7 @@ SHELLS = {
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The working directory, with recordings, scripts and names that shells trip over."""
     folder = tmp_path_factory.mktemp("completing")
-    shutil.copy(RECORDING, folder / "x.ptxview")
+    shutil.copy(SAMPLE, folder / "x.ptxview")
     shutil.copytree(SQUARE, folder / "cache" / SQUARE.name)
     for name in ("train.py", "a file.py", "$(touch PWNED).py", "broken.ptxview", ".hidden"):
         (folder / name).write_text("")

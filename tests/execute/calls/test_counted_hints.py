@@ -18,9 +18,9 @@ from inspector.execute.calls.inputs import InputWish, make_inputs
 from inspector.execute.calls.tracing import TraceLaunch, trace_launch
 from tests.execute.calls.programs import kernel, written
 from tests.helpers.hint_data import THRESHOLDS, findings, pairs
-from tests.helpers.ptxview import REPOSITORY, call
+from tests.helpers.ptxview import SAMPLE, call
 
-RECORDING = str(REPOSITORY / "examples" / "recordings" / "lecture-h200.ptxview")
+RECORDING = str(SAMPLE)
 INDUCTOR = "triton_per_fused__softmax*"
 N = 32
 TWO = ".param .u64 x, .param .u64 y"

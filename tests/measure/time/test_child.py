@@ -23,7 +23,6 @@ WANTED = TimeWish("cupti", "cold", 1.0, 20.0)
 JOBS: list[tuple[dict[str, object], bytes]] = [
     ({"symbol": name}, name.encode()) for name in ("a", "b", "c")
 ]
-Line = dict[str, Any]
 
 
 FINE = Finished(0, b"", b"")

@@ -22,10 +22,9 @@ import pytest
 from inspector.base.text import Unreadable
 from inspector.system import files
 from inspector.system.files import unpacking
-from tests.helpers.ptxview import EXTENSION, LECTURE, SQUARE, call, command, environment
+from tests.helpers.ptxview import EXTENSION, LECTURE, SAMPLE, SQUARE, call, command, environment
 from tests.helpers.tools import needs
 
-RECORDING = Path(__file__).parents[3] / "examples" / "recordings" / "lecture-h200.ptxview"
 PTX = (SQUARE / "square_kernel.ptx").read_bytes()
 
 
@@ -55,7 +54,7 @@ def packed(target: Path, source: Path, mode: str) -> Path:
 
 
 def unpacked_recording(folder: Path) -> Path:
-    with zipfile.ZipFile(RECORDING) as archive:
+    with zipfile.ZipFile(SAMPLE) as archive:
         archive.extractall(folder)
     return folder
 

@@ -22,6 +22,7 @@ from inspector.tui.main.settings import (
     read_config,
 )
 from tests.helpers.sample import reader, settle, text_of
+from tests.helpers.shared_app import started
 
 
 def config(tmp_path: Path, text: str | bytes) -> Config:
@@ -134,8 +135,7 @@ def test_nothing_in_a_file_raises(said: dict[str, object]) -> None:
 
 async def test_a_new_key_works_and_the_old_one_does_not() -> None:
     app = PtxviewApp(reader(), parse_config({"keys": {"stage.next": "x", "zoom": ["F", "f11"]}}))
-    async with app.run_test(size=(120, 40)) as pilot:
-        screen = await settle(pilot)
+    async with started(size=(120, 40), app=app) as (pilot, screen):
         await pilot.press("tab", "s")
         assert str(screen.panes.panes[0].stage) == "source"
         await pilot.press("x")
@@ -148,8 +148,7 @@ async def test_a_new_key_works_and_the_old_one_does_not() -> None:
 
 async def test_footer_help_and_palette_show_the_keys_that_work() -> None:
     app = PtxviewApp(reader(), parse_config({"keys": {"quit": "ctrl+t", "help": "f2"}}))
-    async with app.run_test(size=(160, 40)) as pilot:
-        await settle(pilot)
+    async with started(size=(160, 40), app=app) as (pilot, _):
         last = text_of(pilot).splitlines()[-1]
         assert "^t quit" in last
         assert "F2 help" in last
@@ -198,8 +197,7 @@ async def test_everything_is_looked_at_as_it_was_left(tmp_path: Path) -> None:
 
     async def look(*keys: str) -> tuple[object, ...]:
         app = PtxviewApp(reader(), memory=Memory(file))
-        async with app.run_test(size=(160, 48)) as pilot:
-            screen = await settle(pilot)
+        async with started(size=(160, 48), app=app) as (pilot, screen):
             for some in keys:
                 await pilot.press(*some.split())
                 await settle(pilot)

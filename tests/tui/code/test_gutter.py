@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from hypothesis import given
@@ -12,16 +11,14 @@ from textual.pilot import Pilot
 from inspector.analyse.line_annotations import ranked
 from inspector.tui.code.code_rows import BARS
 from inspector.tui.code.code_view import CodeView
-from tests.helpers.ptxview import call
+from tests.helpers.ptxview import SAMPLE, call
 from tests.helpers.sample import settle, text_of
 from tests.helpers.shared_app import lecture_app
-
-LECTURE = Path(__file__).parents[3] / "examples" / "recordings" / "lecture-h200.ptxview"
 
 
 def lines_of(stage: str) -> list[dict[str, Any]]:
     """What ``show --json`` says of each line of the softmax."""
-    said = call("show", LECTURE, "softmax_kernel", "--stage", stage, "--json").json
+    said = call("show", SAMPLE, "softmax_kernel", "--stage", stage, "--json").json
     return list(said["lines"])
 
 

@@ -20,17 +20,17 @@ from inspector.system.toolchain import need
 from inspector.tui.app.app import PtxviewApp
 from inspector.tui.code.code_rows import Fold, RowMap, regions
 from inspector.tui.code.code_view import CodeView
+from tests.helpers.ptxview import SAMPLE
 from tests.helpers.sample import settle
 from tests.helpers.samples import said_of
 from tests.helpers.shared_app import lecture_app
 
-LECTURE = Path(__file__).parents[3] / "examples" / "recordings" / "lecture-h200.ptxview"
 MARKS = (".loc", "$L__tmp", "$L__func_begin", "$L__func_end", "// begin inline", "// end inline")
 
 
 def ptx_of(name: str) -> Listing:
     """The PTX of the first variant of a kernel of the lecture."""
-    reads = open_reader(str(LECTURE))
+    reads = open_reader(str(SAMPLE))
     kernel = next(k for k in reads.recording.kernels if name in k.name)
     return reads.listing(kernel.variants[0], Stage.PTX)
 
@@ -85,7 +85,7 @@ async def test_the_right_edge_says_what_llvm_wrote_behind_the_loc() -> None:
 
 
 async def test_a_search_finds_and_opens_what_is_folded_and_copies_are_the_files() -> None:
-    app = PtxviewApp(open_reader(str(LECTURE)))
+    app = PtxviewApp(open_reader(str(SAMPLE)))
     async with app.run_test(size=(160, 48)) as pilot:
         view = await opened(pilot, "matmul", "6")
         assert view.source is not None
@@ -146,7 +146,7 @@ def named_in_llvm(texts: Sequence[str]) -> dict[str, str]:
 async def test_ir_has_its_places_at_the_right_edge_and_w_has_them_in_the_text(
     stage: str, named: Callable[[Sequence[str]], dict[str, str]], mark: str, reference: str
 ) -> None:
-    async with PtxviewApp(open_reader(str(LECTURE))).run_test(size=(220, 60)) as pilot:
+    async with PtxviewApp(open_reader(str(SAMPLE))).run_test(size=(220, 60)) as pilot:
         view = await opened(pilot, "softmax", stage)
         assert view.source is not None
         texts = view.source.texts
@@ -174,7 +174,7 @@ async def test_ir_has_its_places_at_the_right_edge_and_w_has_them_in_the_text(
 
 async def test_parameters_of_sass_are_called_what_the_program_calls_them() -> None:
     """Judged by the cubin as cuobjdump reads it, and by the signature in the Python."""
-    reads = open_reader(str(LECTURE))
+    reads = open_reader(str(SAMPLE))
     kernel = next(k for k in reads.recording.kernels if k.name == "softmax_kernel")
     names = ("output_ptr", "input_ptr", "input_row_stride", "output_row_stride", "n_cols")
     with TemporaryDirectory() as folder:

@@ -36,12 +36,12 @@ from inspector.tui.diff.diff_view import DiffPlace, moved_spans
 from inspector.tui.main.main_screen import MainScreen
 from inspector.tui.variants.variants_screen import TUNED, VariantsScreen, ordered
 from inspector.tui.widgets.subject import TreeSubject
+from tests.helpers.ptxview import SAMPLE
 from tests.helpers.sample import Bytes, rest, settle, text_of, variant
-from tests.helpers.shared_app import SharedApp
+from tests.helpers.shared_app import SharedApp, started
 from tests.tui.main.test_looks import Compare
 
 Ui = Pilot[None]
-RECORDING = Path(__file__).parents[3] / "examples" / "recordings" / "lecture-h200.ptxview"
 WIDE = (120, 40)
 """Columns and rows with two listings beside each other."""
 
@@ -118,7 +118,7 @@ two_app = SharedApp(cache(two))
 
 @cache
 def lecture() -> Reader:
-    return open_reader(str(RECORDING))
+    return open_reader(str(SAMPLE))
 
 
 def subject(reads: Reader, ident: str) -> TreeSubject:
@@ -135,8 +135,7 @@ async def diff(
 ) -> AsyncIterator[tuple[Ui, DiffScreen]]:
     """The screen of differences; ``keys`` are pressed one by one."""
     reads = reads or two()
-    async with two_app.run_test(size=size) as ui:
-        await settle(ui)
+    async with started(size=size, app=two_app) as (ui, _):
         screen = DiffScreen(reads, subject(reads, pair[0]), subject(reads, pair[1]), stage)
         ui.app.push_screen(screen)
         await rest(ui)
@@ -345,8 +344,7 @@ async def table(
     *keys: str, size: tuple[int, int] = WIDE, reads: Reader | None = None
 ) -> AsyncIterator[tuple[Ui, VariantsScreen]]:
     app = tuned_app if reads is None else PtxviewApp(reads)
-    async with app.run_test(size=size) as ui:
-        await settle(ui)
+    async with started(size=size, app=app) as (ui, _):
         await ui.press("V")
         await rest(ui)
         screen = ui.app.screen

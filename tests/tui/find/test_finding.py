@@ -2,32 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-
 from textual.pilot import Pilot
 
 from inspector.base.model import Stage
 from inspector.tui.app.app import PtxviewApp
 from inspector.tui.find.finder import Finder
-from inspector.tui.main.main_screen import MainScreen
 from inspector.tui.variants.variants_screen import VariantsScreen
 from tests.helpers.sample import empty, settle, text_of
-from tests.helpers.shared_app import small_app
+from tests.helpers.shared_app import started
 
 Ui = Pilot[None]
-
-
-@asynccontextmanager
-async def started(
-    *keys: str, size: tuple[int, int] = (120, 36)
-) -> AsyncIterator[tuple[Ui, MainScreen]]:
-    """The interface on the small recording; ``keys`` are pressed first."""
-    async with small_app.run_test(size=size) as ui:
-        screen = await settle(ui)
-        await ui.press(*keys)
-        await settle(ui)
-        yield ui, screen
 
 
 def hits(ui: Ui) -> list[tuple[str, str]]:

@@ -33,11 +33,11 @@ from inspector.tui.step.step_screen import StepScreen
 from inspector.tui.widgets.tool_screen import Overlay
 from tests.execute.calls.programs import kernel
 from tests.execute.calls.test_block import LOOP, PARTED, at
+from tests.helpers.ptxview import SAMPLE
 from tests.helpers.sample import Bytes, settle, text_of
-from tests.helpers.shared_app import SharedApp, lecture_app
+from tests.helpers.shared_app import SharedApp, lecture_app, started
 from tests.tui.main.test_looks import Compare
 
-LECTURE = Path(__file__).parents[3] / "examples" / "recordings" / "lecture-h200.ptxview"
 SQUARE, SOFTMAX, MATMUL, NVCC = "a4fe74f3", "ed6dc2ce", "ff3a7da2", "b533c0b0"
 
 Ui = Pilot[None]
@@ -144,8 +144,7 @@ async def test_a_key_runs_a_block_and_lines_show_what_they_gave() -> None:
 @pytest.mark.nightly
 async def test_escape_ends_a_run_and_what_came_before_is_there() -> None:
     app = made(LOOP.replace("100000", "2000000000"), dtype="int32")
-    async with app.run_test(size=(100, 30)) as ui:
-        await settle(ui)
+    async with started(size=(100, 30), app=app) as (ui, _):
         await ui.press("x")
         screen = app.screen
         assert isinstance(screen, StepScreen)
@@ -295,7 +294,7 @@ async def test_registers_are_beside_the_panes_or_over_them(width: int) -> None:
 def own_lecture(tmp_path_factory: pytest.TempPathFactory) -> SharedApp:
     """The interface on a copy of the recording that nothing was measured of."""
     path = tmp_path_factory.mktemp("own") / "lecture.ptxview"
-    shutil.copy(LECTURE, path)
+    shutil.copy(SAMPLE, path)
     return SharedApp(cache(lambda: open_reader(str(path))))
 
 

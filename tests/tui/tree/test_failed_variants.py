@@ -17,15 +17,13 @@ from inspector.tui.main.main_screen import MainScreen
 from inspector.tui.tree.kernel_tree import KernelTree
 from tests.helpers.ptxview import SQUARE
 from tests.helpers.sample import settle, text_of
+from tests.helpers.shared_app import started
 
 SOURCE = "import triton\n\n@triton.jit\ndef square_kernel(x):\n    absent(x)\n"
 SOURCE += "    x += 1\n" * 7
 
 
-@pytest.fixture(autouse=True)
-def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("STATE", "CACHE", "CONFIG"):
-        monkeypatch.setenv(f"XDG_{name}_HOME", str(tmp_path / name.lower()))
+pytestmark = pytest.mark.usefixtures("new_user")
 
 
 def refused(ptx: str, folder: Path) -> tuple[int, str]:
@@ -109,8 +107,7 @@ async def test_what_failed_is_counted_and_its_line_is_shown(
     tmp_path: Path,
 ) -> None:
     path, line, said, came_of = recorded(tmp_path)
-    async with PtxviewApp(open_reader(str(path))).run_test(size=(200, 60)) as pilot:
-        await settle(pilot)
+    async with started(size=(200, 60), app=PtxviewApp(open_reader(str(path)))) as (pilot, _):
         main = pilot.app.screen
         assert isinstance(main, MainScreen)
         rows = text_of(pilot).split("\n")

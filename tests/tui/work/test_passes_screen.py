@@ -25,6 +25,7 @@ from inspector.tui.widgets.tool_screen import Overlay
 from inspector.tui.work import passes_screen as showing
 from inspector.tui.work.passes_screen import PassesScreen
 from tests.helpers.sample import Bytes, settle, text_of
+from tests.helpers.shared_app import started
 
 Ui = Pilot[None]
 BEFORE = """\
@@ -116,8 +117,7 @@ def start(monkeypatch: pytest.MonkeyPatch) -> Start:
     async def begin(
         *keys: str, size: tuple[int, int] = (160, 40)
     ) -> AsyncIterator[tuple[Ui, PassesScreen]]:
-        async with app().run_test(size=size) as ui:
-            await settle(ui)
+        async with started(size=size, app=app()) as (ui, _):
             await ui.press("Z")
             screen = await rest(ui)
             for key in keys:
@@ -217,8 +217,7 @@ async def test_leaving_ends_the_compiler(monkeypatch: pytest.MonkeyPatch) -> Non
         raise Stopped("it was stopped before its end")
 
     monkeypatch.setattr(showing, "variant_passes", slow)
-    async with app().run_test(size=(120, 40)) as ui:
-        await settle(ui)
+    async with started(size=(120, 40), app=app()) as (ui, _):
         await ui.press("Z")
         while not begun.is_set():
             await ui.pause(0.01)
@@ -235,8 +234,7 @@ async def test_passes_of_a_graph_are_those_that_were_recorded() -> None:
     after = before.replace("addmm", "mm")
     passes = (("post_grad_passes", Bytes(before.encode()), Bytes(after.encode())),)
     graph = Graph("0/0", Origin.INDUCTOR, (), {}, passes=passes)
-    async with app().run_test(size=(120, 40)) as ui:
-        await settle(ui)
+    async with started(size=(120, 40), app=app()) as (ui, _):
         screen = PassesScreen(TreeSubject(graph=graph))
         ui.app.push_screen(screen)
         await settle(ui)

@@ -29,10 +29,11 @@ from inspector.tui.app.app import PtxviewApp
 from inspector.tui.main.main_screen import MainScreen
 from inspector.tui.widgets import subject as times
 from inspector.tui.work.work_screen import TimingScreen, TimingState
+from tests.helpers.ptxview import SAMPLE
 from tests.helpers.sample import rest, settle, text_of
+from tests.helpers.shared_app import started
 from tests.tui.main.test_looks import Compare
 
-LECTURE = Path(__file__).parents[3] / "examples" / "recordings" / "lecture-h200.ptxview"
 SQUARE, GELU = "a4fe74f3", "4848992d"
 ROW = {"call": 0, "stopwatch": "cupti", "cache": "cold", "samples": 60}
 SQUARE_ROW: dict[str, Any] = {
@@ -118,15 +119,9 @@ def device(monkeypatch: pytest.MonkeyPatch) -> Device:
 
 
 @pytest.fixture
-def anothers(tmp_path: Path) -> Path:
-    """Somebody else's recording: a copy outside the user's folder."""
-    return Path(shutil.copy(LECTURE, tmp_path / "lecture.ptxview"))
-
-
-@pytest.fixture
 def own() -> Path:
     recordings_folder().mkdir(parents=True)
-    return Path(shutil.copy(LECTURE, recordings_folder() / "lecture.ptxview"))
+    return Path(shutil.copy(SAMPLE, recordings_folder() / "lecture.ptxview"))
 
 
 def app_of(path: Path) -> PtxviewApp:
@@ -149,8 +144,7 @@ async def timing(
 ) -> AsyncIterator[tuple[Ui, TimingScreen]]:
     """The screen of times, opened with its key on a variant; then ``keys``, each to its end."""
     app = app or app_of(path)
-    async with app.run_test(size=size) as ui:
-        main = await settle(ui)
+    async with started(size=size, app=app) as (ui, main):
         go(main, variant)
         await settle(ui)
         await ui.press("t")
@@ -188,8 +182,8 @@ async def test_ones_own_is_timed_at_once_and_the_times_are_kept(own: Path, devic
     assert len(device.jobs) == 1
 
 
-async def test_foreign_code_runs_only_after_a_yes(anothers: Path, device: Device) -> None:
-    async with timing(anothers, "n") as (ui, screen):
+async def test_foreign_code_runs_only_after_a_yes(recording: Path, device: Device) -> None:
+    async with timing(recording, "n") as (ui, screen):
         assert "Not trusted, so not run." in text_of(ui)
         await ui.press("t")
         await rest(ui)
@@ -205,14 +199,14 @@ async def test_foreign_code_runs_only_after_a_yes(anothers: Path, device: Device
         await ui.press("escape", "t")
         await rest(ui)
         assert len(device.jobs) == 2  # the answer holds until the interface ends
-        assert len(kept(anothers)) == 2
+        assert len(kept(recording)) == 2
 
 
 async def test_without_a_gpu_it_says_so_in_one_sentence_and_shows_what_was_taken_before(
-    anothers: Path,
+    recording: Path,
 ) -> None:
-    keep(anothers, OLD)
-    async with timing(anothers) as (ui, _):
+    keep(recording, OLD)
+    async with timing(recording) as (ui, _):
         text = text_of(ui)
         assert "✗ timing needs an NVIDIA GPU; this machine has none" in text
         assert "1 launch to time" in text
@@ -226,8 +220,7 @@ async def test_without_a_gpu_it_says_so_in_one_sentence_and_shows_what_was_taken
 async def test_escape_ends_the_child_and_the_interface_goes_on(own: Path, device: Device) -> None:
     device.waits = True
     app = app_of(own)
-    async with app.run_test(size=(120, 40)) as ui:
-        main = await settle(ui)
+    async with started(size=(120, 40), app=app) as (ui, main):
         go(main)
         await settle(ui)
         await ui.press("t")
@@ -246,11 +239,10 @@ async def test_escape_ends_the_child_and_the_interface_goes_on(own: Path, device
         assert len(app.screen_stack) == 1
 
 
-async def test_the_tree_the_card_and_the_table_show_measured_times(anothers: Path) -> None:
-    keep(anothers, OLD)
-    app = app_of(anothers)
-    async with app.run_test(size=(200, 60)) as ui:
-        main = await settle(ui)
+async def test_the_tree_the_card_and_the_table_show_measured_times(recording: Path) -> None:
+    keep(recording, OLD)
+    app = app_of(recording)
+    async with started(size=(200, 60), app=app) as (ui, main):
         go(main)
         await settle(ui)
         assert "4.03 µs measured 3 days ago" in text_of(ui)
