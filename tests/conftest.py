@@ -22,7 +22,7 @@ from inspector.sources import disassembly
 from inspector.system import toolchain
 from tests.helpers import ptxview as programs
 from tests.helpers import samples, warm, warm_python
-from tests.helpers.ptxview import LECTURE, SAMPLE, Done, call
+from tests.helpers.ptxview import LECTURE, SAMPLE, Done, call, saved
 from tests.helpers.samples import Disassembler, disassemble
 
 # A worker of pytest-xdist has the width of its parent's terminal here (80 without one), and
@@ -216,8 +216,7 @@ def lecture(tmp_path_factory: pytest.TempPathFactory, exploded: Path) -> Path:
     copy = tmp_path_factory.mktemp("captured") / "lecture"
     shutil.copytree(LECTURE, copy)
     bomb = copy / PICKLE
-    bomb.parent.mkdir(parents=True)
-    bomb.write_bytes(pickle.dumps(Bomb(exploded)))
+    saved(bomb, pickle.dumps(Bomb(exploded)))
     return copy
 
 

@@ -5,17 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from inspector.analyse.isa import (
-    INSTRUCTION,
-    PTX,
-    REGISTER,
-    Isa,
-    ReferenceEntry,
-    closest,
-)
+from inspector.analyse.isa import INSTRUCTION, PTX, REGISTER, Isa, ReferenceEntry, closest
 from inspector.reader import tables
 from inspector.system.process import run_tool
 from inspector.system.toolchain import need
+from tests.helpers.ptxview import saved
 
 
 def entries(**summaries: str) -> dict[str, dict[str, object]]:
@@ -148,8 +142,7 @@ ret;
 
 
 def assembles(body: str, tmp_path: Path, version: str = "8.3") -> bool:
-    source = tmp_path / "k.ptx"
-    source.write_text(KERNEL.format(version=version, body=body))
+    source = saved(tmp_path / "k.ptx", KERNEL.format(version=version, body=body))
     ptxas = need("ptxas").path
     done = run_tool([ptxas, "-arch=sm_90", "-o", tmp_path / "k.cubin", source])
     print(done)

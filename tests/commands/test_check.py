@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.execute.judged import FOLDER
-from tests.helpers.ptxview import SAMPLE, call, finished, tool
+from tests.helpers.ptxview import SAMPLE, call, finished, saved, tool
 
 
 @pytest.fixture(autouse=True)
@@ -41,9 +41,7 @@ def cache_of(folder: Path, text: str) -> Path:
     """A cache of Triton's that holds this PTX, with the machine code that ptxas makes of it."""
     digest = hashlib.sha256(text.encode()).hexdigest()
     entry = folder / digest[:52].upper()
-    entry.mkdir(parents=True)
-    ptx = entry / "matmul_kernel.ptx"
-    ptx.write_text(text, "utf-8")
+    ptx = saved(entry / "matmul_kernel.ptx", text)
     words = ("-lineinfo", "-arch=sm_80", "-o", ptx.with_suffix(".cubin"))
     subprocess.run([tool("ptxas"), *words, ptx], check=True, timeout=300)
     told = {
@@ -144,14 +142,16 @@ def test_double_precision_is_found_at_its_line() -> None:
 
 
 def test_a_file_says_it_too(tmp_path: Path) -> None:
-    config = tmp_path / "pyproject.toml"
-    config.write_text("""
+    config = saved(
+        tmp_path / "pyproject.toml",
+        """
 [tool.ptxview.check]
 max-registers = 30
 [[tool.ptxview.check.kernels]]
 select = "matmul_kernel"
 max-registers = 64
-""")
+""",
+    )
     told = json.loads(call("check", SAMPLE, "--json").out)
     broken = {c["kernel"] for c in told["checks"] if c["outcome"] == "broken"}
     assert len(broken) == 1 and "matmul_kernel" not in broken

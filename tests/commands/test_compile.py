@@ -24,6 +24,7 @@ from tests.helpers.ptxview import (
     finished,
     printed,
     ptxview,
+    saved,
     tool,
 )
 from tests.helpers.samples import DATA
@@ -132,9 +133,7 @@ def cells(value: Any) -> Iterator[tuple[Any, Any, Any]]:
 def machine_code(folder: Path, digest: str) -> Path:
     """The cubin of a variant, by the name of its content."""
     subprocess.run([sys.executable, "-m", "zipfile", "-e", "x.ptxview", "all"], check=True)
-    out = folder / "variant.cubin"
-    out.write_bytes((folder / "all" / "blobs" / digest).read_bytes())
-    return out
+    return saved(folder / "variant.cubin", (folder / "all" / "blobs" / digest).read_bytes())
 
 
 def of_ptxas(log: str) -> dict[str, tuple[int, int, int]]:
@@ -316,8 +315,7 @@ def test_a_stage_of_triton_goes_through_those_that_follow(
     assert kernel["variants"][0]["stages"] == order[order.index(language) :]
     # The user's own text, comments and all, not the compiler's print of it.
     assert call("show", "x.ptxview", cell["select"], "--stage", language).out == file.read_bytes()
-    ptx = work / "own.ptx"
-    ptx.write_bytes(call("show", "x.ptxview", cell["select"], "--stage", "ptx").out)
+    ptx = saved(work / "own.ptx", call("show", "x.ptxview", cell["select"], "--stage", "ptx").out)
     assert cell["resources"]["registers"] == ptxas_says(ptx, "sm_90a")[row["kernel"]][0]
 
 

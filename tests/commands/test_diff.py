@@ -10,14 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.helpers.ptxview import (
-    LECTURE,
-    MATMUL,
-    SAMPLE,
-    SQUARE,
-    Done,
-    call,
-)
+from tests.helpers.ptxview import LECTURE, MATMUL, SAMPLE, SQUARE, Done, call
 
 PLAIN, WIDE, EIGHT = "a4fe74f3", "780c582c", "9c81a042"  # squares: w4, w4 aligned, w8 aligned
 PTX = next(SQUARE.glob("*.ptx"))

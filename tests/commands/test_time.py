@@ -21,6 +21,7 @@ from inspector.sources.opening import open_path
 from inspector.sources.running import RunOutcome
 from inspector.system import toolchain
 from inspector.system.process import Finished
+from tests.helpers.ptxview import saved
 
 pytestmark = pytest.mark.usefixtures("new_user")
 
@@ -131,8 +132,7 @@ def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(planning, "libraries", lambda events: where)
     for name in names[1:]:
         file = Path(where[name].path)
-        file.parent.mkdir(parents=True)
-        file.write_bytes(b"a library")
+        saved(file, b"a library")
     return tmp_path / "ext"
 
 

@@ -14,7 +14,7 @@ from inspector.commands.common import open_reader
 from inspector.export import page as written
 from tests.helpers import hostile
 from tests.helpers.exported import blocks_of, index_of, texts_of, variant_of
-from tests.helpers.ptxview import LECTURE, SAMPLE, call, printed, tool, variants_of
+from tests.helpers.ptxview import LECTURE, SAMPLE, call, printed, saved, tool, variants_of
 
 ROOT = Path(__file__).resolve().parents[2]
 DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -207,8 +207,7 @@ def test_one_file_opens_as_what_it_was_made_of(path: Path, tmp_path: Path) -> No
 
 def test_each_mistake_is_a_sentence_and_leaves_nothing(tmp_path: Path) -> None:
     full = tmp_path / "full"
-    full.mkdir()
-    (full / "x").write_text("")
+    saved(full / "x", "")
     (tmp_path / "empty.ptx").write_text("")
     os.mkfifo(tmp_path / "pipe")
     before = sorted(tmp_path.rglob("*"))

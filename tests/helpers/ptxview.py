@@ -55,13 +55,14 @@ class Done:
         """Standard output as JSON; strictly JSON, so that NaN is an error, and as the command's
         schema says, which of great documents a test of its own asks."""
         assert self.status == 0, self.said
-        value = json.loads(self.out, parse_constant=_refuse)
+        value = json.loads(self.out, parse_constant=refuse)
         if len(self.out) <= HELD:
             schemas.hold(self.command, value)
         return value
 
 
-def _refuse(name: str) -> object:
+def refuse(name: str) -> object:
+    """Fail for NaN and the infinities, which are no JSON."""
     raise AssertionError(f"{name} is no JSON")
 
 
@@ -209,6 +210,15 @@ def count_hints(path: Path) -> None:
 
 def variants_of(listed: Any) -> list[tuple[Any, Any]]:
     return [(k, v) for k in listed["kernels"] for v in k["variants"]]
+
+
+def saved(path: Path, content: str | bytes, mode: int | None = None) -> Path:
+    """Write a file, in a folder that is made if there is none, and return its path."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    if mode is not None:
+        path.chmod(mode)
+    return path
 
 
 def write_events(folder: Path, *events: Mapping[str, object] | str | bytes) -> Path:

@@ -44,6 +44,5 @@ async def started(
     """The interface at rest; ``keys`` are pressed first."""
     async with app.run_test(size=size) as ui:
         screen = await settle(ui)
-        await ui.press(*keys)
-        await settle(ui)
+        await settle(ui, *keys)
         yield ui, screen

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.helpers.ptxview import finished
+from tests.helpers.ptxview import finished, saved
 from tests.helpers.tools import skip_without
 from tests.helpers.warm import as_python
 from tests.probes.forks import Forks
@@ -124,8 +124,7 @@ def run(caches: Path, tmp_path: Path) -> Run:
         if program.endswith(".py"):
             script = PROGRAMS / program
         else:
-            script = tmp_path / "program.py"
-            script.write_text(program)
+            script = saved(tmp_path / "program.py", program)
         asked = {"PTXVIEW_VALUES": values, "PTXVIEW_DEVICES": str(devices)}
         if arch is not None:
             asked["PTXVIEW_TARGET"] = arch
@@ -198,8 +197,7 @@ def forked(parents: Callable[..., Forks], caches: Path, tmp_path: Path) -> Run:
         if program.endswith(".py"):
             script = PROGRAMS / program
         else:
-            script = tmp_path / "program.py"
-            script.write_text(program)
+            script = saved(tmp_path / "program.py", program)
         asked = {"PTXVIEW_VALUES": values, "PTXVIEW_TARGET": arch}
         if seconds is not None:
             asked["PTXVIEW_VALUE_SECONDS"] = str(seconds)

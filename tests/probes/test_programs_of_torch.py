@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from inspector.sources.opening import open_path
-from tests.helpers.ptxview import REPOSITORY, command, environment, finished
+from tests.helpers.ptxview import REPOSITORY, command, environment, finished, saved
 
 KERNELS = """
 import torch
@@ -70,8 +70,7 @@ def test_files_that_it_has_torch_and_triton_write_are_written(tmp_path: Path, ca
     left = {}
     for name in ("bare", "recorded"):
         here = tmp_path / "here"
-        here.mkdir()
-        (here / "kernels.py").write_text(KERNELS)
+        saved(here / "kernels.py", KERNELS)
         # Triton 3.7's ptxas writes the time of the source into the line table of the cubin.
         os.utime(here / "kernels.py", (1_700_000_000, 1_700_000_000))
         (here / "program.py").write_text(SETTINGS)

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.helpers.ptxview import environment, finished
+from tests.helpers.ptxview import environment, finished, saved
 
 PROBES = Path(__file__).parents[2] / "inspector" / "probes"
 CUDA = """
@@ -57,8 +57,7 @@ def ran(tmp_path: Path, program: str, modules: dict[str, str]) -> list[dict[str,
         tmp_path.joinpath("lib", *parts[:-1], parts[-1] + ".py").write_text(text)
     recording = tmp_path / "recording"
     (recording / "blobs").mkdir(parents=True)
-    script = tmp_path / "program.py"
-    script.write_text(program)
+    script = saved(tmp_path / "program.py", program)
     path = os.pathsep.join((str(PROBES / "bootstrap"), str(tmp_path / "lib")))
     env = environment(PYTHONPATH=path, PTXVIEW_RECORDING=str(recording))
     done = finished([sys.executable, script], env=env)

@@ -21,6 +21,7 @@ from tests.helpers.ptxview import (
     command,
     environment,
     ptxview,
+    saved,
     write_events,
 )
 from tests.helpers.tools import skip_without
@@ -155,8 +156,7 @@ def small_disk(folder: Path) -> Iterator[list[str]]:
 
 
 def test_a_disk_that_is_full_costs_the_rest_of_the_recording_alone(tmp_path: Path) -> None:
-    program = tmp_path / "program.py"
-    program.write_text(FULL)
+    program = saved(tmp_path / "program.py", FULL)
     disk = tmp_path / "disk"
     with small_disk(disk) as first:
         words = command(["run", "--no-tui", "-o", disk / "x.ptxview", program])

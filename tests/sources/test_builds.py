@@ -13,7 +13,7 @@ from inspector.listing.cubin import read_cubin
 from inspector.recording.layout import kept_cache
 from inspector.sources.builds import Found, harmless, parse_ninja, read_folder
 from inspector.system.toolchain import find
-from tests.helpers.ptxview import EXTENSION, call, printed, tool, variants_of
+from tests.helpers.ptxview import EXTENSION, call, printed, saved, tool, variants_of
 from tests.helpers.tools import path_of, skip_without
 
 ODD = r"""
@@ -113,8 +113,7 @@ __global__ void fill(float* y) {
 def build_folder(folder: Path, *flags: str) -> Path:
     """A folder as torch leaves it: a source, build.ninja, and the object that nvcc made."""
     found = tool("nvcc")
-    folder.mkdir(exist_ok=True)
-    (folder / "cuda.cu").write_text(CODE)
+    saved(folder / "cuda.cu", CODE)
     (folder / "build.ninja").write_text(
         f"""ninja_required_version = 1.3
 nvcc = {found}

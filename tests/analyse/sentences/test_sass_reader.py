@@ -14,13 +14,7 @@ from inspector.analyse.sentences.sass import SassReader
 from inspector.listing.cubin import kernel_parameters, read_cubin
 from inspector.listing.line import Kind
 from inspector.system.toolchain import need
-from tests.analyse.sentences.test_sass_sentences import (
-    DATA,
-    ISA,
-    TEMPLATES,
-    constructs,
-    say,
-)
+from tests.analyse.sentences.test_sass_sentences import DATA, ISA, TEMPLATES, constructs, say
 from tests.helpers.ptxview import printed
 
 CUBINS = sorted(DATA.rglob("*.cubin"))[::6]

@@ -24,6 +24,7 @@ from tests.helpers.ptxview import (
     command,
     environment,
     finished,
+    saved,
     variants_of,
 )
 from tests.helpers.tools import needs
@@ -96,8 +97,7 @@ def bad_paths(folder: Path) -> Iterator[Path]:
         yield folder / name
     (folder / "void").mkdir()
     yield folder / "void"
-    (folder / "texts").mkdir()
-    (folder / "texts" / "a.txt").write_text("a")
+    saved(folder / "texts" / "a.txt", "a")
     yield folder / "texts"
     with zipfile.ZipFile(folder / "other.zip", "w") as archive:
         archive.writestr("a", "b")
@@ -152,8 +152,7 @@ def test_interruption_is_130_without_a_traceback(tmp_path: Path) -> None:
     slow = tmp_path / "cuda" / "bin"
     slow.mkdir(parents=True)
     for name in ("cuobjdump", "c++filt", "nvdisasm", "ptxas", "nvcc"):
-        (slow / name).write_text(f"#!/bin/sh\n: > {tmp_path}/runs; exec sleep 600\n")
-        (slow / name).chmod(0o755)
+        saved(slow / name, f"#!/bin/sh\n: > {tmp_path}/runs; exec sleep 600\n", 0o755)
     code = (
         "import sys\nfrom pathlib import Path\nfrom inspector.system import toolchain\n"
         f"toolchain.places = lambda: iter([('here', Path({str(slow)!r}))])\n"

@@ -26,6 +26,7 @@ from tests.helpers.ptxview import (
     SQUARE,
     call,
     imported,
+    saved,
     write_events,
 )
 from tests.helpers.tools import needs, skip_without
@@ -82,8 +83,7 @@ def environment(
     programs = tmp_path_factory.mktemp("bin")
     program = programs / "ptxview"
     words = shlex.join(imported(common / "warm" / "ptxview").command)
-    program.write_text(f'#!/bin/sh\nexec {words} "$@"\n')
-    program.chmod(0o755)
+    saved(program, f'#!/bin/sh\nexec {words} "$@"\n', 0o755)
     path = f"{programs}{os.pathsep}{os.environ['PATH']}"
     gone = ("PTXVIEW_", "COMP_", "_ARGCOMPLETE")
     kept = {k: v for k, v in os.environ.items() if not k.startswith(gone)}

@@ -13,7 +13,7 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
-from tests.helpers.ptxview import REPOSITORY, call, environment, finished, ptxview
+from tests.helpers.ptxview import REPOSITORY, call, environment, finished, ptxview, saved
 
 KERNEL = """
 import json, os, sys, threading
@@ -37,8 +37,7 @@ DEVICE = "from inspector.commands import notebook\nnotebook.emulate('sm_90')\n"
 
 def program(tmp_path: Path, text: str, **changes: str | None) -> Any:
     """Run a program; return the JSON in the last line of its standard output."""
-    script = tmp_path / "program.py"
-    script.write_text(text)
+    script = saved(tmp_path / "program.py", text)
     changes = {"TRITON_CACHE_DIR": str(tmp_path / "cache"), **changes}
     env = environment(PYTHONPATH=str(REPOSITORY), **changes)
     done = finished([sys.executable, script], tmp_path, env)

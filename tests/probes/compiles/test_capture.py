@@ -19,6 +19,7 @@ from tests.helpers.ptxview import (
     finished,
     printed,
     ptxview,
+    saved,
     tool,
     variants_of,
 )
@@ -62,8 +63,7 @@ if "crash" in sys.argv:
 
 def run_triton(python: Path, folder: Path, name: str, *words: str) -> Done:
     """Run the script that compiles, with a Triton cache in the folder."""
-    path = folder / "compiles.py"
-    path.write_text(COMPILES)
+    path = saved(folder / "compiles.py", COMPILES)
     env = environment(TRITON_CACHE_DIR=str(folder / "triton"))
     return ptxview("run", "-o", folder / name, "--python", python, path, *words, env=env)
 
@@ -190,8 +190,7 @@ def test_inductor_is_captured_cold_and_warm_alike(
     TRITON_CACHE_DIR is not set: then Inductor has its own Triton cache.
     """
     folder = tmp_path
-    path = folder / "program.py"
-    path.write_text(INDUCTOR)
+    path = saved(folder / "program.py", INDUCTOR)
     env = environment(
         TRITON_CACHE_DIR=None,
         TORCHINDUCTOR_CACHE_DIR=str(folder / "inductor"),

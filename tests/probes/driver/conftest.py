@@ -16,7 +16,7 @@ import pytest
 
 from inspector.recording.driver_records import keep_records
 from inspector.recording.layout import Writer, read_events
-from tests.helpers.ptxview import finished
+from tests.helpers.ptxview import finished, saved
 from tests.helpers.samples import DATA
 from tests.helpers.tools import skip_without
 
@@ -136,8 +136,7 @@ def drive(fake_driver: Path, compiled: str, tmp_path: Path) -> Drive:
     def run(program: str, **environment: str) -> Driven:
         folder = tmp_path / "recording"
         (folder / "blobs").mkdir(parents=True, exist_ok=True)
-        script = tmp_path / "program.py"
-        script.write_text(SCRIPT + textwrap.dedent(program))
+        script = saved(tmp_path / "program.py", SCRIPT + textwrap.dedent(program))
         env = {
             **os.environ,
             "LD_LIBRARY_PATH": str(fake_driver),

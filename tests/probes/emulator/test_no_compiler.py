@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from tests.helpers.ptxview import REPOSITORY, ptxview
+from tests.helpers.ptxview import REPOSITORY, ptxview, saved
 
 PROGRAM = """
 import torch, triton, triton.language as tl
@@ -24,8 +24,7 @@ print("values are right")
 
 
 def test_triton_on_cpu_tensors(tmp_path: Path) -> None:
-    script = tmp_path / "program.py"
-    script.write_text(PROGRAM)
+    script = saved(tmp_path / "program.py", PROGRAM)
     (tmp_path / "bin").mkdir()
     env = {
         **{k: v for k, v in os.environ.items() if k not in ("CXX", "CC")},

@@ -14,6 +14,7 @@ from inspector.probes.replay import session
 from inspector.probes.replay.driver import Event, Unavailable
 from inspector.probes.replay.inputs import Arguments, NotRebuilt
 from inspector.probes.replay.session import CallTimes, ReplayableCall, parts
+from tests.helpers.ptxview import saved
 
 BARE: dict[str, Any] = dict.fromkeys(
     ("name", "type", "value", "dtype", "shape", "strides", "alignment", "low", "high", "device")
@@ -82,8 +83,7 @@ METHOD += "    def call(self, args): return self.of_graph(args)\ncall = Runner()
 def test_a_graphs_code_is_called_as_every_torch_since_2_6_writes_it(
     text: str, tmp_path: Path
 ) -> None:
-    path = tmp_path / "code.py"
-    path.write_text(text)
+    path = saved(tmp_path / "code.py", text)
     arguments = [X, argument("s0", 2)]
     said = {"kind": "graph", "n": 0, "name": "0/0", "code": str(path), "arguments": arguments}
     made = ReplayableCall(torch, said, "cpu", 64)
@@ -101,8 +101,7 @@ def test_a_graphs_code_is_called_as_every_torch_since_2_6_writes_it(
     ],
 )
 def test_a_graph_that_cannot_be_called_says_why(text: str, why: str, tmp_path: Path) -> None:
-    path = tmp_path / "code.py"
-    path.write_text(text)
+    path = saved(tmp_path / "code.py", text)
     said = {"kind": "graph", "n": 1, "name": "0/0", "code": str(path), "arguments": []}
     with pytest.raises(NotRebuilt, match=why):
         ReplayableCall(torch, said, "cpu", 64)

@@ -16,7 +16,7 @@ import pytest
 
 from inspector.probes.replay import driver as probe
 from inspector.probes.replay.driver import Cupti, Event, Records, Unavailable, trace_of
-from tests.helpers.ptxview import printed, tool
+from tests.helpers.ptxview import printed, saved, tool
 
 FAKE = Path(__file__).parents[2] / "data" / "bench" / "fake_cupti.c"
 VERSIONS = {
@@ -180,8 +180,7 @@ def test_without_cupti_there_is_no_trace_and_a_reason(
     monkeypatch.setattr(probe, "find_cupti", lambda: None)
     with pytest.raises(Unavailable, match="no libcupti was found"):
         trace_of(torch_of())
-    broken = tmp_path / "libcupti.so.12"
-    broken.write_bytes(b"no library")
+    broken = saved(tmp_path / "libcupti.so.12", b"no library")
     monkeypatch.setattr(probe, "find_cupti", lambda: str(broken))
     with pytest.raises(Unavailable, match="CUPTI cannot be used"):
         trace_of(torch_of())

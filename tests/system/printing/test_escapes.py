@@ -19,15 +19,7 @@ import pytest
 from inspector.commands import common
 from inspector.commands import list as list_command
 from inspector.measure.ncu.attach import Profiled
-from tests.helpers.hostile import (
-    EVIL,
-    SQUARE,
-    all_names,
-    fields,
-    obeyed,
-    on_pty,
-    written,
-)
+from tests.helpers.hostile import EVIL, SQUARE, all_names, fields, obeyed, on_pty, written
 from tests.helpers.ptxview import LECTURE, MATMUL, SAMPLE, Done, call
 
 BATCHES = 3

@@ -13,21 +13,14 @@ from textual.widgets._toast import Toast
 from inspector.base.model import Stage
 from inspector.tui.app.app import PtxviewApp
 from inspector.tui.keys.command_table import TABLE, parse_key, shown_key
-from inspector.tui.main.settings import (
-    Config,
-    Memory,
-    PaneView,
-    View,
-    parse_config,
-    read_config,
-)
+from inspector.tui.main.settings import Config, Memory, PaneView, View, parse_config, read_config
+from tests.helpers.ptxview import saved
 from tests.helpers.sample import reader, settle, text_of
 from tests.helpers.shared_app import started
 
 
 def config(tmp_path: Path, text: str | bytes) -> Config:
-    path = tmp_path / "config.toml"
-    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    path = saved(tmp_path / "config.toml", text.encode() if isinstance(text, str) else text)
     return read_config(path)
 
 
@@ -183,8 +176,7 @@ async def test_what_is_wrong_with_the_file_is_one_warning() -> None:
     ],
 )
 async def test_a_damaged_memory_is_no_memory(tmp_path: Path, content: str) -> None:
-    file = tmp_path / "remembered.json"
-    file.write_bytes(content.encode("latin-1"))
+    file = saved(tmp_path / "remembered.json", content.encode("latin-1"))
     memory = Memory(file)
     assert memory.theme is None
     assert memory.view("/r") is None
@@ -199,8 +191,7 @@ async def test_everything_is_looked_at_as_it_was_left(tmp_path: Path) -> None:
         app = PtxviewApp(reader(), memory=Memory(file))
         async with started(size=(160, 48), app=app) as (pilot, screen):
             for some in keys:
-                await pilot.press(*some.split())
-                await settle(pilot)
+                await settle(pilot, *some.split())
             views = [pane.view for pane in screen.panes.panes]
             seen = (
                 [pane.stage for pane in screen.panes.panes],

@@ -25,12 +25,7 @@ from inspector.tui.code.code_view import CodeView
 from inspector.tui.diff.diff_screen import DiffScreen
 from inspector.tui.program.live import Live
 from tests.helpers.ptxview import SAMPLE
-from tests.helpers.sample import (
-    reader,
-    recording,
-    settle,
-    text_of,
-)
+from tests.helpers.sample import reader, recording, settle, text_of
 from tests.helpers.shared_app import started
 from tests.tui.app.test_live import Growth, until
 

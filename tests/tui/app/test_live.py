@@ -23,12 +23,7 @@ from inspector.recording.layout import Writer
 from inspector.sources.opening import open_path
 from inspector.tui.app.app import PtxviewApp
 from inspector.tui.panes.pane_screen import Leaving
-from inspector.tui.program.live import (
-    Choice,
-    Live,
-    ProgramState,
-    TerminalText,
-)
+from inspector.tui.program.live import Choice, Live, ProgramState, TerminalText
 from inspector.tui.program.output_view import OutputView
 from tests.helpers.sample import empty, reader, recording, settle, text_of
 from tests.helpers.shared_app import started

@@ -24,8 +24,7 @@ def lines_of(stage: str) -> list[dict[str, Any]]:
 
 async def softmax(pilot: Pilot[None], *keys: str) -> CodeView:
     await settle(pilot)
-    await pilot.press("slash", *"softmax_k", "enter", "b", "tab", "z", *keys)
-    screen = await settle(pilot)
+    screen = await settle(pilot, "slash", *"softmax_k", "enter", "b", "tab", "z", *keys)
     await settle(pilot)
     return screen.panes.active.view
 
@@ -47,14 +46,12 @@ async def test_the_peak_its_number_and_its_colour_are_one_measure() -> None:
             assert text.rstrip("".join(BARS)) == str(count)
             assert loud == (count == most)
             assert text.endswith(BARS[-1]) == (count * 8 >= most * 7) or not count
-        await pilot.press("R")
-        await settle(pilot)
+        await settle(pilot, "R")
         assert said[view.cursor] == most
         assert f"{most} live registers, the most of any line" in text_of(pilot)
         order = [view.cursor]
         for _ in range(3):
-            await pilot.press("R")
-            await settle(pilot)
+            await settle(pilot, "R")
             order.append(view.cursor)
         counts = [said[n] for n in order]
         assert counts == sorted(counts, reverse=True)

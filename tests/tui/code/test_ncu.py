@@ -49,10 +49,8 @@ async def test_samples_are_in_the_gutter_and_rules_among_the_hints(pages: list[s
         wide = view.rows.gutter.width
         view.columns(wanted=tuple(c for c in CHOICES[0] if c != SAMPLES))
         assert view.rows.gutter.width < wide
-        await pilot.press("H")
-        await settle(pilot)
+        await settle(pilot, "H")
         assert "ncu:CPIStall" in text_of(pilot)
-        await pilot.press("escape", "$")
-        await settle(pilot)
+        await settle(pilot, "escape", "$")
         cost = next(row for row in text_of(pilot).split("\n") if "a4fe74f3" in row)
         assert " ncu " in cost

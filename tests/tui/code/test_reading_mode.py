@@ -38,8 +38,7 @@ def ptx_of(name: str) -> Listing:
 async def opened(pilot: Pilot[None], name: str, stage: str) -> CodeView:
     """One stage of a kernel, alone and without the tree."""
     await settle(pilot)
-    await pilot.press("slash", *name, "enter", "b", "tab", stage, "z")
-    screen = await settle(pilot)
+    screen = await settle(pilot, "slash", *name, "enter", "b", "tab", stage, "z")
     await settle(pilot)
     return screen.panes.active.view
 
@@ -89,14 +88,12 @@ async def test_a_search_finds_and_opens_what_is_folded_and_copies_are_the_files(
     async with app.run_test(size=(160, 48)) as pilot:
         view = await opened(pilot, "matmul", "6")
         assert view.source is not None
-        await pilot.press("slash", *"begin inline", "enter")
-        await settle(pilot)
+        await settle(pilot, "slash", *"begin inline", "enter")
         first = next(n for n, t in enumerate(view.source.texts, 1) if "begin inline" in t)
         assert view.cursor == first
         assert view.map.shown(first) == first
         assert "begin inline asm" in shown(view)[first]
-        await pilot.press("slash", *(["backspace"] * 12), *"_param_3", "enter")
-        await settle(pilot)
+        await settle(pilot, "slash", *(["backspace"] * 12), *"_param_3", "enter")
         declared = view.source.texts[view.cursor - 1]
         assert "matmul_kernel_param_3" in declared
         assert "matmul_kernel_param_3" in shown(view)[view.cursor]
@@ -165,8 +162,7 @@ async def test_ir_has_its_places_at_the_right_edge_and_w_has_them_in_the_text(
                 checked += 1
             before = place
         assert checked >= 3
-        await pilot.press("w")
-        await settle(pilot)
+        await settle(pilot, "w")
         rows = shown(view)
         assert sum(mark in row for row in rows.values()) > 5
         assert all(texts[n - 1].strip()[:100] in row for n, row in rows.items())
@@ -206,6 +202,5 @@ async def test_parameters_of_sass_are_called_what_the_program_calls_them() -> No
                         assert f"c[0x0][{at}]" in row
             await pilot.press("pagedown")
         assert len(read) >= 4
-        await pilot.press("home", "w")
-        await settle(pilot)
+        await settle(pilot, "home", "w")
         assert not any("c[…" in row for row in shown(view).values())

@@ -140,8 +140,7 @@ async def diff(
         ui.app.push_screen(screen)
         await rest(ui)
         for key in keys:
-            await ui.press(key)
-            await rest(ui)
+            await rest(ui, key)
         yield ui, screen
 
 
@@ -228,11 +227,9 @@ async def test_key_diff_search() -> None:
         assert place_of(screen) == "mul.f32" and "%f10, %f9, %f9" in text
         await ui.press("v")  # in one column the same lines are found
         assert len(screen.view.matches) == 3
-        await ui.press("slash", *"nothing like it".replace(" ", "_"), "enter")
-        await rest(ui)
+        await rest(ui, "slash", *"nothing like it".replace(" ", "_"), "enter")
         assert "nothing matches “nothing_like_it”" in text_of(ui)
-        await ui.press("slash", "left_parenthesis", "enter")
-        await rest(ui)
+        await rest(ui, "slash", "left_parenthesis", "enter")
         assert "“(” is not a regular expression" in text_of(ui)
 
 
@@ -270,8 +267,7 @@ KEYS: tuple[tuple[str, str, str], ...] = (
 async def test_keys_of_a_diff() -> None:
     async with diff() as (ui, screen):
         for keys, seen, gone in KEYS:
-            await ui.press(*keys.split())
-            await rest(ui)
+            await rest(ui, *keys.split())
             text = text_of(ui)
             assert seen in text and (not gone or gone not in text), keys
         before = screen.view.cursor
@@ -296,8 +292,7 @@ async def test_what_fails_in_the_thread_is_a_notice(
     async with diff() as (ui, screen):
         assert str(error).split(".")[0] in text_of(ui)
         assert screen.view.shown.changes == ()
-        await ui.press("n", "enter", "F", "v", "x", "i", "s")
-        await rest(ui)
+        await rest(ui, "n", "enter", "F", "v", "x", "i", "s")
         assert ui.app.screen is screen
         await ui.press("escape")
         assert isinstance(ui.app.screen, MainScreen)
@@ -345,13 +340,11 @@ async def table(
 ) -> AsyncIterator[tuple[Ui, VariantsScreen]]:
     app = tuned_app if reads is None else PtxviewApp(reads)
     async with started(size=size, app=app) as (ui, _):
-        await ui.press("V")
-        await rest(ui)
+        await rest(ui, "V")
         screen = ui.app.screen
         assert isinstance(screen, VariantsScreen)
         for key in keys:
-            await ui.press(key)
-            await rest(ui)
+            await rest(ui, key)
         yield ui, screen
 
 
@@ -428,8 +421,7 @@ async def test_variants_are_marked_and_compared() -> None:
         assert any(re.match(r"▸B +11110000", row) for row in lines(ui))
         await ui.press("d")
         assert len(screen.table.marked) == 1
-        await ui.press("D")
-        await rest(ui)
+        await rest(ui, "D")
         found = ui.app.screen
         assert isinstance(found, DiffScreen)
         assert (found.request.a.key[1], found.request.b.key[1]) == ("00000000", "11110000")
@@ -439,8 +431,7 @@ async def test_variants_are_marked_and_compared() -> None:
         main = ui.app.screen
         assert isinstance(main, MainScreen)
         assert [one.key[:2] for one in main.marked] == [("k1", "00000000")]
-        await ui.press("V")
-        await rest(ui)
+        await rest(ui, "V")
         assert "Marked: A 00000000" in text_of(ui)
 
 

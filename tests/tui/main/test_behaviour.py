@@ -45,8 +45,7 @@ async def test_the_card_shows_figures_and_dashes() -> None:
     async with started("j", "j", size=(160, 40)) as (pilot, _):
         text = text_of(pilot)
         assert "83 registers  spills 16/24 B ⚠  shared 48 KiB" in text
-        await pilot.press("G")
-        await settle(pilot)
+        await settle(pilot, "G")
         assert "– registers  spills –  shared –" in text_of(pilot)
 
 
@@ -86,8 +85,7 @@ async def test_a_tool_that_is_missing_is_a_message_and_a_hint() -> None:
 async def test_a_fault_in_a_thread_costs_one_pane() -> None:
     async with started("tab", "3", size=(120, 40), app=PtxviewApp(broken())) as (pilot, screen):
         assert "ZeroDivisionError" in text_of(pilot)
-        await pilot.press("1")
-        await settle(pilot)
+        await settle(pilot, "1")
         assert screen.panes.active.view.source is not None
 
 
@@ -209,8 +207,7 @@ async def test_names_and_lines_are_shown_and_not_obeyed(
             ("escape", "d", "o", "o", "p", "shift+tab", "W", "F", "V", "G", "y", "Y"),
             ("X", "E", "ctrl+s", "minus", "W", "I"),
         ):
-            await pilot.press(*keys)
-            await settle(pilot)
+            await settle(pilot, *keys)
             text = text_of(pilot)
             assert not any(c in text for c in "\x1b\x07\x9b\r\u202e\u200b")
             text.encode("utf-8")

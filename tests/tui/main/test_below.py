@@ -32,8 +32,7 @@ async def test_sentence_hint_wait_and_register_are_shown_together() -> None:
     line = next(n for n in said if n["notes"] and n["waits"] and n["sentence"])
     async with started(size=(120, 40), app=lecture_app) as (pilot, _):
         await pilot.press("slash", *"softmax_k", "enter", "tab", "7", "colon", *str(line["n"]))
-        await pilot.press("enter")
-        screen = await settle(pilot)
+        screen = await settle(pilot, "enter")
         await settle(pilot)
         below = screen.query_one(ReadingLine)
         shown = "".join(

@@ -22,8 +22,7 @@ async def test_what_is_on_says_so_with_its_key_and_a_click_ends_it() -> None:
         modes = {"z": "[zoom z]", "W": "[wrapped W]", "w": "[as it is w]"}
         for key, word in modes.items():
             assert word not in title(ui, screen)
-            await ui.press(key)
-            await settle(ui)
+            await settle(ui, key)
             assert word in title(ui, screen)
             assert view.region.bottom <= screen.panes.region.bottom
             region = screen.panes.active.title_line.region

@@ -13,11 +13,9 @@ async def test_a_search_follows_what_one_types_and_counts_in_every_pane() -> Non
     async with started("tab", "tab", "slash", *"st.gl", size=(120, 40)) as (pilot, screen):
         view = screen.panes.active.view
         assert view.cursor == 55
-        await pilot.press("backspace", "backspace", "backspace", "backspace", "backspace")
-        await settle(pilot)
+        await settle(pilot, "backspace", "backspace", "backspace", "backspace", "backspace")
         assert view.cursor == 11  # nothing is searched for: where it began
-        await pilot.press(*"row", "enter")
-        await settle(pilot)
+        await settle(pilot, *"row", "enter")
         assert "Nothing matches “row” here; 4 in source." in text_of(pilot)
 
 
@@ -27,8 +25,7 @@ async def test_giving_a_search_up_goes_back_and_keeps_the_one_before() -> None:
     ) as (pilot, screen):
         view = screen.panes.active.view
         assert view.cursor == 55
-        await pilot.press("escape")
-        await settle(pilot)
+        await settle(pilot, "escape")
         assert view.cursor == 11
         assert view.pattern is not None
         assert view.pattern.pattern == "mov"
@@ -55,14 +52,12 @@ async def test_enter_follows_a_branch_and_the_way_leads_back() -> None:
     app = PtxviewApp(Branching(made.recording, made.texts))
     async with started(size=(80, 24), app=app) as (pilot, screen):
         view = screen.panes.active.view
-        await pilot.press("tab", "colon", "3", "enter", "enter")
-        await settle(pilot)
+        await settle(pilot, "tab", "colon", "3", "enter", "enter")
         assert view.cursor == 1
         assert view.has_focus
         await pilot.press("comma")
         assert view.cursor == 3
-        await pilot.press("j", "enter")
-        await settle(pilot)
+        await settle(pilot, "j", "enter")
         assert view.cursor == 4
         assert "$gone is nowhere in this listing." in text_of(pilot)
 

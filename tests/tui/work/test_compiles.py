@@ -128,14 +128,12 @@ async def test_everything_is_there_and_harmless(tmp_path: Path) -> None:
         assert bar[0] == bar[-1] == "D" and "I" in bar and "\x1b" not in text
         letters = [bar.count(letter) for letter in "DIp"]
         assert letters[0] > letters[1] and letters[2]
-        await pilot.press("n")
-        await settle(pilot)
+        await settle(pilot, "n")
         text = text_of(pilot)
         assert "2 graph breaks in 1 place" in text and "/home/me/model.py:4 in step" in text
         assert "[bold]" in text  # shown, not obeyed
         assert "500 ms of tracing were repeated because of it" in " ".join(text.split())
-        await pilot.press("n")
-        await settle(pilot)
+        await settle(pilot, "n")
         text = text_of(pilot)
         assert "1 recompile, 2.00 s" in text
         assert "n == 3 (guard of 0/0)" in text
@@ -174,8 +172,7 @@ async def test_a_failed_compilation_leads_to_its_line(tmp_path: Path) -> None:
         assert "refused failed after 250 ms: model.py:4:8: absent is not defined" in text
         first = pilot.app.screen.query_one(OptionList).highlighted
         (await can_be_read(pilot)).options.highlighted = first
-        await pilot.press("enter")
-        await settle(pilot)
+        await settle(pilot, "enter")
         assert pilot.app.screen is screen
         pane = next(p for p in screen.panes.panes if p.stage is Stage.SOURCE)
         assert pane.view.cursor == 4

@@ -90,15 +90,13 @@ async def test_a_changed_text_is_tried_and_the_recording_stays(
         assert "edited ptx" in told and "recorded" in told and "registers" in told
         row = next(line.split() for line in told.split("\n") if line.split()[:1] == ["registers"])
         assert row[1] == "22" and row[2].isdecimal()
-        await ui.press("enter")
-        await rest(ui)
+        await rest(ui, "enter")
         diff = ui.app.screen
         assert isinstance(diff, DiffScreen) and "edit=edited ptx" in text_of(ui)
         assert "FMUL" in text_of(ui) and "FADD" in text_of(ui)
         await ui.press("escape")
         assert ui.app.screen is screen
-        await ui.press("escape")
-        await settle(ui)
+        await settle(ui, "escape")
         assert len(ui.app.screen_stack) == 1
     assert hashlib.sha256(recording.read_bytes()).digest() == before
 
@@ -121,8 +119,7 @@ async def test_the_text_opens_again_at_the_line_of_an_error(
         await ui.press("enter")  # there is nothing to compare
         assert ui.app.screen is screen and "has not compiled" in text_of(ui)
         editor.does = lambda text: text.replace("rat;", "ret;", 1)
-        await ui.press("E")
-        await rest(ui)
+        await rest(ui, "E")
         assert editor.opened[1][1] == n and "rat;" in editor.opened[1][2]
         assert "the machine code is that of the recorded kernel" in " ".join(text_of(ui).split())
         await ui.press("E")  # it is as it was left
@@ -147,17 +144,14 @@ async def test_escape_ends_what_is_under_way(
         at = [i for i, row in enumerate(main.kernels.rows) if row.subject.key[1] == SQUARE]
         main.kernels.go(at[-1])
         await settle(ui)
-        await ui.press("tab", "6")
-        await settle(ui)
+        await settle(ui, "tab", "6")
         await ui.press("E")
         while not began.is_set():
             await ui.pause(0.01)
         screen = screen_of(ui)
         await ui.press("enter", "E")  # nothing of it can be done yet
         assert ui.app.screen is screen and len(editor.opened) == 1
-        await ui.press("escape")
-        await rest(ui)
+        await rest(ui, "escape")
         assert screen.settled and screen.trial is None
-        await ui.press("pagedown", "pageup", "up", "escape")
-        await settle(ui)
+        await settle(ui, "pagedown", "pageup", "up", "escape")
         assert len(ui.app.screen_stack) == 1
