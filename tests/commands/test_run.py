@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import shlex
 import sys
 from pathlib import Path
@@ -35,7 +36,8 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> tuple[Done, Path]:
     folder = tmp_path_factory.mktemp("asked")
     path = script(folder, ASK)
     words = ("run", "-o", folder / "rec", path, "-o", "--json", "--", "-m", "a b", "")
-    return ptxview(*words, cwd=folder, given=bytes(range(256)) * 1000), folder
+    env = environment(PYTHONPATH="/else/where")
+    return ptxview(*words, cwd=folder, env=env, given=bytes(range(256)) * 1000), folder
 
 
 def test_arguments_and_input_are_the_programs_own(asked: tuple[Done, Path]) -> None:
@@ -43,6 +45,9 @@ def test_arguments_and_input_are_the_programs_own(asked: tuple[Done, Path]) -> N
     assert value["argv"] == [str(asked[1] / "script.py"), "-o", "--json", "--", "-m", "a b", ""]
     assert value["name"] == "__main__" and value["cwd"] == str(asked[1])
     assert value["path"][0] == str(asked[1]), "the script's folder stands first, as always"
+    assert value["env"]["PYTHONPATH"].split(os.pathsep)[1:] == ["/else/where"]
+    own = {k: v for k, v in value["env"].items() if not k.startswith(("PTXVIEW_", "PYTHONPATH"))}
+    assert own.items() >= environment(PYTHONPATH=None, PYTEST_CURRENT_TEST=None).items()
     assert value["stdin"].encode("latin-1") == bytes(range(256)) * 1000
 
 
