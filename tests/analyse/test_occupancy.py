@@ -31,9 +31,6 @@ def told(device: Device, threads: int, registers: int, shared: int) -> Occupancy
     return found
 
 
-# -- NVIDIA's calculator --------------------------------------------------------------------------
-
-
 @pytest.fixture(scope="session")
 def calculator(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """NVIDIA's ``cuda_occupancy.h``, which triton's wheel brings, as a program."""
@@ -123,9 +120,6 @@ def test_as_nvidias_calculator(arch: str, calculator: Path) -> None:
     assert compared > 3000
 
 
-# -- Nsight Compute -------------------------------------------------------------------------------
-
-
 def test_as_nsight_compute_says() -> None:
     with (DATA / "ncu_occupancy.csv").open() as file:
         launches = list(csv.DictReader(file))
@@ -144,9 +138,6 @@ def test_as_nsight_compute_says() -> None:
         assert H200.sms == int(row["sms"])
         waves = int(row["grid"]) / (found.blocks * H200.sms)
         assert round(waves, 2) == float(row["waves"])
-
-
-# -- what more would take -------------------------------------------------------------------------
 
 
 def test_what_cannot_be_launched_says_what_could() -> None:
@@ -182,9 +173,6 @@ def test_steps_hold_and_are_the_smallest(arch: str, threads: int, registers: int
         if step.shared_bytes is not None:
             assert step.shared_bytes < s
             assert told(device, use[0], use[1], use[2] + 1).blocks <= now.blocks
-
-
-# -- what is not known ----------------------------------------------------------------------------
 
 
 def test_the_recorded_device_overrides_the_representative() -> None:

@@ -127,8 +127,6 @@ def test_no_result_is_used_before_its_barrier_is_waited_for(
     assert tally["early"] == tally["not told"] == tally["carried, early"] == 0, tally
 
 
-# -- in words -------------------------------------------------------------------------------------
-
 SQUARE = next(c for c in CUBINS if c.parent.name.startswith("QGNHRXZL"))
 MATMUL = next(c for c in CUBINS if c.parent.name.startswith("62IEO2LA"))
 

@@ -20,9 +20,6 @@ from tests.helpers.cards import MATMUL, SQUARE, ptx, stage
 cost = tables.isa().cost
 
 
-# -- instructions ---------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("ending", ["ptx", "cubin"])
 @pytest.mark.parametrize("folder", [SQUARE, MATMUL], ids=["square", "matmul"])
 def test_the_mix_has_every_instruction_once(folder: Path, ending: str, cache: DerivedCache) -> None:
@@ -43,9 +40,6 @@ def test_the_mix_has_every_instruction_once(folder: Path, ending: str, cache: De
     assert found.total == sum(expected.values())
     assert found.total == found.unclassed + sum(count for _, count in found.by_cost)
     assert found.unclassed == 0
-
-
-# -- accesses -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -169,9 +163,6 @@ def test_ptx_and_sass_of_a_kernel_ask_for_the_same_bytes(cache: DerivedCache) ->
                 asked[a.kind, a.space] += a.width * a.count
             both.append(asked)
         assert both[0] == both[1]
-
-
-# -- tensor cores ---------------------------------------------------------------------------------
 
 
 def test_shapes_by_stage_of_a_matmul(cache: DerivedCache) -> None:

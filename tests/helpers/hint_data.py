@@ -25,7 +25,6 @@ from inspector.listing.line import Listing
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "tests" / "data" / "analyse" / "hints" / "pairs.json.xz"
 REFERENCE = ROOT / "inspector" / "reference"
-STAGES = (Stage.TTGIR, Stage.PTX, Stage.SASS)
 
 THRESHOLDS = tomllib.loads((REFERENCE / "hints.toml").read_text("utf-8"))
 DEVICES = tomllib.loads((REFERENCE / "devices.toml").read_text("utf-8"))

@@ -87,9 +87,6 @@ def check_findings(subject: HintSubject) -> None:
         assert any(findings(subject)[rule].lines.values()), rule
 
 
-# -- the figures that hints tell --------------------------------------------------------------
-
-
 def test_spills_are_the_assemblers_figures_and_its_lines() -> None:
     finding = findings(pairs("spilled"))["spills"]
     assert "384 bytes of spill stores and 448 of spill loads" in finding.text
@@ -134,9 +131,6 @@ def test_masked_lanes_are_counted_in_the_launch() -> None:
     almost = Call("triton", "scale_kernel", grid=(4, 1, 1), block=(128, 1, 1),
                   arguments=(Argument("n_cols", "i32", 900),))  # fmt: skip
     assert "masked-lanes" not in rules(msgspec.structs.replace(subject, calls=(almost,)))
-
-
-# -- the launch and the device ----------------------------------------------------------------
 
 
 def launched(blocks: int, **resources: int) -> HintSubject:

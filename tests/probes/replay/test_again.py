@@ -14,6 +14,7 @@ from inspector.probes.replay import session
 from inspector.probes.replay.driver import Event, Unavailable
 from inspector.probes.replay.inputs import Memory, NotRebuilt
 from inspector.probes.replay.session import add, parts, repeated
+from tests.helpers.ptxview import saved
 
 BARE: dict[str, Any] = dict.fromkeys(
     ("name", "type", "value", "dtype", "shape", "strides", "alignment", "low", "high", "device")
@@ -83,8 +84,7 @@ METHOD += "    def call(self, args): return self.of_graph(args)\ncall = Runner()
 def test_a_graphs_code_is_called_as_every_torch_since_2_6_writes_it(
     text: str, tmp_path: Path
 ) -> None:
-    path = tmp_path / "code.py"
-    path.write_text(text)
+    path = saved(tmp_path / "code.py", text)
     arguments = [X, argument("s0", 2)]
     said = {"kind": "graph", "n": 0, "name": "0/0", "code": str(path), "arguments": arguments}
     made = repeated(torch, said, Memory(torch, "cpu", 64))
@@ -102,8 +102,7 @@ def test_a_graphs_code_is_called_as_every_torch_since_2_6_writes_it(
     ],
 )
 def test_a_graph_that_cannot_be_called_says_why(text: str, why: str, tmp_path: Path) -> None:
-    path = tmp_path / "code.py"
-    path.write_text(text)
+    path = saved(tmp_path / "code.py", text)
     said = {"kind": "graph", "n": 1, "name": "0/0", "code": str(path), "arguments": []}
     with pytest.raises(NotRebuilt, match=why):
         repeated(torch, said, Memory(torch, "cpu", 64))
@@ -131,8 +130,6 @@ def test_an_extensions_function_is_called_in_its_module(
     finally:
         sys.modules.pop("squares", None)
 
-
-# -- what CUPTI saw -------------------------------------------------------------------------------
 
 FLUSH = [Event("Memset (Device)", 0, 1000), Event("reduce", 0, 80_000)]
 CALL = [Event("reduce", 0, 3000), Event("square", 5000, 2000), Event("square", 7000, 4000)]

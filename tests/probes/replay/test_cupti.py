@@ -8,7 +8,6 @@ from __future__ import annotations
 import ctypes
 import importlib.util
 import shutil
-import subprocess
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,7 +16,7 @@ import pytest
 
 from inspector.probes.replay import driver as probe
 from inspector.probes.replay.driver import Cupti, Event, Unavailable, trace_of
-from tests.helpers.tools import path_of, skip_without
+from tests.helpers.ptxview import printed, saved, tool
 
 FAKE = Path(__file__).parents[2] / "data" / "bench" / "fake_cupti.c"
 VERSIONS = {
@@ -47,21 +46,8 @@ def nvidia() -> Path:
 def built(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     names = zip(("KERNEL", "COPY", "PEER", "FILL"), VERSIONS[request.param], strict=True)
     path = tmp_path_factory.mktemp("cupti") / "libcupti.so.12"
-    skip_without("cc")
-    subprocess.run(
-        [
-            str(path_of("cc")),
-            "-shared",
-            "-fPIC",
-            "-w",
-            f"-I{nvidia() / 'include'}",
-            *(f"-D{name}={struct}" for name, struct in names),
-            str(FAKE),
-            "-o",
-            str(path),
-        ],
-        check=True,
-    )
+    options = [f"-I{nvidia() / 'include'}", *(f"-D{name}={struct}" for name, struct in names)]
+    printed(tool("cc"), "-shared", "-fPIC", "-w", *options, "-o", path, FAKE)
     return path
 
 
@@ -147,9 +133,6 @@ def test_nvidias_own_library_walks_the_records(lib: Any) -> None:
     ]
 
 
-# -- what stopwatches see -------------------------------------------------------------------------
-
-
 def torch_of(profiled: bool = False) -> Any:
     return SimpleNamespace(
         cuda=SimpleNamespace(synchronize=lambda: None),
@@ -197,8 +180,7 @@ def test_without_cupti_there_is_no_trace_and_a_reason(
     monkeypatch.setattr(probe, "find_cupti", lambda: None)
     with pytest.raises(Unavailable, match="no libcupti was found"):
         trace_of(torch_of())
-    broken = tmp_path / "libcupti.so.12"
-    broken.write_bytes(b"no library")
+    broken = saved(tmp_path / "libcupti.so.12", b"no library")
     monkeypatch.setattr(probe, "find_cupti", lambda: str(broken))
     with pytest.raises(Unavailable, match="CUPTI cannot be used"):
         trace_of(torch_of())

@@ -15,7 +15,6 @@ from inspector.probes.replay.script import Comparison, Refused, declared, load
 from inspector.sources.compilers import by_probes
 from inspector.system.process import run_tool
 
-KERNELS = Path(__file__).parents[3] / "kernels"
 PLAIN = """
 import torch
 import beside
