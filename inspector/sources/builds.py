@@ -15,7 +15,7 @@ import re
 import shlex
 import tempfile
 from collections import ChainMap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -120,13 +120,13 @@ def architectures(argv: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(itertools.chain.from_iterable(real)))
 
 
-# What torch's generator uses and a little more: variables, rules, builds with variables of their
-# own, ``$`` escapes, implicit inputs and outputs; no ``include`` and no ``subninja``.
+# What torch's generator uses: variables, rules, builds with variables of their own, ``$`` escapes,
+# implicit inputs and outputs; no variables of rules, no ``include`` and no ``subninja``.
 
+SOURCES = (".cu",)
 _REFERENCE = re.compile(r"\$(?:([$ :])|\{([^{}]*)\}|([A-Za-z0-9_-]+)|)")
-_WORD = re.compile(r"(?:[^ $]|\$(?s:.)|\$$)+")
-# Marks a joined line; the next line's indentation is not part of it.
-_JOINED = "\0"
+_EDGE = re.compile(r"((?:[^$:]|\$.)*+): *(\S+)(.*)")
+_WORD = re.compile(r"(?:[^ $]|\$.|\$$)+")
 # The text that is expanded may be TIMES as long as the file, or LEAST characters if that is more. A
 # hundred commands with one long list of flags are 20 times as long as the file.
 TIMES, LEAST = 64, 1 << 16
@@ -137,7 +137,6 @@ class Build(Struct, frozen=True):
 
     output: str
     inputs: tuple[str, ...]
-    rule: str
     argv: tuple[str, ...]
 
     @property
@@ -147,92 +146,50 @@ class Build(Struct, frozen=True):
 
 def parse_ninja(text: str) -> tuple[Build, ...]:
     """The builds of a file, with their commands expanded. What cannot be read is left out."""
-    room = _Room(LEAST + TIMES * len(text))
+    left = LEAST + TIMES * len(text)
+
+    def expand(text: str, values: Mapping[str, str]) -> str:
+        def one(reference: re.Match[str]) -> str:
+            nonlocal left
+            found = reference[1] or values.get(reference[2] or reference[3] or "", "")
+            left -= len(found)
+            return found if left >= 0 else ""
+
+        nonlocal left
+        left -= len(text)
+        return _REFERENCE.sub(one, text) if left >= 0 else ""
+
     variables: dict[str, str] = {}
     rules: dict[str, dict[str, str]] = {}
-    edges: list[_Edge] = []
-    # The block to which indented lines belong, and the variables that their values may name.
-    block: dict[str, str] | None = None
-    scope: dict[str, str] | None = None
-    for line in text.replace("$\r\n", _JOINED).replace("$\n", _JOINED).split("\n"):
-        line = re.sub(_JOINED + " *", "", line.rstrip("\r"))
-        if not line.strip() or line.lstrip().startswith("#"):
-            continue
+    edges: list[tuple[str, dict[str, str]]] = []
+    rule: dict[str, str] | None = None
+    block = variables
+    for line in re.sub(r"\$\n *", "", text.replace("\r\n", "\n")).split("\n"):
         name, equals, value = line.partition("=")
-        if line.startswith((" ", "\t")):
-            if block is not None and equals:
-                value = value.lstrip()
-                block[name.strip()] = value if scope is None else room.expand(value, scope.get)
-            continue
-        block, scope = None, None
         if line.startswith("rule "):
-            block = rules.setdefault(line[5:].strip(), {})
+            block = rule = rules.setdefault(line[5:].strip(), {})
         elif line.startswith("build "):
-            if (edge := _edge(line[6:], variables, room)) is not None:
-                edges.append(edge)
-                block, scope = edge[3], variables
-        elif equals:
-            variables[name.strip()] = room.expand(value.lstrip(), variables.get)
-    return tuple(_build(edge, rules.get(edge[2], {}), variables, room) for edge in edges)
-
-
-_Edge = tuple[tuple[str, ...], tuple[str, ...], str, dict[str, str]]
-"""Outputs, inputs, the rule and the variables of a build."""
-
-
-def _edge(text: str, variables: dict[str, str], room: _Room) -> _Edge | None:
-    if (found := re.match(r"((?:[^$:]|\$(?s:.))*+):(.*)", text, flags=re.DOTALL)) is None:
-        return None
-
-    def explicit(words: list[str]) -> tuple[str, ...]:
-        # Names after a bar are implicit: they order the build and are not part of the command.
-        own = itertools.takewhile(lambda word: word not in ("|", "||", "|@"), words)
-        return tuple(room.expand(word, variables.get) for word in own)
-
-    rule, *inputs = _WORD.findall(found[2]) or [""]
-    return (explicit(_WORD.findall(found[1])), explicit(inputs), rule, {}) if rule else None
-
-
-def _build(edge: _Edge, rule: dict[str, str], variables: dict[str, str], room: _Room) -> Build:
-    outputs, inputs, rule_name, own = edge
-    special = {"in": " ".join(map(shlex.quote, inputs)), "out": " ".join(map(shlex.quote, outputs))}
-    outside = ChainMap(special, own, variables)
-
-    def value(name: str) -> str | None:
-        # As ninja looks it up: the rule's variables come before the file's if the edge has some.
-        if name in ("command", "in", "out") or name not in rule or name in (own or variables):
-            return outside.get(name)
-        # A rule's variables are expanded at each use; for torch's rules one level is enough.
-        return room.expand(rule[name], outside.get)
-
-    command = room.expand(own.get("command", rule.get("command", "")), value)
-    try:
-        argv = tuple(shlex.split(command))
-    except ValueError:
-        argv = ()
-    return Build(outputs[0] if outputs else "", inputs, rule_name, argv)
-
-
-class _Room:
-    """The characters that may still be expanded for a whole file; each value draws on them."""
-
-    def __init__(self, left: int) -> None:
-        self.left = left
-
-    def expand(self, text: str, value: Callable[[str], str | None]) -> str:
-        """Text with its variables expanded; empty once there are too many characters."""
-
-        def one(reference: re.Match[str]) -> str:
-            found = reference[1] or value(reference[2] or reference[3] or "") or ""
-            self.left -= len(found)
-            return found if self.left >= 0 else ""
-
-        self.left -= len(text)
-        expanded = _REFERENCE.sub(one, text) if self.left >= 0 else ""
-        return expanded if self.left >= 0 else ""
-
-
-SOURCES = (".cu",)
+            block = {}
+            edges.append((line[6:], block))
+        elif equals and not line.lstrip().startswith("#"):
+            block = block if line.startswith((" ", "\t")) else variables
+            value = value.lstrip()
+            # A rule's command is expanded for each build.
+            block[name.strip()] = value if block is rule else expand(value, variables)
+    builds = []
+    for found, own in ((_EDGE.match(text), own) for text, own in edges):
+        if found is not None:
+            # Names after a bar are implicit: they order the build and are not part of the command.
+            outputs, inputs = (
+                tuple(expand(word, variables) for word in _WORD.findall(names.partition("|")[0]))
+                for names in (found[1], found[3])
+            )
+            files_of = {"in": shlex.join(inputs), "out": shlex.join(outputs)}
+            command = rules.get(found[2], {}).get("command", "")
+            with suppress(ValueError):
+                argv = shlex.split(expand(command, ChainMap(files_of, own, variables)))
+                builds.append(Build("".join(outputs[:1]), inputs, tuple(argv)))
+    return tuple(builds)
 
 
 class Found(Struct, frozen=True):
