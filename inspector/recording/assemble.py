@@ -33,7 +33,8 @@ from inspector.base.model import (
     Variant,
 )
 from inspector.base.text import PtxviewError, base_name, counted, shortest_ids, untagged
-from inspector.recording import autotune, facts, output_code, variants
+from inspector.listing.output_code import KernelText, parse_code
+from inspector.recording import autotune, facts, variants
 from inspector.recording.calls import Calls, DriverLaunches
 from inspector.recording.facts import (
     Blob,
@@ -47,7 +48,7 @@ from inspector.recording.facts import (
     figures_of,
     merge,
 )
-from inspector.recording.output_code import Origins, frame_of, joined
+from inspector.recording.origins import Origins, frame_of, joined
 from inspector.recording.torch_compiles import TorchCompiles
 from inspector.recording.variants import Key, VariantOfKernel, key_of
 from inspector.system.toolchain import demangle
@@ -95,7 +96,7 @@ class Assembly:
         self._graphs: dict[str, _Graph] = {}
         self._texts: dict[str, _Graph] = {}
         self._refs: dict[autotune.GraphRef, _Graph] = {}
-        self._files: dict[str, tuple[StageFile, output_code.KernelText]] = {}
+        self._files: dict[str, tuple[StageFile, KernelText]] = {}
         self._sources: dict[str, Content] = {}
         self._origins = Origins(blob)
         self._fusions: dict[Key, list[Fusion]] = {}
@@ -231,7 +232,7 @@ class Assembly:
             self.problems.append(error.message)
             return
         digest = hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
-        parsed = output_code.parse(text)
+        parsed = parse_code(text)
         fusions = self._origins.fusions(event, index, parsed)
         for kernel, fusion in zip(parsed.kernels, fusions, strict=True):
             self._fusions.setdefault(key_of(kernel), []).append(fusion)

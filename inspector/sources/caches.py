@@ -21,8 +21,8 @@ from msgspec.structs import replace
 
 from inspector.base.model import Content
 from inspector.base.text import PtxviewError, Unreadable
+from inspector.listing import output_code
 from inspector.listing.cubin import architecture, binaries, read_cubin
-from inspector.recording import output_code
 from inspector.recording.autotune import configuration
 from inspector.recording.facts import CONFIG, as_map, as_seconds
 from inspector.recording.layout import BytesContent, FileContent
@@ -331,7 +331,7 @@ def events(model: Path, root: Path) -> Iterator[Event]:
         except Unreadable as error:
             yield _problem(path, error.message)
             continue
-        written |= {kernel.name: kernel for kernel in output_code.kernels(text)}
+        written |= {kernel.name: kernel for kernel in output_code.cpp_kernels(text)}
         yield _graph(path, root, model.name)
     for name in (n for n in names if Path(n).suffix in (".cubin", ".fatbin", *LIBRARIES)):
         path = model / name
@@ -355,8 +355,8 @@ def of_library(file: files.File) -> Iterator[Event]:
     written: dict[str, output_code.KernelText] = {}
     if embedded and wrapper.is_file():
         text = files.text(wrapper, files.limits().text, inside=folder)
-        if output_code.is_wrapper(text):
-            written = {kernel.name: kernel for kernel in output_code.kernels(text)}
+        if output_code.is_cpp(text):
+            written = {kernel.name: kernel for kernel in output_code.cpp_kernels(text)}
             yield _graph(wrapper, folder, wrapper.stem)
     yield from (_compiled(binary, written) for binary in embedded)
 
