@@ -173,13 +173,14 @@ def _compile_one(
     name, began = row["kernel"], time.time()
     triton_compiles.end_stages()
     error: Exception | None = None
-    with _lock, _printed(job.said) as kept:
+    with _lock, redirected(job.said, 1, 2):
         clock = time.perf_counter()
         try:
             kernel = make()
         except Exception as failure:
             error = failure
         seconds = time.perf_counter() - clock
+    printed = read_printed(job.said)
     names = {job.path: job.file, os.path.realpath(job.path): job.file}
     event: dict[str, Any] = {
         "event": "compiled",
@@ -194,11 +195,11 @@ def _compile_one(
     if error is None:
         digest, symbol, ptx = _record(kernel, src, began, job)
         texts = {"ptx": ptx} if isinstance(ptx, str) else {}
-        messages = list(said.printed(kept[0], names, texts))
+        messages = list(said.printed(printed, names, texts))
         emit({**event, "hash": digest, "symbols": [symbol], "messages": messages})
         return
     files = triton_compiles.stages_left(name)
-    log = kept[0] + "\n" + str(error)
+    log = f"{printed}\n{error}"
     told, first = said.of_failure(error, getattr(src, "fn", None), log, names, files)
     where = f"{os.path.basename(first['file'])}:{first['line']}: " if "line" in first else ""
     failed = where + first["message"]
@@ -223,10 +224,8 @@ def _record(kernel: Any, src: Any, began: float, job: Job) -> tuple[str, str, An
     symbol = str(metadata.get("name") or getattr(src, "name", ""))
     if isinstance(src, str) and job.language in STAGES:
         # Before Triton's own, which is the same text as it prints it: without comments.
-        with open(job.path, encoding="utf-8", errors="surrogateescape") as file:
-            text = file.read()
         # The PTX says which flavour of the target it is for.
-        stages = {job.language: blob(text), "ptx": blob(kernel.asm["ptx"])}
+        stages = {job.language: blob(read(job.path)), "ptx": blob(kernel.asm["ptx"])}
         about = {"metadata": plain(metadata), "files": stages, "paths": {job.language: job.file}}
         emit({"event": "triton", "name": symbol, "hash": digest, **about})
     triton_compiles.record(kernel, src, began)
@@ -234,25 +233,34 @@ def _record(kernel: Any, src: Any, began: float, job: Job) -> tuple[str, str, An
 
 
 @contextmanager
-def _printed(path: str) -> Iterator[list[str]]:
-    """Within it, standard output and error go to a file, whose text the list has in the end."""
-    kept: list[str] = []
-    sys.stdout.flush()
-    sys.stderr.flush()
-    with open(path, "w+b") as file:
-        before = [os.dup(1), os.dup(2)]
+def redirected(path: str, *numbers: int) -> Iterator[None]:
+    """Within it, what goes to these descriptors goes to a file."""
+    flush()
+    with open(path, "wb") as file:
+        before = {number: os.dup(number) for number in numbers}
         try:
-            os.dup2(file.fileno(), 1)
-            os.dup2(file.fileno(), 2)
-            yield kept
+            for number in numbers:
+                os.dup2(file.fileno(), number)
+            yield
         finally:
-            sys.stdout.flush()
-            sys.stderr.flush()
-            for number, descriptor in zip((1, 2), before, strict=True):
+            flush()
+            for number, descriptor in before.items():
                 os.dup2(descriptor, number)
                 os.close(descriptor)
-            file.seek(0)
-            kept.append(file.read(MAX_PRINTED_BYTES).decode("utf-8", "replace"))
+
+
+def flush() -> None:
+    sys.stdout.flush()
+    sys.stderr.flush()
+
+
+def read(path: str, errors: str = "surrogateescape", most: int = -1) -> str:
+    with open(path, encoding="utf-8", errors=errors) as file:
+        return file.read(most)
+
+
+def read_printed(path: str) -> str:
+    return read(path, "replace", MAX_PRINTED_BYTES)
 
 
 # -- beside a program that runs: each kernel that it compiles, for every target as well -----------
@@ -413,8 +421,7 @@ def _source_of(fn: Any, config: dict[str, Any], job: Job) -> tuple[Any, dict[str
 
 
 def _stages_of_file(job: Job) -> None:
-    with open(job.path, encoding="utf-8", errors="surrogateescape") as file:
-        text = file.read()
+    text = read(job.path)
     match = (_KERNEL if job.language == "llir" else _FUNCTION).search(text)
     name = next(filter(None, match.groups())) if match else job.file
     own = inspect.unwrap(importlib.import_module("triton.compiler.compiler").compile)
