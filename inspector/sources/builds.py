@@ -26,8 +26,10 @@ from inspector.base.text import PtxviewError, Unreadable
 from inspector.listing.cubin import read_cubin
 from inspector.recording.facts import from_ptxas
 from inspector.recording.layout import BytesContent, DerivedCache, FileContent
-from inspector.sources.caches import Event, objects
+from inspector.sources.caches import objects
+from inspector.sources.compilers import PLAIN, Compiled
 from inspector.sources.disassembly import carries_device_code, images, same_code
+from inspector.sources.traces import Event
 from inspector.system import files
 from inspector.system.process import run_tool
 from inspector.system.toolchain import find, path_folders
@@ -39,20 +41,6 @@ _DROP_ONE = {"-c", "--compile", "-dc", "--device-c", "-dw", "-MD", "-MMD", "-M",
              "--generate-dependencies-with-compile", "-ptx", "-cubin", "-dlink"}  # fmt: skip
 _DROP_PREFIX = ("-gencode=", "--generate-code=", "-arch=", "--gpu-architecture=", "-code=",
                 "--gpu-code=", "-MF=", "--dependency-output=", "-o=")  # fmt: skip
-
-
-class DeviceCode(Struct, frozen=True):
-    """The result of a second run; if ``ptx`` is None, ``why`` says what is missing.
-
-    ``ptxas``, the output of ``ptxas -v``, holds for the built object if ``lines_cubin`` is given:
-    the machine code is the same.
-    """
-
-    ptx: bytes | None
-    lines_cubin: bytes | None
-    command: tuple[str, ...]
-    why: str | None = None
-    ptxas: str = ""
 
 
 def again(argv: Sequence[str], source: str, arch: str, out: Path) -> list[str]:
@@ -74,40 +62,39 @@ def again(argv: Sequence[str], source: str, arch: str, out: Path) -> list[str]:
 
 def rerun(
     found: Found, argv: tuple[str, ...], cache: DerivedCache, say: Callable[[str], None]
-) -> DeviceCode:
-    """Run nvcc again for one cubin of a build, or take the cached result for the same content."""
+) -> Compiled:
+    """Run nvcc again for one cubin of a build, or take the cached result for the same content.
+
+    It has a cubin, and ``printed`` holds for the built one, if their machine code is the same.
+    """
     own = found.source or Path()
     source = next((w for w in argv if w.endswith(SOURCES) and Path(w).name == own.name), str(own))
-    missing = next((w for w in (*argv[:1], source) if not Path(w).is_file()), None)
-    if not argv or missing is not None:
-        why = f"PTX needs the build's own nvcc command, and {missing or 'it'} is not here"
-        return DeviceCode(None, None, (), why)
     arch, built = found.arch.removeprefix("sm_"), read_cubin(found.cubin)
     code = json.dumps(sorted((n, c.hex()) for n, c in built.code.items())) if built else ""
     key = cache.key("nvcc", "\0".join(argv), arch, files.read(Path(source)), code)
     keys = [cache.key(key, name) for name in ("ptx", "cubin", "said")]
     text, lines, said = map(cache.get, keys)
-    command = list(argv)
+    command = argv
     if text is None or said is None:
         say(f"nvcc again for {own.name}, for its PTX (sm_{arch})")
         with tempfile.TemporaryDirectory(prefix="ptxview-") as folder:
-            command = again(argv, source, arch, Path(folder))
+            command = tuple(again(argv, source, arch, Path(folder)))
             try:
                 # It runs in the build's folder, and looks for the host's compiler on PATH.
                 env = {**os.environ, "PATH": os.pathsep.join(path_folders())}
                 build_folder = found.directory if found.directory.is_dir() else None
                 done = run_tool(command, cwd=build_folder, env=env, seconds=900)
             except PtxviewError as error:
-                return DeviceCode(None, None, tuple(command), error.message)
+                return Compiled(command=command, failed=error.message)
             ptx = next(iter(sorted(Path(folder).glob("*.ptx"))), None)
             if done.status != 0 or ptx is None:
-                return DeviceCode(None, None, tuple(command), f"nvcc failed: {done.complaint}")
+                return Compiled(command=command, failed=f"nvcc failed: {done.complaint}")
             text, said = files.read(ptx), done.err
             cubin = files.read(Path(folder) / "again.cubin")
         lines = cubin if same_code(built, read_cubin(cubin)) else b""
         for name, data in zip(keys, (text, lines, said), strict=True):
             cache.put(name, data)
-    return DeviceCode(text, lines or None, tuple(command), ptxas=said.decode("utf-8", "replace"))
+    return Compiled(text, lines or None, command=command, printed=said.decode("utf-8", "replace"))
 
 
 def architectures(argv: Sequence[str]) -> list[str]:
@@ -214,9 +201,9 @@ class LaterPtx(Struct, frozen=True):
 
     def read(self) -> bytes:
         code = rerun(self.found, self.argv, self.cache, lambda text: None)
-        data = code.lines_cubin if self.lines else code.ptx
+        data = code.cubin if self.lines else code.ptx
         if data is None:
-            raise Unreadable(code.why or "the machine code differs with -lineinfo")
+            raise Unreadable(code.failed or "the machine code differs with -lineinfo")
         return data
 
 
@@ -312,10 +299,6 @@ _HARMLESS = ("-D", "-U", "-I", "-O", "-std=", "--std=", "-isystem", "--expt-", "
 _PAIRS = {"-isystem", "-I", "-D", "-U", "-gencode", "--generate-code", "-std", "-arch"}
 
 
-# nvcc hands its own commands to a shell, and quotes in a way that $(…) and `…` survive.
-_PLAIN = re.compile(r"[\w.,/+=:%@\[\] -]+")
-
-
 def harmless(argv: tuple[str, ...], nvcc_path: Path, source: Path) -> tuple[str, ...]:
     """The command with this machine's nvcc and only the flags that shape the code."""
     out = [str(nvcc_path)]
@@ -323,9 +306,9 @@ def harmless(argv: tuple[str, ...], nvcc_path: Path, source: Path) -> tuple[str,
     for word in words:
         if word in _PAIRS:
             value = next(words, "")
-            if _PLAIN.fullmatch(value) and not value.startswith(("-", "@")):
+            if PLAIN.fullmatch(value) and not value.startswith(("-", "@")):
                 out += [word, value]
-        elif word.startswith(_HARMLESS) and _PLAIN.fullmatch(word):
+        elif word.startswith(_HARMLESS) and PLAIN.fullmatch(word):
             out.append(word)
     return (*out, str(source))
 
@@ -341,7 +324,7 @@ def event_of(built: Found, cache: DerivedCache) -> Event:
     reason = why_not(built)
     # An absolute path, since one that begins with a dash would be an option.
     source = built.source.absolute() if built.source is not None else None
-    if reason is None and not _PLAIN.fullmatch(str(source)):
+    if reason is None and not PLAIN.fullmatch(str(source)):
         reason = "PTX needs nvcc, and nvcc would obey the odd characters in the source's path"
     if built.embedded_ptx is None and reason is None and source is not None and tool is not None:
         argv = harmless(built.argv, tool.path, source)
@@ -364,15 +347,15 @@ def recorded_event(
         event["source_blob"] = blob(files.read(built.source))
     if (reason := why_not(built)) is None:
         code = rerun(built, built.argv, cache, say)
-        reason = code.why
+        reason = code.failed
         event["ptx_command"] = list(code.command)
         if code.ptx is not None:
             said = "the build's nvcc command again, with -lineinfo"
             event |= {"ptx": blob(code.ptx), "ptx_from": said}
-        if code.lines_cubin is not None:
-            event["lineinfo_cubin"] = blob(code.lines_cubin)
+        if code.cubin is not None:
+            event["lineinfo_cubin"] = blob(code.cubin)
             digest = str(event["sha256"])
-            figures = [ptxas_event(digest, s, r) for s, r in from_ptxas(code.ptxas).items()]
+            figures = [ptxas_event(digest, s, r) for s, r in from_ptxas(code.printed).items()]
         elif code.ptx is not None:
             event["no_lines"] = "with -lineinfo the machine code differs: no lines are shown"
     return [event | {"why": reason}, *figures]

@@ -36,7 +36,6 @@ from inspector.base.text import (
 from inspector.recording.facts import from_ptxas, message_event
 from inspector.recording.layout import SCHEMA, Writer, pack, read_events, remove
 from inspector.sources.builds import ptxas_event
-from inspector.sources.caches import Event
 from inspector.sources.compilers import (
     NO_TRITON,
     Compiled,
@@ -52,6 +51,7 @@ from inspector.sources.compilers import (
 )
 from inspector.sources.opening import open_path
 from inspector.sources.running import RunRequest, prepare
+from inspector.sources.traces import Event
 from inspector.system import files, toolchain
 from inspector.system.process import Finished, run_tool, side_by_side, stop_tools
 from inspector.system.toolchain import PROBES
