@@ -5,12 +5,12 @@ torch's trace has them, name the user's line above the nodes.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from inspector.base.model import Content, Fusion, MadeFrom, Stage, StageFile
+from inspector.base.model import Content, Fusion, Graph, MadeFrom, Origin, Stage, StageFile
 from inspector.listing.output_code import KernelText, OutputCode, Place, graph_lines
 from inspector.recording.facts import Blob, Event, as_map, as_text, text_of
 
@@ -78,59 +78,49 @@ class Origins(Struct):
         the later ones may come from a cache, and then name the lines of the program that filled it:
         these are found by their code instead.
         """
-        texts = self._before(graph, index)
+        texts = self._texts_of(graph, index)
         part = (parsed.aot_id or "").partition("_")[2]
-        dynamo = graph_lines(text_of(self._newest(texts, "dynamo_output_graph")))
+        dynamo = graph_lines(text_of(texts.get("dynamo_output_graph")))
         placed: dict[str, Place | None] = {}
         for kind in (*AFTER, *([f"aot_{part}_graph"] if part else []), "aot_joint_graph"):
-            placed = {**_renewed(graph_lines(text_of(self._newest(texts, kind))), dynamo), **placed}
+            placed = {**_renewed(graph_lines(text_of(texts.get(kind))), dynamo), **placed}
         return [_fusion(kernel, placed, dynamo) for kernel in parsed.kernels]
 
-    def stages(self, graph: Event, index: int, aot: str | None) -> dict[Stage, StageFile]:
-        """The texts above a graph's ``output_code``, in the order of lowering."""
-        texts = self._before(graph, index)
-        part = (aot or "").partition("_")[2]
+    def graph(self, event: Event, index: int, name: str, aot: str | None) -> Graph:
+        """A graph with the texts above its ``output_code``, in the order of lowering. Passes before
+        it was taken apart into forward and backward are the forward's."""
+        texts, own = self._texts_of(event, index), aot or ""
+        part = own.partition("_")[2]
         kinds = {Stage.DYNAMO: "dynamo_output_graph", Stage.JOINT: "aot_joint_graph"}
         if part == "backward":
             kinds[Stage.BACKWARD] = "aot_backward_graph"
         else:
-            own = "forward" if part == "forward" else "inference"
-            kinds[Stage.FORWARD] = f"aot_{own}_graph"
+            kinds[Stage.FORWARD] = f"aot_{'forward' if part == 'forward' else 'inference'}_graph"
         kinds[Stage.POST_GRAD] = "inductor_post_grad_graph"
-        kinds |= {stage: f"{name} {aot or ''}".rstrip() for stage, name in _WRITTEN.items()}
-        contents = {stage: self._newest(texts, kind) for stage, kind in kinds.items()}
-        return {
-            stage: StageFile(content, None, "Inductor" if stage in _WRITTEN else "torch's trace")
-            for stage, content in contents.items()
-            if content is not None
-        }
-
-    def passes(
-        self, graph: Event, index: int, aot: str | None
-    ) -> tuple[tuple[str, Content, Content], ...]:
-        """Inductor's passes on a graph: the name, the text before and the text after of each. Those
-        before the graph was taken apart into forward and backward are the forward's."""
-        texts = self._before(graph, index)
-        backward = (aot or "").partition("_")[2] == "backward"
+        kinds |= {stage: f"{name} {own}".rstrip() for stage, name in _WRITTEN.items()}
         pairs = (
-            (name, self._newest(texts, before), self._newest(texts, after))
-            for name, before, after in (PASSES[2:] if backward else PASSES)
+            (pass_name, texts.get(before), texts.get(after))
+            for pass_name, before, after in (PASSES[2:] if part == "backward" else PASSES)
         )
-        return tuple((name, a, b) for name, a, b in pairs if a is not None and b is not None)
+        return Graph(
+            id=name,
+            origin=Origin.INDUCTOR,
+            kernels=(),
+            stages={
+                stage: StageFile(text, None, "Inductor" if stage in _WRITTEN else "torch's trace")
+                for stage, kind in kinds.items()
+                if (text := texts.get(kind)) is not None
+            },
+            nodes=texts.get(f"{NODES} {own}"),
+            dynamo=texts.get(f"{DYNAMO_NODES} "),
+            passes=tuple((n, a, b) for n, a, b in pairs if a is not None and b is not None),
+        )
 
-    def nodes(
-        self, graph: Event, index: int, aot: str | None
-    ) -> tuple[Content | None, Content | None]:
-        """What was recorded of the nodes of a graph, and of those of Dynamo's."""
-        texts = self._before(graph, index)
-        return self._newest(texts, f"{NODES} {aot or ''}"), self._newest(texts, f"{DYNAMO_NODES} ")
-
-    def _before(self, graph: Event, index: int) -> list[tuple[int, str, object]]:
-        """The texts of a graph's frame up to its event."""
-        return [text for text in self._texts.get(frame_of(graph), ()) if text[0] <= index]
-
-    def _newest(self, texts: Sequence[tuple[int, str, object]], kind: str) -> Content | None:
-        return self.blob(next((blob for _, name, blob in reversed(texts) if name == kind), None))
+    def _texts_of(self, graph: Event, index: int) -> dict[str, Content | None]:
+        """The newest texts of a graph's frame up to its event, by kind."""
+        every = self._texts.get(frame_of(graph), ())
+        newest = {kind: blob for at, kind, blob in every if at <= index}
+        return {kind: self.blob(blob) for kind, blob in newest.items()}
 
     def source(self, fusion: Fusion) -> StageFile | None:
         """The file that most of its operators are from."""
