@@ -223,7 +223,7 @@ def open_text(data: bytes, name: str, stage: Stage) -> Recording:
 
 def _file_event(path: str, stage: Stage, content: Content) -> dict[str, object]:
     said = {"stage": stage.value, "path": path, "blob": content}
-    return {"event": "file", **said, "symbols": _symbols(stage, content)}
+    return {"event": "file", **said, "symbols": kernels_of(stage, content)}
 
 
 def carried(value: object) -> Content | None:
@@ -348,7 +348,7 @@ def _binary(file: files.File, head: bytes) -> Iterable[dict[str, object]]:
         yield _event(item, cache, path)
 
 
-def _symbols(stage: Stage, content: Content) -> list[str]:
+def kernels_of(stage: Stage, content: Content) -> list[str]:
     try:
         text = content.read().decode("utf-8", "surrogateescape")
     except PtxviewError:
