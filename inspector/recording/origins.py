@@ -52,13 +52,10 @@ class Origins(Struct):
 
     def take(self, event: Event, index: int) -> None:
         """Keep the graphs and the user's files of an event; ``index``: its place among all."""
-        if event.get("event") == "graph_text":
-            kind = as_text(event.get("kind")) or ""
+        if event.get("event") in ("graph_text", NODES, DYNAMO_NODES):
             # What is Inductor's own names the graph; a frame has one forward and one backward.
-            kind += f" {event['graph']}" if isinstance(event.get("graph"), str) else ""
-            self._texts[frame_of(event)].append((index, kind, event.get("blob")))
-        elif event.get("event") in (NODES, DYNAMO_NODES):
-            kind = f"{event.get('event')} {as_text(event.get('graph')) or ''}"
+            names = (as_text(event.get("kind")) or event.get("event"), as_text(event.get("graph")))
+            kind = " ".join(str(name) for name in names if name is not None)
             self._texts[frame_of(event)].append((index, kind, event.get("blob")))
         elif event.get("event") == "user_file":
             path, content = as_text(event.get("path")), self.blob(event.get("blob"))
@@ -111,8 +108,8 @@ class Origins(Struct):
                 for stage, kind in kinds.items()
                 if (text := texts.get(kind)) is not None
             },
-            nodes=texts.get(f"{NODES} {own}"),
-            dynamo=texts.get(f"{DYNAMO_NODES} "),
+            nodes=texts.get(f"{NODES} {own}".rstrip()),
+            dynamo=texts.get(DYNAMO_NODES),
             passes=tuple((n, a, b) for n, a, b in pairs if a is not None and b is not None),
         )
 
