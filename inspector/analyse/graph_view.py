@@ -295,7 +295,7 @@ def graph_view(
         if not computed:
             computed = [
                 source_nodes[name]
-                for name in call.sources
+                for name in call.comment.names
                 if name in source_nodes and name not in ambiguous
             ]
         named = (node.aten or node.target for node in computed)
@@ -308,9 +308,9 @@ def graph_view(
                 at + 1,
                 call.n,
                 call.name,
-                call.extern,
+                bool(call.library),
                 kernel,
-                call.operators or tuple(dict.fromkeys(filter(None, named))),
+                call.comment.ops or tuple(dict.fromkeys(filter(None, named))),
                 tuple(computed),
                 tuple(each.name for each in operations),
                 size,
@@ -351,7 +351,7 @@ def _results(
 ) -> tuple[FxNode, ...]:
     if any(one.buffer == "UserDefinedTritonKernel" for one in own):
         return tuple(node for node in computed if "triton_kernel_wrapper" in node.target)
-    if not call.extern:
+    if not call.library:
         return ()
     results = [each.result for one in own for each in one.operations]
     known = tuple(nodes[name] for name in results if name is not None and name in nodes)

@@ -88,6 +88,19 @@ def first_error(text: str) -> str:
     return lines[0] if lines else ""
 
 
+_PLACE = re.compile(r"\S{1,4096}:\d{1,9} in \S{1,400}")
+MAX_GUARD_CHARS = 600
+
+
+def guard_parts(text: str) -> tuple[str, str, str]:
+    """One of torch's guards: what is compared, the line that made it, and where that line is."""
+    before, _, place = (part.strip() for part in text.rpartition(" # "))
+    if not _PLACE.fullmatch(place):
+        before, place = text, ""
+    guard, _, code = (part.strip()[:MAX_GUARD_CHARS] for part in before.partition(" # "))
+    return guard, code, place
+
+
 def some(names: Sequence[str], most: int = 3) -> str:
     """``a``, ``a and b``, ``a, b, c and 4 more``."""
     rest = len(names) - most

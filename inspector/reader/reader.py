@@ -238,7 +238,7 @@ class GraphReader(Teller):
         backward = Stage.BACKWARD in graph.stages
         lines = self.graph_listing(graph, Stage.BACKWARD).lines if backward else ()
         view = views.graph_view(
-            parse_wrapper(text.split("\n")),
+            parse_wrapper(text),
             _json(graph.nodes),
             _json(graph.dynamo),
             {n: name for name, lines in graph.calls.items() for n in lines},
@@ -287,7 +287,7 @@ class GraphReader(Teller):
     def _lines_told(self, graph: Graph, stage: Stage) -> Known:
         """What each line of a stage is of."""
         from inspector.analyse import graph_text as texts
-        from inspector.recording.output_code import parse as parse_output_code
+        from inspector.listing.output_code import parse_code
 
         view = self.graph_view(graph)
         if stage is Stage.OPERATIONS:
@@ -297,7 +297,7 @@ class GraphReader(Teller):
             return texts.of_source(graph.stages[stage].origin_path or "", view)
         text = self.graph_text(graph, stage)
         if stage is Stage.OUTPUT_CODE:
-            parsed = parse_output_code(text)
+            parsed = parse_code(text)
             spans = {k.line: (k.line, k.last) for k in parsed.kernels if k.line and k.last}
             return texts.of_output_code(graph.calls, spans, view)
         if stage in FX_STAGES:

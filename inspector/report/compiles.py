@@ -26,7 +26,15 @@ from inspector.base.model import (
     ShapeFact,
     UserFrame,
 )
-from inspector.base.text import by_key, first_error, plural, seconds, shown, word_for
+from inspector.base.text import (
+    by_key,
+    first_error,
+    guard_parts,
+    plural,
+    seconds,
+    shown,
+    word_for,
+)
 from inspector.report import ranks
 from inspector.report.jsons import members, plain
 from inspector.report.tables import FAILED, UNKNOWN, padded
@@ -674,10 +682,8 @@ def _frame(frame: UserFrame | None) -> dict[str, object] | None:
 
 MAX_GUARDS = 10_000
 """Guards shown of one compile."""
-MAX_GUARD_CHARS = 600
 # A row of torch's tree of guards: `| | +- EQUALS_MATCH: L['n'] == 3`.
 _ROW = re.compile(r"[|\s]{0,400}\+- ([A-Z][A-Z0-9_]{1,60}): ")
-_PLACE = re.compile(r"\S{1,4096}:\d{1,9} in \S{1,400}")
 
 
 class Guard(Struct, frozen=True):
@@ -692,15 +698,8 @@ class Guard(Struct, frozen=True):
 
 def guards_in(text: str) -> list[Guard]:
     """The guards in torch's tree of them, in its order. Never raises."""
-    out = []
-    for match in islice(filter(None, map(_ROW.match, text.split("\n"))), MAX_GUARDS):
-        rest = match.string[match.end() :]
-        before, mark, place = rest.rpartition("  # ")
-        if not mark or not _PLACE.fullmatch(place.strip()):
-            before, place = rest, ""
-        short = [part.strip()[:MAX_GUARD_CHARS] for part in before.partition("  # ")]
-        out.append(Guard(match[1], short[0], short[2], place.strip()))
-    return out
+    rows = islice(filter(None, map(_ROW.match, text.split("\n"))), MAX_GUARDS)
+    return [Guard(row[1], *guard_parts(row.string[row.end() :])) for row in rows]
 
 
 def guard_lines(told: Iterable[tuple[FrameCompile, list[Guard]]]) -> Iterator[Text]:

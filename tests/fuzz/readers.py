@@ -26,6 +26,7 @@ from inspector.diff.matching import rows
 from inspector.listing import parse
 from inspector.listing.cubin import debug_ptx, kernel_parameters, read_cubin
 from inspector.listing.line import Listing
+from inspector.listing.output_code import graph_lines, parse_code
 from inspector.measure.ncu import report
 from inspector.measure.ncu.report import text_of
 from inspector.measure.profile.read import profiles
@@ -34,11 +35,9 @@ from inspector.measure.time import results
 from inspector.reader import query as selecting
 from inspector.reader import tables as knowledge
 from inspector.reader.reader import Reader as RecordingReader
-from inspector.recording import output_code
 from inspector.recording.assemble import Assembly
 from inspector.recording.facts import from_ptxas, from_res_usage, max_threads
 from inspector.recording.layout import REPORTS, BytesContent, DerivedCache, kept
-from inspector.recording.output_code import graph_lines
 from inspector.report import jsons, tables
 from inspector.report.words import as_json
 from inspector.sources import traces
@@ -320,7 +319,7 @@ def _inductor_cache(data: bytes, folder: Path) -> None:
     _look_at(open_path(folder))
     text = text_of_bytes(data)
     lines = len(text.split("\n"))
-    for kernel in output_code.parse(text).kernels:
+    for kernel in parse_code(text).kernels:
         assert kernel.line is None or 1 <= kernel.line <= lines
 
 
